@@ -1,0 +1,225 @@
+"""A throwaway mysqld on this machine, and the certainty that it stops."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mysql_base import (
+    START_TIMEOUT,
+    MySQLServer,
+    ServerError,
+    ServerOptions,
+    exclusive,
+    free_port,
+    greeting,
+    wait_until,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mysql_debian import Installation
+
+STOP_TIMEOUT = 60.0
+
+# Runs beside every throwaway server: when the starter's end of the pipe closes, however that
+# came about, the server is killed and its folder removed.
+WATCHDOG = """
+import os, pathlib, shutil, signal, sys
+home = pathlib.Path(sys.argv[1])
+sys.stdin.buffer.read()
+try:
+    pid = int((home / "mysqld.pid").read_text())
+    if os.fsencode(home) in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes():
+        os.kill(pid, signal.SIGKILL)
+except (OSError, ValueError):
+    pass
+shutil.rmtree(home, ignore_errors=True)
+"""
+
+
+class LocalServer(MySQLServer):
+    """A throwaway mysqld on this machine, in a temporary folder of its own."""
+
+    def __init__(self, installation: Installation, *, origin: str, templates: Path) -> None:
+        """Prepare to run `installation`; `templates` caches initialised data folders."""
+        self.origin = origin
+        self.client = installation.client
+        self._mysqld = installation.mysqld
+        self._templates = templates
+        self._options = ServerOptions()
+        self._home: Path | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._watchdog: subprocess.Popen[bytes] | None = None
+
+    @property
+    def home(self) -> Path:
+        """Return the folder that holds everything of this server."""
+        if self._home is None:
+            message = "the server has not been started, or has been stopped already"
+            raise ServerError(message)
+        return self._home
+
+    @property
+    def pid(self) -> int | None:
+        """Return the process id of mysqld while it runs."""
+        return self._process.pid if self._process else None
+
+    def start(self, options: ServerOptions | None = None) -> None:
+        """Start a fresh server; on any failure nothing is left behind."""
+        if self._home is not None:
+            message = f"the server on port {self.port} is already started"
+            raise ServerError(message)
+        self._options = options or ServerOptions()
+        home = self._home = Path(tempfile.mkdtemp(prefix="spirit-py-mysql-"))
+        self.datadir, self.socket, self.log = home / "data", home / "s", home / "mysqld.log"
+        self.password = secrets.token_urlsafe(12)
+        self.port = free_port()
+        try:
+            if not self._options.survive_parent:
+                self._watchdog = subprocess.Popen(
+                    [sys.executable, "-I", "-S", "-c", WATCHDOG, str(home)],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    start_new_session=True,
+                )
+            _copy(self._template(), self.datadir)
+            first = home / "first.sql"
+            first.touch(mode=0o600)
+            first.write_text(
+                "SET SESSION sql_log_bin = 0;\n"
+                f"ALTER USER 'root'@'localhost' IDENTIFIED BY '{self.password}';\n"
+                f"CREATE USER 'root'@'%' IDENTIFIED BY '{self.password}';\n"
+                "GRANT ALL ON *.* TO 'root'@'%' WITH GRANT OPTION;\n"
+            )
+            self._launch(f"--init-file={first}")
+            first.unlink()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Stop the server and remove its folder; safe to call twice."""
+        if self._home is None:
+            return
+        self._end(signal.SIGTERM)
+        home, self._home = self._home, None
+        shutil.rmtree(home, ignore_errors=True)
+        if self._watchdog:
+            self._watchdog.communicate()
+            self._watchdog = None
+
+    def restart(self, *, extra: Sequence[str] = ()) -> None:
+        """Stop in order and start again; `extra` options stay for later restarts too."""
+        self._end(signal.SIGTERM)
+        self._options = dataclasses.replace(self._options, extra=(*self._options.extra, *extra))
+        self._launch()
+
+    def kill(self) -> None:
+        """Kill mysqld; the data folder stays as a crash leaves it."""
+        self._end(signal.SIGKILL)
+
+    def resume(self) -> None:
+        """Start mysqld again on the data folder; it recovers as after a crash."""
+        self._launch()
+
+    def log_tail(self, lines: int = 20) -> str:
+        """Return the last lines of the error log."""
+        if self.log is None or not self.log.exists():
+            return "(no error log)"
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+
+    def _command(self, *more: str) -> list[str]:
+        return [
+            *self._mysqld,
+            *(["--user=root"] if os.geteuid() == 0 else []),
+            f"--datadir={self.datadir}",
+            f"--socket={self.socket}",
+            f"--pid-file={self.home / 'mysqld.pid'}",
+            f"--log-error={self.log}",
+            "--bind-address=127.0.0.1",
+            f"--port={self.port}",
+            *self._options.arguments(),
+            *more,
+        ]
+
+    def _launch(self, *more: str) -> None:
+        self._process = subprocess.Popen(
+            self._command(*more),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        process = self._process
+        wait_until(
+            lambda: process.poll() is not None or greeting(self.host, self.port) is not None,
+            START_TIMEOUT,
+        )
+        if process.poll() is not None or greeting(self.host, self.port) is None:
+            message = f"mysqld ({self.origin}) did not start; its log ends:\n{self.log_tail()}"
+            raise ServerError(message)
+
+    def _end(self, how: signal.Signals) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.send_signal(how)
+        try:
+            process.wait(STOP_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def _template(self) -> Path:
+        """Return an initialised data folder of this very mysqld, made on first use."""
+        version = subprocess.run(
+            [*self._mysqld, "--version"], capture_output=True, text=True, check=True
+        ).stdout
+        words = version.partition("Ver ")[2].split() or ["unknown"]
+        template = self._templates / f"template-{words[0]}"
+        self._templates.mkdir(parents=True, exist_ok=True)
+        with exclusive(self._templates / "template.lock"):
+            if not template.is_dir():
+                self._initialise(template)
+        return template
+
+    def _initialise(self, template: Path) -> None:
+        work = Path(tempfile.mkdtemp(prefix="new-", dir=self._templates))
+        try:
+            done = subprocess.run(
+                [
+                    *self._mysqld,
+                    *(["--user=root"] if os.geteuid() == 0 else []),
+                    "--initialize-insecure",
+                    "--skip-log-bin",
+                    "--innodb-redo-log-capacity=8M",
+                    f"--datadir={work / 'data'}",
+                ],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            if done.returncode:
+                message = f"mysqld --initialize-insecure ({self.origin}) failed:\n{done.stderr}"
+                raise ServerError(message)
+            # A copy must come up with a server_uuid of its own.
+            (work / "data/auto.cnf").unlink(missing_ok=True)
+            (work / "data").rename(template)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+
+
+def _copy(source: Path, target: Path) -> None:
+    shutil.copytree(source, target, symlinks=True)
+    target.chmod(0o750)

@@ -1,0 +1,314 @@
+"""Choose a real MySQL for tests, demo and bench, start it, and be sure that it stops.
+
+As a library: `with running(ServerOptions(gtid=True)) as server: ...`.
+As a program: `python ci/mysql_server.py start|stop|status|client|fetch|run -- CMD`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mysql_base import MySQLServer, NamedServer, ServerError, ServerOptions, exclusive, wait_until
+from mysql_container import DEFAULT_IMAGE, ContainerServer, engine_answers
+from mysql_debian import DebianMySQL, FetchError, Installation
+from mysql_local import LocalServer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = [
+    "MySQLServer",
+    "Provider",
+    "ServerError",
+    "ServerOptions",
+    "cache_folder",
+    "choose",
+    "running",
+]
+
+SERVER_VARIABLE = "SPIRIT_PY_TEST_MYSQL"
+IMAGE_VARIABLE = "SPIRIT_PY_TEST_MYSQL_IMAGE"
+CACHE_VARIABLE = "SPIRIT_PY_CACHE"
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True, kw_only=True)
+class Provider:
+    """Where servers come from, why, and how to make one (not started yet)."""
+
+    name: str
+    why: str
+    make: Callable[[], MySQLServer]
+
+    def __str__(self) -> str:
+        """Return the sentence said aloud."""
+        return f"MySQL: {self.name}, because {self.why}"
+
+
+def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
+    """Return the folder for what is fetched or made once: SPIRIT_PY_CACHE, or .cache here."""
+    folder = Path(environ.get(CACHE_VARIABLE) or REPOSITORY / ".cache").resolve() / "mysql"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def mysqld_on_path(environ: Mapping[str, str]) -> Path | None:
+    """Return MySQL's own mysqld on the PATH; MariaDB's is another server under the same name."""
+    found = shutil.which("mysqld", path=environ.get("PATH", ""))
+    if found is None:
+        return None
+    version = subprocess.run([found, "--version"], capture_output=True, text=True, check=False)
+    usable = version.returncode == 0 and "mariadb" not in version.stdout.lower()
+    return Path(found) if usable else None
+
+
+def choose(
+    environ: Mapping[str, str] = os.environ,
+    *,
+    variable: str = SERVER_VARIABLE,
+    engine: Callable[[Mapping[str, str]], bool] = engine_answers,
+    on_path: Callable[[Mapping[str, str]], Path | None] = mysqld_on_path,
+) -> Provider:
+    """Choose where MySQL comes from: a named server, a container, the PATH, Debian's packages."""
+    url = environ.get(variable)
+    if url:
+        return Provider(
+            name="the server you named",
+            why=f"{variable} is set",
+            make=lambda: NamedServer(url, variable=variable),
+        )
+    if engine(environ):
+        image = environ.get(IMAGE_VARIABLE) or DEFAULT_IMAGE
+        return Provider(
+            name=f"a container of {image}",
+            why=f"{variable} is not set and a Docker engine answers",
+            make=lambda: ContainerServer(image),
+        )
+    mysqld = on_path(environ)
+    cache = cache_folder(environ)
+    if mysqld is not None:
+        return Provider(
+            name=str(mysqld),
+            why=f"{variable} is not set, no Docker engine answers, and the PATH has a mysqld",
+            make=lambda: LocalServer(
+                Installation(mysqld=(str(mysqld), "--no-defaults"), client=("mysql",)),
+                origin=str(mysqld),
+                templates=cache,
+            ),
+        )
+    return Provider(
+        name="Debian's packages from the unstable suite, unpacked in a cache folder",
+        why=(
+            f"{variable} is not set, no Docker engine answers, and the PATH has no mysqld of MySQL"
+        ),
+        make=lambda: LocalServer(
+            fetch_debian(cache), origin="Debian's mysql-server-core", templates=cache
+        ),
+    )
+
+
+def fetch_debian(cache: Path) -> Installation:
+    """Fetch Debian's MySQL once, whichever of several processes comes first."""
+    debian = DebianMySQL(cache / "debian")
+    with exclusive(cache / "debian.lock"):
+        if not debian.fetched:
+            say("MySQL: fetching Debian's packages (about 70 MB, once)")
+        return debian.fetch()
+
+
+@contextlib.contextmanager
+def running(
+    options: ServerOptions | None = None, *, provider: Provider | None = None
+) -> Iterator[MySQLServer]:
+    """Run a server for the length of a `with` block."""
+    server = (provider or choose()).make()
+    server.start(options)
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def say(text: str) -> None:
+    """Tell the person at the terminal, apart from a program's own output."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def describe(server: MySQLServer) -> str:
+    """Return what one needs to know to use a server."""
+    return (
+        f"version   {server.version()}\nhost      {server.host}\nport      {server.port}\n"
+        f"user      {server.user}\npassword  {server.password}\n"
+        f"log       {server.log or '(see its owner)'}\nclient    {server.client_command()}"
+    )
+
+
+def _state_file(name: str) -> Path:
+    folder = cache_folder() / "servers"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder / f"{name}.json"
+
+
+def _alive(pid: int, home: str) -> bool:
+    try:
+        return os.fsencode(home) in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+def _load(name: str) -> dict[str, str] | None:
+    """Return the state of the server `start` made under this name, if it still runs."""
+    file = _state_file(name)
+    if not file.is_file():
+        return None
+    state: dict[str, str] = json.loads(file.read_text())
+    return state if _alive(int(state["pid"]), state["home"]) else None
+
+
+def _start(arguments: argparse.Namespace) -> int:
+    state = _load(arguments.name)
+    if state is not None:
+        print(state["text"])
+        return 0
+    provider = choose()
+    say(str(provider))
+    server = provider.make()
+    if not isinstance(server, LocalServer):
+        say("only a server from a mysqld on this machine can be left running: use `run -- CMD`")
+        return 2
+    server.start(
+        ServerOptions(gtid=not arguments.no_gtid, extra=tuple(arguments.set), survive_parent=True)
+    )
+    text = describe(server)
+    state = {
+        "pid": str(server.pid),
+        "home": str(server.home),
+        "url": server.url,
+        "text": text,
+        "client": json.dumps(
+            [*server.client, f"-h{server.host}", f"-P{server.port}", f"-u{server.user}"]
+        ),
+        "password": server.password,
+    }
+    file = _state_file(arguments.name)
+    file.unlink(missing_ok=True)
+    file.touch(mode=0o600)
+    file.write_text(json.dumps(state))
+    print(text)
+    return 0
+
+
+def _stop(arguments: argparse.Namespace) -> int:
+    state = _load(arguments.name)
+    file = _state_file(arguments.name)
+    if state is None:
+        say(f"no server named {arguments.name} is running")
+        file.unlink(missing_ok=True)
+        return 0
+    pid, home = int(state["pid"]), state["home"]
+    os.kill(pid, signal.SIGTERM)
+    if not wait_until(lambda: not _alive(pid, home), timeout=60):
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: not _alive(pid, home), timeout=10)
+    shutil.rmtree(home, ignore_errors=True)
+    file.unlink(missing_ok=True)
+    say(f"stopped the server named {arguments.name}")
+    return 0
+
+
+def _status(arguments: argparse.Namespace) -> int:
+    state = _load(arguments.name)
+    if state is None:
+        say(f"no server named {arguments.name} is running")
+        return 1
+    print(state["url"] if arguments.url else state["text"])
+    return 0
+
+
+def _client(arguments: argparse.Namespace) -> int:
+    state = _load(arguments.name)
+    if state is None:
+        say(f"no server named {arguments.name} is running")
+        return 1
+    command = [*json.loads(state["client"]), *arguments.words]
+    return subprocess.run(
+        command, check=False, env={**os.environ, "MYSQL_PWD": state["password"]}
+    ).returncode
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    provider = choose()
+    say(str(provider))
+    options = ServerOptions(gtid=not arguments.no_gtid, extra=tuple(arguments.set))
+    with running(options, provider=provider) as server:
+        environ = {
+            **os.environ,
+            SERVER_VARIABLE: server.url,
+            "MYSQL_PWD": server.password,
+        }
+        return subprocess.run(arguments.words, check=False, env=environ).returncode
+
+
+def _fetch(arguments: argparse.Namespace) -> int:
+    del arguments
+    provider = choose()
+    say(str(provider))
+    provider.make()
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="mysql_server.py", description=__doc__)
+    commands = parser.add_subparsers(required=True)
+    for name, action, about in (
+        ("start", _start, "start a server that outlives this shell"),
+        ("stop", _stop, "stop it and remove its data"),
+        ("status", _status, "say how to reach it"),
+        ("client", _client, "open a client on it; words after -- go to the client"),
+        ("run", _run, "run a command beside a throwaway server, named in SPIRIT_PY_TEST_MYSQL"),
+        ("fetch", _fetch, "fetch what a start would need"),
+    ):
+        command = commands.add_parser(name, help=about, description=about)
+        command.set_defaults(action=action)
+        if name in {"start", "stop", "status", "client"}:
+            command.add_argument("--name", default="default", help="to have several servers")
+        if name in {"start", "run"}:
+            command.add_argument("--no-gtid", action="store_true", help="file-and-offset server")
+            command.add_argument(
+                "--set",
+                action="append",
+                default=[],
+                metavar="--OPTION=VALUE",
+                help="one more mysqld option, as in --set=--max-connections=50",
+            )
+        if name == "status":
+            command.add_argument("--url", action="store_true", help="print only the URL")
+        if name in {"run", "client"}:
+            command.add_argument("words", nargs="*", help="the command, after --")
+    return parser
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    arguments = _parser().parse_args(argv)
+    try:
+        code: int = arguments.action(arguments)
+    except (ServerError, FetchError) as error:
+        say(f"MySQL: {error}")
+        return 1
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

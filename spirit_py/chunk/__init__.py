@@ -1,0 +1,1 @@
+"""How a table is cut into chunks, and how far the copy has come. Pure."""

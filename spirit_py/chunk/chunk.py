@@ -1,0 +1,50 @@
+"""A chunk: a range of the chunk key, half open above its lower bound."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+KeyLiterals: TypeAlias = tuple[str, ...]
+"""One SQL literal for each column of the chunk key; safe to put in SQL text and lossless."""
+
+ComparableKey: TypeAlias = tuple[Any, ...]
+"""Typed values of a key that Python orders and compares exactly as the server does (R6)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyBound:
+    """A position in key order.
+
+    Attributes:
+        literals: the key as SQL literals, for predicates.
+        comparable: the key as Python values; None when Python cannot order it as the server.
+    """
+
+    literals: KeyLiterals
+    comparable: ComparableKey | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chunk:
+    """All rows with ``lower < key <= upper``; None is the open end.
+
+    Attributes:
+        number: dispatch order from 0; never reused in a run.
+        lower: exclusive lower bound; None for the beginning of the table.
+        upper: inclusive upper bound; None for the end of the table.
+        target_rows: rows that the chunker aimed at.
+    """
+
+    number: int
+    lower: KeyBound | None
+    upper: KeyBound | None
+    target_rows: int
+
+    def __str__(self) -> str:
+        """Show the range as ``(lower, upper]``, for logs and Spark's job descriptions."""
+
+        def side(bound: KeyBound | None, open_end: str) -> str:
+            return open_end if bound is None else ", ".join(bound.literals)
+
+        return f"#{self.number} ({side(self.lower, '-inf')}; {side(self.upper, '+inf')}]"

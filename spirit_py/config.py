@@ -1,0 +1,89 @@
+"""Frozen, validated configuration. Nothing writes to it after the command line was read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+LogFormat = Literal["text", "json"]
+
+DEFAULT_PORT = 3306
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConnectionOptions:
+    """How to reach one server. Picklable; the password never shows in ``repr`` (R20).
+
+    Attributes:
+        ssl: options for the driver's ``ssl`` argument (``ca``, ``cert``, ``key``); empty for
+            the driver's default.
+        ssl_mode: ``DISABLED``, ``PREFERRED``, ``REQUIRED``, ``VERIFY_CA``, ``VERIFY_IDENTITY``
+            or empty for the driver's default.
+        connect_timeout: seconds until a connection attempt gives up.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = DEFAULT_PORT
+    socket: str = ""
+    user: str = ""
+    password: str = field(default="", repr=False)
+    ssl: tuple[tuple[str, str], ...] = ()
+    ssl_mode: str = ""
+    connect_timeout: int = 10
+
+    @property
+    def address(self) -> str:
+        """Where the server is, for messages: the socket, or host and port."""
+        return self.socket or f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeedOptions:
+    """Limits of the change feed; the defaults are the seed's (design section 4).
+
+    Attributes:
+        batch_rows: rows in one REPLACE or DELETE at most.
+        flush_interval: seconds between two periodic flushes.
+        wait_timeout: seconds that ``block_wait`` waits, and that silence may last.
+        soft_limit_bytes: buffered bytes at which the reader parks.
+        under_lock_changes: pending changes above which a flush under the lock is refused.
+    """
+
+    batch_rows: int = 1000
+    flush_interval: float = 30.0
+    wait_timeout: float = 30.0
+    soft_limit_bytes: int = 256 << 20
+    under_lock_changes: int = 10_000
+    apply_threads: int = 2
+    tag_own_writes: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class MigrationConfig:
+    """Everything that one ``spirit-py migrate`` was asked for.
+
+    Attributes:
+        statement: a whole ``ALTER TABLE`` or ``CREATE INDEX``; empty when ``table`` and
+            ``alter`` are given.
+        target_chunk_time: seconds that one chunk should take.
+        lock_wait_timeout: seconds that the cutover waits for the table lock.
+    """
+
+    connection: ConnectionOptions
+    database: str
+    table: str = ""
+    alter: str = ""
+    statement: str = ""
+    threads: int = 4
+    target_chunk_time: float = 0.5
+    lock_wait_timeout: float = 30.0
+    cutover_attempts: int = 5
+    skip_drop_after_cutover: bool = False
+    spark_master: str = ""
+    spark_conf: tuple[tuple[str, str], ...] = ()
+    spark_ui: bool = False
+    report_json: Path | None = None
+    log_format: LogFormat = "text"
+    verbose: bool = False
+    feed: FeedOptions = field(default_factory=FeedOptions)

@@ -1,0 +1,270 @@
+"""The architecture on one page: how the parts of a migration meet.
+
+Only :mod:`spirit_py.runner` picks concrete classes. Life of the parts in a migration::
+
+    source.add_subscription(mapping) -> subscription        (before start)
+    source.start()                                          positions R2
+    loop:  chunk = chunker.next_chunk(rows)                  driver only
+           visibility = subscription.dispatch(chunk)         R3, atomic with the drop filter
+           ... an executor copies the chunk ...
+           subscription.committed(chunk)                     R4
+    subscription.copy_finished(); source.set_watermark_optimization(enabled=False)
+    source.flush(); source.block_wait()                      drain
+    checksum (repairs inside ``with source.applies_paused()``)
+    cutover: lock, source.block_wait(), source.flush_under_table_lock(lock session),
+             source.all_changes_flushed, RENAME, source.close(), unlock
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from contextlib import AbstractContextManager
+
+    from spirit_py.chunk.chunk import Chunk, KeyBound
+    from spirit_py.table.mapping import TableMapping
+
+
+class Clock(Protocol):
+    """Monotonic time in seconds, so that tests can turn it."""
+
+    def __call__(self) -> float:
+        """Give the time now, in seconds."""
+        ...
+
+
+class SqlSession(Protocol):
+    """What a session of the server can do; see :class:`spirit_py.mysql.session.Session`."""
+
+    id: int
+
+    def execute(self, sql: str) -> int:
+        """Run a statement without a result; give the affected rows."""
+        ...
+
+    def query(self, sql: str, parameters: Sequence[object] | None = None) -> list[tuple[Any, ...]]:
+        """Run a statement with a result; give its rows."""
+        ...
+
+    @property
+    def warning_count(self) -> int:
+        """Warnings of the last statement."""
+        ...
+
+    def warnings(self) -> list[tuple[str, int, str]]:
+        """Level, code and text of the last statement's warnings."""
+        ...
+
+    def close(self) -> None:
+        """Close the session; safe to call again."""
+        ...
+
+
+@dataclass(frozen=True)
+class RenderedRow:
+    """One row image, ready for SQL.
+
+    Attributes:
+        sql: ``(literal, literal, ...)`` for the mapping's old columns, in pair order.
+        staged: the row must take the staged path: a literal cannot carry one of its values
+            straight into the new table (ENUM ordinal 0 under strict mode).
+    """
+
+    sql: str
+    staged: bool = False
+
+
+class Applier(Protocol):
+    """The one write path into new tables for changes and repairs (R5, R10).
+
+    Blocking: every method waits for the server. Thread-safe. Retries transient faults itself;
+    a fault that stays is raised as a :class:`~spirit_py.errors.SpiritError`.
+    With ``session`` (the cutover's locking session) everything runs in that session and
+    nothing is retried on another connection.
+    """
+
+    def upsert_rows(
+        self, mapping: TableMapping, rows: Sequence[RenderedRow], session: SqlSession | None = None
+    ) -> int:
+        """Write row images with multi-row REPLACE, in bounded statements; give the rows written."""
+        ...
+
+    def delete_keys(
+        self, mapping: TableMapping, keys: Sequence[str], session: SqlSession | None = None
+    ) -> int:
+        """Delete by key; each key is ``(literal, ...)`` of the *old* key columns in key order."""
+        ...
+
+    def recopy(self, mapping: TableMapping, keys: Sequence[str]) -> int:
+        """Make the new table's rows of these keys equal to the source's (repair).
+
+        Only inside ``with source.applies_paused()``. Gives the keys treated.
+        """
+        ...
+
+
+class Subscription(Protocol):
+    """One source table's side of the change feed, as the copier sees it. Thread-safe, no I/O."""
+
+    def dispatch(self, chunk: Chunk) -> str:
+        """Raise the high watermark to the chunk's upper bound, before the chunk is handed out.
+
+        Returns:
+            The GTID set that the chunk's session must wait for before it reads (R3): the
+            transactions whose rows were dropped so far and are not yet known to be visible.
+            Empty when there is nothing to wait for.
+        """
+        ...
+
+    def committed(self, chunk: Chunk) -> None:
+        """Note that a dispatched chunk has committed: its changes may be applied (R4)."""
+        ...
+
+    def copy_finished(self) -> None:
+        """Note that every chunk has committed: nothing is held or dropped any more."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeedStatistics:
+    """Counters of a change source since its start. Bytes and counts; seconds for times."""
+
+    received: int = 0
+    applied: int = 0
+    deduplicated: int = 0
+    dropped_above_high_watermark: int = 0
+    pending: int = 0
+    buffered_bytes: int = 0
+    peak_buffered_bytes: int = 0
+    parked_seconds: float = 0.0
+    parked: bool = False
+    reconnects: int = 0
+    seconds_since_event: float | None = None
+    lag_seconds: float | None = None
+    read_position: str = ""
+
+
+class ChangeSource(Protocol):
+    """A stream of row changes from the source, applied to the new tables.
+
+    Lifecycle: construct, ``add_subscription`` for each table, ``start`` or
+    ``start_from_position``, then any of the calls below, then ``close``.
+    Positions are opaque text: only the implementation parses them. Faults of the stream reach
+    the stop switch given at construction and are raised again by the blocking calls.
+    """
+
+    def add_subscription(self, mapping: TableMapping) -> Subscription:
+        """Follow a table. Before ``start``. No I/O."""
+        ...
+
+    def start(self) -> None:
+        """Begin at a place that cannot miss a commit (R2). Returns once the stream is open."""
+        ...
+
+    def start_from_position(self, position: str) -> None:
+        """Resume. Raises :class:`~spirit_py.errors.PositionNotFound` when that is impossible."""
+        ...
+
+    def position(self) -> str:
+        """Give the position that is safe to resume from (R7); empty before the first. No I/O."""
+        ...
+
+    def flush(self) -> None:
+        """Apply until the backlog is trivial. Blocks.
+
+        Raises:
+            ChangesNotFlushed: when the backlog does not shrink.
+        """
+        ...
+
+    def flush_under_table_lock(self, session: SqlSession) -> None:
+        """Apply everything through the session that holds the table lock.
+
+        Raises:
+            ChangesNotFlushed: when the backlog is above the limit for a flush under the lock.
+        """
+        ...
+
+    def block_wait(self, timeout: float | None = None) -> None:
+        """Wait until every change committed and visible at call time has been received.
+
+        Reads the server's executed position at the call. With the table locked this is the
+        proof of R15 that nothing is missing. Raises :class:`~spirit_py.errors.FeedFailure`
+        on timeout or when the feed is not live (R12).
+        """
+        ...
+
+    def pending(self) -> int:
+        """Count changes received and not yet applied."""
+        ...
+
+    def all_changes_flushed(self) -> bool:
+        """Tell whether every received change is applied, and no transaction is half received."""
+        ...
+
+    def set_watermark_optimization(self, *, enabled: bool) -> None:
+        """Switch the watermark filters; before checksum and cutover they are off."""
+        ...
+
+    def applies_paused(self) -> AbstractContextManager[None]:
+        """Hold back all applying while the context is open; running batches finish first."""
+        ...
+
+    def expect_own_ddl(self, session_id: int) -> None:
+        """Let DDL by this session of ours pass: the cutover's RENAME is not somebody else's."""
+        ...
+
+    def statistics(self) -> FeedStatistics:
+        """Give the counters. No I/O."""
+        ...
+
+    def close(self) -> None:
+        """Stop the threads and close the sessions, within seconds; safe to call again."""
+        ...
+
+
+class Chunker(Protocol):
+    """Cuts the table into chunks in key order. Only the driver calls it, from one thread."""
+
+    def next_chunk(self, rows: int) -> Chunk | None:
+        """Give the next chunk of about ``rows`` rows, or None after the last. May ask the server."""
+        ...
+
+    def estimated_fraction(self) -> float:
+        """Give how far the cut has come, 0.0 to 1.0, an estimate."""
+        ...
+
+    def restart(self, lower: KeyBound | None) -> None:
+        """Begin again above ``lower``; None for the beginning of the table."""
+        ...
+
+
+class Throttler(Protocol):
+    """Says when the copy must wait, and why."""
+
+    def throttled(self) -> str:
+        """Give the reason to wait now, or an empty string. Must not block."""
+        ...
+
+
+class Reporter(Protocol):
+    """Shows the operator what is going on."""
+
+    def start(self) -> None:
+        """Begin to show."""
+        ...
+
+    def message(self, text: str, **fields: object) -> None:
+        """Say one thing that happened, with its figures."""
+        ...
+
+    def progress(self, snapshot: Any) -> None:
+        """Show a :class:`spirit_py.status.snapshot.MigrationStatus`."""
+        ...
+
+    def stop(self) -> None:
+        """End the display and leave the terminal clean."""
+        ...

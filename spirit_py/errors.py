@@ -1,0 +1,152 @@
+"""The error tree, grouped by what happens next (R16).
+
+Every error names the object, the cause and the next step (``hint``), carries the
+exit code of the process, and survives pickling, because Spark sends it between processes.
+
+::
+
+    SpiritError                      exit 1
+    ├── Refusal                      exit 2   nothing was written
+    │   └── UsageFault               exit 2   the command line itself is wrong
+    ├── MigrationFailure             exit 1   failed cleanly; the source is whole
+    │   ├── CopyFailure              exit 1   a chunk could not be copied
+    │   ├── ValueLost                exit 1   a value would change in conversion (R10)
+    │   ├── DuplicateForUnique       exit 1   a new UNIQUE key meets a duplicate (R11)
+    │   ├── FeedFailure              exit 1   the change feed cannot go on
+    │   │   ├── PositionNotFound     exit 1   a position can no longer be resumed
+    │   │   ├── UnreadableChange     exit 1   an event hides the row image (R13)
+    │   │   └── SchemaChanged        exit 1   somebody else changed the table (R14)
+    │   ├── ChangesNotFlushed        exit 1   the backlog does not drain
+    │   ├── ChecksumFailure          exit 1   source and new table could not be made equal
+    │   └── CutoverFailure           exit 1   the swap did not happen
+    ├── OutcomeUnknown               exit 3   look at the tables
+    ├── DifferencesFound             exit 4
+    └── Interrupted                  exit 130 or 143
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class SpiritError(Exception):
+    """Base of all errors that the program raises on purpose.
+
+    Args:
+        message: One line: the object and the cause.
+        hint: One line: the next step. Empty where there is none.
+        details: Further lines for the operator, such as examples.
+    """
+
+    exit_code: int = 1
+    #: May the same command be run again to carry on?
+    resumable: ClassVar[bool] = True
+
+    def __init__(self, message: str, *, hint: str = "", details: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.details = details
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle by class, message and fields, so that no formatting runs twice."""
+        return _rebuild, (type(self), self.message, dict(self.__dict__))
+
+
+def _rebuild(kind: type[SpiritError], message: str, fields: dict[str, Any]) -> SpiritError:
+    """Bring a pickled error back without running a subclass's ``__init__``."""
+    error = kind.__new__(kind)
+    Exception.__init__(error, message)
+    error.__dict__.update(fields)
+    return error
+
+
+class Refusal(SpiritError):
+    """The migration may not run; nothing was written."""
+
+    exit_code = 2
+    resumable = False
+
+
+class UsageFault(Refusal):
+    """The command line or the configuration is wrong."""
+
+
+class MigrationFailure(SpiritError):
+    """Failed cleanly: the source table is whole, writable and unlocked."""
+
+
+class CopyFailure(MigrationFailure):
+    """A chunk could not be copied."""
+
+
+class ValueLost(MigrationFailure):
+    """A value would be changed or cut by the conversion to the new column (R10)."""
+
+    resumable = False
+
+
+class DuplicateForUnique(MigrationFailure):
+    """Rows that a UNIQUE key of the new table cannot hold together (R11)."""
+
+    resumable = False
+
+
+class FeedFailure(MigrationFailure):
+    """The change feed cannot go on."""
+
+
+class PositionNotFound(FeedFailure):
+    """A position can no longer be resumed: purged, or never executed by this server."""
+
+    resumable = False
+
+
+class UnreadableChange(FeedFailure):
+    """A change of the table reached the binlog without its full row image (R13)."""
+
+    resumable = False
+
+
+class SchemaChanged(FeedFailure):
+    """Somebody else changed the definition of the table, or the server is another one (R14)."""
+
+    resumable = False
+
+
+class ChangesNotFlushed(MigrationFailure):
+    """The backlog of changes does not drain."""
+
+
+class ChecksumFailure(MigrationFailure):
+    """Source and new table could not be made equal."""
+
+
+class CutoverFailure(MigrationFailure):
+    """The swap did not happen; the source is in place and unlocked."""
+
+
+class OutcomeUnknown(SpiritError):
+    """The answer to the swap was lost and the tables could not be looked at (R15)."""
+
+    exit_code = 3
+    resumable = False
+
+
+class DifferencesFound(SpiritError):
+    """A checksum found differences."""
+
+    exit_code = 4
+    resumable = False
+
+
+class Interrupted(SpiritError):
+    """Stopped by a signal.
+
+    Args:
+        signal_number: 2 (SIGINT) or 15 (SIGTERM); the exit code is 128 more.
+    """
+
+    def __init__(self, signal_number: int, *, hint: str = "") -> None:
+        super().__init__(f"interrupted by signal {signal_number}", hint=hint)
+        self.exit_code = 128 + signal_number

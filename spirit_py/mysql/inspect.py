@@ -1,0 +1,144 @@
+"""Read a table's definition from the server into a :class:`~spirit_py.table.schema.TableSchema`."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, cast
+
+from spirit_py.sql import quote_table
+from spirit_py.table.schema import Column, Generated, Index, IndexPart, TableSchema
+
+if TYPE_CHECKING:
+    from spirit_py.contracts import SqlSession
+
+_COLUMNS = """
+SELECT c.COLUMN_NAME, c.ORDINAL_POSITION, LOWER(c.DATA_TYPE), c.COLUMN_TYPE, c.IS_NULLABLE,
+       c.CHARACTER_SET_NAME, c.COLLATION_NAME, k.PAD_ATTRIBUTE, c.CHARACTER_MAXIMUM_LENGTH,
+       c.NUMERIC_PRECISION, c.NUMERIC_SCALE, c.DATETIME_PRECISION, c.COLUMN_DEFAULT, c.EXTRA,
+       c.GENERATION_EXPRESSION, c.SRS_ID, c.COLUMN_COMMENT
+FROM information_schema.COLUMNS c
+LEFT JOIN information_schema.COLLATIONS k ON k.COLLATION_NAME = c.COLLATION_NAME
+WHERE c.TABLE_SCHEMA = %s AND c.TABLE_NAME = %s ORDER BY c.ORDINAL_POSITION"""
+
+_INDEXES = """
+SELECT INDEX_NAME, NON_UNIQUE, COLUMN_NAME, EXPRESSION, SUB_PART, COLLATION, IS_VISIBLE, INDEX_TYPE
+FROM information_schema.STATISTICS
+WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s ORDER BY INDEX_NAME = 'PRIMARY' DESC, INDEX_NAME, SEQ_IN_INDEX"""
+
+_TABLE = """
+SELECT ENGINE, TABLE_COLLATION, TABLE_ROWS, DATA_LENGTH, INDEX_LENGTH, AUTO_INCREMENT, CREATE_OPTIONS
+FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s AND TABLE_TYPE = 'BASE TABLE'"""
+
+_MEMBER = re.compile(r"'((?:[^']|'')*)'")
+_TEMPORAL = frozenset({"time", "datetime", "timestamp"})
+
+
+def read_table(session: SqlSession, schema: str, table: str) -> TableSchema | None:
+    """Read a base table's definition; None when there is no such base table."""
+    session.execute("SET SESSION information_schema_stats_expiry = 0")
+    found = session.query(_TABLE, (schema, table))
+    if not found:
+        return None
+    engine, collation, rows, data, index, auto, options = found[0]
+    return TableSchema(
+        schema=schema,
+        name=table,
+        engine=_text(engine),
+        collation=_optional(collation),
+        columns=tuple(_column(row) for row in session.query(_COLUMNS, (schema, table))),
+        indexes=_indexes(session.query(_INDEXES, (schema, table))),
+        estimated_rows=_number(rows) or 0,
+        data_bytes=_number(data) or 0,
+        index_bytes=_number(index) or 0,
+        auto_increment=_number(auto),
+        partitioned="partitioned" in _text(options).lower(),
+        create_sql=_text(session.query(f"SHOW CREATE TABLE {quote_table(schema, table)}")[0][1]),
+    )
+
+
+def _text(value: Any) -> str:
+    """Give a value of the catalogue as text; NULL as an empty string."""
+    if value is None:
+        return ""
+    return value.decode("utf-8") if isinstance(value, bytes) else str(value)
+
+
+def _optional(value: Any) -> str | None:
+    """Give a value of the catalogue as text, NULL as None."""
+    return None if value is None else _text(value)
+
+
+def _number(value: Any) -> int | None:
+    """Give a value of the catalogue as a number, NULL as None."""
+    return None if value is None else int(value)
+
+
+def _column(row: tuple[Any, ...]) -> Column:
+    """Build a column from a row of :data:`_COLUMNS`."""
+    data_type, column_type, extra = _text(row[2]), _text(row[3]), _text(row[13])
+    return Column(
+        name=_text(row[0]),
+        ordinal=int(row[1]),
+        data_type=data_type,
+        column_type=column_type,
+        nullable=_text(row[4]) == "YES",
+        charset=_optional(row[5]),
+        collation=_optional(row[6]),
+        pad_space=None if row[7] is None else _text(row[7]) == "PAD SPACE",
+        length=_length(data_type, column_type, _number(row[8])),
+        precision=_number(row[11]) if data_type in _TEMPORAL else _number(row[9]),
+        scale=_number(row[10]),
+        unsigned="unsigned" in column_type.lower(),
+        members=_members(column_type) if data_type in {"enum", "set"} else (),
+        default=_optional(row[12]),
+        extra=extra,
+        generated=_generated(extra),
+        generation_expression=_text(row[14]),
+        invisible="INVISIBLE" in extra.upper(),
+        auto_increment="auto_increment" in extra.lower(),
+        srid=_number(row[15]),
+        comment=_text(row[16]),
+    )
+
+
+def _generated(extra: str) -> Generated:
+    """Tell from ``EXTRA`` how a column is generated."""
+    for kind in ("VIRTUAL", "STORED"):
+        if f"{kind} GENERATED" in extra.upper():
+            return cast("Generated", kind)
+    return ""
+
+
+def _length(data_type: str, column_type: str, characters: int | None) -> int | None:
+    """Give the length of text, binary, BIT and VECTOR columns."""
+    if data_type in {"bit", "vector"}:
+        found = re.search(r"\((\d+)\)", column_type)
+        return int(found.group(1)) if found else 1
+    return None if data_type in {"enum", "set"} else characters
+
+
+def _members(column_type: str) -> tuple[str, ...]:
+    """Read the members of an ENUM or SET from its COLUMN_TYPE."""
+    return tuple(member.replace("''", "'") for member in _MEMBER.findall(column_type))
+
+
+def _indexes(rows: list[tuple[Any, ...]]) -> tuple[Index, ...]:
+    """Build the indexes from rows of :data:`_INDEXES`."""
+    found: dict[str, Index] = {}
+    for name, non_unique, column, expression, prefix, order, visible, kind in rows:
+        part = IndexPart(
+            column=_optional(column),
+            expression=_optional(expression),
+            prefix=_number(prefix),
+            descending=_text(order) == "D",
+        )
+        key = _text(name)
+        earlier = found[key].parts if key in found else ()
+        found[key] = Index(
+            name=key,
+            unique=int(non_unique) == 0,
+            parts=(*earlier, part),
+            visible=_text(visible) == "YES",
+            kind=_text(kind),
+        )
+    return tuple(found.values())

@@ -1,0 +1,77 @@
+"""The phases of a migration, the legal transitions between them, and their timing (pure).
+
+The caller passes ``now`` (seconds of a monotonic clock), so nothing here reads a clock.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+
+class Phase(enum.StrEnum):
+    """Where a migration is. Values are stable: reports and checkpoints hold them."""
+
+    PREFLIGHT = "preflight"
+    SHORTCUT = "shortcut"
+    CREATE = "create"
+    COPY = "copy"
+    DRAIN = "drain"
+    ANALYZE = "analyze"
+    CHECKSUM = "checksum"
+    SENTINEL = "sentinel"
+    CUTOVER = "cutover"
+    CLEANUP = "cleanup"
+    DONE = "done"
+    FAILED = "failed"
+
+
+_ALWAYS = frozenset({Phase.FAILED})
+TRANSITIONS: dict[Phase, frozenset[Phase]] = {
+    Phase.PREFLIGHT: frozenset({Phase.SHORTCUT}) | _ALWAYS,
+    Phase.SHORTCUT: frozenset({Phase.CREATE, Phase.DONE}) | _ALWAYS,
+    Phase.CREATE: frozenset({Phase.COPY}) | _ALWAYS,
+    Phase.COPY: frozenset({Phase.DRAIN}) | _ALWAYS,
+    Phase.DRAIN: frozenset({Phase.ANALYZE}) | _ALWAYS,
+    Phase.ANALYZE: frozenset({Phase.CHECKSUM}) | _ALWAYS,
+    Phase.CHECKSUM: frozenset({Phase.SENTINEL, Phase.CUTOVER}) | _ALWAYS,
+    Phase.SENTINEL: frozenset({Phase.CHECKSUM, Phase.CUTOVER}) | _ALWAYS,
+    Phase.CUTOVER: frozenset({Phase.CHECKSUM, Phase.CLEANUP}) | _ALWAYS,
+    Phase.CLEANUP: frozenset({Phase.DONE}) | _ALWAYS,
+    Phase.DONE: frozenset(),
+    Phase.FAILED: frozenset(),
+}
+
+
+class IllegalTransition(RuntimeError):
+    """A phase was entered out of order: a bug. The message carries the history."""
+
+
+@dataclass
+class PhaseLog:
+    """The phases passed so far, with the seconds spent in each."""
+
+    current: Phase = Phase.PREFLIGHT
+    entered_at: float = 0.0
+    history: list[tuple[Phase, float]] = field(default_factory=list)
+
+    def enter(self, phase: Phase, now: float) -> None:
+        """Leave the current phase for ``phase`` at time ``now``.
+
+        Raises:
+            IllegalTransition: when the move is not in :data:`TRANSITIONS`.
+        """
+        if phase not in TRANSITIONS[self.current]:
+            story = " -> ".join([*(p.value for p, _ in self.history), self.current.value])
+            raise IllegalTransition(f"cannot go from {self.current.value} to {phase.value}; so far: {story}")
+        self.history.append((self.current, now - self.entered_at))
+        self.current, self.entered_at = phase, now
+
+    def seconds(self, now: float) -> dict[str, float]:
+        """Give the seconds spent in each phase entered so far, the current one included."""
+        spent: dict[str, float] = {}
+        for phase, seconds in [*self.history, (self.current, now - self.entered_at)]:
+            spent[phase.value] = spent.get(phase.value, 0.0) + seconds
+        spent.pop(Phase.DONE.value, None)
+        spent.pop(Phase.FAILED.value, None)
+        return spent

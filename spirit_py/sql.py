@@ -1,0 +1,37 @@
+"""SQL text: the one quoting function for names, the one for strings, and the audited raw type.
+
+Names go through :func:`quote_identifier`, values through parameters of the driver or
+through :func:`string_literal` and the renderer of :mod:`spirit_py.table.values`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def quote_identifier(name: str) -> str:
+    """Quote one identifier with backquotes (MySQL manual 11.2, Schema Object Names)."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def quote_table(schema: str, table: str) -> str:
+    """Quote a table name together with its schema."""
+    return f"{quote_identifier(schema)}.{quote_identifier(table)}"
+
+
+def identifier_list(names: Iterable[str]) -> str:
+    """Quote names and join them with a comma and a space."""
+    return ", ".join(quote_identifier(name) for name in names)
+
+
+def binary_literal(value: bytes) -> str:
+    """Render bytes as a hexadecimal literal, whatever the session's character set."""
+    return f"X'{value.hex()}'"
+
+
+def string_literal(value: str) -> str:
+    """Render text as a utf8mb4 literal that no sql_mode reads otherwise.
+
+    Hexadecimal, so NO_BACKSLASH_ESCAPES and ANSI_QUOTES do not matter.
+    """
+    return f"_utf8mb4 X'{value.encode('utf-8').hex()}'"

@@ -1,0 +1,1 @@
+"""What the operator sees: one frozen snapshot, shown on a terminal or as log lines."""

@@ -1,0 +1,92 @@
+"""Log lines for everything that is not a terminal: text, or one JSON object a line."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, TextIO
+
+from spirit_py.status.snapshot import (
+    MigrationStatus,
+    human_bytes,
+    human_count,
+    human_percent,
+    human_seconds,
+)
+
+if TYPE_CHECKING:
+    from spirit_py.contracts import Clock
+
+PROGRESS_SECONDS = 5.0
+
+
+class PlainReporter:
+    """Writes a line for each message, and a progress line every few seconds and phase change.
+
+    Args:
+        as_json: One JSON object a line instead of text.
+        clock: Monotonic seconds, to space the progress lines.
+    """
+
+    def __init__(self, *, clock: Clock, as_json: bool = False, stream: TextIO | None = None) -> None:
+        self._stream = stream if stream is not None else sys.stderr
+        self._json = as_json
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._last: tuple[str, float] = ("", float("-inf"))
+
+    def start(self) -> None:
+        """Nothing to prepare."""
+
+    def stop(self) -> None:
+        """Nothing to clean."""
+
+    def message(self, text: str, **fields: object) -> None:
+        """Write one event with its figures."""
+        self._write("message", text, fields)
+
+    def progress(self, snapshot: MigrationStatus) -> None:
+        """Write a progress line, unless one was written a moment ago in the same phase."""
+        now = self._clock()
+        phase, written = self._last
+        if phase == snapshot.phase.value and now - written < PROGRESS_SECONDS:
+            return
+        self._last = (snapshot.phase.value, now)
+        self._write("progress", describe(snapshot), _figures(snapshot))
+
+    def _write(self, kind: str, text: str, fields: dict[str, Any]) -> None:
+        moment = datetime.now(UTC).isoformat(timespec="milliseconds")
+        if self._json:
+            record = {"time": moment, "event": kind, "text": text, **fields}
+            line = json.dumps(record, default=str, ensure_ascii=False)
+        else:
+            figures = "".join(f" {key}={value}" for key, value in fields.items())
+            line = f"{moment} {text}{figures if kind == 'message' else ''}"
+        with self._lock:
+            print(line, file=self._stream, flush=True)
+
+
+def _figures(snapshot: MigrationStatus) -> dict[str, Any]:
+    """Give the known figures of a snapshot."""
+    return {key: value for key, value in vars(snapshot).items() if value not in (None, "")}
+
+
+def describe(snapshot: MigrationStatus) -> str:
+    """Put a snapshot into one line that answers: where, how far, how long, what for."""
+    parts = [f"[{snapshot.phase.value}] {snapshot.table} {human_seconds(snapshot.elapsed)}"]
+    if snapshot.rows is not None:
+        total = f" of ~{human_count(snapshot.rows_total)}" if snapshot.rows_total else ""
+        parts.append(f"{human_count(snapshot.rows)}{total} rows ({human_percent(snapshot.fraction)})")
+    if snapshot.rate is not None:
+        parts.append(f"{human_count(snapshot.rate)} rows/s, ETA {human_seconds(snapshot.eta)}")
+    if snapshot.chunk_rows is not None:
+        parts.append(f"chunk {human_count(snapshot.chunk_rows)} rows in {human_seconds(snapshot.chunk_seconds)}")
+    if snapshot.pending is not None:
+        parts.append(f"{human_count(snapshot.pending)} changes pending ({human_bytes(snapshot.buffered_bytes)})")
+    if snapshot.waiting_for:
+        parts.append(f"waiting for {snapshot.waiting_for}")
+    if snapshot.note:
+        parts.append(snapshot.note)
+    return "; ".join(parts)

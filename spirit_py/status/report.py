@@ -1,0 +1,122 @@
+"""The final report: what was done, in figures; written as JSON and shown as a summary."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from spirit_py.status.snapshot import human_bytes, human_count, human_seconds
+
+FORMAT = 1
+
+
+@dataclass(kw_only=True)
+class MigrationReport:
+    """Figures of one run; counts, bytes, seconds, milliseconds as the names say.
+
+    Attributes:
+        outcome: ``done``, ``failed``, ``refused``, ``unknown`` or ``interrupted``.
+        algorithm: ``instant``, ``inplace``, ``copy``, or empty when it was not decided.
+        reason: why that algorithm, or why it failed.
+        stalled_ms: longest time that the cutover held the table, waits included.
+    """
+
+    format: int = FORMAT
+    outcome: str = ""
+    exit_code: int = 0
+    algorithm: str = ""
+    reason: str = ""
+    error: str = ""
+    hint: str = ""
+    details: list[str] = field(default_factory=list)
+    schema: str = ""
+    table: str = ""
+    statement: str = ""
+    threads: int = 0
+    rows_copied: int = 0
+    chunks: int = 0
+    seconds: float = 0.0
+    phases: dict[str, float] = field(default_factory=dict)
+    changes_received: int = 0
+    changes_applied: int = 0
+    changes_deduplicated: int = 0
+    changes_dropped_above_high_watermark: int = 0
+    peak_buffered_bytes: int = 0
+    parked_seconds: float = 0.0
+    feed_reconnects: int = 0
+    checksum_passes: int = 0
+    checksum_rows: int = 0
+    checksum_lock_held_ms: float = 0.0
+    differences_found: int = 0
+    chunks_repaired: int = 0
+    difference_examples: list[str] = field(default_factory=list)
+    cutover_attempts: int = 0
+    lock_wait_ms: float = 0.0
+    lock_held_ms: float = 0.0
+    sessions_killed: list[str] = field(default_factory=list)
+    start_position: str = ""
+    final_position: str = ""
+    old_table: str = ""
+    warnings: list[str] = field(default_factory=list)
+    versions: dict[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """Give the report as indented JSON."""
+        return json.dumps(dataclasses.asdict(self), indent=2, ensure_ascii=False) + "\n"
+
+    def write(self, path: Path) -> None:
+        """Write the JSON so that a reader sees the old file or the whole new one."""
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(self.to_json())
+            Path(temporary).replace(path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+
+    def summary(self) -> list[str]:
+        """Give the summary that ends a successful run, a line each."""
+        lines = [f"{self.schema}.{self.table} changed ({self.algorithm}) in {human_seconds(self.seconds)}"]
+        if self.reason:
+            lines.append(f"  why {self.algorithm}: {self.reason}")
+        if self.algorithm == "copy":
+            lines += self._copy_summary()
+        lines += [f"  warning: {warning}" for warning in self.warnings]
+        return lines
+
+    def _copy_summary(self) -> list[str]:
+        phases = ", ".join(f"{name} {human_seconds(spent)}" for name, spent in self.phases.items())
+        return [
+            f"  copied    {human_count(self.rows_copied)} rows in {human_count(self.chunks)} chunks",
+            f"  changes   {human_count(self.changes_received)} received, "
+            f"{human_count(self.changes_applied)} applied, "
+            f"{human_count(self.changes_deduplicated)} deduplicated, "
+            f"{human_count(self.changes_dropped_above_high_watermark)} left to the copy; "
+            f"peak buffer {human_bytes(self.peak_buffered_bytes)}",
+            f"  checksum  {human_count(self.checksum_rows)} rows, {self.checksum_passes} pass(es), "
+            f"{self.differences_found} differences, {self.chunks_repaired} chunks repaired",
+            f"  cutover   {self.cutover_attempts} attempt(s), waited {self.lock_wait_ms:.0f} ms for the "
+            f"lock, held it {self.lock_held_ms:.0f} ms",
+            f"  phases    {phases}",
+            f"  old table {self.old_table or 'dropped'}",
+        ]
+
+
+def versions(**more: str) -> dict[str, str]:
+    """Give the versions of the program, Python and the libraries, with ``more`` added."""
+    import platform
+    from importlib import metadata
+
+    found: dict[str, Any] = {"python": platform.python_version()}
+    for name in ("spirit-py", "pyspark", "mysql-replication", "mysqlclient"):
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            found[name] = "unknown"
+    return {**found, **more}

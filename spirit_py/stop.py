@@ -1,0 +1,53 @@
+"""The one stop switch of a migration: who asked first wins, everybody waits on it.
+
+A fault in any thread (a schema change seen by the feed, a failed chunk, a signal) calls
+:meth:`StopSwitch.request`; loops poll :attr:`requested` or sleep in :meth:`wait`.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from spirit_py.errors import SpiritError
+
+
+class StopSwitch:
+    """A one-way switch that remembers the first reason."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+        self._lock = threading.Lock()
+        self._reason: SpiritError | None = None
+
+    def request(self, reason: SpiritError) -> bool:
+        """Ask everything to stop because of ``reason``; True when this was the first reason."""
+        with self._lock:
+            first = self._reason is None
+            if first:
+                self._reason = reason
+        self._event.set()
+        return first
+
+    @property
+    def requested(self) -> bool:
+        """Whether a stop was asked for."""
+        return self._event.is_set()
+
+    @property
+    def reason(self) -> SpiritError | None:
+        """The first reason, or None."""
+        return self._reason
+
+    @property
+    def event(self) -> threading.Event:
+        """The event behind the switch, for libraries that sleep on one."""
+        return self._event
+
+    def wait(self, seconds: float) -> bool:
+        """Sleep until a stop is asked for, at most ``seconds``; True when it was."""
+        return self._event.wait(seconds)
+
+    def check(self) -> None:
+        """Raise the first reason, if there is one."""
+        if self._event.is_set() and self._reason is not None:
+            raise self._reason

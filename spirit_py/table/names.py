@@ -1,0 +1,49 @@
+"""Names of the auxiliary tables and locks of a migration (pure).
+
+MySQL cuts nothing: an identifier above 64 characters is an error (manual 11.2.1), and two
+long source names that share their first characters must not meet in one auxiliary name.
+A long name is therefore shortened to a prefix and a digest of the whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+MAX_IDENTIFIER = 64
+_DIGEST = 10
+_LONGEST_SUFFIX = len("_chkpnt")
+
+
+def _stem(table: str) -> str:
+    """Give a stem that leaves room for the underscore in front and the longest suffix."""
+    room = MAX_IDENTIFIER - 1 - _LONGEST_SUFFIX
+    if len(table) <= room:
+        return table
+    digest = hashlib.sha256(table.encode()).hexdigest()[:_DIGEST]
+    return f"{table[: room - _DIGEST - 1]}_{digest}"
+
+
+@dataclass(frozen=True)
+class AuxiliaryNames:
+    """The tables beside a source table, each at most 64 characters."""
+
+    new: str
+    old: str
+    checkpoint: str
+    sentinel: str
+
+    @classmethod
+    def of(cls, table: str) -> AuxiliaryNames:
+        """Derive the names from the source table's name; the same name gives the same result."""
+        stem = _stem(table)
+        return cls(f"_{stem}_new", f"_{stem}_old", f"_{stem}_chkpnt", f"_{stem}_snt")
+
+
+def lock_name(purpose: str, *parts: object) -> str:
+    """Build a name for ``GET_LOCK``, at most 64 characters, from any parts.
+
+    The parts are hashed with a separator that no part can forge.
+    """
+    digest = hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
+    return f"spirit-py:{purpose}:{digest}"[:MAX_IDENTIFIER]

@@ -1,0 +1,143 @@
+"""Frozen descriptions of a table's definition, as the server reports it.
+
+Filled by :mod:`spirit_py.mysql.inspect` from ``information_schema`` and ``SHOW CREATE TABLE``;
+nothing here holds a connection.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+Generated = Literal["", "VIRTUAL", "STORED"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """One column in table order, invisible and generated columns included.
+
+    Attributes:
+        ordinal: 1-based position, which is also its place in a binlog row image.
+        data_type: ``information_schema.COLUMNS.DATA_TYPE`` in lower case, such as ``int``.
+        column_type: ``COLUMN_TYPE``, such as ``int unsigned`` or ``enum('a','b')``.
+        charset: character set, None for a type that has none.
+        collation: collation, None for a type that has none.
+        pad_space: whether the collation pads with spaces; None without a collation.
+        length: characters for text, bytes for binary, bits for BIT, dimensions for VECTOR;
+            None where the type has none.
+        precision: digits for DECIMAL; fractional digits for TIME, DATETIME and TIMESTAMP.
+        scale: digits after the point for DECIMAL.
+        members: the members of ENUM or SET in order.
+        default: ``COLUMN_DEFAULT`` as the server gives it; None for no default or NULL.
+        extra: ``EXTRA``, such as ``DEFAULT_GENERATED on update CURRENT_TIMESTAMP``.
+    """
+
+    name: str
+    ordinal: int
+    data_type: str
+    column_type: str
+    nullable: bool
+    charset: str | None = None
+    collation: str | None = None
+    pad_space: bool | None = None
+    length: int | None = None
+    precision: int | None = None
+    scale: int | None = None
+    unsigned: bool = False
+    members: tuple[str, ...] = ()
+    generated: Generated = ""
+    generation_expression: str = ""
+    invisible: bool = False
+    auto_increment: bool = False
+    default: str | None = None
+    extra: str = ""
+    srid: int | None = None
+    comment: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexPart:
+    """One part of an index: a column (with an optional prefix) or an expression."""
+
+    column: str | None
+    expression: str | None = None
+    prefix: int | None = None
+    descending: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Index:
+    """One index; ``name`` is ``PRIMARY`` for the primary key."""
+
+    name: str
+    unique: bool
+    parts: tuple[IndexPart, ...]
+    visible: bool = True
+    kind: str = "BTREE"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns, when every part is a whole column; else an empty tuple."""
+        whole = all(part.column is not None and part.prefix is None for part in self.parts)
+        return tuple(part.column for part in self.parts if part.column is not None) if whole else ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableSchema:
+    """A table's definition and the server's estimates of its size.
+
+    Attributes:
+        estimated_rows: ``TABLE_ROWS``, an estimate.
+        data_bytes: ``DATA_LENGTH`` of the clustered index, an estimate.
+        index_bytes: ``INDEX_LENGTH``, an estimate.
+        auto_increment: the next AUTO_INCREMENT value; None without such a column.
+        create_sql: ``SHOW CREATE TABLE`` text.
+    """
+
+    schema: str
+    name: str
+    engine: str
+    columns: tuple[Column, ...]
+    indexes: tuple[Index, ...]
+    collation: str | None = None
+    estimated_rows: int = 0
+    data_bytes: int = 0
+    index_bytes: int = 0
+    auto_increment: int | None = None
+    partitioned: bool = False
+    create_sql: str = ""
+
+    @cached_property
+    def _by_name(self) -> dict[str, Column]:
+        return {column.name.lower(): column for column in self.columns}
+
+    def column(self, name: str) -> Column:
+        """Give the column of that name, case aside (column names ignore case in MySQL).
+
+        Raises:
+            KeyError: when there is no such column.
+        """
+        return self._by_name[name.lower()]
+
+    def has_column(self, name: str) -> bool:
+        """Tell whether a column of that name exists, case aside."""
+        return name.lower() in self._by_name
+
+    def index(self, name: str) -> Index | None:
+        """Give the index of that name, case aside, or None."""
+        return next((i for i in self.indexes if i.name.lower() == name.lower()), None)
+
+    @property
+    def primary_key(self) -> Index | None:
+        """The primary key, or None."""
+        return self.index("PRIMARY")
+
+    def not_null_unique_indexes(self) -> tuple[Index, ...]:
+        """Unique indexes over whole, NOT NULL columns: each identifies a row. PRIMARY first."""
+        usable = [
+            index
+            for index in self.indexes
+            if index.unique and index.columns and not any(self.column(c).nullable for c in index.columns)
+        ]
+        return tuple(sorted(usable, key=lambda index: index.name != "PRIMARY"))

@@ -1,0 +1,3 @@
+"""The fixtures live in plugins, one topic each."""
+
+pytest_plugins = ["tests.fix_mysql", "tests.fix_proxy"]

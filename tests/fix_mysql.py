@@ -1,0 +1,184 @@
+"""One MySQL per test session, one schema per test, and nothing of ours left behind.
+
+`mysql` has GTIDs, `mysql_file` has not (file and offset). `db` and `db_file` are a fresh schema
+on either. At teardown they assert that every session which appeared during the test, other than
+those from `db.connect()`, is gone, and with them all their locks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import os
+import platform
+import time
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import MySQLdb
+import pytest
+from mysql_server import MySQLServer, Provider, ServerOptions, choose, running
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+FILE_SERVER_VARIABLE = "SPIRIT_PY_TEST_MYSQL_FILE"
+LIBRARIES = ("pyspark", "mysqlclient", "mysql-replication")
+#: How long a session that has been closed may take to leave the server's lists.
+GRACE = 5.0
+
+PROVIDER = pytest.StashKey[Provider]()
+FILE_PROVIDER = pytest.StashKey[Provider]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose where MySQL comes from, once."""
+    provider = config.stash[PROVIDER] = choose()
+    # A server that somebody named has GTIDs or has not; the other kind is then a server of ours.
+    environ = {k: v for k, v in os.environ.items() if k != "SPIRIT_PY_TEST_MYSQL"}
+    file_provider = choose(environ, variable=FILE_SERVER_VARIABLE)
+    config.stash[FILE_PROVIDER] = file_provider if str(file_provider) != str(provider) else provider
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """Name the server's provider and the versions that matter."""
+    versions = [f"{name} {importlib.metadata.version(name)}" for name in LIBRARIES]
+    return [str(config.stash[PROVIDER]), f"Python {platform.python_version()}, " + ", ".join(versions)]
+
+
+def connect(server: MySQLServer, **arguments: Any) -> Any:
+    """Open a plain session of the test's own: utf8mb4, autocommit, as root."""
+    given = {
+        "host": server.host,
+        "port": server.port,
+        "user": server.user,
+        "passwd": server.password,
+        "charset": "utf8mb4",
+        "autocommit": True,
+        "local_infile": 1,
+    }
+    return MySQLdb.connect(**(given | arguments))
+
+
+class Database:
+    """A schema of one test's own, with a session to it and helpers."""
+
+    def __init__(self, server: MySQLServer, name: str) -> None:
+        """Create the schema `name` and remember the sessions that are there already."""
+        self.server = server
+        self.name = name
+        self._connections: list[Any] = []
+        self._own: set[int] = set()
+        self._main = self.connect(db="")
+        self._before = set(self.sessions())
+        self.execute(f"CREATE DATABASE `{name}`")
+        self.execute(f"USE `{name}`")
+
+    def connect(self, **arguments: Any) -> Any:
+        """Open a session in the schema that belongs to the test; closed at teardown."""
+        connection = connect(self.server, **({"db": self.name} | arguments))
+        self._connections.append(connection)
+        self._own.add(connection.thread_id())
+        return connection
+
+    def execute(self, sql: str, parameters: Sequence[object] | None = None) -> int:
+        """Run statements without results, several if separated by `;`; return affected rows."""
+        with contextlib.closing(self._main.cursor()) as cursor:
+            rows: int = cursor.execute(sql, parameters)
+            while cursor.nextset():
+                rows += max(cursor.rowcount, 0)
+            return rows
+
+    def query(self, sql: str, parameters: Sequence[object] | None = None) -> list[tuple[Any, ...]]:
+        """Run a statement and return all its rows."""
+        with contextlib.closing(self._main.cursor()) as cursor:
+            cursor.execute(sql, parameters)
+            return list(cursor.fetchall())
+
+    def sessions(self) -> dict[int, str]:
+        """Return every client session but the test's own: its id and what it is doing."""
+        rows = self.query(
+            "SELECT processlist_id, CONCAT_WS(' ', processlist_user, processlist_command,"
+            " processlist_state, LEFT(processlist_info, 100))"
+            " FROM performance_schema.threads WHERE type = 'FOREGROUND'"
+            " AND processlist_id IS NOT NULL AND processlist_user IS NOT NULL"
+            " AND processlist_command <> 'Daemon'"
+        )
+        return {number: text for number, text in rows if number not in self._own}
+
+    def leftovers(self) -> list[str]:
+        """Return what the test's code has left on the server: sessions, and their locks."""
+        sessions = {k: v for k, v in self.sessions().items() if k not in self._before}
+        if not sessions:
+            return []
+        numbers = ", ".join(map(str, sessions))
+        locks = self.query(
+            "SELECT t.processlist_id, l.object_type, l.object_schema, l.object_name, l.lock_type"
+            " FROM performance_schema.metadata_locks l JOIN performance_schema.threads t"
+            f" ON t.thread_id = l.owner_thread_id WHERE t.processlist_id IN ({numbers})"
+        )
+        return [
+            *(f"session {number}: {text}" for number, text in sessions.items()),
+            *(f"lock: {lock}" for lock in locks),
+        ]
+
+    def close(self) -> list[str]:
+        """Drop the schema, close the test's sessions, and return what was left behind."""
+        deadline = time.monotonic() + GRACE
+        while (left := self.leftovers()) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        # What was left may hold a lock that the DROP would wait for.
+        for number in {k for k in self.sessions() if k not in self._before}:
+            with contextlib.suppress(MySQLdb.Error):
+                self.execute(f"KILL {number}")
+        for connection in self._connections[1:]:
+            with contextlib.suppress(MySQLdb.Error):
+                connection.close()
+        self.execute("SET SESSION lock_wait_timeout = 20; UNLOCK TABLES")
+        self.execute(f"DROP DATABASE IF EXISTS `{self.name}`")
+        self._main.close()
+        return left
+
+
+def _serve(provider: Provider, *, gtid: bool) -> Iterator[MySQLServer]:
+    with running(ServerOptions(gtid=gtid), provider=provider) as server:
+        with contextlib.closing(connect(server)) as session:
+            session.query("SELECT @@gtid_mode")
+            mode = session.store_result().fetch_row()[0][0]
+        if (mode == b"ON" or mode == "ON") is not gtid:
+            message = f"the server {server.origin} has gtid_mode={mode!r}, the test needs {gtid=}"
+            raise pytest.UsageError(message)
+        yield server
+
+
+@pytest.fixture(scope="session")
+def mysql(request: pytest.FixtureRequest) -> Iterator[MySQLServer]:
+    """Return the session's server with GTIDs."""
+    yield from _serve(request.config.stash[PROVIDER], gtid=True)
+
+
+@pytest.fixture(scope="session")
+def mysql_file(request: pytest.FixtureRequest) -> Iterator[MySQLServer]:
+    """Return the session's server without GTIDs, started when the first test asks for it."""
+    yield from _serve(request.config.stash[FILE_PROVIDER], gtid=False)
+
+
+def _schema(server: MySQLServer) -> Iterator[Database]:
+    database = Database(server, f"t_{uuid.uuid4().hex[:12]}")
+    try:
+        yield database
+    finally:
+        left = database.close()
+    assert not left, "left on the server after the test:\n  " + "\n  ".join(left)
+
+
+@pytest.fixture
+def db(mysql: MySQLServer) -> Iterator[Database]:
+    """Return a fresh schema on the server with GTIDs."""
+    yield from _schema(mysql)
+
+
+@pytest.fixture
+def db_file(mysql_file: MySQLServer) -> Iterator[Database]:
+    """Return a fresh schema on the server without GTIDs."""
+    yield from _schema(mysql_file)
