@@ -1,10 +1,11 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench mysql-start mysql-stop lock clean
+LANES := ci-semisync ci-file-position ci-mysql80 ci-mysql84 ci-mysql9
+.PHONY: help demo test lint bench $(LANES) mysql-start mysql-stop lock clean
 
 PYTHON ?= python3
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## watch a migration under load, on a throwaway MySQL
 	@ci/demo
@@ -17,6 +18,21 @@ lint: ## ruff, mypy and the import contracts
 
 bench: ## measure copy, feed and cutover stall
 	@ci/bench
+
+ci-semisync: ## lane: commits in the binlog and not yet visible (semi-sync)
+	@ci/lane-semisync
+
+ci-file-position: ## lane: the integration suite without GTIDs
+	@ci/lane-file-position
+
+ci-mysql80: ## lane: every test on MySQL 8.0, in containers
+	@ci/lane-mysql80
+
+ci-mysql84: ## lane: every test on MySQL 8.4, in containers
+	@ci/lane-mysql84
+
+ci-mysql9: ## lane: every test on the newest MySQL 9, in containers
+	@ci/lane-mysql9
 
 mysql-start: ## start a MySQL to play with and print how to reach it
 	@$(PYTHON) ci/mysql_server.py start

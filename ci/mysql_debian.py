@@ -27,6 +27,8 @@ DEBIAN_SUITES = frozenset(
     {"stable", "oldstable", "testing", "unstable", "sid", "bookworm", "trixie", "forky", "duke"}
 )
 
+OTHER_WAYS = "install a mysqld, start a Docker engine, or name a server in SPIRIT_PY_TEST_MYSQL"
+
 # The machine's apt hooks (cleaning its cache, telling its desktop) are not for a private fetch.
 APT_CONF = """\
 #clear APT::Update::Post-Invoke;
@@ -157,7 +159,7 @@ def debian_source(sources: Iterable[AptSource]) -> AptSource:
             return source
     message = (
         "no Debian main archive among this machine's apt sources, so MySQL cannot be fetched from "
-        "Debian: install a mysqld, start a Docker engine, or name a server in SPIRIT_PY_TEST_MYSQL"
+        f"Debian: {OTHER_WAYS}"
     )
     raise FetchError(message)
 
@@ -276,14 +278,14 @@ def _run(command: list[str]) -> str:
             env={**os.environ, "LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"},
         )
     except FileNotFoundError as error:
-        message = (
-            f"{command[0]} is not on this machine, so MySQL cannot be fetched from Debian: install "
-            "a mysqld, start a Docker engine, or name a server in SPIRIT_PY_TEST_MYSQL"
-        )
+        message = f"{command[0]} is not on this machine, which seems not to be Debian: {OTHER_WAYS}"
         raise FetchError(message) from error
     except subprocess.CalledProcessError as error:
         tail = "\n".join(error.stdout.strip().splitlines()[-15:])
-        message = f"{shlex.join(command)} failed with status {error.returncode}:\n{tail}"
+        message = (
+            f"{shlex.join(command)} failed with status {error.returncode}:\n{tail}\n"
+            f"MySQL was not fetched from Debian: mend this machine's apt, or {OTHER_WAYS}"
+        )
         raise FetchError(message) from error
     return done.stdout
 

@@ -14,7 +14,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,7 +24,7 @@ from mysql_debian import DebianMySQL, FetchError, Installation
 from mysql_local import LocalServer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
 __all__ = [
     "MySQLServer",
@@ -79,28 +78,37 @@ def choose(
     variable: str = SERVER_VARIABLE,
     engine: Callable[[Mapping[str, str]], bool] = engine_answers,
     on_path: Callable[[Mapping[str, str]], Path | None] = mysqld_on_path,
+    outlives: bool = False,
 ) -> Provider:
-    """Choose where MySQL comes from: a named server, a container, the PATH, Debian's packages."""
+    """Choose where MySQL comes from: a named server, a container, the PATH, Debian's packages.
+
+    A server that `outlives` the process that starts it is neither named nor in a container.
+    """
     url = environ.get(variable)
-    if url:
+    if url and not outlives:
         return Provider(
             name="the server you named",
             why=f"{variable} is set",
             make=lambda: NamedServer(url, variable=variable),
         )
-    if engine(environ):
+    if not outlives and engine(environ):
         image = environ.get(IMAGE_VARIABLE) or DEFAULT_IMAGE
         return Provider(
             name=f"a container of {image}",
             why=f"{variable} is not set and a Docker engine answers",
             make=lambda: ContainerServer(image),
         )
+    passed_over = (
+        "a server of your own is asked for that outlives this command"
+        if outlives
+        else f"{variable} is not set, no Docker engine answers"
+    )
     mysqld = on_path(environ)
     cache = cache_folder(environ)
     if mysqld is not None:
         return Provider(
             name=str(mysqld),
-            why=f"{variable} is not set, no Docker engine answers, and the PATH has a mysqld",
+            why=f"{passed_over}, and the PATH has a mysqld",
             make=lambda: LocalServer(
                 Installation(mysqld=(str(mysqld), "--no-defaults"), client=("mysql",)),
                 origin=str(mysqld),
@@ -109,9 +117,7 @@ def choose(
         )
     return Provider(
         name="Debian's packages from the unstable suite, unpacked in a cache folder",
-        why=(
-            f"{variable} is not set, no Docker engine answers, and the PATH has no mysqld of MySQL"
-        ),
+        why=f"{passed_over}, and the PATH has no mysqld of MySQL",
         make=lambda: LocalServer(
             fetch_debian(cache), origin="Debian's mysql-server-core", templates=cache
         ),
@@ -181,12 +187,10 @@ def _start(arguments: argparse.Namespace) -> int:
     if state is not None:
         print(state["text"])
         return 0
-    provider = choose()
+    provider = choose(outlives=True)
     say(str(provider))
     server = provider.make()
-    if not isinstance(server, LocalServer):
-        say("only a server from a mysqld on this machine can be left running: use `run -- CMD`")
-        return 2
+    assert isinstance(server, LocalServer)  # noqa: S101 - neither named nor a container
     server.start(
         ServerOptions(gtid=not arguments.no_gtid, extra=tuple(arguments.set), survive_parent=True)
     )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 LogFormat = Literal["text", "json"]
 
@@ -68,6 +70,9 @@ class MigrationConfig:
             ``alter`` are given.
         target_chunk_time: seconds that one chunk should take.
         lock_wait_timeout: seconds that the cutover waits for the table lock.
+        no_shortcut: copy even where the server could change the table in place.
+        threads: chunks copied at the same time; never above the cores for a local master.
+        spark_master: any Spark master; empty for ``local[threads]``.
     """
 
     connection: ConnectionOptions
@@ -80,6 +85,7 @@ class MigrationConfig:
     lock_wait_timeout: float = 30.0
     cutover_attempts: int = 5
     skip_drop_after_cutover: bool = False
+    no_shortcut: bool = False
     spark_master: str = ""
     spark_conf: tuple[tuple[str, str], ...] = ()
     spark_ui: bool = False

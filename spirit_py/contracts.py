@@ -11,14 +11,15 @@ Only :mod:`spirit_py.runner` picks concrete classes. Life of the parts in a migr
     subscription.copy_finished(); source.set_watermark_optimization(enabled=False)
     source.flush(); source.block_wait()                      drain
     checksum (repairs inside ``with source.applies_paused()``)
-    cutover: lock, source.block_wait(), source.flush_under_table_lock(lock session),
-             source.all_changes_flushed, RENAME, source.close(), unlock
+    cutover: source.flush(), ``with source.applies_paused()``: lock, source.block_wait(),
+             source.flush_under_table_lock(lock session), source.all_changes_flushed,
+             RENAME, source.stop(), unlock; then source.close()
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +42,7 @@ class SqlSession(Protocol):
 
     id: int
 
-    def execute(self, sql: str) -> int:
+    def execute(self, sql: str, parameters: Sequence[object] | None = None) -> int:
         """Run a statement without a result; give the affected rows."""
         ...
 
@@ -63,9 +64,8 @@ class SqlSession(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class RenderedRow:
-    """One row image, ready for SQL.
+class RenderedRow(NamedTuple):
+    """One row image, ready for SQL. A tuple, because there is one for every applied change.
 
     Attributes:
         sql: ``(literal, literal, ...)`` for the mapping's old columns, in pair order.
@@ -102,6 +102,14 @@ class Applier(Protocol):
         """Make the new table's rows of these keys equal to the source's (repair).
 
         Only inside ``with source.applies_paused()``. Gives the keys treated.
+        """
+        ...
+
+    def verify(self, mapping: TableMapping, session: SqlSession) -> None:
+        """Under the table lock: prove that no row was pushed out by a new UNIQUE key (R11).
+
+        Raises:
+            DuplicateForUnique: naming rows of the source that the new table cannot hold.
         """
         ...
 
@@ -183,6 +191,10 @@ class ChangeSource(Protocol):
     def flush_under_table_lock(self, session: SqlSession) -> None:
         """Apply everything through the session that holds the table lock.
 
+        Called inside ``with applies_paused()``, which does not hold back this call: another
+        session's batch would wait for the lock that ``session`` holds. When it fails, nothing
+        is lost from the backlog: a later flush applies it all.
+
         Raises:
             ChangesNotFlushed: when the backlog is above the limit for a flush under the lock.
         """
@@ -214,7 +226,18 @@ class ChangeSource(Protocol):
         ...
 
     def expect_own_ddl(self, session_id: int) -> None:
-        """Let DDL by this session of ours pass: the cutover's RENAME is not somebody else's."""
+        """Let DDL by this session of ours pass: the cutover's RENAME is not somebody else's.
+
+        From the event of that RENAME on, the feed takes nothing more: what follows on the table
+        belongs to the new one. Every try of a cutover calls this with a session of its own.
+        """
+        ...
+
+    def stop(self) -> None:
+        """Apply nothing more from now on; at once, without I/O, safe to call again.
+
+        The cutover calls it under the table lock after the RENAME (R15); ``close`` follows.
+        """
         ...
 
     def statistics(self) -> FeedStatistics:
@@ -231,6 +254,10 @@ class Chunker(Protocol):
 
     def next_chunk(self, rows: int) -> Chunk | None:
         """Give the next chunk of about ``rows`` rows, or None after the last. May ask the server."""
+        ...
+
+    def observed(self, chunk: Chunk, rows: int) -> None:
+        """Learn how many rows a chunk turned out to have."""
         ...
 
     def estimated_fraction(self) -> float:

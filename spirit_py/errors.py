@@ -9,7 +9,9 @@ exit code of the process, and survives pickling, because Spark sends it between 
     ├── Refusal                      exit 2   nothing was written
     │   └── UsageFault               exit 2   the command line itself is wrong
     ├── MigrationFailure             exit 1   failed cleanly; the source is whole
+    │   ├── ServerFault              exit 1   the server or the connection reported an error
     │   ├── CopyFailure              exit 1   a chunk could not be copied
+    │   ├── WorkersLost              exit 1   Spark tasks that worked together were lost
     │   ├── ValueLost                exit 1   a value would change in conversion (R10)
     │   ├── DuplicateForUnique       exit 1   a new UNIQUE key meets a duplicate (R11)
     │   ├── FeedFailure              exit 1   the change feed cannot go on
@@ -76,8 +78,27 @@ class MigrationFailure(SpiritError):
     """Failed cleanly: the source table is whole, writable and unlocked."""
 
 
+class ServerFault(MigrationFailure):
+    """An error that the server, or the driver on losing it, reported for a statement.
+
+    Attributes:
+        code: MySQL's error number (manual B.3.1 and B.3.2), 0 when the driver gave none;
+            :func:`spirit_py.mysql.faults.disposition` sorts it.
+        text: the server's own message.
+    """
+
+    def __init__(self, code: int, text: str, *, where: str, hint: str = "") -> None:
+        super().__init__(f"{text} (error {code}, {where})", hint=hint)
+        self.code = code
+        self.text = text
+
+
 class CopyFailure(MigrationFailure):
     """A chunk could not be copied."""
+
+
+class WorkersLost(MigrationFailure):
+    """Spark tasks that worked together were lost; they may be started again."""
 
 
 class ValueLost(MigrationFailure):

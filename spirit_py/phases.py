@@ -63,7 +63,9 @@ class PhaseLog:
         """
         if phase not in TRANSITIONS[self.current]:
             story = " -> ".join([*(p.value for p, _ in self.history), self.current.value])
-            raise IllegalTransition(f"cannot go from {self.current.value} to {phase.value}; so far: {story}")
+            raise IllegalTransition(
+                f"cannot go from {self.current.value} to {phase.value}; so far: {story}"
+            )
         self.history.append((self.current, now - self.entered_at))
         self.current, self.entered_at = phase, now
 

@@ -6,7 +6,10 @@ through :func:`string_literal` and the renderer of :mod:`spirit_py.table.values`
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 def quote_identifier(name: str) -> str:

@@ -7,8 +7,10 @@ A fault in any thread (a schema change seen by the feed, a failed chunk, a signa
 from __future__ import annotations
 
 import threading
+from typing import TYPE_CHECKING
 
-from spirit_py.errors import SpiritError
+if TYPE_CHECKING:
+    from spirit_py.errors import SpiritError
 
 
 class StopSwitch:

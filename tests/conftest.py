@@ -1,3 +1,3 @@
 """The fixtures live in plugins, one topic each."""
 
-pytest_plugins = ["tests.fix_mysql", "tests.fix_proxy"]
+pytest_plugins = ["tests.fix_lane", "tests.fix_mysql", "tests.fix_proxy", "tests.fix_spark"]

@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 import MySQLdb
 import pytest
+
 from mysql_server import MySQLServer, Provider, ServerOptions, choose, running
+from tests.fix_lane import GTID_VARIABLE, check_series
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
 FILE_SERVER_VARIABLE = "SPIRIT_PY_TEST_MYSQL_FILE"
 LIBRARIES = ("pyspark", "mysqlclient", "mysql-replication")
@@ -29,10 +31,13 @@ GRACE = 5.0
 
 PROVIDER = pytest.StashKey[Provider]()
 FILE_PROVIDER = pytest.StashKey[Provider]()
+#: What the servers that were started call themselves; known only once a test has asked for one.
+SERVERS = pytest.StashKey[list[str]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Choose where MySQL comes from, once."""
+    config.stash[SERVERS] = []
     provider = config.stash[PROVIDER] = choose()
     # A server that somebody named has GTIDs or has not; the other kind is then a server of ours.
     environ = {k: v for k, v in os.environ.items() if k != "SPIRIT_PY_TEST_MYSQL"}
@@ -43,7 +48,18 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_report_header(config: pytest.Config) -> list[str]:
     """Name the server's provider and the versions that matter."""
     versions = [f"{name} {importlib.metadata.version(name)}" for name in LIBRARIES]
-    return [str(config.stash[PROVIDER]), f"Python {platform.python_version()}, " + ", ".join(versions)]
+    return [
+        str(config.stash[PROVIDER]),
+        f"Python {platform.python_version()}, " + ", ".join(versions),
+    ]
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Name the servers that the tests ran against."""
+    for line in config.stash[SERVERS]:
+        terminalreporter.write_line(line)
 
 
 def connect(server: MySQLServer, **arguments: Any) -> Any:
@@ -68,9 +84,11 @@ class Database:
         self.server = server
         self.name = name
         self._connections: list[Any] = []
+        self._globals: dict[str, str] = {}
         self._own: set[int] = set()
         self._main = self.connect(db="")
         self._before = set(self.sessions())
+        self._branches_before = set(self.xa_branches())
         self.execute(f"CREATE DATABASE `{name}`")
         self.execute(f"USE `{name}`")
 
@@ -95,6 +113,40 @@ class Database:
             cursor.execute(sql, parameters)
             return list(cursor.fetchall())
 
+    def set_global(self, name: str, value: str | float) -> None:
+        """Set a global variable of the server for this test; it is put back at teardown."""
+        ((before,),) = self.query(
+            "SELECT variable_value FROM performance_schema.global_variables"
+            " WHERE variable_name = %s",
+            (name,),
+        )
+        self._globals.setdefault(name, before)
+        self._set_global(name, value)
+
+    def _set_global(self, name: str, value: str | float) -> None:
+        # Numbers must not be quoted, words must: the server's own listing does not tell which.
+        try:
+            self.execute(f"SET GLOBAL {name} = %s", (value,))
+        except MySQLdb.Error:
+            self.execute(f"SET GLOBAL {name} = {value}")
+
+    def reconnect(self) -> None:
+        """Open the helpers' session anew after the server was restarted, or the session killed."""
+        with contextlib.suppress(MySQLdb.Error):
+            self._main.close()
+        self._main = connect(self.server, db=self.name)
+        self._own.add(self._main.thread_id())
+        if self._main.thread_id() <= max(self._before, default=0):
+            self._before = set()
+            self._own = {self._main.thread_id()}
+
+    def xa_branches(self) -> list[str]:
+        """Return the prepared and undecided XA transactions, as XA COMMIT would name them."""
+        return [
+            f"X'{data[2 : 2 + 2 * gtrid]}', X'{data[2 + 2 * gtrid :]}', {form}"
+            for form, gtrid, _, data in self.query("XA RECOVER CONVERT XID")
+        ]
+
     def sessions(self) -> dict[int, str]:
         """Return every client session but the test's own: its id and what it is doing."""
         rows = self.query(
@@ -108,9 +160,14 @@ class Database:
 
     def leftovers(self) -> list[str]:
         """Return what the test's code has left on the server: sessions, and their locks."""
+        branches = [
+            f"prepared XA transaction {xid}"
+            for xid in self.xa_branches()
+            if xid not in self._branches_before
+        ]
         sessions = {k: v for k, v in self.sessions().items() if k not in self._before}
         if not sessions:
-            return []
+            return branches
         numbers = ", ".join(map(str, sessions))
         locks = self.query(
             "SELECT t.processlist_id, l.object_type, l.object_schema, l.object_name, l.lock_type"
@@ -118,12 +175,20 @@ class Database:
             f" ON t.thread_id = l.owner_thread_id WHERE t.processlist_id IN ({numbers})"
         )
         return [
+            *branches,
             *(f"session {number}: {text}" for number, text in sessions.items()),
             *(f"lock: {lock}" for lock in locks),
         ]
 
     def close(self) -> list[str]:
         """Drop the schema, close the test's sessions, and return what was left behind."""
+        try:
+            self._main.ping()
+        except MySQLdb.Error:
+            self.reconnect()
+        for connection in self._connections[1:]:
+            with contextlib.suppress(MySQLdb.Error):
+                connection.close()
         deadline = time.monotonic() + GRACE
         while (left := self.leftovers()) and time.monotonic() < deadline:
             time.sleep(0.02)
@@ -131,36 +196,44 @@ class Database:
         for number in {k for k in self.sessions() if k not in self._before}:
             with contextlib.suppress(MySQLdb.Error):
                 self.execute(f"KILL {number}")
-        for connection in self._connections[1:]:
-            with contextlib.suppress(MySQLdb.Error):
-                connection.close()
+        for xid in self.xa_branches():
+            if xid not in self._branches_before:
+                with contextlib.suppress(MySQLdb.Error):
+                    self.execute(f"XA ROLLBACK {xid}")
+        for name, value in self._globals.items():
+            self._set_global(name, value)
         self.execute("SET SESSION lock_wait_timeout = 20; UNLOCK TABLES")
         self.execute(f"DROP DATABASE IF EXISTS `{self.name}`")
         self._main.close()
         return left
 
 
-def _serve(provider: Provider, *, gtid: bool) -> Iterator[MySQLServer]:
+def _serve(config: pytest.Config, provider: Provider, *, gtid: bool) -> Iterator[MySQLServer]:
     with running(ServerOptions(gtid=gtid), provider=provider) as server:
-        with contextlib.closing(connect(server)) as session:
-            session.query("SELECT @@gtid_mode")
-            mode = session.store_result().fetch_row()[0][0]
-        if (mode == b"ON" or mode == "ON") is not gtid:
-            message = f"the server {server.origin} has gtid_mode={mode!r}, the test needs {gtid=}"
+        with contextlib.closing(connect(server)) as session, session.cursor() as cursor:
+            cursor.execute("SELECT @@gtid_mode")
+            ((mode,),) = cursor.fetchall()
+        if (mode == "ON") is not gtid:
+            message = f"the server {server.origin} has gtid_mode={mode}, the test needs {gtid=}"
             raise pytest.UsageError(message)
+        check_series(server.version(), server.origin)
+        config.stash[SERVERS].append(f"MySQL {server.version()} ({server.origin}), {gtid=}")
         yield server
 
 
 @pytest.fixture(scope="session")
 def mysql(request: pytest.FixtureRequest) -> Iterator[MySQLServer]:
-    """Return the session's server with GTIDs."""
-    yield from _serve(request.config.stash[PROVIDER], gtid=True)
+    """Return the session's server with GTIDs; in the lane of file positions, the one without."""
+    if os.environ.get(GTID_VARIABLE) == "OFF":
+        yield request.getfixturevalue("mysql_file")
+        return
+    yield from _serve(request.config, request.config.stash[PROVIDER], gtid=True)
 
 
 @pytest.fixture(scope="session")
 def mysql_file(request: pytest.FixtureRequest) -> Iterator[MySQLServer]:
     """Return the session's server without GTIDs, started when the first test asks for it."""
-    yield from _serve(request.config.stash[FILE_PROVIDER], gtid=False)
+    yield from _serve(request.config, request.config.stash[FILE_PROVIDER], gtid=False)
 
 
 def _schema(server: MySQLServer) -> Iterator[Database]:

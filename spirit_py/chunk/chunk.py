@@ -3,26 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
-KeyLiterals: TypeAlias = tuple[str, ...]
-"""One SQL literal for each column of the chunk key; safe to put in SQL text and lossless."""
+from spirit_py.table.keys import ComparableKey, KeyBound, KeyLiterals
 
-ComparableKey: TypeAlias = tuple[Any, ...]
-"""Typed values of a key that Python orders and compares exactly as the server does (R6)."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class KeyBound:
-    """A position in key order.
-
-    Attributes:
-        literals: the key as SQL literals, for predicates.
-        comparable: the key as Python values; None when Python cannot order it as the server.
-    """
-
-    literals: KeyLiterals
-    comparable: ComparableKey | None = None
+__all__ = ["Chunk", "ComparableKey", "KeyBound", "KeyLiterals"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,15 +2,42 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from spirit_py.mysql.faults import ACCESS_DENIED, TLS_FAULT, TLS_REQUIRED, server_fault
 from spirit_py.mysql.session import Session
+from spirit_py.sql import string_literal
 
 if TYPE_CHECKING:
     from spirit_py.config import ConnectionOptions
 
-STRICT_SQL_MODE = "STRICT_ALL_TABLES,ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO"
-PROGRAM_NAME = "spirit-py"
+STRICT_SQL_MODE: Final = "STRICT_ALL_TABLES,ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO"
+
+# All of these exist from 8.0 to 9.7 and need no privilege.
+_SETTINGS: Final = (
+    "NAMES utf8mb4",
+    f"SESSION sql_mode='{STRICT_SQL_MODE}'",
+    "SESSION time_zone='+00:00'",
+    "SESSION transaction_isolation='READ-COMMITTED'",
+    "SESSION transaction_read_only=0",
+    "SESSION autocommit=1",
+    "SESSION completion_type=NO_CHAIN",
+    "SESSION foreign_key_checks=0",
+    "SESSION unique_checks=1",
+    "SESSION sql_auto_is_null=0",
+    "SESSION sql_big_selects=1",
+    "SESSION sql_safe_updates=0",
+    "SESSION sql_select_limit=DEFAULT",
+    "SESSION sql_quote_show_create=1",
+    "SESSION sql_notes=1",
+    "SESSION max_execution_time=0",
+    "SESSION group_concat_max_len=1048576",
+    "SESSION lc_messages='en_US'",
+    "SESSION net_read_timeout=600",
+    "SESSION net_write_timeout=600",
+)
+# Setting these needs SESSION_VARIABLES_ADMIN, so they are only set where they differ.
+_RESTRICTED: Final = {"binlog_row_image": "FULL", "innodb_strict_mode": 1}
 
 
 def connect(
@@ -21,21 +48,96 @@ def connect(
     lock_wait_timeout: int = 30,
     innodb_lock_wait_timeout: int = 3,
     wait_timeout: int = 28_800,
+    read_timeout: int = 0,
+    native: bool = False,
 ) -> Session:
     """Open a session with the program's settings, whatever the server's globals are.
 
     Args:
-        role: What the session is for (``chunk``, ``apply``, ``lock``, ...); a connection
-            attribute, so that an operator sees it in ``performance_schema``.
+        role: What the session is for (``chunk``, ``apply``, ``lock``, ...); the user variable
+            ``@spirit_py_role``, visible in ``performance_schema.user_variables_by_thread``.
+            The driver cannot set connection attributes.
         lock_wait_timeout: Seconds to wait for a metadata lock.
         innodb_lock_wait_timeout: Seconds to wait for a row lock.
         wait_timeout: Seconds that the session may idle.
+        read_timeout: Seconds after which an answer counts as lost (error 2013); 0 for never.
+            The server goes on with the statement.
+        native: Keep the server's ``sql_mode``, time zone and checks, as a client of the
+            operator would have them: for the ALTER itself (R10).
 
     Raises:
-        MySQLdb.Error: as the driver raises it; see :mod:`spirit_py.mysql.faults`.
+        ServerFault: :func:`spirit_py.mysql.faults.connection_refusal` explains the first one.
     """
+    connection = _open(options, role, database=database, read_timeout=read_timeout)
+    session = Session(connection, role=role, address=options.address)
+    try:
+        _prepare(
+            session,
+            native=native,
+            timeouts=(
+                f"SESSION lock_wait_timeout={int(lock_wait_timeout)}",
+                f"SESSION innodb_lock_wait_timeout={int(innodb_lock_wait_timeout)}",
+                f"SESSION wait_timeout={int(wait_timeout)}",
+            ),
+        )
+    except BaseException:
+        session.close()
+        raise
+    return session
+
+
+def _prepare(session: Session, *, native: bool, timeouts: tuple[str, ...]) -> None:
+    """Give a new session its settings."""
+    settings = ("NAMES utf8mb4", "SESSION lc_messages='en_US'") if native else _SETTINGS
+    role = f"@spirit_py_role={string_literal(session.role)}"
+    session.execute("SET " + ", ".join((*settings, *timeouts, role)))
+    if native:
+        return
+    names = ", ".join(f"@@SESSION.{name}" for name in _RESTRICTED)
+    found = session.query(f"SELECT {names}")[0]
+    for (name, wanted), value in zip(_RESTRICTED.items(), found, strict=True):
+        if value != wanted:
+            session.execute(f"SET SESSION {name}={wanted}")
+
+
+def _open(options: ConnectionOptions, role: str, *, database: str, read_timeout: int) -> Any:
+    """Open the driver's connection in the first TLS mode that the server accepts."""
     import MySQLdb
 
+    modes = tls_modes(options)
+    for mode in modes:
+        try:
+            arguments = _arguments(options, mode)
+            if database:
+                arguments["db"] = database
+            return MySQLdb.connect(**arguments, read_timeout=read_timeout)
+        except MySQLdb.Error as error:
+            fault = server_fault(error, where=f"{role} session at {options.address}")
+            if mode == modes[-1] or fault.code not in {TLS_FAULT, TLS_REQUIRED, ACCESS_DENIED}:
+                raise fault from error
+    raise AssertionError("there is always one TLS mode to try")
+
+
+def tls_modes(options: ConnectionOptions) -> tuple[str, ...]:
+    """Give the driver's TLS modes to try, in order.
+
+    Connector/C reads PREFERRED as DISABLED (measured), so the program prefers by itself. On
+    this machine's own address plain comes first: a handshake costs 30 ms, and an account that
+    requires TLS answers with "access denied".
+    """
+    if options.socket:
+        return ("DISABLED",)
+    if options.ssl_mode and options.ssl_mode != "PREFERRED":
+        return (options.ssl_mode,)
+    if options.ssl:
+        return ("VERIFY_CA" if "ca" in dict(options.ssl) else "REQUIRED",)
+    if not options.ssl_mode and options.host in {"localhost", "127.0.0.1", "::1"}:
+        return ("DISABLED", "REQUIRED")
+    return ("REQUIRED", "DISABLED")
+
+
+def _arguments(options: ConnectionOptions, mode: str) -> dict[str, Any]:
+    """Give the driver's arguments."""
     arguments: dict[str, Any] = {
         "user": options.user,
         "passwd": options.password,
@@ -43,30 +145,30 @@ def connect(
         "charset": "utf8mb4",
         "use_unicode": True,
         "autocommit": True,
-        "conv": {},
+        "binary_prefix": True,
+        "multi_statements": False,
+        "conv": _conversions(),
+        "ssl_mode": mode,
     }
     if options.socket:
         arguments["unix_socket"] = options.socket
     else:
-        arguments |= {"host": options.host, "port": options.port}
-    if database:
-        arguments["db"] = database
-    if options.ssl:
+        # To the client library "localhost" means its socket file, which was not asked for.
+        host = "127.0.0.1" if options.host == "localhost" else options.host
+        arguments |= {"host": host, "port": options.port}
+    if options.ssl and mode != "DISABLED":
         arguments["ssl"] = dict(options.ssl)
-    if options.ssl_mode:
-        arguments["ssl_mode"] = options.ssl_mode
-    session = Session(MySQLdb.connect(**arguments), role=role, address=options.address)
-    try:
-        session.execute(
-            f"SET SESSION sql_mode='{STRICT_SQL_MODE}', time_zone='+00:00',"
-            " transaction_isolation='READ-COMMITTED', foreign_key_checks=0, unique_checks=1,"
-            f" lock_wait_timeout={lock_wait_timeout},"
-            f" innodb_lock_wait_timeout={innodb_lock_wait_timeout},"
-            f" wait_timeout={wait_timeout}, binlog_row_image=FULL,"
-            " group_concat_max_len=1048576, sql_safe_updates=0, sql_select_limit=DEFAULT,"
-            " autocommit=1, innodb_strict_mode=1"
-        )
-    except BaseException:
-        session.close()
-        raise
-    return session
+    return arguments
+
+
+def _conversions() -> dict[Any, Any]:
+    """Give the driver's encoders for parameters, and our decoders (see the session module)."""
+    from MySQLdb.constants import FIELD_TYPE
+    from MySQLdb.converters import conversions
+
+    encoders = {kind: encode for kind, encode in conversions.items() if not isinstance(kind, int)}
+    integers = ("TINY", "SHORT", "LONG", "LONGLONG", "INT24", "YEAR")
+    texts = ("DECIMAL", "NEWDECIMAL", "FLOAT", "DOUBLE", "DATE", "TIME", "DATETIME", "TIMESTAMP")
+    decoders: dict[int, Any] = {getattr(FIELD_TYPE, name): int for name in integers}
+    decoders |= {getattr(FIELD_TYPE, name): str for name in texts}
+    return encoders | decoders

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from spirit_py.sql import quote_table
 from spirit_py.table.schema import Column, Generated, Index, IndexPart, TableSchema
@@ -23,23 +23,34 @@ WHERE c.TABLE_SCHEMA = %s AND c.TABLE_NAME = %s ORDER BY c.ORDINAL_POSITION"""
 _INDEXES = """
 SELECT INDEX_NAME, NON_UNIQUE, COLUMN_NAME, EXPRESSION, SUB_PART, COLLATION, IS_VISIBLE, INDEX_TYPE
 FROM information_schema.STATISTICS
-WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s ORDER BY INDEX_NAME = 'PRIMARY' DESC, INDEX_NAME, SEQ_IN_INDEX"""
+WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s
+ORDER BY INDEX_NAME = 'PRIMARY' DESC, INDEX_NAME, SEQ_IN_INDEX"""
 
 _TABLE = """
-SELECT ENGINE, TABLE_COLLATION, TABLE_ROWS, DATA_LENGTH, INDEX_LENGTH, AUTO_INCREMENT, CREATE_OPTIONS
-FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s AND TABLE_TYPE = 'BASE TABLE'"""
+SELECT ENGINE, TABLE_COLLATION, TABLE_ROWS, DATA_LENGTH, INDEX_LENGTH, AUTO_INCREMENT,
+       CREATE_OPTIONS, TABLE_SCHEMA, TABLE_NAME
+FROM information_schema.TABLES
+WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s AND TABLE_TYPE = 'BASE TABLE'"""
 
 _MEMBER = re.compile(r"'((?:[^']|'')*)'")
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPED = {"n": "\n", "r": "\r", "0": "\0", "t": "\t", "b": "\b", "Z": "\x1a"}
 _TEMPORAL = frozenset({"time", "datetime", "timestamp"})
 
 
 def read_table(session: SqlSession, schema: str, table: str) -> TableSchema | None:
-    """Read a base table's definition; None when there is no such base table."""
+    """Read a base table's definition; None when there is no such base table.
+
+    Names come back as the server keeps them, which may differ in case from what was asked for.
+    """
+    # Without fresh statistics AUTO_INCREMENT may be old; invisible keys of the server's own
+    # making exist since 8.0.30 and may be hidden.
     session.execute("SET SESSION information_schema_stats_expiry = 0")
+    session.execute("/*!80030 SET SESSION show_gipk_in_create_table_and_information_schema = ON */")
     found = session.query(_TABLE, (schema, table))
     if not found:
         return None
-    engine, collation, rows, data, index, auto, options = found[0]
+    engine, collation, rows, data, index, auto, options, schema, table = found[0]
     return TableSchema(
         schema=schema,
         name=table,
@@ -90,10 +101,10 @@ def _column(row: tuple[Any, ...]) -> Column:
         scale=_number(row[10]),
         unsigned="unsigned" in column_type.lower(),
         members=_members(column_type) if data_type in {"enum", "set"} else (),
-        default=_optional(row[12]),
+        default=_default(_optional(row[12]), extra),
         extra=extra,
         generated=_generated(extra),
-        generation_expression=_text(row[14]),
+        generation_expression=unescaped(_text(row[14])),
         invisible="INVISIBLE" in extra.upper(),
         auto_increment="auto_increment" in extra.lower(),
         srid=_number(row[15]),
@@ -101,11 +112,17 @@ def _column(row: tuple[Any, ...]) -> Column:
     )
 
 
+def _default(text: str | None, extra: str) -> str | None:
+    """Give a default; those that are expressions come escaped."""
+    return unescaped(text) if text is not None and "DEFAULT_GENERATED" in extra else text
+
+
 def _generated(extra: str) -> Generated:
     """Tell from ``EXTRA`` how a column is generated."""
-    for kind in ("VIRTUAL", "STORED"):
+    kinds: tuple[Generated, ...] = ("VIRTUAL", "STORED")
+    for kind in kinds:
         if f"{kind} GENERATED" in extra.upper():
-            return cast("Generated", kind)
+            return kind
     return ""
 
 
@@ -119,7 +136,16 @@ def _length(data_type: str, column_type: str, characters: int | None) -> int | N
 
 def _members(column_type: str) -> tuple[str, ...]:
     """Read the members of an ENUM or SET from its COLUMN_TYPE."""
-    return tuple(member.replace("''", "'") for member in _MEMBER.findall(column_type))
+    return tuple(unescaped(m.replace("''", "'")) for m in _MEMBER.findall(column_type))
+
+
+def unescaped(text: str) -> str:
+    r"""Undo the escapes of the catalogue.
+
+    Measured on 9.7: COLUMN_TYPE, GENERATION_EXPRESSION and EXPRESSION show a newline as ``\n``
+    and a backslash doubled; the expressions show a quote as ``\'`` as well.
+    """
+    return _ESCAPE.sub(lambda found: _ESCAPED.get(found[1], found[1]), text)
 
 
 def _indexes(rows: list[tuple[Any, ...]]) -> tuple[Index, ...]:
@@ -128,7 +154,7 @@ def _indexes(rows: list[tuple[Any, ...]]) -> tuple[Index, ...]:
     for name, non_unique, column, expression, prefix, order, visible, kind in rows:
         part = IndexPart(
             column=_optional(column),
-            expression=_optional(expression),
+            expression=None if expression is None else unescaped(_text(expression)),
             prefix=_number(prefix),
             descending=_text(order) == "D",
         )

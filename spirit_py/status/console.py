@@ -69,7 +69,9 @@ def render(snapshot: MigrationStatus) -> RenderableType:
     grid.add_row("phase", _phases(snapshot))
     if snapshot.rows is not None:
         total = f" of ~{human_count(snapshot.rows_total)}" if snapshot.rows_total else ""
-        grid.add_row("rows", f"{human_count(snapshot.rows)}{total}  {human_percent(snapshot.fraction)}")
+        grid.add_row(
+            "rows", f"{human_count(snapshot.rows)}{total}  {human_percent(snapshot.fraction)}"
+        )
         grid.add_row(
             "speed",
             f"{human_count(snapshot.rate)} rows/s   ETA {human_seconds(snapshot.eta)}   chunk "
@@ -78,8 +80,10 @@ def render(snapshot: MigrationStatus) -> RenderableType:
     if snapshot.pending is not None:
         grid.add_row(
             "changes",
-            f"{human_count(snapshot.received)} received   {human_count(snapshot.applied)} applied   "
-            f"{human_count(snapshot.pending)} pending ({human_bytes(snapshot.buffered_bytes)})   "
+            f"{human_count(snapshot.received)} received   "
+            f"{human_count(snapshot.applied)} applied   "
+            f"{human_count(snapshot.pending)} pending "
+            f"({human_bytes(snapshot.buffered_bytes)})   "
             f"feed lag {human_seconds(snapshot.feed_lag)}",
         )
     grid.add_row("waiting", snapshot.waiting_for or "for nothing")

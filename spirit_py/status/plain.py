@@ -30,7 +30,9 @@ class PlainReporter:
         clock: Monotonic seconds, to space the progress lines.
     """
 
-    def __init__(self, *, clock: Clock, as_json: bool = False, stream: TextIO | None = None) -> None:
+    def __init__(
+        self, *, clock: Clock, as_json: bool = False, stream: TextIO | None = None
+    ) -> None:
         self._stream = stream if stream is not None else sys.stderr
         self._json = as_json
         self._clock = clock
@@ -78,13 +80,21 @@ def describe(snapshot: MigrationStatus) -> str:
     parts = [f"[{snapshot.phase.value}] {snapshot.table} {human_seconds(snapshot.elapsed)}"]
     if snapshot.rows is not None:
         total = f" of ~{human_count(snapshot.rows_total)}" if snapshot.rows_total else ""
-        parts.append(f"{human_count(snapshot.rows)}{total} rows ({human_percent(snapshot.fraction)})")
+        parts.append(
+            f"{human_count(snapshot.rows)}{total} rows ({human_percent(snapshot.fraction)})"
+        )
     if snapshot.rate is not None:
         parts.append(f"{human_count(snapshot.rate)} rows/s, ETA {human_seconds(snapshot.eta)}")
     if snapshot.chunk_rows is not None:
-        parts.append(f"chunk {human_count(snapshot.chunk_rows)} rows in {human_seconds(snapshot.chunk_seconds)}")
+        parts.append(
+            f"chunk {human_count(snapshot.chunk_rows)} rows"
+            f" in {human_seconds(snapshot.chunk_seconds)}"
+        )
     if snapshot.pending is not None:
-        parts.append(f"{human_count(snapshot.pending)} changes pending ({human_bytes(snapshot.buffered_bytes)})")
+        parts.append(
+            f"{human_count(snapshot.pending)} changes pending"
+            f" ({human_bytes(snapshot.buffered_bytes)})"
+        )
     if snapshot.waiting_for:
         parts.append(f"waiting for {snapshot.waiting_for}")
     if snapshot.note:

@@ -23,7 +23,6 @@ class MigrationReport:
         outcome: ``done``, ``failed``, ``refused``, ``unknown`` or ``interrupted``.
         algorithm: ``instant``, ``inplace``, ``copy``, or empty when it was not decided.
         reason: why that algorithm, or why it failed.
-        stalled_ms: longest time that the cutover held the table, waits included.
     """
 
     format: int = FORMAT
@@ -58,6 +57,7 @@ class MigrationReport:
     cutover_attempts: int = 0
     lock_wait_ms: float = 0.0
     lock_held_ms: float = 0.0
+    cutover_steps_ms: dict[str, float] = field(default_factory=dict)
     sessions_killed: list[str] = field(default_factory=list)
     start_position: str = ""
     final_position: str = ""
@@ -82,7 +82,8 @@ class MigrationReport:
 
     def summary(self) -> list[str]:
         """Give the summary that ends a successful run, a line each."""
-        lines = [f"{self.schema}.{self.table} changed ({self.algorithm}) in {human_seconds(self.seconds)}"]
+        name = f"{self.schema}.{self.table}"
+        lines = [f"{name} changed ({self.algorithm}) in {human_seconds(self.seconds)}"]
         if self.reason:
             lines.append(f"  why {self.algorithm}: {self.reason}")
         if self.algorithm == "copy":
@@ -92,17 +93,30 @@ class MigrationReport:
 
     def _copy_summary(self) -> list[str]:
         phases = ", ".join(f"{name} {human_seconds(spent)}" for name, spent in self.phases.items())
+        changes = ", ".join(
+            f"{human_count(count)} {what}"
+            for count, what in (
+                (self.changes_received, "received"),
+                (self.changes_applied, "applied"),
+                (self.changes_deduplicated, "deduplicated"),
+                (self.changes_dropped_above_high_watermark, "left to the copy"),
+            )
+        )
+        compared = (
+            f"{human_count(self.checksum_rows)} rows, {self.checksum_passes} pass(es),"
+            f" {self.differences_found} differences, {self.chunks_repaired} chunks repaired"
+        )
+        locked = (
+            f"{self.cutover_attempts} attempt(s), waited {self.lock_wait_ms:.0f} ms for the lock,"
+            f" held it {self.lock_held_ms:.0f} ms"
+        )
+        copied = f"{human_count(self.rows_copied)} rows in {human_count(self.chunks)} chunks"
+        peak = human_bytes(self.peak_buffered_bytes)
         return [
-            f"  copied    {human_count(self.rows_copied)} rows in {human_count(self.chunks)} chunks",
-            f"  changes   {human_count(self.changes_received)} received, "
-            f"{human_count(self.changes_applied)} applied, "
-            f"{human_count(self.changes_deduplicated)} deduplicated, "
-            f"{human_count(self.changes_dropped_above_high_watermark)} left to the copy; "
-            f"peak buffer {human_bytes(self.peak_buffered_bytes)}",
-            f"  checksum  {human_count(self.checksum_rows)} rows, {self.checksum_passes} pass(es), "
-            f"{self.differences_found} differences, {self.chunks_repaired} chunks repaired",
-            f"  cutover   {self.cutover_attempts} attempt(s), waited {self.lock_wait_ms:.0f} ms for the "
-            f"lock, held it {self.lock_held_ms:.0f} ms",
+            f"  copied    {copied}",
+            f"  changes   {changes}; peak buffer {peak}",
+            f"  checksum  {compared}",
+            f"  cutover   {locked}",
             f"  phases    {phases}",
             f"  old table {self.old_table or 'dropped'}",
         ]

@@ -6,8 +6,10 @@ What is not known is None and is shown as unknown, never as zero.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from spirit_py.phases import Phase
+if TYPE_CHECKING:
+    from spirit_py.phases import Phase
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +57,7 @@ def human_bytes(value: float | None) -> str:
     if value is None:
         return "?"
     for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(value) < 1024:  # noqa: PLR2004 -- the step between two binary units
+        if abs(value) < 1024:
             return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
         value /= 1024
     return f"{value:.1f} TiB"
@@ -65,7 +67,7 @@ def human_seconds(value: float | None) -> str:
     """Render a duration as ``1h02m``, ``3m04s`` or ``5.6s``."""
     if value is None:
         return "?"
-    if value < 60:  # noqa: PLR2004 -- seconds in a minute
+    if value < 60:
         return f"{value:.1f}s"
     minutes, seconds = divmod(round(value), 60)
     hours, minutes = divmod(minutes, 60)

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-from spirit_py.table.schema import Column, Index, TableSchema
+from spirit_py.table.conversions import equality_kept
+
+if TYPE_CHECKING:
+    from spirit_py.table.fills import Fill
+    from spirit_py.table.schema import Column, Index, TableSchema
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +42,9 @@ class TableMapping:
         tightened: unique indexes of the new table that the source does not guarantee (R11).
         time_zone: the server's time zone, when a TIMESTAMP changes to or from another type
             and the conversion therefore depends on it; empty otherwise.
+        fills: new columns that every write must name a constant for (see
+            :mod:`spirit_py.table.fills`): ``REPLACE INTO new (pairs, fills) SELECT pairs,
+            constants``. A table with fills takes the staged path.
     """
 
     source: TableSchema
@@ -46,13 +54,38 @@ class TableMapping:
     new_key_columns: tuple[str, ...]
     tightened: tuple[Index, ...] = ()
     time_zone: str = ""
+    fills: tuple[Fill, ...] = ()
 
     @cached_property
     def converted(self) -> bool:
-        """Whether any carried column is converted, so that changes take the staged path."""
-        return any(pair.converted for pair in self.pairs)
+        """Whether changes take the staged path: a carried column is converted, or fills."""
+        return bool(self.fills) or any(pair.converted for pair in self.pairs)
 
     @cached_property
     def key_columns(self) -> tuple[Column, ...]:
         """The key's columns of the source, in key order."""
         return tuple(self.source.column(name) for name in self.key.columns)
+
+    @cached_property
+    def key_order_kept(self) -> bool:
+        """Whether the new table orders and equates keys as the source does.
+
+        False when a collation or a padding of the key changes: then a range of the source's key
+        is not a range of the new table's.
+        """
+        new = (self.target.column(name) for name in self.new_key_columns)
+        return all(
+            equality_kept(old, changed) for old, changed in zip(self.key_columns, new, strict=True)
+        )
+
+    @cached_property
+    def insert_names(self) -> tuple[str, ...]:
+        """Columns of the new table that a ``REPLACE ... SELECT`` names: pairs, then fills."""
+        return tuple(pair.new.name for pair in self.pairs) + tuple(
+            fill.column.name for fill in self.fills
+        )
+
+    @cached_property
+    def fill_values(self) -> tuple[str, ...]:
+        """SQL literals to select behind the old columns, one for each fill."""
+        return tuple(fill.sql for fill in self.fills)

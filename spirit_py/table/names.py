@@ -13,11 +13,14 @@ from dataclasses import dataclass
 MAX_IDENTIFIER = 64
 _DIGEST = 10
 _LONGEST_SUFFIX = len("_chkpnt")
+# RENAME TABLE renames constraints with the table (``t_chk_1`` to ``_t_old_chk_1``) and fails
+# when such a name becomes too long (measured: error 1059).
+_ROOM_FOR_CHECKS = len("_chk_9999")
 
 
 def _stem(table: str) -> str:
     """Give a stem that leaves room for the underscore in front and the longest suffix."""
-    room = MAX_IDENTIFIER - 1 - _LONGEST_SUFFIX
+    room = MAX_IDENTIFIER - 1 - _LONGEST_SUFFIX - _ROOM_FOR_CHECKS
     if len(table) <= room:
         return table
     digest = hashlib.sha256(table.encode()).hexdigest()[:_DIGEST]

@@ -138,6 +138,8 @@ class TableSchema:
         usable = [
             index
             for index in self.indexes
-            if index.unique and index.columns and not any(self.column(c).nullable for c in index.columns)
+            if index.unique
+            and index.columns
+            and not any(self.column(c).nullable for c in index.columns)
         ]
         return tuple(sorted(usable, key=lambda index: index.name != "PRIMARY"))

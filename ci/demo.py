@@ -1,0 +1,194 @@
+"""Migrate 500 000 rows under live writes; prove the result from the writers' journal."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import mysql_server
+import workload
+from mysql_base import ServerOptions
+
+if TYPE_CHECKING:
+    from mysql_base import MySQLServer
+
+SCHEMA = "shop"
+ALTER = (
+    "ADD COLUMN note VARCHAR(200), MODIFY id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT,"
+    " ADD INDEX customer (customer)"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proof:
+    """What the comparison with the journal found."""
+
+    rows: int
+    lost: int
+    extra: int
+    changed: int
+
+    @property
+    def clean(self) -> bool:
+        """Whether table and journal agree."""
+        return not (self.lost or self.extra or self.changed)
+
+
+def main() -> int:
+    """Run the demo; 0 when nothing was lost."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=500_000)
+    parser.add_argument("--writers", type=int, default=6)
+    parser.add_argument(
+        "--rate", type=float, default=600.0, help="transactions a second, all writers"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=4.0, help="writing before and after the migration"
+    )
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    asked = parser.parse_args()
+    provider = mysql_server.choose()
+    print(f"== MySQL: {provider}", flush=True)
+    with (
+        tempfile.TemporaryDirectory(prefix="spirit-py-demo-") as folder,
+        mysql_server.running(ServerOptions(buffer_pool="512M"), provider=provider) as server,
+    ):
+        return demonstrate(server, Path(folder), asked)
+
+
+def demonstrate(server: MySQLServer, folder: Path, asked: argparse.Namespace) -> int:
+    """Load, write, migrate, write on, compare, report."""
+    began = time.monotonic()
+    print(
+        f"== loading {asked.rows:,} rows into {SCHEMA}.{workload.TABLE} (seed {asked.seed})",
+        flush=True,
+    )
+    workload.load(server, SCHEMA, asked.rows)
+    application = workload.Application(
+        server,
+        SCHEMA,
+        rows=asked.rows,
+        folder=folder,
+        writers=asked.writers,
+        rate=asked.rate,
+        seed=asked.seed,
+    )
+    print(
+        f"== {asked.writers} writers start: insert, update, delete, move unique values and keys",
+        flush=True,
+    )
+    application.start()
+    try:
+        time.sleep(asked.seconds)
+        started = time.monotonic()
+        code, report = migrate(server, folder / "report.json")
+        ended = time.monotonic()
+        print(f"== writing on for {asked.seconds:.0f} s after the swap", flush=True)
+        time.sleep(asked.seconds)
+    finally:
+        application.stop()
+    if code:
+        print(f"demo FAILED: spirit-py ended with {code}", file=sys.stderr)
+        return 1
+    print("== comparing every row with the writers' journal", flush=True)
+    proof = compare(server, asked.rows, [writer.journal for writer in application.writers])
+    show(application, proof, report, (started, ended))
+    print(f"{'whole demo':<44}{time.monotonic() - began:>10.0f} s")
+    good = proof.clean and not application.failures() and report["chunks_repaired"] == 0
+    print("demo: nothing lost, nothing changed" if good else "demo FAILED")
+    return 0 if good else 1
+
+
+def migrate(server: MySQLServer, report: Path) -> tuple[int, dict[str, Any]]:
+    """Run ``spirit-py migrate`` as a user would; give its exit code and report."""
+    command = [
+        str(Path(sys.executable).with_name("spirit-py")),
+        "migrate",
+        "--host",
+        f"{server.host}:{server.port}",
+        "--user",
+        server.user,
+        "--database",
+        SCHEMA,
+        "--table",
+        workload.TABLE,
+        "--alter",
+        ALTER,
+        "--report-json",
+        str(report),
+    ]
+    shown = " ".join(f'"{word}"' if " " in word else word for word in ["spirit-py", *command[1:-2]])
+    print(f"== {shown}", flush=True)
+    done = subprocess.run(
+        command, check=False, env={**os.environ, "SPIRIT_PY_PASSWORD": server.password}
+    )
+    found = json.loads(report.read_text()) if report.exists() else {}
+    return done.returncode, found
+
+
+def compare(server: MySQLServer, rows: int, journals: list[Path]) -> Proof:
+    """Compare the table with the replayed journals, row by row and value by value."""
+    expected = workload.expected_rows(rows, journals)
+    actual = workload.actual_rows(server, SCHEMA)
+    return Proof(
+        rows=len(actual),
+        lost=len(expected.keys() - actual.keys()),
+        extra=len(actual.keys() - expected.keys()),
+        changed=sum(expected[key] != actual[key] for key in expected.keys() & actual.keys()),
+    )
+
+
+def show(
+    application: workload.Application,
+    proof: Proof,
+    report: dict[str, Any],
+    span: tuple[float, float],
+) -> None:
+    """Print the proof."""
+    started, ended = span
+    lines: list[tuple[str, object]] = [
+        ("rows in the table", f"{proof.rows:,}"),
+        (
+            "writes acknowledged before the migration",
+            f"{application.acknowledged(lambda t: t < started):,}",
+        ),
+        (
+            "writes acknowledged during the migration",
+            f"{application.acknowledged(lambda t: started <= t <= ended):,}",
+        ),
+        (
+            "writes acknowledged after the swap",
+            f"{application.acknowledged(lambda t: t > ended):,}",
+        ),
+        ("writes failed", len(application.failures())),
+        ("rows lost", proof.lost),
+        ("rows extra", proof.extra),
+        ("rows changed", proof.changed),
+        ("chunks repaired", report["chunks_repaired"]),
+        (
+            "longest write without a migration",
+            f"{1000 * application.longest_stall(0, started):.0f} ms",
+        ),
+        (
+            "longest write during the migration",
+            f"{1000 * application.longest_stall(started, ended):.0f} ms",
+        ),
+        ("lock held by the cutover", f"{report['lock_held_ms']:.0f} ms"),
+    ]
+    print()
+    for name, value in lines:
+        print(f"{name:<44}{value!s:>12}")
+    for failure in application.failures():
+        print(f"FAILED {failure}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

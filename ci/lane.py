@@ -1,0 +1,150 @@
+"""The regression lanes: the tests again, under a condition that the usual run does not have.
+
+A lane makes its condition, or fails and says what it lacks. It never passes by skipping: the
+tests refuse a server of another kind (SPIRIT_PY_LANE_MYSQL), and a skipped test fails the lane
+(SPIRIT_PY_LANE). Arguments behind the lane's name go to pytest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mysql_base import free_port
+from mysql_container import engine_answers
+from mysql_server import IMAGE_VARIABLE, SERVER_VARIABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+COMPOSE_FILE = "docker-compose.semisync.yml"
+FILE_SERVER_VARIABLE = "SPIRIT_PY_TEST_MYSQL_FILE"
+SEMISYNC_VARIABLE = "SPIRIT_PY_SEMISYNC"
+START_SECONDS = 300
+
+
+class LaneLacks(RuntimeError):
+    """A lane cannot make its condition here."""
+
+
+def run(command: Sequence[str], environ: Mapping[str, str]) -> int:
+    """Run a command in the repository and return its exit code."""
+    print(f"lane: {' '.join(command)}", file=sys.stderr, flush=True)
+    return subprocess.run(command, check=False, cwd=REPOSITORY, env=dict(environ)).returncode
+
+
+@dataclass(kw_only=True)
+class Lane:
+    """One run of a lane: what it was given, and how it reaches outside."""
+
+    arguments: Sequence[str] = ()
+    environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    engine: Callable[[Mapping[str, str]], bool] = engine_answers
+    run: Callable[[Sequence[str], Mapping[str, str]], int] = run
+
+    def tests(self, *selection: str, **variables: str) -> int:
+        """Run pytest on a selection with more variables set."""
+        environ = {**self.environ, "SPIRIT_PY_LANE": "1", **variables}
+        pytest = [sys.executable, "-m", "pytest"]
+        return self.run([*pytest, *selection, *self.arguments], environ)
+
+    def mysql(self, series: str, image: str) -> int:
+        """Run everything on one series of MySQL: in containers, or on servers that are named.
+
+        Raises:
+            LaneLacks: when there is neither an engine nor a named server of both kinds.
+        """
+        named = [self.environ.get(name) for name in (SERVER_VARIABLE, FILE_SERVER_VARIABLE)]
+        if not all(named) and not self.engine(self.environ):
+            raise LaneLacks(
+                f"this lane needs MySQL {series}, and no Docker engine answers for a container of"
+                f" {image}: start one, name it in DOCKER_HOST, or name servers of that version in"
+                f" {SERVER_VARIABLE} (with GTIDs) and {FILE_SERVER_VARIABLE} (without)"
+            )
+        image = self.environ.get(IMAGE_VARIABLE) or image
+        return self.tests(**{IMAGE_VARIABLE: image, "SPIRIT_PY_LANE_MYSQL": series})
+
+    def file_position(self) -> int:
+        """Run the integration suite where the usual server has no GTIDs, but file and offset."""
+        return self.tests("tests/integration", "-m", "not gtid", SPIRIT_PY_LANE_GTID="OFF")
+
+    def semisync(self) -> int:
+        """Run the tests of visibility with a replica whose acknowledgements come late.
+
+        Raises:
+            LaneLacks: when Docker's engine answers and cannot be used.
+        """
+        wanted = self.environ.get(SEMISYNC_VARIABLE)
+        if not wanted:
+            wanted = "compose" if self.engine(self.environ) else "pair"
+        print(f"lane: semi-sync servers: {wanted}", file=sys.stderr, flush=True)
+        if wanted != "compose":
+            return self.tests("tests/semisync", **{SEMISYNC_VARIABLE: wanted})
+        with self._composed() as variables:
+            return self.tests("tests/semisync", **{SEMISYNC_VARIABLE: wanted}, **variables)
+
+    @contextlib.contextmanager
+    def _composed(self) -> Iterator[dict[str, str]]:
+        """Have the servers of the compose file up for the length of a `with` block."""
+        password = secrets.token_urlsafe(12)
+        ports = {"SOURCE": free_port(), "REPLICA": free_port()}
+        environ = {
+            **self.environ,
+            "SPIRIT_PY_SEMISYNC_PASSWORD": password,
+            **{f"SPIRIT_PY_SEMISYNC_{name}_PORT": str(port) for name, port in ports.items()},
+        }
+        project = f"spirit-py-semisync-{os.getpid()}"
+        compose = ["docker", "compose", "-f", COMPOSE_FILE, "-p", project]
+        if self.run(["docker", "compose", "version"], environ):
+            raise LaneLacks(
+                "a Docker engine answers, but there is no `docker compose`: install its compose"
+                f" plugin, or set {SEMISYNC_VARIABLE}=pair to use two servers of this machine"
+            )
+        if self.run([*compose, "config", "--quiet"], environ):
+            raise LaneLacks(f"{COMPOSE_FILE} is not valid: see above")
+        try:
+            up = ["up", "--detach", "--wait", "--wait-timeout", str(START_SECONDS)]
+            if self.run([*compose, *up], environ):
+                self.run([*compose, "logs", "--tail", "40"], environ)
+                raise LaneLacks(f"the servers of {COMPOSE_FILE} did not come up: see above")
+            yield {
+                f"SPIRIT_PY_SEMISYNC_{name}": f"mysql://root:{password}@127.0.0.1:{port}"
+                for name, port in ports.items()
+            }
+        finally:
+            self.run([*compose, "down", "--volumes", "--timeout", "5"], environ)
+
+
+LANES: dict[str, Callable[[Lane], int]] = {
+    "semisync": Lane.semisync,
+    "file-position": Lane.file_position,
+    "mysql80": lambda lane: lane.mysql("8.0", "mysql:8.0"),
+    "mysql84": lambda lane: lane.mysql("8.4", "mysql:8.4"),
+    "mysql9": lambda lane: lane.mysql("9.", "mysql:9"),
+}
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run one lane and return its exit code."""
+    if not argv or argv[0] not in LANES:
+        print(f"usage: lane.py {'|'.join(LANES)} [pytest arguments]", file=sys.stderr)
+        return 2
+    name, *arguments = argv
+    try:
+        code = LANES[name](Lane(arguments=arguments))
+    except LaneLacks as lack:
+        print(f"lane {name}: {lack}", file=sys.stderr)
+        return 1
+    print(f"lane {name}: {'passed' if code == 0 else f'failed ({code})'}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""The one write path into new tables for changes and repairs."""

@@ -1,0 +1,198 @@
+"""The applier: row images and deletes into new tables, over fenced sessions."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, TypeVar
+
+from spirit_py.applier import keys as staged_keys
+from spirit_py.applier import stage
+from spirit_py.applier.batch import Bounds, delete_keys, replace_rows
+from spirit_py.applier.orphans import Orphans
+from spirit_py.applier.verdicts import judge_fault, judge_warnings
+from spirit_py.applier.workers import Workers
+from spirit_py.errors import ServerFault
+from spirit_py.mysql.faults import DUPLICATE_ENTRY
+from spirit_py.mysql.retry import retrying
+from spirit_py.sql import identifier_list, quote_identifier
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from spirit_py.config import ConnectionOptions
+    from spirit_py.contracts import RenderedRow, SqlSession
+    from spirit_py.stop import StopSwitch
+    from spirit_py.table.mapping import TableMapping
+
+T = TypeVar("T")
+_ATTEMPTS = 12
+
+
+class SqlApplier:
+    """Implements :class:`spirit_py.contracts.Applier`.
+
+    Args:
+        sessions: sessions at most; as many calls run at the same time.
+        batch_rows: rows in one statement at most.
+        stop: ends pauses between attempts.
+        max_packet: bytes of one statement at most; None asks the server.
+    """
+
+    def __init__(
+        self,
+        options: ConnectionOptions,
+        *,
+        sessions: int,
+        batch_rows: int,
+        stop: StopSwitch,
+        max_packet: int | None = None,
+    ) -> None:
+        self._workers = Workers(options, max(1, sessions))
+        self._batch_rows = batch_rows
+        self._stop = stop
+        self._max_packet = max_packet
+        self._orphans = Orphans()
+        self._lock = threading.Lock()
+
+    def upsert_rows(
+        self, mapping: TableMapping, rows: Sequence[RenderedRow], session: SqlSession | None = None
+    ) -> int:
+        """Write row images with multi-row REPLACE; give the rows written.
+
+        Raises:
+            ValueLost: a value does not fit unchanged (R10), or a row is larger than a packet.
+            ServerFault: what stayed after the retries.
+        """
+        direct = [row.sql for row in rows if not row.staged]
+        staged = [row for row in rows if row.staged]
+        if mapping.converted or mapping.tightened:
+            direct, staged = [], list(rows)
+        if direct:
+            self._run(mapping, session, lambda s: self._replace(s, mapping, direct), direct)
+        for at in range(0, len(staged), self._batch_rows):
+            part = staged[at : at + self._batch_rows]
+            self._run(mapping, session, lambda s, p=part: self._replace_staged(s, mapping, p))  # type: ignore[misc]
+        return len(rows)
+
+    def delete_keys(
+        self, mapping: TableMapping, keys: Sequence[str], session: SqlSession | None = None
+    ) -> int:
+        """Delete by key of the source; give the keys treated."""
+        if not keys:
+            return 0
+        if staged_keys.needed(mapping):
+            delete: Callable[[SqlSession], None] = lambda s: staged_keys.delete(  # noqa: E731
+                s, mapping, keys, self._bounds(s)
+            )
+        else:
+            delete = lambda s: self._delete(s, mapping, keys)  # noqa: E731
+        self._run(mapping, session, delete)
+        return len(keys)
+
+    def recopy(self, mapping: TableMapping, keys: Sequence[str]) -> int:
+        """Make the new table's rows of these keys equal to the source's (repair).
+
+        Only inside ``with source.applies_paused()``, which also has made sure that nothing
+        older than what was applied is read.
+        """
+        for at in range(0, len(keys), self._batch_rows):
+            part = keys[at : at + self._batch_rows]
+            self._run(mapping, None, lambda s, p=part: self._recopy(s, mapping, p))  # type: ignore[misc]
+        return len(keys)
+
+    def verify(self, mapping: TableMapping, session: SqlSession) -> None:
+        """Under the table lock: prove that no row was eaten by a new UNIQUE key (R11).
+
+        Raises:
+            DuplicateForUnique: naming rows of the source that the new table cannot hold.
+        """
+        self._orphans.verify(session, mapping)
+
+    def close(self) -> None:
+        """Close the sessions."""
+        self._workers.close()
+
+    # -- one unit of work, in a session
+
+    def _run(
+        self,
+        mapping: TableMapping,
+        session: SqlSession | None,
+        work: Callable[[SqlSession], T],
+        rows: Sequence[str] = (),
+    ) -> T:
+        """Run work in the given session once, or in a worker's with retries."""
+        try:
+            if session is not None:
+                return work(session)
+            result: T = retrying(self._stop, attempts=_ATTEMPTS)(self._run_in_worker, work)
+            return result
+        except ServerFault as fault:
+            raise judge_fault(fault, mapping, rows) from fault
+
+    def _run_in_worker(self, work: Callable[[SqlSession], T]) -> T:
+        with self._workers.borrow() as worker:
+            return work(worker.session())
+
+    def _bounds(self, session: SqlSession) -> Bounds:
+        """Give the size of statements; asks the server the first time."""
+        with self._lock:
+            if self._max_packet is None:
+                found = session.query("SELECT @@SESSION.max_allowed_packet")[0][0]
+                self._max_packet = int(found)
+            return Bounds(self._batch_rows, self._max_packet)
+
+    def _replace(self, session: SqlSession, mapping: TableMapping, rows: Sequence[str]) -> None:
+        """The direct path."""
+        for statement in replace_rows(mapping, rows, self._bounds(session)):
+            session.execute(statement)
+            judge_warnings(session, mapping, rows)
+
+    def _delete(self, session: SqlSession, mapping: TableMapping, keys: Sequence[str]) -> None:
+        """Delete by keys that need no conversion."""
+        for statement in delete_keys(mapping, keys, self._bounds(session)):
+            session.execute(statement)
+            judge_warnings(session, mapping)
+
+    def _replace_staged(
+        self, session: SqlSession, mapping: TableMapping, rows: Sequence[RenderedRow]
+    ) -> None:
+        """The staged path; with a new UNIQUE key it notices rows that REPLACE would eat."""
+        stage.fill_stage(session, mapping, rows, self._bounds(session))
+        if not mapping.tightened:
+            stage.write_stage(session, mapping)
+        else:
+            self._insert_or_note(session, mapping)
+        stage.drop_stage(session, mapping)
+
+    def _insert_or_note(self, session: SqlSession, mapping: TableMapping) -> None:
+        """Delete the staged rows' keys and insert; note what stands in the way, then replace."""
+        try:
+            session.execute("START TRANSACTION")
+            staged_keys.delete_staged(session, mapping)
+            stage.write_stage(session, mapping, "INSERT")
+            session.execute("COMMIT")
+        except ServerFault as fault:
+            if fault.code != DUPLICATE_ENTRY:
+                raise
+            session.execute("ROLLBACK")
+            self._orphans.note(session, mapping, fault.text)
+            stage.write_stage(session, mapping)
+
+    def _recopy(self, session: SqlSession, mapping: TableMapping, keys: Sequence[str]) -> None:
+        """Read the rows of some keys from the source again."""
+        names = identifier_list(mapping.key.columns)
+        index = quote_identifier(mapping.key.name)
+        stage.make_stage(session, mapping)
+        session.execute(
+            f"INSERT INTO {stage.stage_table(mapping)} SELECT {stage.old_names(mapping)}"
+            f" FROM {stage.source_table(mapping)} FORCE INDEX ({index})"
+            f" WHERE ({names}) IN ({', '.join(keys)})"
+        )
+        judge_warnings(session, mapping)
+        if staged_keys.needed(mapping):
+            staged_keys.delete(session, mapping, keys, self._bounds(session))
+        else:
+            self._delete(session, mapping, keys)
+        stage.write_stage(session, mapping)
+        stage.drop_stage(session, mapping)

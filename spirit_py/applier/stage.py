@@ -1,0 +1,119 @@
+"""The staged path: rows go through a temporary table of the old column types (R10).
+
+The server then converts them exactly as the copy's ``REPLACE ... SELECT`` and a native ALTER
+do, which a literal written straight into the new column may not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.applier.batch import insert_rows
+from spirit_py.applier.verdicts import DEPRECATED, TRUNCATED, judge_warnings
+from spirit_py.mysql.connect import STRICT_SQL_MODE
+from spirit_py.sql import identifier_list, quote_identifier, quote_table, string_literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from spirit_py.applier.batch import Bounds
+    from spirit_py.contracts import RenderedRow, SqlSession
+    from spirit_py.table.mapping import TableMapping
+
+LENIENT_SQL_MODE: Final = "ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO"
+
+
+def source_table(mapping: TableMapping) -> str:
+    """Give the quoted source table."""
+    return quote_table(mapping.source.schema, mapping.source.name)
+
+
+def target_table(mapping: TableMapping) -> str:
+    """Give the quoted new table."""
+    return quote_table(mapping.target.schema, mapping.target.name)
+
+
+def old_names(mapping: TableMapping) -> str:
+    """Give the quoted old columns in pair order."""
+    return identifier_list(pair.old.name for pair in mapping.pairs)
+
+
+def stage_table(mapping: TableMapping, kind: str = "rows") -> str:
+    """Give the quoted name of a session's staging table."""
+    return quote_table(mapping.target.schema, f"_spirit_py_stage_{kind}")
+
+
+def make_stage(session: SqlSession, mapping: TableMapping) -> str:
+    """Create an empty staging table of the old columns."""
+    stage = stage_table(mapping)
+    session.execute(f"DROP TEMPORARY TABLE IF EXISTS {stage}")
+    session.execute(
+        f"CREATE TEMPORARY TABLE {stage} ENGINE=InnoDB SELECT {old_names(mapping)}"
+        f" FROM {source_table(mapping)} LIMIT 0"
+    )
+    return stage
+
+
+def fill_stage(
+    session: SqlSession,
+    mapping: TableMapping,
+    rows: Sequence[RenderedRow],
+    bounds: Bounds,
+) -> str:
+    """Put rows into a new staging table; they fit, because they come from such columns.
+
+    Only the number 0 of an ENUM needs a lenient mode, and says that it was "truncated".
+    """
+    stage = make_stage(session, mapping)
+    texts = [row.sql for row in rows]
+    allowed = (DEPRECATED, TRUNCATED) if any(row.staged for row in rows) else (DEPRECATED,)
+    with _setting(session, "sql_mode", LENIENT_SQL_MODE, STRICT_SQL_MODE):
+        for statement in insert_rows(stage, texts, bounds, mapping):
+            session.execute(statement)
+            judge_warnings(session, mapping, texts, allowed=allowed)
+    return stage
+
+
+def write_stage(session: SqlSession, mapping: TableMapping, verb: str = "REPLACE") -> int:
+    """Write the staged rows into the new table; gives the server's count of affected rows."""
+    selected = ", ".join((old_names(mapping), *mapping.fill_values))
+    statement = (
+        f"{verb} INTO {target_table(mapping)} ({identifier_list(mapping.insert_names)})"
+        f" SELECT {selected} FROM {stage_table(mapping)}"
+    )
+    with converting_zone(session, mapping):
+        affected = session.execute(statement)
+        judge_warnings(session, mapping)
+    return affected
+
+
+def drop_stage(session: SqlSession, mapping: TableMapping, kind: str = "rows") -> None:
+    """Drop a staging table."""
+    session.execute(f"DROP TEMPORARY TABLE IF EXISTS {stage_table(mapping, kind)}")
+
+
+@contextlib.contextmanager
+def converting_zone(session: SqlSession, mapping: TableMapping) -> Iterator[None]:
+    """Let TIMESTAMPs be converted in the server's time zone, where the mapping says so."""
+    if not mapping.time_zone:
+        yield
+        return
+    with _setting(session, "time_zone", mapping.time_zone, "+00:00"):
+        yield
+
+
+@contextlib.contextmanager
+def _setting(session: SqlSession, name: str, value: str, usual: str) -> Iterator[None]:
+    """Change a variable of the session for a while.
+
+    After a fault it is set back too, and should that fail the first fault is the one raised.
+    """
+    session.execute(f"SET SESSION {quote_identifier(name)}={string_literal(value)}")
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(Exception):
+            session.execute(f"SET SESSION {quote_identifier(name)}={string_literal(usual)}")
+        raise
+    session.execute(f"SET SESSION {quote_identifier(name)}={string_literal(usual)}")

@@ -1,0 +1,86 @@
+"""What an error or a warning of an applied statement means (R10)."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.errors import ServerFault, ValueLost
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from spirit_py.contracts import SqlSession
+    from spirit_py.table.mapping import TableMapping
+
+VALUE_ERRORS: Final = frozenset(
+    {
+        1048,  # column cannot be null
+        1136,  # column count does not match
+        1263,  # null into NOT NULL
+        1264,  # out of range
+        1265,  # data truncated
+        1292,  # truncated incorrect value
+        1364,  # no default value
+        1366,  # incorrect string or integer value
+        1367,  # illegal value found during parsing
+        1406,  # data too long
+        1411,  # incorrect value for function
+        1416,  # not a geometry
+        1526,  # no partition for the value
+        1690,  # out of range in an expression
+        1748,  # row does not match the partition set
+        3140,  # invalid JSON
+        3156,  # invalid JSON value for CAST
+        3643,  # SRID of the value does not match
+        3752,  # value out of range for a functional index
+        3819,  # check constraint
+        3903,  # invalid JSON value for a functional index
+        3907,  # data too long for a functional index
+    }
+)
+DEPRECATED: Final = 1287
+"""A note about some old character sets' introducers; the value is what was meant."""
+TRUNCATED: Final = 1265
+
+_COLUMN: Final = re.compile(r"column '([^']+)'", re.IGNORECASE)
+_ROW: Final = re.compile(r"at row (\d+)")
+_EXCERPT: Final = 300
+
+
+def judge_warnings(
+    session: SqlSession,
+    mapping: TableMapping,
+    rows: Sequence[str] = (),
+    *,
+    allowed: Iterable[int] = (DEPRECATED,),
+) -> None:
+    """Raise for any warning of the last statement that is not allowed."""
+    if not session.warning_count:
+        return
+    for level, code, text in session.warnings():
+        if code not in set(allowed):
+            raise value_lost(mapping, f"{level.lower()} {code}: {text}", rows)
+
+
+def judge_fault(fault: ServerFault, mapping: TableMapping, rows: Sequence[str] = ()) -> Exception:
+    """Give the error to raise for a fault of an applied statement."""
+    if fault.code in VALUE_ERRORS:
+        return value_lost(mapping, f"error {fault.code}: {fault.text}", rows)
+    return fault
+
+
+def value_lost(mapping: TableMapping, text: str, rows: Sequence[str]) -> ValueLost:
+    """Build the error that names the column and, where the server says it, the row."""
+    column = _COLUMN.search(text)
+    row = _ROW.search(text)
+    details: tuple[str, ...] = ()
+    if row and 0 < int(row[1]) <= len(rows):
+        details = (f"row: {rows[int(row[1]) - 1][:_EXCERPT]}",)
+    about = f"column {column[1]} of " if column else ""
+    return ValueLost(
+        f"a changed row does not fit into {about}{mapping.target.schema}.{mapping.target.name}:"
+        f" {text}",
+        hint="change the row, or choose a column type that holds it, then start again",
+        details=details,
+    )

@@ -1,0 +1,55 @@
+"""The rows of XA transactions that are prepared and not decided (R8), in bounded memory."""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+import tempfile
+from typing import IO, TYPE_CHECKING, Final
+
+from spirit_py.change.events import RowsChanged
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spirit_py.change.codec import RowCodec
+    from spirit_py.change.events import Table
+
+_RECORD: Final = struct.Struct("<IBI")
+"""Which codec, event type, size of the body."""
+
+
+class XaRows:
+    """The row events of one XA transaction, in order; in a temporary file above a limit.
+
+    Args:
+        memory_limit: bytes of event bodies kept in memory.
+    """
+
+    def __init__(self, memory_limit: int) -> None:
+        self._file: IO[bytes] = tempfile.SpooledTemporaryFile(max_size=memory_limit)  # noqa: SIM115
+        self._codecs: list[tuple[Table, RowCodec]] = []
+        self.bytes = 0
+
+    def append(self, event: RowsChanged) -> None:
+        """Keep one event."""
+        source = (event.table, event.codec)
+        if source not in self._codecs:
+            self._codecs.append(source)
+        record = _RECORD.pack(self._codecs.index(source), event.event_type, len(event.body))
+        self._file.write(record)
+        self._file.write(event.body)
+        self.bytes += len(event.body)
+
+    def replay(self) -> Iterator[RowsChanged]:
+        """Give the events again, one at a time."""
+        self._file.seek(0)
+        while header := self._file.read(_RECORD.size):
+            codec, event_type, size = _RECORD.unpack(header)
+            table, decoder = self._codecs[codec]
+            yield RowsChanged(table, event_type, self._file.read(size), decoder)
+
+    def close(self) -> None:
+        """Drop the rows."""
+        with contextlib.suppress(OSError):
+            self._file.close()

@@ -1,0 +1,261 @@
+"""Lossless, lazy decoding of row events (R9, R13, R14; pure).
+
+A :class:`RowCodec` is compiled once for a table map and the definition of its table. It cuts
+the body of a rows event into :class:`RowImage` objects, each a copy of its own bytes, and
+decodes no more than the key. Everything else waits until an image is rendered, so a row
+that a later change replaces in the buffer is never decoded.
+
+Bodies are given without the 19 bytes of the common event header and without the checksum.
+Types, charsets, members and lengths come from the server's definition of the table; the table
+map must agree with it, else somebody has altered the table.
+"""
+
+from __future__ import annotations
+
+import struct
+from functools import partial
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar
+
+from spirit_py.change import codec_fields, codec_source
+from spirit_py.change.codec_check import check_table_map
+from spirit_py.change.codec_tablemap import packed_integer
+from spirit_py.errors import SchemaChanged, UnreadableChange
+from spirit_py.table import values
+from spirit_py.table.keys import comparable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from spirit_py.change.codec_source import Nulls
+    from spirit_py.change.codec_tablemap import TableMap
+    from spirit_py.contracts import RenderedRow
+    from spirit_py.table.mapping import TableMapping
+    from spirit_py.table.schema import Column, TableSchema
+
+Kind: TypeAlias = Literal["insert", "update", "delete"]
+F = TypeVar("F")
+
+WRITE_ROWS_V1, UPDATE_ROWS_V1, DELETE_ROWS_V1 = 23, 24, 25
+WRITE_ROWS, UPDATE_ROWS, DELETE_ROWS, PARTIAL_UPDATE_ROWS = 30, 31, 32, 39
+_KINDS: dict[int, Kind] = {
+    WRITE_ROWS_V1: "insert", UPDATE_ROWS_V1: "update", DELETE_ROWS_V1: "delete",
+    WRITE_ROWS: "insert", UPDATE_ROWS: "update", DELETE_ROWS: "delete",
+}  # fmt: skip
+_VERSION_2: Final = WRITE_ROWS
+#: What the objects around an image weigh, measured on CPython 3.11 (64 bits).
+_OBJECT_BYTES: Final = 300
+_FULL_IMAGE_HINT = (
+    "some session writes with binlog_row_image other than FULL or with partial JSON updates;"
+    " stop that and run the migration again"
+)
+
+
+class RowImage(NamedTuple):
+    """One image of a row, undecoded but for its key.
+
+    Attributes:
+        codec: what can decode it.
+        key: the key's values; comparable as :mod:`spirit_py.table.keys` says, else exact
+            values that only tell whether an update changed the key.
+        data: null bitmap and column values.
+    """
+
+    codec: RowCodec
+    key: tuple[Any, ...]
+    data: bytes
+
+    @property
+    def key_sql(self) -> str:
+        """The key as ``(literal, ...)``, for ``DELETE ... WHERE (columns) IN (...)``."""
+        return self.codec.key_sql(self.key)
+
+    @property
+    def size(self) -> int:
+        """Bytes of memory that the image holds, the objects around it included."""
+        return len(self.data) + _OBJECT_BYTES
+
+    def render(self) -> RenderedRow:
+        """Render the mapping's old columns for SQL."""
+        return self.codec.render(self.data)
+
+    def values(self) -> dict[str, Any]:
+        """Decode every column into a value that JSON can carry without loss."""
+        return self.codec.values(self.data)
+
+
+class RowChange(NamedTuple):
+    """One changed row: ``before`` of an update or delete, ``after`` of an insert or update."""
+
+    kind: Kind
+    before: RowImage | None
+    after: RowImage | None
+
+
+_image = partial(tuple.__new__, RowImage)
+_change = partial(tuple.__new__, RowChange)
+
+
+class _ByBitmap(Generic[F]):
+    """Functions of one kind by null bitmap: the common bitmaps get a function of their own.
+
+    Tables show few bitmaps, but may show 2 ** columns of them, so a bitmap is worth the
+    compilation (a millisecond) only when it comes again and again.
+    """
+
+    WORTH = 24
+    MOST = 64
+
+    def __init__(self, build: Callable[[Nulls], F], *, optional: bool) -> None:
+        self._build = build
+        self._general = build(None)
+        self._optional = optional
+        self._special: dict[bytes, F] = {}
+        self._seen: dict[bytes, int] = {}
+
+    def get(self, bitmap: bytes) -> F:
+        """Give the function for an image with this bitmap."""
+        return self._special.get(bitmap) or self._other(bitmap)
+
+    def _other(self, bitmap: bytes) -> F:
+        """Give the general function, or make one when the bitmap has become common."""
+        if not self._optional or len(self._special) >= self.MOST:
+            return self._general
+        seen = self._seen[bitmap] = self._seen.get(bitmap, 0) + 1
+        if seen < self.WORTH:
+            if len(self._seen) > 16 * self.MOST:
+                self._seen.clear()
+            return self._general
+        made = self._special[bitmap] = self._build(int.from_bytes(bitmap, "little"))
+        return made
+
+
+class RowCodec:
+    """Decodes the row images of one table map; made by :meth:`compile` or :meth:`for_schema`.
+
+    Attributes:
+        schema: the definition that the images follow.
+        comparable: whether keys may be deduplicated and ordered in Python (R6).
+    """
+
+    def __init__(
+        self,
+        schema: TableSchema,
+        key_columns: Sequence[Column],
+        carried: Sequence[Column],
+    ) -> None:
+        self.schema = schema
+        self.comparable = comparable(key_columns)
+        self._key_columns = tuple(key_columns)
+        places = {column.ordinal: place for place, column in enumerate(schema.columns)}
+        fields = [codec_fields.field_of(c, place) for place, c in enumerate(schema.columns)]
+        key = [places[column.ordinal] for column in key_columns]
+        order = [places[column.ordinal] for column in carried]
+        self._columns = len(fields)
+        self._bitmap_bytes = (len(fields) + 7) // 8
+        self._all_present = (1 << len(fields)) - 1
+        optional = any(field.nullable for field in fields)
+        self._split = _ByBitmap(
+            lambda nulls: codec_source.split_function(fields, key, nulls, self), optional=optional
+        )
+        self._render = _ByBitmap(
+            lambda nulls: codec_source.render_function(fields, order, nulls), optional=optional
+        )
+        self._plain = _ByBitmap(
+            lambda nulls: codec_source.plain_function(fields, nulls), optional=optional
+        )
+
+    @classmethod
+    def compile(cls, table_map: TableMap, mapping: TableMapping) -> RowCodec:
+        """Make the codec of a migration's source table.
+
+        Raises:
+            SchemaChanged: when the table map is not that of the mapping's source (R14).
+        """
+        check_table_map(table_map, mapping.source)
+        return cls(mapping.source, mapping.key_columns, [pair.old for pair in mapping.pairs])
+
+    @classmethod
+    def for_schema(cls, table_map: TableMap, schema: TableSchema) -> RowCodec:
+        """Make a codec without a migration; its key is the first index that identifies a row.
+
+        Raises:
+            SchemaChanged: when the table map is not that of ``schema``.
+        """
+        check_table_map(table_map, schema)
+        unique = schema.not_null_unique_indexes()
+        names = unique[0].columns if unique else ()
+        return cls(schema, [schema.column(name) for name in names], schema.columns)
+
+    def rows(self, event_type: int, body: bytes) -> list[RowChange]:
+        """Cut a rows event of this table into its changes, in order.
+
+        Raises:
+            UnreadableChange: when the event does not hold full row images (R13).
+            SchemaChanged: when it has another number of columns.
+        """
+        kind, images = self.images(event_type, body)
+        if kind == "insert":
+            return list(map(_change, zip(repeat(kind), repeat(None), images, strict=False)))
+        if kind == "delete":
+            return list(map(_change, zip(repeat(kind), images, repeat(None), strict=False)))
+        pairs = zip(repeat(kind), images[::2], images[1::2], strict=False)
+        return list(map(_change, pairs))
+
+    def images(self, event_type: int, body: bytes) -> tuple[Kind, list[RowImage]]:
+        """Cut a rows event into its images: of an update before, after, before, after ...
+
+        The same as :meth:`rows` without an object for each change, for the hot path.
+        """
+        kind = _KINDS.get(event_type)
+        if kind is None:
+            raise self._unreadable(f"came as an event of type {event_type}")
+        try:
+            return kind, self._images(body, event_type, doubled=kind == "update")
+        except (IndexError, KeyError, struct.error) as error:
+            raise self._unreadable(f"cannot be read: {error!r}") from error
+
+    def render(self, data: bytes) -> RenderedRow:
+        """Render an image's bytes; see :meth:`RowImage.render`."""
+        return self._render.get(data[: self._bitmap_bytes])(data)
+
+    def values(self, data: bytes) -> dict[str, Any]:
+        """Decode an image's bytes; see :meth:`RowImage.values`."""
+        return self._plain.get(data[: self._bitmap_bytes])(data)
+
+    def key_sql(self, key: tuple[Any, ...]) -> str:
+        """Render a key of this codec as ``(literal, ...)``; see :attr:`RowImage.key_sql`."""
+        return values.key_sql(self._key_columns, key)
+
+    def _images(self, body: bytes, event_type: int, *, doubled: bool) -> list[RowImage]:
+        """Cut the body into images."""
+        at = 8
+        if event_type >= _VERSION_2:
+            at += int.from_bytes(body[8:10], "little")
+        count, at = packed_integer(body, at)
+        if count != self._columns:
+            raise SchemaChanged(
+                f"a change of {self._name} has {count} columns instead of {self._columns}",
+                hint="somebody altered the table; start the migration again",
+            )
+        width = self._bitmap_bytes
+        for _ in range(1 + doubled):
+            present = int.from_bytes(body[at : at + width], "little")
+            if present & self._all_present != self._all_present:
+                raise self._unreadable("does not hold all columns of the row")
+            at += width
+        found: list[Any] = []
+        append, get, end = found.append, self._split.get, len(body)
+        while at < end:
+            at = get(body[at : at + width])(body, at, end, append)
+        if at != end or (doubled and len(found) % 2):
+            raise self._unreadable("does not end where its rows end")
+        return list(map(_image, found))
+
+    @property
+    def _name(self) -> str:
+        return f"{self.schema.schema}.{self.schema.name}"
+
+    def _unreadable(self, what: str) -> UnreadableChange:
+        """Build the error for an event that hides its rows."""
+        return UnreadableChange(f"a change of {self._name} {what}", hint=_FULL_IMAGE_HINT)

@@ -1,0 +1,73 @@
+"""DECIMAL in row images and in binary JSON (pure).
+
+Groups of nine digits take four bytes, the rest as many as needed; the first bit is the
+inverted sign, and a negative number has all its bits inverted (``decimal2bin`` of the server).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_DIGIT_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
+
+
+class DecimalCodec(NamedTuple):
+    """Functions for one precision and scale.
+
+    Attributes:
+        width: bytes of a value.
+        read: gives the value times 10 ** scale.
+        show: gives the SQL literal.
+    """
+
+    width: int
+    read: Callable[[bytes], int]
+    show: Callable[[bytes], str]
+
+
+@lru_cache(maxsize=1024)
+def decimal_codec(precision: int, scale: int) -> DecimalCodec:
+    """Make the functions, with the groups written out."""
+    whole, fraction = precision - scale, scale
+    digits = [whole % 9, *[9] * (whole // 9)], [*[9] * (fraction // 9), fraction % 9]
+    sizes = [[_DIGIT_BYTES[count] for count in part] for part in digits]
+    width = sum(map(sum, sizes))
+    shift, terms = 8 * width, []
+    for counts, lengths in zip(digits, sizes, strict=True):
+        term = "0"
+        for count, size in zip(counts, lengths, strict=True):
+            shift -= 8 * size
+            if size:
+                group = f"(b >> {shift} & {(1 << 8 * size) - 1})"
+                term = group if term == "0" else f"({term} * {10**count} + {group})"
+        terms.append(term)
+    scope: dict[str, Any] = {"int_of": int.from_bytes}
+    exec(_source(width, scale, *terms), scope)  # noqa: S102  made of numbers only
+    return DecimalCodec(width, scope["read"], scope["show"])
+
+
+def _source(width: int, scale: int, whole: str, fraction: str) -> str:
+    """Write the two functions; ``b`` holds the digits without the sign."""
+    sign, ones = 1 << (8 * width - 1), (1 << 8 * width) - 1
+    unsigned = [
+        f"    b = int_of(d, 'big') ^ {sign}",
+        f"    negative = b & {sign}",
+        "    if negative:",
+        f"        b ^= {ones}",
+    ]
+    number = f"{whole} * {10**scale} + {fraction}" if scale else whole
+    shown = f"'{{}}%d.%0{scale}d' % ({whole}, {fraction})" if scale else f"'{{}}%d' % ({whole},)"
+    negative, positive = shown.format("-"), shown.format("")
+    lines = [
+        "def read(d):",
+        *unsigned,
+        f"    return -({number}) if negative else {number}",
+        "def show(d):",
+        *unsigned,
+        f"    return {negative} if negative else {positive}",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,212 @@
+"""Hands the events of a stream to subscriptions, gate and ledger, in stream order.
+
+The transactions of one stream in a nutshell: rows of a plain transaction are taken in as they
+come, because the server writes a transaction to the binlog only when it commits; the safe
+position moves at its end. Rows of an XA transaction are kept aside until it is decided.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from spirit_py.change.branches import XaRows
+from spirit_py.change.events import (
+    Advanced,
+    Began,
+    Committed,
+    Failed,
+    Restarted,
+    RowsChanged,
+    StatementSeen,
+    XaDecided,
+    XaPrepared,
+)
+from spirit_py.errors import FeedFailure, SchemaChanged, UnreadableChange
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Mapping
+
+    from spirit_py.change.events import Event, Place, Table
+    from spirit_py.change.gate import VisibilityGate
+    from spirit_py.change.ledger import Epoch, Ledger
+    from spirit_py.change.statements import TableFinder
+    from spirit_py.change.subscription import TableSubscription
+
+
+class Dispatcher:
+    """Takes one event after the other; called by one thread, changes state under ``lock``.
+
+    Args:
+        park: waits, without the lock, until the buffers have room.
+        know_all_branches: decisions on XA transactions that were never seen prepared may be
+            passed over, because it is known that they have no rows that count.
+        xa_memory: bytes of one XA transaction kept in memory.
+    """
+
+    def __init__(
+        self,
+        *,
+        lock: threading.Condition,
+        subscriptions: Mapping[Table, TableSubscription],
+        ledger: Ledger,
+        gate: VisibilityGate,
+        finder: TableFinder,
+        park: Callable[[], None],
+        know_all_branches: bool,
+        xa_memory: int,
+    ) -> None:
+        self._lock = lock
+        self._subscriptions = subscriptions
+        self._ledger = ledger
+        self._gate = gate
+        self._finder = finder
+        self._park = park
+        self._know_all_branches = know_all_branches
+        self._xa_memory = xa_memory
+        self._branch: XaRows | None = None
+        self._branches: dict[str, XaRows] = {}
+        self._without_rows: set[str] = set()
+        self._own_sessions: set[int] = set()
+        self._ended = False
+        self.lag: float | None = None
+
+    def expect_own_ddl(self, session_id: int) -> None:
+        """Let DDL by this session pass."""
+        self._own_sessions.add(session_id)
+
+    def deliver(self, event: Event) -> None:
+        """Take one event.
+
+        Raises:
+            SpiritError: what the migration cannot go on after.
+        """
+        if self._ended and not isinstance(event, (Committed, Advanced)):
+            return
+        match event:
+            case RowsChanged():
+                self._rows(event)
+            case Began(place, xid):
+                with self._lock:
+                    self._gate.received(place)
+                    self._ledger.began()
+                self._branch = XaRows(self._xa_memory) if xid else None
+            case Committed(place):
+                self._committed(place)
+                self.lag = max(0.0, time.time() - place.executed_at)
+            case Advanced(place):
+                self._committed(place)
+                self.lag = 0.0
+            case XaPrepared(place, xid):
+                self._prepared(place, xid)
+            case XaDecided():
+                self._decided(event)
+            case StatementSeen():
+                self._statement(event)
+            case Restarted():
+                self._restarted()
+            case Failed(error):
+                raise error
+
+    def _rows(self, event: RowsChanged) -> None:
+        """Row changes, at once or aside."""
+        if self._branch is not None:
+            self._branch.append(event)
+            return
+        self._take_in(event, None)
+
+    def _take_in(self, event: RowsChanged, epoch: Epoch | None) -> None:
+        """Decode row changes and buffer them."""
+        changes = event.codec.rows(event.event_type, event.body)
+        subscription = self._subscriptions[event.table]
+        self._park()
+        with self._lock:
+            subscription.receive(changes, epoch or self._ledger.current)
+
+    def _committed(self, place: Place) -> None:
+        """The end of a transaction, or of nothing."""
+        branch, self._branch = self._branch, None
+        if branch is not None:  # XA COMMIT ... ONE PHASE
+            self._replay(branch, None)
+        with self._lock:
+            self._gate.received(place)
+            self._ledger.committed(place)
+            self._lock.notify_all()
+
+    def _replay(self, rows: XaRows, epoch: Epoch | None) -> None:
+        """Buffer the rows that were kept aside, and drop them there."""
+        for event in rows.replay():
+            self._take_in(event, epoch)
+        rows.close()
+
+    def _prepared(self, place: Place, xid: str) -> None:
+        """The end of an XA transaction's first half."""
+        branch, self._branch = self._branch, None
+        with self._lock:
+            self._gate.received(place)
+            if branch is None:
+                self._without_rows.add(xid)
+                self._ledger.committed(place)
+            else:
+                self._branches[xid] = branch
+                self._ledger.prepared(xid, place)
+            self._lock.notify_all()
+
+    def _decided(self, event: XaDecided) -> None:
+        """XA COMMIT brings the rows in; XA ROLLBACK drops them."""
+        rows = self._branches.pop(event.xid, None)
+        if rows is not None:
+            with self._lock:
+                self._gate.received(event.place)
+                epoch = self._ledger.branch(event.xid)
+            if event.commit:
+                self._replay(rows, epoch)
+            rows.close()
+        elif event.xid in self._without_rows:
+            self._without_rows.remove(event.xid)
+        elif event.commit and not self._know_all_branches:
+            raise FeedFailure(
+                f"XA transaction {event.xid} was prepared before the change feed began, and it"
+                " may have changed the table",
+                hint="GRANT XA_RECOVER_ADMIN to the account, so that the start can wait for such"
+                " transactions; then start again",
+            )
+        with self._lock:
+            self._ledger.decided(event.xid)
+            self._ledger.committed(event.place)
+            self._lock.notify_all()
+
+    def _statement(self, event: StatementSeen) -> None:
+        """A statement in text: nobody else may change the table (R13, R14)."""
+        touch = self._finder.find(event.sql, event.schema, plain_backslash=event.plain_backslash)
+        if touch is None:
+            return
+        name = ".".join(touch.table)
+        if event.session_id in self._own_sessions:
+            self._ended = touch.kind == "ddl"
+            return
+        excerpt = " ".join(event.sql.split())[:200]
+        where = f"session {event.session_id} at {event.place.file}:{event.place.offset}"
+        if touch.kind == "ddl":
+            raise SchemaChanged(
+                f"another session changed the definition of {name}: {excerpt} ({where})",
+                hint="let that change finish, then start the migration again",
+            )
+        raise UnreadableChange(
+            f"a session wrote to {name} in STATEMENT format: {excerpt} ({where})",
+            hint="find the client that sets binlog_format, then start the migration again",
+        )
+
+    def _restarted(self) -> None:
+        """The transaction received in part comes again, or never."""
+        if self._branch is not None:
+            self._branch.close()
+            self._branch = None
+        with self._lock:
+            self._ledger.abandoned()
+
+    def close(self) -> None:
+        """Drop what is kept aside."""
+        for rows in (*self._branches.values(), *([self._branch] if self._branch else ())):
+            rows.close()

@@ -1,0 +1,413 @@
+"""The change feed: threads around store, dispatcher, buffers and ledger (design section 4).
+
+::
+
+    reader thread      stream.run -> store.put            parks while the ring is full
+    dispatcher thread  store.get -> Dispatcher -> buffers  parks while the buffers are full
+    flusher thread     buffers -> Applier                  every interval, or when half full
+
+Everything that is counted, buffered or filtered changes under one lock, so that a chunk's
+dispatch and the drop filter can never disagree (R3). Nothing waits for the server under it.
+What is particular to a server is behind :class:`~spirit_py.change.feedstream.Stream`.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, TypeVar
+
+from spirit_py.change.apply import BatchApplier
+from spirit_py.change.dispatch import Dispatcher
+from spirit_py.change.events import Failed, is_boundary, weight
+from spirit_py.change.flusher import Flusher
+from spirit_py.change.gate import VisibilityGate
+from spirit_py.change.ledger import Ledger
+from spirit_py.change.statements import TableFinder
+from spirit_py.change.store import EventStore
+from spirit_py.change.subscription import TableSubscription
+from spirit_py.contracts import FeedStatistics
+from spirit_py.errors import ChangesNotFlushed, FeedFailure, SpiritError
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from spirit_py.change.events import Event, Table
+    from spirit_py.change.feedstream import Stream
+    from spirit_py.change.position import Frontier
+    from spirit_py.chunk.chunk import ComparableKey, KeyBound
+    from spirit_py.config import FeedOptions
+    from spirit_py.contracts import Applier, Clock, SqlSession
+    from spirit_py.stop import StopSwitch
+    from spirit_py.table.mapping import TableMapping
+
+T = TypeVar("T")
+
+JOIN_TIMEOUT = 10.0
+"""Seconds that a thread has to end in."""
+TRIVIAL_BACKLOG = 1000
+"""Pending changes at which :meth:`ChangeFeed.flush` is content."""
+_STALLED_ROUNDS = 10
+_IDLE_PAUSE = 0.25
+_GET_EVENTS = 1024
+
+
+class ChangeFeed:
+    """Implements :class:`spirit_py.contracts.ChangeSource` over a stream."""
+
+    def __init__(
+        self,
+        stream: Stream,
+        applier: Applier,
+        *,
+        options: FeedOptions,
+        stop: StopSwitch,
+        clock: Clock = time.monotonic,
+    ) -> None:
+        self._stream = stream
+        self._options = options
+        self._stop = stop
+        self._clock = clock
+        self._lock = threading.Condition()
+        # Reentrant: flush_under_table_lock is called inside applies_paused, by the same thread.
+        self._apply_lock = threading.RLock()
+        self._closing = threading.Event()
+        self._flush_wanted = threading.Event()
+        self._applier = BatchApplier(
+            applier, threads=options.apply_threads, batch_rows=options.batch_rows
+        )
+        self._subscriptions: dict[Table, TableSubscription] = {}
+        self._gate = VisibilityGate(has_gtids=stream.has_gtids)
+        self._flusher = Flusher(
+            lock=self._lock,
+            subscriptions=self._subscriptions,
+            applier=self._applier,
+            stream=stream,
+            gate=self._gate,
+            ended=self._closing,
+        )
+        store_bytes = max(1 << 20, min(32 << 20, options.soft_limit_bytes // 4))
+        self._limit = max(1, options.soft_limit_bytes - store_bytes)
+        self._xa_memory = max(1 << 16, options.soft_limit_bytes // 16)
+        self._store: EventStore[Event] = EventStore(max_bytes=store_bytes, clock=clock)
+        self._ledger: Ledger | None = None
+        self._dispatcher: Dispatcher | None = None
+        self._threads: list[threading.Thread] = []
+        self._own_sessions: set[int] = set()
+        self._fault: SpiritError | None = None
+        self._peak = 0
+        self._parked_since: float | None = None
+        self._parked_seconds = 0.0
+        self._heard_at: float | None = None
+
+    # -- before the start
+
+    def add_subscription(
+        self,
+        mapping: TableMapping,
+        *,
+        resumed_above: KeyBound | None = None,
+        keep_up_to: ComparableKey | None = None,
+    ) -> TableSubscription:
+        """Follow a table. Before ``start``. No I/O.
+
+        Args:
+            resumed_above: what an earlier run has committed already.
+            keep_up_to: the drop floor of a resumed run: nothing up to this key is dropped (R17).
+        """
+        subscription = TableSubscription(
+            mapping,
+            lock=self._lock,
+            gate=self._gate,
+            wake=self._flush_when_pressed,
+            resumed_above=resumed_above,
+            keep_up_to=keep_up_to,
+        )
+        self._subscriptions[mapping.source.schema, mapping.source.name] = subscription
+        return subscription
+
+    def start(self) -> None:
+        """Begin at a place that cannot miss a commit (R2). Returns once the stream is open."""
+        self._run(self._stream.begin([s.mapping for s in self._subscriptions.values()]))
+
+    def start_from_position(self, position: str) -> None:
+        """Resume after a position. Raises PositionNotFound when that is impossible."""
+        mappings = [s.mapping for s in self._subscriptions.values()]
+        self._run(self._stream.resume(mappings, position))
+
+    def _run(self, start: Frontier) -> None:
+        """Start the threads."""
+        self._ledger = self._flusher.ledger = Ledger(start)
+        self._dispatcher = Dispatcher(
+            lock=self._lock,
+            subscriptions=self._subscriptions,
+            ledger=self._ledger,
+            gate=self._gate,
+            finder=TableFinder(self._subscriptions, ignore_case=self._stream.ignore_case),
+            park=self._park,
+            know_all_branches=self._stream.knows_all_branches,
+            xa_memory=self._xa_memory,
+        )
+        for session_id in self._own_sessions:
+            self._dispatcher.expect_own_ddl(session_id)
+        self._heard_at = self._clock()
+        bodies = {
+            "reader": self._read,
+            "dispatcher": self._dispatch,
+            "flusher": self._flush_periodically,
+        }
+        for name, body in bodies.items():
+            thread = threading.Thread(target=body, name=f"spirit-feed-{name}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    # -- threads
+
+    def _read(self) -> None:
+        """Reader thread: the stream's fault travels behind the events that came before it."""
+        try:
+            self._stream.run(self._emit, self._heard)
+        except Exception as error:
+            self._store.put(Failed(_as_fault(error)), 0, boundary=True)
+
+    def _emit(self, event: Event) -> bool:
+        return self._store.put(event, weight(event), boundary=is_boundary(event))
+
+    def _heard(self) -> None:
+        self._heard_at = self._clock()
+
+    def _dispatch(self) -> None:
+        """Dispatcher thread."""
+        dispatcher = _started(self._dispatcher)
+        try:
+            while not self._closing.is_set():
+                for event in self._store.get(_GET_EVENTS, timeout=1.0):
+                    dispatcher.deliver(event)
+                self._store.ack()
+        except Exception as error:
+            self._fail(_as_fault(error))
+
+    def _flush_periodically(self) -> None:
+        """Flusher thread."""
+        try:
+            while not self._closing.is_set():
+                self._flush_wanted.wait(self._options.flush_interval)
+                self._flush_wanted.clear()
+                if not self._closing.is_set() and not self._flusher.flush_once():
+                    self._closing.wait(_IDLE_PAUSE)
+        except Exception as error:
+            self._fail(_as_fault(error))
+
+    def _fail(self, error: SpiritError) -> None:
+        """Note a fault: the stop switch learns it, and everybody who waits here."""
+        if self._closing.is_set():
+            return
+        with self._lock:
+            self._fault = self._fault or error
+            self._lock.notify_all()
+        self._stop.request(error)
+        self._store.close()
+
+    # -- memory
+
+    def _buffered(self) -> int:
+        return sum(s.buffer.bytes for s in self._subscriptions.values())
+
+    def _park(self) -> None:
+        """Wait, in the dispatcher, until the buffers are below the soft limit (R19)."""
+        with self._lock:
+            buffered = self._buffered()
+            self._peak = max(self._peak, buffered + self._store.bytes)
+            if buffered >= self._limit // 2:
+                self._flush_wanted.set()
+            if buffered < self._limit:
+                return
+            self._parked_since = self._clock()
+            while (
+                self._buffered() >= self._limit and not self._closing.is_set() and not self._fault
+            ):
+                self._flush_wanted.set()
+                self._lock.wait(1.0)
+            self._parked_seconds += self._clock() - self._parked_since
+            self._parked_since = None
+
+    def _flush_when_pressed(self) -> None:
+        """Let the flusher run when changes that were held may now be applied, and it matters."""
+        if self._parked_since is not None or self._buffered() >= self._limit // 2:
+            self._flush_wanted.set()
+
+    # -- applying
+
+    def flush(self) -> None:
+        """Apply until the backlog is trivial; see the contract."""
+        trivial = min(TRIVIAL_BACKLOG, self._options.under_lock_changes)
+        best, stalled = None, 0
+        while True:
+            self._check()
+            applied = self._flusher.flush_once()
+            pending = self.pending()
+            if pending <= trivial or not applied:
+                return
+            stalled = stalled + 1 if best is not None and pending >= best else 0
+            best = pending if best is None else min(best, pending)
+            if stalled >= _STALLED_ROUNDS:
+                raise ChangesNotFlushed(
+                    f"{pending} changes are still pending after {stalled} rounds that did not"
+                    " get below that",
+                    hint="the table is written faster than changes are applied: wait for a"
+                    " quieter time, or raise the apply threads",
+                )
+
+    def flush_under_table_lock(self, session: SqlSession) -> None:
+        """Apply everything through the session that holds the lock; see the contract."""
+        self._check()
+        pending, limit = self.pending(), self._options.under_lock_changes
+        if pending > limit:
+            raise ChangesNotFlushed(
+                f"{pending} changes are pending under the table lock, more than {limit}",
+                hint="the cutover tries again when the backlog is smaller",
+            )
+        self._flusher.flush_in(session)
+
+    def applies_paused(self) -> AbstractContextManager[None]:
+        """Hold back all applying; a running batch finishes first. Not to be nested.
+
+        What was applied is visible then, so that a repair reads nothing older (R3).
+        """
+        return self._flusher.paused()
+
+    # -- waiting and looking
+
+    def block_wait(self, timeout: float | None = None) -> None:
+        """Wait until everything committed and visible at the call was received."""
+        ledger = _started(self._ledger)
+        seconds = self._options.wait_timeout if timeout is None else timeout
+        deadline = self._clock() + seconds
+        target = self._stream.executed()
+        with self._lock:
+            while not ledger.received.reaches(target):
+                self._check()
+                left = deadline - self._clock()
+                if left <= 0 or self._closing.is_set():
+                    raise FeedFailure(
+                        "the change feed has not received what the server had executed"
+                        f" {seconds:.0f} s ago: {self._liveness()}",
+                        hint="see whether the server sends its binlog; run the same command again",
+                    )
+                self._lock.wait(min(left, 1.0))
+        self._check()
+
+    def _liveness(self) -> str:
+        """Say in words what the feed last heard."""
+        if trouble := self._stream.trouble:
+            return f"it is not connected ({trouble})"
+        if self._parked_since is not None:
+            return "it is parked, because its buffers are full"
+        return f"it last heard from the server {self._silence() or 0:.0f} s ago"
+
+    def _silence(self) -> float | None:
+        return None if self._heard_at is None else self._clock() - self._heard_at
+
+    def _check(self) -> None:
+        """Raise the feed's own fault, or the reason to stop."""
+        if self._fault is not None:
+            raise self._fault
+        self._stop.check()
+
+    def position(self) -> str:
+        """Give the safe position (R7); empty before the start."""
+        with self._lock:
+            if self._ledger is None:
+                return ""
+            self._ledger.settle()
+            return self._ledger.safe_text()
+
+    def pending(self) -> int:
+        """Count changes received and not yet applied."""
+        with self._lock:
+            return sum(s.buffer.pending for s in self._subscriptions.values())
+
+    def all_changes_flushed(self) -> bool:
+        """Tell whether every received change is applied and no transaction is half received."""
+        with self._lock:
+            ledger = _started(self._ledger)
+            return not (self.pending() or ledger.in_transaction or ledger.undecided)
+
+    def set_watermark_optimization(self, *, enabled: bool) -> None:
+        """Switch the watermark filters of every table."""
+        for subscription in self._subscriptions.values():
+            subscription.set_filters(active=enabled)
+
+    def expect_own_ddl(self, session_id: int) -> None:
+        """Let DDL by this session of ours pass; on a followed table it ends the feed."""
+        self._own_sessions.add(session_id)
+        if self._dispatcher is not None:
+            self._dispatcher.expect_own_ddl(session_id)
+
+    def statistics(self) -> FeedStatistics:
+        """Give the counters."""
+        with self._lock:
+            counters = [s.buffer.counters for s in self._subscriptions.values()]
+            since = self._parked_since
+            parked = self._parked_seconds + (self._clock() - since if since is not None else 0.0)
+            return FeedStatistics(
+                received=sum(c.received for c in counters),
+                applied=sum(c.applied for c in counters),
+                deduplicated=sum(c.deduplicated for c in counters),
+                dropped_above_high_watermark=sum(c.dropped for c in counters),
+                pending=sum(s.buffer.pending for s in self._subscriptions.values()),
+                buffered_bytes=self._buffered() + self._store.bytes,
+                peak_buffered_bytes=self._peak,
+                parked_seconds=parked,
+                parked=since is not None,
+                reconnects=self._stream.reconnects,
+                seconds_since_event=self._silence(),
+                lag_seconds=self._dispatcher.lag if self._dispatcher else None,
+                read_position=self._ledger.received.text() if self._ledger else "",
+            )
+
+    def stop(self) -> None:
+        """Apply nothing more from now on; at once, without I/O. ``close`` follows."""
+        self._closing.set()
+        self._flush_wanted.set()
+        self._store.close()
+
+    def close(self) -> None:
+        """Stop the threads and close the sessions; safe to call again.
+
+        Raises:
+            FeedFailure: naming a thread that did not stop.
+        """
+        self.stop()
+        self._stream.close()
+        with self._lock:
+            self._lock.notify_all()
+        threads, self._threads = self._threads, []
+        for thread in threads:
+            thread.join(JOIN_TIMEOUT)
+        self._applier.close()
+        if self._dispatcher is not None:
+            self._dispatcher.close()
+        left = [thread.name for thread in threads if thread.is_alive()]
+        if left:
+            raise FeedFailure(
+                f"threads of the change feed did not stop within {JOIN_TIMEOUT:.0f} s:"
+                f" {', '.join(left)}",
+                hint="end the process; the source is not affected",
+            )
+
+
+def _started(part: T | None) -> T:
+    """Give a part that exists from the start on."""
+    if part is None:
+        raise FeedFailure("the change feed was not started", hint="this is a bug: report it")
+    return part
+
+
+def _as_fault(error: Exception) -> SpiritError:
+    """Give an error of ours; an unforeseen one is wrapped."""
+    if isinstance(error, SpiritError):
+        return error
+    fault = FeedFailure(f"the change feed broke: {error!r}", hint="this is a bug: report it")
+    fault.__cause__ = error
+    return fault

@@ -1,0 +1,65 @@
+"""What a feed needs of one kind of source; everything else of it is the same for all kinds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from spirit_py.change.events import Event
+    from spirit_py.change.position import Frontier
+    from spirit_py.table.mapping import TableMapping
+
+
+class Stream(Protocol):
+    """One kind of source: where to begin, what comes, what the server has executed.
+
+    ``begin`` or ``resume`` first, then ``run`` in the reader thread; ``executed`` and
+    ``prove_visible`` from other threads; ``close`` ends ``run``.
+    """
+
+    #: Transactions have identifiers that a reader of the source can wait for (R3).
+    has_gtids: bool
+    #: Decisions on XA transactions that were never seen prepared may be passed over (R8).
+    knows_all_branches: bool
+    #: Table names differ in more than case.
+    ignore_case: bool
+
+    def begin(self, mappings: Sequence[TableMapping]) -> Frontier:
+        """Choose a place that cannot miss a commit (R2), and open the stream there."""
+        ...
+
+    def resume(self, mappings: Sequence[TableMapping], position: str) -> Frontier:
+        """Open the stream at a position; raises PositionNotFound."""
+        ...
+
+    def run(self, emit: Callable[[Event], bool], heard: Callable[[], None]) -> None:
+        """Emit events until closed; reconnects by itself."""
+        ...
+
+    def executed(self) -> Frontier:
+        """Ask for everything that is committed and visible now."""
+        ...
+
+    def prove_visible(self, gtids: str) -> None:
+        """Return once everything received before the call is visible to new readers.
+
+        Args:
+            gtids: what was received and is not known to be visible; empty without GTIDs.
+        """
+        ...
+
+    @property
+    def reconnects(self) -> int:
+        """How often the stream was opened again."""
+        ...
+
+    @property
+    def trouble(self) -> str:
+        """Why the stream is not open now; empty while it is."""
+        ...
+
+    def close(self) -> None:
+        """End ``run`` and every session."""
+        ...

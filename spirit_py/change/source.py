@@ -1,0 +1,320 @@
+"""The change feed over the binlog of one MySQL server."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import threading
+import time
+import uuid
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.change.binlog import BinlogConnection, StreamLost
+from spirit_py.change.codec import RowCodec
+from spirit_py.change.feed import ChangeFeed
+from spirit_py.change.position import FileFrontier, FilePlace, GtidFrontier, GtidSet, Position
+from spirit_py.change.reader import BinlogReader
+from spirit_py.change.stream import BinlogEvents
+from spirit_py.errors import FeedFailure, PositionNotFound, ServerFault
+from spirit_py.mysql.connect import connect
+from spirit_py.mysql.faults import Disposition, connection_lost, disposition
+from spirit_py.sql import quote_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from spirit_py.change.events import Event
+    from spirit_py.config import ConnectionOptions, FeedOptions
+    from spirit_py.contracts import Applier
+    from spirit_py.mysql.session import Session
+    from spirit_py.stop import StopSwitch
+    from spirit_py.table.mapping import TableMapping
+
+_PARSE_ERROR: Final = 1064
+_BRANCH_POLL: Final = 0.2
+_HEARTBEAT: Final = 5.0
+
+
+def binlog_source(
+    connection: ConnectionOptions,
+    applier: Applier,
+    options: FeedOptions,
+    stop: StopSwitch,
+) -> ChangeFeed:
+    """Make the change feed of a server; it asks the server what kind it is, no more.
+
+    Raises:
+        ServerFault: the server cannot be asked.
+    """
+    return ChangeFeed(BinlogStream(connection, options), applier, options=options, stop=stop)
+
+
+class BinlogStream:
+    """Implements :class:`spirit_py.change.feed.Stream` over a MySQL server's binlog."""
+
+    def __init__(self, connection: ConnectionOptions, options: FeedOptions) -> None:
+        self._connection = connection
+        self._options = options
+        self._closing = threading.Event()
+        self._control_lock = threading.Lock()
+        self._control: Session | None = None
+        self._replica_uuid = str(uuid.uuid4())
+        self._reader: BinlogReader | None = None
+        self._proof_table = f"_spirit_py_{uuid.uuid4().hex}"
+        self._schema = ""
+        with self._session() as session:
+            row = session.query(
+                "SELECT @@GLOBAL.server_uuid, @@GLOBAL.gtid_mode, @@GLOBAL.lower_case_table_names"
+            )[0]
+        self._server_uuid = str(row[0])
+        self.has_gtids = row[1] == "ON"
+        self.ignore_case = row[2] != 0
+        self.knows_all_branches = True
+
+    # -- the start
+
+    def begin(self, mappings: Sequence[TableMapping]) -> GtidFrontier | FileFrontier:
+        """Choose a place that cannot miss a commit (R2), wait for older XA branches, open."""
+        start: GtidFrontier | FileFrontier
+        if self.has_gtids:
+            start = self.executed()
+        else:
+            with self._session() as session:
+                session.execute("FLUSH BINARY LOGS")
+                file, _ = self._status(session)
+            start = FileFrontier(self._server_uuid, FilePlace(file, 4))
+        self._wait_for_branches()
+        return self._open(mappings, start)
+
+    def resume(
+        self, mappings: Sequence[TableMapping], position: str
+    ) -> GtidFrontier | FileFrontier:
+        """Open the stream after a position of an earlier run.
+
+        Raises:
+            PositionNotFound: purged, of another server, or never executed here.
+        """
+        try:
+            found = Position.from_text(position)
+        except ValueError as error:
+            raise PositionNotFound(str(error), hint="start the migration afresh") from error
+        if found.server_uuid != self._server_uuid:
+            raise self._unresumable(f"it is of the server {found.server_uuid}")
+        if (found.gtids is not None) != self.has_gtids:
+            raise self._unresumable("gtid_mode was switched since")
+        if found.place is not None:
+            return self._open(mappings, self._checked_place(found.place))
+        return self._open(mappings, self._checked_set(GtidSet.parse(found.gtids or "")))
+
+    def _unresumable(self, why: str) -> PositionNotFound:
+        return PositionNotFound(
+            f"the change feed cannot resume on {self._connection.address}: {why}",
+            hint="start the migration afresh",
+        )
+
+    def _checked_set(self, gtids: GtidSet) -> GtidFrontier:
+        """Refuse a set that this server never executed, or cannot send the rest of."""
+        with self._session() as session:
+            row = session.query("SELECT @@GLOBAL.gtid_executed, @@GLOBAL.gtid_purged")[0]
+        executed, purged = (GtidSet.parse(str(text)) for text in row)
+        if not executed.contains(gtids):
+            gtids.subtract(executed)
+            raise self._unresumable(f"the server never executed {gtids}")
+        if not gtids.contains(purged):
+            purged.subtract(gtids)
+            raise self._unresumable(f"its binlog no longer has {purged}")
+        return GtidFrontier(self._server_uuid, gtids)
+
+    def _checked_place(self, place: FilePlace) -> FileFrontier:
+        """Refuse a place that is not in the server's binlog files."""
+        with self._session() as session:
+            files = {str(row[0]): int(row[1]) for row in session.query("SHOW BINARY LOGS")}
+        if place.file not in files:
+            raise self._unresumable(f"its binlog file {place.file} is gone")
+        if place.offset > files[place.file]:
+            raise self._unresumable(f"{place} is behind the end of the file")
+        return FileFrontier(self._server_uuid, place)
+
+    def _wait_for_branches(self) -> None:
+        """Wait until the XA transactions that are prepared now are decided (R8).
+
+        Their rows are before the start; once they are decided, every chunk sees them.
+        """
+        deadline = time.monotonic() + self._options.wait_timeout
+        waiting: set[tuple[object, ...]] | None = None
+        while waiting is None or waiting:
+            try:
+                with self._session() as session:
+                    prepared = set(session.query("XA RECOVER CONVERT XID"))
+            except ServerFault as fault:
+                if disposition(fault) is not Disposition.FATAL:
+                    raise
+                self.knows_all_branches = False
+                return
+            waiting = prepared if waiting is None else waiting & prepared
+            if waiting and (time.monotonic() > deadline or self._closing.wait(_BRANCH_POLL)):
+                names = ", ".join(str(row[3]) for row in sorted(waiting, key=str))
+                raise FeedFailure(
+                    f"XA transactions were prepared before the start and are not decided: {names}",
+                    hint="XA COMMIT or XA ROLLBACK them (XA RECOVER shows them), then run again",
+                )
+
+    def _open(
+        self, mappings: Sequence[TableMapping], start: GtidFrontier | FileFrontier
+    ) -> GtidFrontier | FileFrontier:
+        """Open the first connection."""
+        self._schema = mappings[0].source.schema if mappings else ""
+        compilers = {
+            (m.source.schema, m.source.name): partial(RowCodec.compile, mapping=m) for m in mappings
+        }
+        parser = BinlogEvents(compilers, start)
+        self._reader = BinlogReader(
+            connect=lambda: self._dump(parser.complete), parser=parser, stop=self._closing
+        )
+        try:
+            self._reader.open()
+        except StreamLost as error:
+            raise FeedFailure(
+                f"the binlog cannot be read: {error}", hint="see the server's error log"
+            ) from error
+        return start
+
+    def _dump(self, after: object) -> BinlogConnection:
+        """Open a dump behind what was received completely."""
+        gtids = after.gtids if isinstance(after, GtidFrontier) else None
+        place = after.resumable if isinstance(after, FileFrontier) else None
+        return BinlogConnection(
+            self._connection,
+            gtids=gtids,
+            place=place,
+            server_uuid=self._server_uuid,
+            replica_uuid=self._replica_uuid,
+            heartbeat=min(_HEARTBEAT, self._options.wait_timeout / 3),
+            silence=self._options.wait_timeout,
+        )
+
+    # -- while it runs
+
+    def run(self, emit: Callable[[Event], bool], heard: Callable[[], None]) -> None:
+        """Emit events until closed."""
+        reader = self._opened()
+        reader.parser.emit = emit
+        reader.run(heard)
+
+    def _opened(self) -> BinlogReader:
+        if self._reader is None:
+            raise FeedFailure("the stream was not opened", hint="this is a bug: report it")
+        return self._reader
+
+    def executed(self) -> GtidFrontier | FileFrontier:
+        """Ask for everything that is committed and visible now.
+
+        Without GTIDs: the end of the binlog, which every visible commit is before.
+        """
+        with self._answered("what it has executed") as session:
+            if self.has_gtids:
+                text = str(session.value("SELECT @@GLOBAL.gtid_executed"))
+                return GtidFrontier(self._server_uuid, GtidSet.parse(text))
+            file, offset = self._status(session)
+            return FileFrontier(self._server_uuid, FilePlace(file, offset))
+
+    def prove_visible(self, gtids: str) -> None:
+        """Wait for the transactions; without GTIDs commit something through the binlog.
+
+        Our own commit becomes visible after all that is before it in the binlog.
+        """
+        with self._session() as session:
+            if self.has_gtids:
+                self._wait_for(session, gtids)
+                return
+            table = quote_table(self._schema, self._proof_table)
+            session.execute(f"DROP TABLE IF EXISTS {table}")
+
+    def _wait_for(self, session: Session, gtids: str) -> None:
+        """Wait until these transactions are visible to new readers."""
+        if not gtids:
+            return
+        seconds = self._options.wait_timeout
+        call = "SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, %s)"
+        if session.value(call, (gtids, int(seconds) or 1)) != 0:
+            raise FeedFailure(
+                "transactions in the binlog did not become visible within"
+                f" {seconds:.0f} s: {gtids}",
+                hint="see whether commits wait for a semi-synchronous replica; run again",
+            )
+
+    @property
+    def reconnects(self) -> int:
+        """How often the stream was opened again."""
+        return self._reader.reconnects if self._reader else 0
+
+    @property
+    def trouble(self) -> str:
+        """Why the stream is not open now."""
+        return self._reader.trouble if self._reader else ""
+
+    def close(self) -> None:
+        """End ``run``, the dump on the server and the control session."""
+        self._closing.set()
+        connection = self._reader.connection if self._reader else None
+        if connection is not None:
+            session_id = connection.id
+            connection.interrupt()
+            # The server would notice only when it next sends something.
+            with contextlib.suppress(ServerFault), self._session() as session:
+                session.execute(f"KILL {session_id}")
+        with self._control_lock:
+            if self._control is not None:
+                self._control.close()
+                self._control = None
+
+    # -- the control session
+
+    @contextlib.contextmanager
+    def _session(self) -> Iterator[Session]:
+        """Lend the control session; one that was lost is opened again, once."""
+        with self._control_lock:
+            if self._control is not None and not self._control.alive():
+                self._control.close()
+                self._control = None
+            if self._control is None:
+                self._control = connect(
+                    self._connection,
+                    role="feed-control",
+                    read_timeout=math.ceil(self._options.wait_timeout) + 1,
+                )
+            try:
+                yield self._control
+            except ServerFault as fault:
+                if connection_lost(fault):
+                    self._control.close()
+                    self._control = None
+                raise
+
+    @contextlib.contextmanager
+    def _answered(self, question: str) -> Iterator[Session]:
+        """Lend the control session for a question that a live server answers."""
+        try:
+            with self._session() as session:
+                yield session
+        except ServerFault as fault:
+            if disposition(fault) is Disposition.FATAL:
+                raise
+            raise FeedFailure(
+                f"the server at {self._connection.address} does not say {question}: {fault.text}",
+                hint="see whether the server is up; run the same command again",
+            ) from fault
+
+    @staticmethod
+    def _status(session: Session) -> tuple[str, int]:
+        """Read the end of the binlog; the statement's name changed in 8.2."""
+        try:
+            rows = session.query("SHOW BINARY LOG STATUS")
+        except ServerFault as fault:
+            if fault.code != _PARSE_ERROR:
+                raise
+            rows = session.query("SHOW MASTER STATUS")
+        if not rows:
+            raise FeedFailure("the server writes no binlog", hint="start it with log_bin")
+        return str(rows[0][0]), int(rows[0][1])

@@ -1,0 +1,142 @@
+"""The event store between the reader and the subscriptions: a bounded ring (design section 4).
+
+Three cursors only ever grow, ``put >= get >= ack``: the reader puts, the dispatcher gets a
+batch, and acknowledges it when the subscriptions have taken it over; when that fails, a
+rollback moves get back to ack and the batch comes again. A full ring, by count or by bytes,
+makes the reader wait. A batch holds whole transactions; only one that is larger than the ring
+comes in pieces, so that a transaction of any size streams through bounded memory.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from spirit_py.contracts import Clock
+
+T = TypeVar("T")
+
+
+class EventStore(Generic[T]):
+    """A ring of events with their weights. One thread puts, one thread gets and acknowledges.
+
+    Args:
+        capacity: events at most; a power of two.
+        max_bytes: weight at which a put waits; one event may exceed it.
+    """
+
+    def __init__(
+        self, *, capacity: int = 1 << 14, max_bytes: int = 32 << 20, clock: Clock = time.monotonic
+    ) -> None:
+        if capacity & (capacity - 1):
+            raise ValueError("the capacity of the ring is a power of two")
+        self._mask = capacity - 1
+        self._events: list[T | None] = [None] * capacity
+        self._weights = [0] * capacity
+        self._max_bytes = max_bytes
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._put = self._get = self._ack = 0
+        self._boundary = 0
+        self._bytes = 0
+        self._waiting_since: float | None = None
+        self._waited = 0.0
+        self._closed = False
+
+    @property
+    def cursors(self) -> tuple[int, int, int]:
+        """Events put, got and acknowledged since the beginning."""
+        with self._changed:
+            return self._put, self._get, self._ack
+
+    @property
+    def bytes(self) -> int:
+        """Weight of the events that are not acknowledged."""
+        return self._bytes
+
+    @property
+    def waited_seconds(self) -> float:
+        """How long puts have waited for room so far, in seconds."""
+        since = self._waiting_since
+        return self._waited + (self._clock() - since if since is not None else 0.0)
+
+    def put(self, event: T, weight: int, *, boundary: bool) -> bool:
+        """Add an event; waits while the ring is full. False when the store is closed.
+
+        Args:
+            boundary: nothing of a transaction is incomplete behind this event.
+        """
+        with self._changed:
+            if self._full():
+                self._wait_for_room()
+            if self._closed:
+                return False
+            slot = self._put & self._mask
+            self._events[slot] = event
+            self._weights[slot] = weight
+            self._bytes += weight
+            self._put += 1
+            if boundary:
+                self._boundary = self._put
+                self._changed.notify_all()
+            return True
+
+    def _full(self) -> bool:
+        return self._put - self._ack > self._mask or (
+            self._bytes >= self._max_bytes and self._put > self._ack
+        )
+
+    def _wait_for_room(self) -> None:
+        """Wait as the reader; what is in the ring may then be got in pieces."""
+        self._waiting_since = self._clock()
+        self._changed.notify_all()
+        while self._full() and not self._closed:
+            self._changed.wait()
+        self._waited += self._clock() - self._waiting_since
+        self._waiting_since = None
+
+    def get(self, limit: int, timeout: float | None = None) -> list[T]:
+        """Give the next events, at most ``limit``, of whole transactions where they fit.
+
+        Waits for them; an empty list after ``timeout`` seconds or when the store is closed.
+        """
+        with self._changed:
+            ready = self._changed.wait_for(
+                lambda: self._closed or self._until() > self._get, timeout
+            )
+            if not ready or self._closed:
+                return []
+            first = self._get
+            self._get = min(self._until(), first + limit)
+            mask = self._mask
+            return [self._events[i & mask] for i in range(first, self._get)]  # type: ignore[misc]
+
+    def _until(self) -> int:
+        """Tell up to where events may be got: the last boundary, or the end of a full ring."""
+        if self._boundary > self._get:
+            return self._boundary
+        return self._put if self._waiting_since is not None else self._get
+
+    def ack(self) -> None:
+        """Note that everything got so far was taken over; makes room."""
+        with self._changed:
+            for cursor in range(self._ack, self._get):
+                slot = cursor & self._mask
+                self._bytes -= self._weights[slot]
+                self._events[slot] = None
+            self._ack = self._get
+            self._changed.notify_all()
+
+    def rollback(self) -> None:
+        """Let everything that was got and not acknowledged come again."""
+        with self._changed:
+            self._get = self._ack
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """End every waiting call; later puts are refused."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()

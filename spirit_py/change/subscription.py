@@ -1,0 +1,109 @@
+"""One table's side of the feed: its buffer, its watermarks, and the wait for visibility."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spirit_py.change.buffer import ChangeBuffer, Filters
+from spirit_py.change.visibility import VisibilityProofs
+from spirit_py.chunk.order import walk_directions
+from spirit_py.chunk.watermark import WatermarkTracker
+from spirit_py.table.keys import comparable
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Sequence
+
+    from spirit_py.change.codec import RowChange
+    from spirit_py.change.gate import VisibilityGate
+    from spirit_py.change.ledger import Epoch
+    from spirit_py.chunk.chunk import Chunk, ComparableKey, KeyBound
+    from spirit_py.table.mapping import TableMapping
+
+
+class TableSubscription:
+    """A followed table; implements :class:`spirit_py.contracts.Subscription`.
+
+    Args:
+        lock: the feed's lock, which guards everything here.
+        gate: what chunks must wait for; without GTIDs it never asks for anything.
+        wake: tells the flusher that changes may have become free.
+        resumed_above: what an earlier run has committed already.
+        keep_up_to: nothing up to this key is dropped (R17).
+    """
+
+    def __init__(
+        self,
+        mapping: TableMapping,
+        *,
+        lock: threading.Condition,
+        gate: VisibilityGate,
+        wake: Callable[[], None],
+        resumed_above: KeyBound | None = None,
+        keep_up_to: ComparableKey | None = None,
+    ) -> None:
+        self.mapping = mapping
+        self._lock = lock
+        self._gate = gate
+        self._wake = wake
+        self._waits: dict[int, str] = {}
+        ordered = comparable(mapping.key_columns)
+        by_range = ordered and not has_second_unique(mapping)
+        self.tracker = WatermarkTracker(
+            walk_directions(mapping.key), resumed_above=resumed_above, keep_up_to=keep_up_to
+        )
+        filters = Filters(
+            tracker=self.tracker,
+            may_drop=by_range and gate.has_gtids,
+            by_range=by_range,
+            proofs=None if gate.has_gtids else VisibilityProofs(),
+        )
+        self.buffer = ChangeBuffer(comparable=ordered, filters=filters)
+
+    def dispatch(self, chunk: Chunk) -> str:
+        """Raise the high watermark; give the GTID set that the chunk must wait for (R3)."""
+        with self._lock:
+            self.tracker.dispatch(chunk)
+            wait = self._gate.unproven()
+            self._waits[chunk.number] = wait
+            return wait
+
+    def committed(self, chunk: Chunk) -> None:
+        """Note that a dispatched chunk has committed (R4): what it waited for is visible."""
+        with self._lock:
+            self.tracker.committed(chunk)
+            self._gate.prove(self._waits.pop(chunk.number, ""))
+            if self.buffer.filters.proofs is not None:
+                self.buffer.filters.proofs.prune(self.tracker.settled)
+        self._wake()
+
+    def copy_finished(self) -> None:
+        """Note that every chunk has committed: nothing is held or dropped any more."""
+        self.set_filters(active=False)
+
+    def set_filters(self, *, active: bool) -> None:
+        """Switch the watermark filters."""
+        with self._lock:
+            self.buffer.filters.active = active
+        self._wake()
+
+    def receive(self, changes: Sequence[RowChange], epoch: Epoch) -> None:
+        """Take in row changes, in order; called under the feed's lock."""
+        add = self.buffer.add
+        for _, before, after in changes:
+            if after is None:
+                if before is not None:
+                    add(before, epoch, deleted=True)
+                continue
+            if before is not None and before.key != after.key:
+                add(before, epoch, deleted=True)
+            add(after, epoch, deleted=False)
+
+
+def has_second_unique(mapping: TableMapping) -> bool:
+    """Tell whether the new table has a unique index besides the one that is the chunk key."""
+    key = {name.lower() for name in mapping.new_key_columns}
+    return any(
+        index.unique and {name.lower() for name in index.columns} != key
+        for index in mapping.target.indexes
+    )

@@ -1,0 +1,269 @@
+"""The few binlog event bodies that the feed reads itself (pure).
+
+Layouts are of the MySQL source, ``libs/mysql/binlog/event``; bodies come without the 19-byte
+header and without checksum. Rows and table maps are the codec's.
+"""
+
+from __future__ import annotations
+
+import struct
+import uuid
+import zlib
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import zstandard
+
+from spirit_py.errors import FeedFailure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+HEADER: Final = struct.Struct("<IBIIIH")
+"""Time, type, server id, size, end position (32 bits), flags."""
+HEADER_SIZE: Final = 19
+CHECKSUM_SIZE: Final = 4
+
+QUERY: Final = 2
+STOP: Final = 3
+ROTATE: Final = 4
+FORMAT_DESCRIPTION: Final = 15
+XID: Final = 16
+EXECUTE_LOAD_QUERY: Final = 18
+TABLE_MAP: Final = 19
+WRITE_ROWS_V1: Final = 23
+DELETE_ROWS_V1: Final = 25
+INCIDENT: Final = 26
+HEARTBEAT: Final = 27
+WRITE_ROWS: Final = 30
+DELETE_ROWS: Final = 32
+GTID: Final = 33
+ANONYMOUS_GTID: Final = 34
+PREVIOUS_GTIDS: Final = 35
+XA_PREPARE: Final = 38
+PARTIAL_UPDATE_ROWS: Final = 39
+TRANSACTION_PAYLOAD: Final = 40
+HEARTBEAT_V2: Final = 41
+GTID_TAGGED: Final = 42
+
+ROWS: Final = frozenset(
+    {*range(WRITE_ROWS_V1, DELETE_ROWS_V1 + 1), *range(WRITE_ROWS, DELETE_ROWS + 1)}
+)
+
+_FIRST_FLAGS_TAGGED: Final = 3
+_PAYLOAD_END, _PAYLOAD_SIZE, _PAYLOAD_COMPRESSION = 0, 1, 2
+_ZSTD, _UNCOMPRESSED = 0, 255
+_MAX_WINDOW: Final = 1 << 31
+_NO_BACKSLASH_ESCAPES: Final = 1 << 20
+
+
+class Query(NamedTuple):
+    """A statement in text, the session that ran it and its default schema.
+
+    Attributes:
+        plain_backslash: the session's ``sql_mode`` has NO_BACKSLASH_ESCAPES.
+    """
+
+    session_id: int
+    schema: str
+    sql: str
+    plain_backslash: bool = False
+
+
+def has_checksum(event: bytes | memoryview) -> bool:
+    """Tell whether the event's last four bytes are the CRC32 of the rest."""
+    body = memoryview(event)[:-CHECKSUM_SIZE]
+    return zlib.crc32(body) == int.from_bytes(event[-CHECKSUM_SIZE:], "little")
+
+
+def format_has_checksums(event: bytes) -> bool:
+    """Read from a format description whether the file's events have checksums.
+
+    The algorithm is the byte before the event's own checksum, which is always there.
+    """
+    return event[-CHECKSUM_SIZE - 1] == 1
+
+
+def parse_rotate(body: bytes) -> tuple[str, int]:
+    """Give the next file and the offset in it."""
+    return body[8:].decode(), int.from_bytes(body[:8], "little")
+
+
+def parse_gtid(body: bytes) -> tuple[str, int]:
+    """Give identifier and number of a GTID event."""
+    return _uuid_text(body[1:17]), int.from_bytes(body[17:25], "little")
+
+
+_uuids: dict[bytes, str] = {}
+
+
+def _uuid_text(raw: bytes) -> str:
+    """Print a uuid; the few there are are remembered."""
+    text = _uuids.get(raw)
+    if text is None:
+        text = _uuids[raw] = str(uuid.UUID(bytes=raw))
+    return text
+
+
+def parse_tagged_gtid(body: bytes) -> tuple[str, int]:
+    """Give identifier (``uuid:tag``) and number of a tagged GTID event.
+
+    The event is a message of the server's serialization library: version, size, last required
+    field, then fields as identifier and value, of which flags, uuid, number and tag come first.
+    """
+    at = 0
+    for _ in range(_FIRST_FLAGS_TAGGED):
+        _, at = _varlen(body, at)
+    raw, number, tag = b"", 0, ""
+    for _ in range(4):
+        field, at = _varlen(body, at)
+        if field == 0:
+            _, at = _varlen(body, at)
+        elif field == 1:
+            octets = bytearray()
+            for _ in range(16):
+                octet, at = _varlen(body, at)
+                octets.append(octet)
+            raw = bytes(octets)
+        elif field == 2:
+            zigzag, at = _varlen(body, at)
+            number = zigzag >> 1
+        elif field == 3:
+            size, at = _varlen(body, at)
+            tag, at = body[at : at + size].decode(), at + size
+            break
+    if not raw or number < 1:
+        raise FeedFailure(
+            "the binlog has a tagged GTID event of an unknown layout",
+            hint="report the server's version; run without tagged transactions",
+        )
+    return (f"{_uuid_text(raw)}:{tag}" if tag else _uuid_text(raw)), number
+
+
+def _varlen(data: bytes, at: int) -> tuple[int, int]:
+    """Read a variable-length integer: the low one-bits of its first byte count further bytes."""
+    first = data[at]
+    more = 0
+    while first >> more & 1 and more < 8:
+        more += 1
+    value = int.from_bytes(data[at : at + 1 + more], "little") >> min(more + 1, 8)
+    return value, at + 1 + more
+
+
+def parse_query(body: bytes) -> Query:
+    """Read a QUERY event."""
+    session_id, _, schema_size, _, status_size = struct.unpack_from("<IIBHH", body)
+    return _query(body, 13, status_size, schema_size, session_id)
+
+
+def parse_load_query(body: bytes) -> Query:
+    """Read the event that ends a LOAD DATA logged as a statement."""
+    session_id, _, schema_size, _, status_size = struct.unpack_from("<IIBHH", body)
+    return _query(body, 26, status_size, schema_size, session_id)
+
+
+def _query(body: bytes, at: int, status_size: int, schema_size: int, session_id: int) -> Query:
+    """Read mode, schema and text of a statement."""
+    status = body[at : at + status_size]
+    mode = 0
+    # The server writes the flags (code 0, four bytes) and sql_mode (code 1) first, in this order.
+    if status[:1] == b"\0" and status[5:6] == b"\x01":
+        mode = int.from_bytes(status[6:14], "little")
+    at += status_size
+    schema = body[at : at + schema_size].decode("utf-8", "replace")
+    return Query(
+        session_id,
+        schema,
+        body[at + schema_size + 1 :].decode("utf-8", "replace"),
+        bool(mode & _NO_BACKSLASH_ESCAPES),
+    )
+
+
+def query_text(body: bytes) -> bytes:
+    """Give the text of a QUERY event, nothing else decoded."""
+    return body[13 + body[8] + int.from_bytes(body[11:13], "little") + 1 :]
+
+
+def parse_xa_prepare(body: bytes) -> tuple[bool, str]:
+    """Tell whether an XA_PREPARE event is a one-phase commit, and give its xid.
+
+    The xid is written as in the statements of the binlog: ``X'31',X'',1``.
+    """
+    one_phase = body[0] != 0
+    form, first, second = struct.unpack_from("<III", body, 1)
+    data = body[13 : 13 + first + second]
+    return one_phase, f"X'{data[:first].hex()}',X'{data[first:].hex()}',{form}"
+
+
+def table_name(body: bytes) -> bytes:
+    """Give the names in a table map as they are in the bytes: a key to look tables up by."""
+    size = body[8]
+    return body[8 : 8 + size + 4 + body[8 + size + 2]]
+
+
+def name_key(schema: str, table: str) -> bytes:
+    """Give the bytes that :func:`table_name` gives for a table."""
+    one, other = schema.encode(), table.encode()
+    return bytes([len(one)]) + one + b"\0" + bytes([len(other)]) + other + b"\0"
+
+
+def split_payload(body: bytes) -> Iterator[bytes]:
+    """Give the events inside a TRANSACTION_PAYLOAD event, headers included, one at a time.
+
+    They have no checksums. The payload is never decompressed as a whole.
+
+    Raises:
+        FeedFailure: for a compression that is not known.
+    """
+    at, compression = 0, _ZSTD
+    while (field := _packed(body, at))[0] != _PAYLOAD_END:
+        size, start = _packed(body, field[1])
+        if field[0] == _PAYLOAD_COMPRESSION:
+            compression = _packed(body, start)[0]
+        at = start + size
+    payload = memoryview(body)[field[1] :]
+    if compression == _UNCOMPRESSED:
+        yield from _cut(payload)
+    elif compression == _ZSTD:
+        yield from _decompressed(payload)
+    else:
+        raise FeedFailure(
+            f"the binlog has a transaction with the unknown compression {compression}",
+            hint="set binlog_transaction_compression=OFF on the server",
+        )
+
+
+def _cut(data: memoryview) -> Iterator[bytes]:
+    """Cut plain bytes into events."""
+    at = 0
+    while at < len(data):
+        size = HEADER.unpack_from(data, at)[3]
+        yield bytes(data[at : at + size])
+        at += size
+
+
+def _decompressed(data: memoryview) -> Iterator[bytes]:
+    """Decompress events one after the other."""
+    decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW)
+    with decompressor.stream_reader(data, read_across_frames=True) as reader:
+        while header := _read(reader, HEADER_SIZE):
+            yield header + _read(reader, HEADER.unpack(header)[3] - HEADER_SIZE)
+
+
+def _read(reader: zstandard.ZstdDecompressionReader, size: int) -> bytes:
+    """Read exactly ``size`` bytes, or none at the end."""
+    parts: list[bytes] = []
+    while size and (part := reader.read(size)):
+        parts.append(part)
+        size -= len(part)
+    if size and parts:
+        raise FeedFailure("a compressed transaction in the binlog ends too early")
+    return b"".join(parts)
+
+
+def _packed(data: bytes, at: int) -> tuple[int, int]:
+    """Read a length-encoded integer of the client protocol."""
+    first = data[at]
+    size = {252: 2, 253: 3, 254: 8}.get(first, 0)
+    if not size:
+        return first, at + 1
+    return int.from_bytes(data[at + 1 : at + 1 + size], "little"), at + 1 + size

@@ -1,0 +1,1 @@
+"""Is the copy right? Compares source and new table over one snapshot, and repairs."""

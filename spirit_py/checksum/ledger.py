@@ -1,0 +1,137 @@
+"""Which part of the table a pass has compared, so that no pass is less than the whole (pure).
+
+A pass is cut into segments, each read in one snapshot; a segment counts only as a whole. Its
+chunks must follow each other without a gap, each must be answered once, and their rows must
+add up to what one independent count of the segment's range found in the same snapshot.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from spirit_py.chunk.chunk import Chunk
+from spirit_py.errors import ChecksumFailure
+
+if TYPE_CHECKING:
+    from spirit_py.chunk.chunk import KeyBound
+
+
+@dataclass
+class PassLedger:
+    """What one pass has compared so far.
+
+    Attributes:
+        lower: everything up to this bound is compared; None before the first segment's end.
+        complete: the last segment reached the end of the table.
+        rows: rows of the source.
+        chunks: chunks compared.
+        differing_chunks: chunks with a difference.
+        differences: differing rows.
+    """
+
+    lower: KeyBound | None = None
+    complete: bool = False
+    rows: int = 0
+    chunks: int = 0
+    differing_chunks: int = 0
+    differences: int = 0
+    segment: Segment = field(default_factory=lambda: Segment(None))
+
+    def begin_segment(self) -> None:
+        """Begin to read above what is compared; an unfinished segment is forgotten."""
+        self.segment = Segment(self.lower)
+
+    def end_segment(self, source_rows: int, target_rows: int, *, aligned: bool) -> int:
+        """Take over the segment; give the new table's rows beyond those compared.
+
+        Args:
+            source_rows: an independent count of the source in the segment's range.
+            target_rows: the same of the new table; of all of it when not ``aligned``.
+            aligned: whether ranges of the key hold the same rows on both sides; otherwise the
+                new table may have rows that no chunk saw.
+
+        Raises:
+            ChecksumFailure: when the segment did not read every row.
+        """
+        segment = self.segment
+        segment.verify(source_rows, target_rows, aligned=aligned)
+        self.lower = segment.upper
+        self.complete = segment.upper is None
+        self.rows += segment.source_rows
+        self.chunks += segment.answered
+        self.differing_chunks += segment.differing_chunks
+        self.differences += segment.differences
+        return max(0, target_rows - segment.target_rows)
+
+
+@dataclass
+class Segment:
+    """The chunks of one snapshot. ``upper`` is None until a chunk is dispatched, and at the end."""
+
+    lower: KeyBound | None
+    upper: KeyBound | None = None
+    dispatched: int = 0
+    answered: int = 0
+    at_end: bool = False
+    source_rows: int = 0
+    target_rows: int = 0
+    differing_chunks: int = 0
+    differences: int = 0
+    _open: set[int] = field(default_factory=set)
+
+    @property
+    def span(self) -> Chunk:
+        """The range of keys that the segment has dispatched."""
+        return Chunk(number=0, lower=self.lower, upper=self.upper, target_rows=0)
+
+    def dispatch(self, chunk: Chunk) -> None:
+        """Note that a chunk was handed out.
+
+        Raises:
+            ChecksumFailure: when it does not follow the last one.
+        """
+        before = self.upper if self.dispatched else self.lower
+        if self.at_end or _literals(chunk.lower) != _literals(before):
+            raise ChecksumFailure(f"chunk {chunk} does not follow the one before it")
+        self._open.add(chunk.number)
+        self.dispatched += 1
+        self.upper = chunk.upper
+        self.at_end = chunk.upper is None
+
+    def answer(self, number: int, source_rows: int, target_rows: int, differences: int) -> None:
+        """Note what was found in a chunk.
+
+        Raises:
+            ChecksumFailure: when the chunk was not handed out, or is answered a second time.
+        """
+        if number not in self._open:
+            raise ChecksumFailure(f"chunk {number} was compared without having been asked for")
+        self._open.remove(number)
+        self.answered += 1
+        self.source_rows += source_rows
+        self.target_rows += target_rows
+        self.differences += differences
+        self.differing_chunks += differences > 0
+
+    def verify(self, source_rows: int, target_rows: int, *, aligned: bool) -> None:
+        """Prove that the segment read every row of its range, on both sides."""
+        if not self.answered or self._open:
+            raise ChecksumFailure(
+                f"the checksum compared {self.answered} of {self.dispatched} chunks"
+            )
+        if source_rows != self.source_rows:
+            raise ChecksumFailure(
+                f"the chunks held {self.source_rows} rows of the source, a count {source_rows}",
+                hint="CHECK TABLE the source: an index may be damaged",
+            )
+        if aligned and target_rows != self.target_rows:
+            raise ChecksumFailure(
+                f"the chunks held {self.target_rows} rows of the new table, a count {target_rows}",
+                hint="CHECK TABLE the new table: an index may be damaged",
+            )
+
+
+def _literals(bound: KeyBound | None) -> tuple[str, ...] | None:
+    """Give a bound's literals, which alone say where it is."""
+    return None if bound is None else bound.literals

@@ -1,0 +1,309 @@
+r"""The SQL text of the checksum (pure).
+
+A chunk is compared by ``COUNT(*)`` and by the XOR of the SHA-256 of every row. Why that is
+enough: the key is among the hashed columns and unique in the source, so the source's hashes
+are distinct. If the XORs agree then (save for a collision of SHA-256) every source row is in
+the new table an odd number of times and every other row an even number of times; with the
+same number of rows this leaves the source's rows, each once. Two equal extra rows cancel out
+in the XOR and show in the count; a row swapped for another shows in the XOR. XOR needs no
+order and no second evaluation of the row text, which is where the time goes (measured on 9.7:
+0.21 s for 200 000 rows against 0.20 s with CRC32, and 0.38 s with a sum beside it).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.checksum.render import INTEGERS, alike, field, is_lob
+from spirit_py.chunk.composite import INVISIBLE_INDEX_HINT
+from spirit_py.chunk.order import walk_directions
+from spirit_py.chunk.predicate import chunk_predicate
+from spirit_py.sql import quote_identifier, quote_table
+from spirit_py.table.values import value_type
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spirit_py.chunk.chunk import Chunk
+    from spirit_py.table.mapping import ColumnPair, TableMapping
+    from spirit_py.table.schema import Column, Index, TableSchema
+
+_ROW: Final = "`r`"
+_STAGE: Final = "`s`"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparisonPlan:
+    """How source and new table are read."""
+
+    mapping: TableMapping
+
+    @cached_property
+    def staged(self) -> tuple[ColumnPair, ...]:
+        """Pairs that go through the staging table; the key's too when its order changes."""
+        keys = {name.lower() for name in self.mapping.key.columns}
+        through_key = not self.aligned
+        return tuple(
+            pair
+            for pair in self.mapping.pairs
+            if not alike(pair.old, pair.new) or (through_key and pair.old.name.lower() in keys)
+        )
+
+    @cached_property
+    def new_key(self) -> tuple[Column, ...]:
+        """The key's columns of the new table, in key order."""
+        return tuple(self.mapping.target.column(name) for name in self.mapping.new_key_columns)
+
+    @cached_property
+    def key_places(self) -> tuple[int, ...]:
+        """Where the key's columns are among the pairs, in key order."""
+        places = {pair.old.name.lower(): place for place, pair in enumerate(self.mapping.pairs)}
+        return tuple(places[name.lower()] for name in self.mapping.key.columns)
+
+    @cached_property
+    def aligned(self) -> bool:
+        """Whether a range of the source's key holds the same rows of the new table.
+
+        Integers keep their order whatever their types; a value that the new type cannot hold
+        was an error in the copy.
+        """
+        pairs = zip(self.mapping.key_columns, self.new_key, strict=True)
+        return self.mapping.key_order_kept or all(
+            {old.data_type, new.data_type} <= INTEGERS for old, new in pairs
+        )
+
+    def staged_column(self, pair: ColumnPair) -> str | None:
+        """Give the name of a pair's column in the staging table; None when it is not staged."""
+        return stage_column("c", self.staged.index(pair)) if pair in self.staged else None
+
+    def source_fields(self) -> tuple[str, ...]:
+        """Render each carried column of the source as the new table would hold it."""
+        return tuple(self._source_field(pair) for pair in self.mapping.pairs)
+
+    def _source_field(self, pair: ColumnPair) -> str:
+        """Render one carried column of the source, from the staging table where it is there."""
+        hashed = is_lob(pair.old) or is_lob(pair.new)
+        staged = self.staged_column(pair)
+        if staged is not None:
+            return nullable_field(pair.new, f"{_STAGE}.{quote_identifier(staged)}", hashed=hashed)
+        return field(pair.old, f"{_ROW}.{quote_identifier(pair.old.name)}", pair.new, hashed=hashed)
+
+    def target_fields(self) -> tuple[str, ...]:
+        """Render each carried column of the new table."""
+        return tuple(
+            field(
+                pair.new,
+                f"{_ROW}.{quote_identifier(pair.new.name)}",
+                pair.new,
+                hashed=is_lob(pair.old) or is_lob(pair.new),
+            )
+            for pair in self.mapping.pairs
+        )
+
+    def source_from(self) -> str:
+        """Render where the source's rows come from."""
+        table = source_table(self)
+        if not self.staged:
+            return table
+        on = " AND ".join(
+            f"{_STAGE}.`{stage_column('k', place)}` = {_ROW}.{quote_identifier(column.name)}"
+            for place, column in enumerate(self.mapping.key_columns)
+        )
+        return f"{table} STRAIGHT_JOIN {stage_table(self.mapping, 'new')} AS {_STAGE} ON {on}"
+
+    def target_from(self) -> str:
+        """Render where the new table's rows come from: by key, or found through the stage."""
+        index = new_key_index(self.mapping)
+        if self.aligned:
+            return _forced(self.mapping.target, index)
+        by_old = {pair.old.name.lower(): pair for pair in self.staged}
+        on = " AND ".join(
+            f"{_ROW}.{quote_identifier(new.name)}"
+            f" = {_STAGE}.`{self.staged_column(by_old[old.name.lower()])}`"
+            for old, new in zip(self.mapping.key_columns, self.new_key, strict=True)
+        )
+        stage = f"{stage_table(self.mapping, 'new')} AS {_STAGE}"
+        return f"{stage} STRAIGHT_JOIN {_forced(self.mapping.target, index)} ON {on}"
+
+    def source_where(self, chunk: Chunk) -> str:
+        """Render which rows of the source a chunk has."""
+        return chunk_predicate(self.mapping.key_columns, chunk, walk_directions(self.mapping.key))
+
+    def target_where(self, chunk: Chunk) -> str:
+        """Render which rows of the new table a chunk has."""
+        if not self.aligned:
+            return "TRUE"
+        return chunk_predicate(self.new_key, chunk, walk_directions(self.mapping.key))
+
+
+def stage_column(kind: str, place: int) -> str:
+    """Name a staging table's column: ``k`` and place in the key, or ``c`` and place in staged.
+
+    Predicates name the source's columns without their table, so no name may be the same.
+    """
+    return f"_spirit_py_{kind}{place}"
+
+
+def source_table(plan: ComparisonPlan) -> str:
+    """Render the source, named ``r``, read by the chunk key."""
+    return _forced(plan.mapping.source, plan.mapping.key)
+
+
+def nullable_field(column: Column, name: str, *, hashed: bool) -> str:
+    """Render a column of the staging table, where every column may be NULL."""
+    text = field(column, name, column, hashed=hashed)
+    return text if column.nullable else f"IFNULL({text}, 'N')"
+
+
+def stage_table(mapping: TableMapping, side: str) -> str:
+    """Name the staging table with the ``old`` or the ``new`` types; it is TEMPORARY."""
+    return quote_table(mapping.source.schema, f"_spirit_py_checksum_{side}")
+
+
+def new_key_index(mapping: TableMapping) -> Index:
+    """Give the new table's unique index over the key's columns.
+
+    Raises:
+        KeyError: when the new table has no such index, against the mapping's promise.
+    """
+    wanted = sorted(name.lower() for name in mapping.new_key_columns)
+    for index in mapping.target.not_null_unique_indexes():
+        if sorted(name.lower() for name in index.columns) == wanted:
+            return index
+    raise KeyError(f"{mapping.target.name} has no unique key over {mapping.new_key_columns}")
+
+
+def row_hash(fields: Sequence[str]) -> str:
+    """Render the hash of one row as 64 hexadecimal digits."""
+    separated = ", ',', ".join(fields)
+    return f"SHA2(CONCAT({separated}), 256)"
+
+
+def source_aggregate(plan: ComparisonPlan, chunk: Chunk) -> str:
+    """Count and hash a chunk of the source."""
+    return _aggregate(plan, plan.source_fields(), plan.source_from(), plan.source_where(chunk))
+
+
+def target_aggregate(plan: ComparisonPlan, chunk: Chunk) -> str:
+    """Count and hash a chunk of the new table."""
+    return _aggregate(plan, plan.target_fields(), plan.target_from(), plan.target_where(chunk))
+
+
+def _aggregate(plan: ComparisonPlan, fields: Sequence[str], source: str, where: str) -> str:
+    """Render count and hash of a set of rows."""
+    return (
+        f"SELECT {_hint(plan)}COUNT(*), HEX(BIT_XOR(UNHEX({row_hash(fields)})))"
+        f" FROM {source} WHERE {where}"
+    )
+
+
+def source_rows(plan: ComparisonPlan, chunk: Chunk) -> str:
+    """List a chunk of the source: key for literals, row hash, key as the new table renders it."""
+    keys = _qualified_keys(plan.mapping.key_columns)
+    return _rows(plan, keys, plan.source_fields(), plan.source_from(), plan.source_where(chunk))
+
+
+def target_rows(plan: ComparisonPlan, chunk: Chunk) -> str:
+    """List a chunk of the new table in the form of :func:`source_rows`."""
+    keys = _qualified_keys(plan.new_key)
+    return _rows(plan, keys, plan.target_fields(), plan.target_from(), plan.target_where(chunk))
+
+
+def _rows(
+    plan: ComparisonPlan, keys: Sequence[str], fields: Sequence[str], source: str, where: str
+) -> str:
+    """Render the list of rows with their hashes."""
+    same = [fields[place] for place in plan.key_places]
+    selected = ", ".join([*keys, row_hash(fields), *same])
+    return f"SELECT {_hint(plan)}{selected} FROM {source} WHERE {where}"
+
+
+def unmatched_target_rows(plan: ComparisonPlan, limit: int) -> str:
+    """List keys of the new table for which the source has no row; where the order changed.
+
+    The new key is taken back to the old type, which is exact for all but rounding conversions.
+    """
+    mapping = plan.mapping
+    on = " AND ".join(
+        f"`o`.{quote_identifier(old.name)} = {_taken_back(old, new)}"
+        for old, new in zip(mapping.key_columns, plan.new_key, strict=True)
+    )
+    source = f"{quote_table(mapping.source.schema, mapping.source.name)} AS `o`"
+    absent = f"`o`.{quote_identifier(mapping.key_columns[0].name)} IS NULL"
+    return (
+        f"SELECT {_hint(plan)}{', '.join(_qualified_keys(plan.new_key))}"
+        f" FROM {_forced(mapping.target, new_key_index(mapping))}"
+        f" LEFT JOIN {source} FORCE INDEX ({quote_identifier(mapping.key.name)}) ON {on}"
+        f" WHERE {absent} LIMIT {limit}"
+    )
+
+
+def _taken_back(old: Column, new: Column) -> str:
+    """Render a new key column so that it compares as the old one does."""
+    name = f"{_ROW}.{quote_identifier(new.name)}"
+    if old.charset is None or old.collation is None:
+        return name
+    return f"CONVERT({name} USING {old.charset}) COLLATE {old.collation}"
+
+
+def source_values(plan: ComparisonPlan, key: str) -> str:
+    """Select the rendered fields of the source's row with one key, ``(literal, ...)``."""
+    names = _names(plan.mapping.key_columns)
+    return _values(plan, plan.source_fields(), plan.source_from(), names, key)
+
+
+def target_values(plan: ComparisonPlan, key: str) -> str:
+    """Select the rendered fields of the new table's row with one key, ``(literal, ...)``."""
+    source = _forced(plan.mapping.target, new_key_index(plan.mapping))
+    return _values(plan, plan.target_fields(), source, _names(plan.new_key), key)
+
+
+def _values(plan: ComparisonPlan, fields: Sequence[str], source: str, names: str, key: str) -> str:
+    """Render the fields of the rows of one key."""
+    return (
+        f"SELECT {_hint(plan)}{', '.join(fields)} FROM {source} WHERE ({names}) IN ({key}) LIMIT 2"
+    )
+
+
+def source_count(plan: ComparisonPlan, span: Chunk) -> str:
+    """Count the source's rows in a range of keys, in one statement."""
+    return _count(plan, plan.mapping.source, plan.mapping.key, plan.source_where(span))
+
+
+def target_count(plan: ComparisonPlan, span: Chunk) -> str:
+    """Count the new table's rows in a range of keys; all of them when the order changed."""
+    return _count(plan, plan.mapping.target, new_key_index(plan.mapping), plan.target_where(span))
+
+
+def _count(plan: ComparisonPlan, table: TableSchema, index: Index, where: str) -> str:
+    """Count a table, by whatever index the server likes when the range is the whole table."""
+    if where == "TRUE":
+        return f"SELECT COUNT(*) FROM {quote_table(table.schema, table.name)}"
+    return f"SELECT {_hint(plan)}COUNT(*) FROM {_forced(table, index)} WHERE {where}"
+
+
+def _names(columns: Sequence[Column]) -> str:
+    """Render qualified column names."""
+    return ", ".join(f"{_ROW}.{quote_identifier(column.name)}" for column in columns)
+
+
+def _qualified_keys(columns: Sequence[Column]) -> list[str]:
+    """Render the key as :func:`~spirit_py.table.values.key_from_row` reads it."""
+    return [
+        value_type(column).select.format(name=f"{_ROW}.{quote_identifier(column.name)}")
+        for column in columns
+    ]
+
+
+def _forced(table: TableSchema, index: Index) -> str:
+    """Render a table read by one index."""
+    name = quote_table(table.schema, table.name)
+    return f"{name} AS {_ROW} FORCE INDEX ({quote_identifier(index.name)})"
+
+
+def _hint(plan: ComparisonPlan) -> str:
+    """Render the hint without which an invisible index cannot be forced."""
+    indexes = (plan.mapping.key, new_key_index(plan.mapping))
+    return "" if all(index.visible for index in indexes) else INVISIBLE_INDEX_HINT

@@ -1,0 +1,155 @@
+"""How one column's values enter the hash, so that equal values, and only these, look equal (pure).
+
+Every value becomes text from which it can be read back without doubt (:func:`field`):
+
+- numbers and temporal values print digits and ``-+.: e`` only, so a comma ends them; NULL is ``N``;
+- FLOAT is widened to DOUBLE first, whose text is the shortest that reads back as the same
+  double (FLOAT itself prints six digits); negative zero keeps its sign;
+- ENUM, SET, BIT and YEAR are taken by number: ENUM 0 is not the member ``''``;
+- text and binary are bytes behind their length, trailing spaces and zero bytes included;
+- LOBs, spatial values and VECTOR are their SHA-256, so that no value outgrows
+  ``max_allowed_packet``, where CONCAT would give NULL;
+- JSON is the SHA-256 of its normalised text and of the list of the types of all its nodes:
+  ``1.0`` is a DOUBLE or a DECIMAL, ``1`` signed or unsigned, ``"2020-01-01"`` a STRING or a
+  DATE, and the text alone is the same.
+
+Sessions are in time zone '+00:00' (design section 8), so a TIMESTAMP's text is its instant.
+All of it was measured on 9.7; ``tests/integration/test_checksum_types.py`` flips each type.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from spirit_py.table.schema import Column
+
+INTEGERS: Final = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
+_FLOATS: Final = frozenset({"float", "double"})
+_NUMBERED: Final = frozenset({"enum", "set", "bit", "year"})
+_FRACTIONAL: Final = frozenset({"time", "datetime", "timestamp"})
+_SHORT_TEXT: Final = frozenset({"char", "varchar", "tinytext"})
+_TEXT: Final = _SHORT_TEXT | {"text", "mediumtext", "longtext"}
+_SHORT_BYTES: Final = frozenset({"binary", "varbinary", "tinyblob"})
+_BYTES: Final = _SHORT_BYTES | {"blob", "mediumblob", "longblob"}
+_SPATIAL: Final = frozenset(
+    {
+        "geometry",
+        "point",
+        "linestring",
+        "polygon",
+        "multipoint",
+        "multilinestring",
+        "multipolygon",
+        "geomcollection",
+        "geometrycollection",
+    }
+)
+
+
+def alike(old: Column, new: Column) -> bool:
+    """Tell whether :func:`field` renders a value of ``old`` as the new column would hold it.
+
+    A whitelist: for any other change of type the server must convert the value first, in a
+    temporary table with the new type (:mod:`spirit_py.checksum.staging`). Values that do not
+    fit the new column count as alike: strict mode made them an error in the copy (R10).
+    """
+    if _same_type(old, new):
+        return True
+    kind, other = old.data_type, new.data_type
+    if kind in INTEGERS:
+        return other in INTEGERS
+    if kind in _FLOATS:
+        return other in {kind, "double"} and "(" not in new.column_type
+    if kind in _TEXT:
+        return other in _TEXT and (other != "char" or kind == "char")
+    if kind in _BYTES:
+        return other in _BYTES and other != "binary"
+    if kind != other:
+        return kind in _SPATIAL and other == "geometry" and new.srid in {None, old.srid}
+    if kind == "decimal":
+        return (new.scale or 0) >= (old.scale or 0)
+    if kind in {"enum", "set"}:
+        return new.members[: len(old.members)] == old.members
+    if kind in _FRACTIONAL:
+        return (new.precision or 0) >= (old.precision or 0)
+    return kind in {"bit", "vector"} or (kind in _SPATIAL and new.srid in {None, old.srid})
+
+
+def _same_type(old: Column, new: Column) -> bool:
+    """Tell whether two columns have the same type, character set included."""
+    return (old.column_type, old.charset, old.srid) == (new.column_type, new.charset, new.srid)
+
+
+def field(column: Column, name: str, stored_as: Column, *, hashed: bool | None = None) -> str:
+    """Render the expression that gives a column's part of the row text; never NULL.
+
+    Args:
+        column: the column that is read.
+        name: its quoted, qualified name.
+        stored_as: the column of the new table whose form the value takes; ``column`` itself
+            when the new table is read.
+        hashed: take the SHA-256 of text or binary; None: where either column is a LOB.
+    """
+    if hashed is None:
+        hashed = is_lob(column) or is_lob(stored_as)
+    text = _value(column, name, stored_as, hashed=hashed)
+    return f"IFNULL({text}, 'N')" if column.nullable else text
+
+
+def is_lob(column: Column) -> bool:
+    """Tell whether a column's values may be too large to be put into the row text."""
+    kind = column.data_type
+    return kind in _TEXT - _SHORT_TEXT or kind in _BYTES - _SHORT_BYTES
+
+
+def _value(column: Column, name: str, stored_as: Column, *, hashed: bool) -> str:
+    """Render a value that is not NULL; NULL gives NULL."""
+    kind = column.data_type
+    if kind in INTEGERS:
+        return f"CAST({name} AS {'UNSIGNED' if column.unsigned else 'SIGNED'})"
+    if kind == "decimal":
+        return _decimal(column, name, stored_as)
+    if kind in _FLOATS:
+        return f"CAST({name} AS DOUBLE)"
+    if kind in _NUMBERED:
+        return f"CAST({name} AS UNSIGNED)"
+    if kind == "date":
+        return name
+    if kind in _FRACTIONAL:
+        return _fractional(column, name, stored_as)
+    if kind in _TEXT or kind in _BYTES:
+        other = stored_as.charset if column.charset != stored_as.charset else None
+        converted = name if other is None else f"CONVERT({name} USING {other})"
+        if hashed:
+            return f"SHA2({converted}, 256)"
+        return f"CONCAT(OCTET_LENGTH({converted}), ':', CAST({converted} AS BINARY))"
+    if kind == "json":
+        return f"CONCAT(SHA2({name}, 256), {_node_types(name)})"
+    return f"SHA2({name}, 256)"
+
+
+def _decimal(column: Column, name: str, stored_as: Column) -> str:
+    """Render a DECIMAL with the new column's number of fractional digits, unpadded."""
+    scale = stored_as.scale or 0
+    if (column.scale or 0) == scale and "zerofill" not in column.column_type:
+        return name
+    digits = max((column.precision or 0) - (column.scale or 0), (stored_as.precision or 0) - scale)
+    return f"CAST({name} AS DECIMAL({min(65, digits + scale)}, {scale}))"
+
+
+def _fractional(column: Column, name: str, stored_as: Column) -> str:
+    """Render a temporal value with the new column's number of fractional digits."""
+    own, other = column.precision or 0, stored_as.precision or 0
+    if own >= other:
+        return name
+    return f"CONCAT({name}, '{'' if own else '.'}{'0' * (other - own)}')"
+
+
+def _node_types(name: str) -> str:
+    """Render the SHA-256 of the types of all nodes of a JSON document, in document order."""
+    return (
+        "(SELECT SHA2(JSON_ARRAYAGG(JSON_TYPE(`n`.`v`)), 256) FROM JSON_TABLE("
+        f"JSON_EXTRACT({name}, '$', '$**.*', '$**[*]'),"
+        " '$[*]' COLUMNS (`v` JSON PATH '$')) AS `n`)"
+    )

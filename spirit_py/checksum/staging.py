@@ -1,0 +1,126 @@
+"""Source values converted by the server, as a native ALTER converts them (pure).
+
+For pairs whose types are not alike the values of one chunk go, under the worker's snapshot,
+through two TEMPORARY tables: ``..._old`` with the old types, filled with literals, and
+``..._new`` with the new types, filled by ``INSERT ... SELECT`` from the first under the strict
+mode and the mapping's time zone. That conversion is Field to Field, as in ALTER TABLE.
+
+Why literals and not ``INSERT ... SELECT`` from the source: at REPEATABLE READ that statement
+takes shared next-key locks on the source (measured; R1 forbids it) and does not read the
+snapshot, and at READ COMMITTED there is no snapshot. Only SELECT reads it. Only the key and
+the staged columns travel.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from spirit_py.checksum.query import ComparisonPlan, source_table, stage_column, stage_table
+from spirit_py.checksum.render import INTEGERS
+from spirit_py.sql import quote_identifier
+from spirit_py.table.values import introducer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from spirit_py.chunk.chunk import Chunk
+    from spirit_py.table.schema import Column
+
+#: Lets ENUM 0 and invalid dates into the table with the old types, where they came from.
+FILL_SQL_MODE: Final = "ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO"
+_STATEMENT_CHARACTERS: Final = 512 * 1024
+_QUOTED: Final = frozenset({"date", "time", "datetime", "timestamp"})
+
+
+def create_stage(plan: ComparisonPlan, side: str) -> str:
+    """Render the staging table with the ``old`` or ``new`` types of the staged columns."""
+    keys = [
+        f"{quote_identifier(stage_column('k', place))} {_type(column)} NOT NULL"
+        for place, column in enumerate(plan.mapping.key_columns)
+    ]
+    carried = [
+        f"{quote_identifier(stage_column('c', place))}"
+        f" {_type(pair.old if side == 'old' else pair.new)} NULL"
+        for place, pair in enumerate(plan.staged)
+    ]
+    primary = ", ".join(quote_identifier(stage_column("k", p)) for p in range(len(keys)))
+    columns = ", ".join([*keys, *carried, f"PRIMARY KEY ({primary})"])
+    return f"CREATE TEMPORARY TABLE {stage_table(plan.mapping, side)} ({columns}) ENGINE=InnoDB"
+
+
+def drop_stage(plan: ComparisonPlan, side: str) -> str:
+    """Drop a staging table. Unlike TRUNCATE this ends no transaction (manual 15.3.3)."""
+    return f"DROP TEMPORARY TABLE IF EXISTS {stage_table(plan.mapping, side)}"
+
+
+def _type(column: Column) -> str:
+    """Render a column's type with its character set."""
+    text = column.column_type
+    if column.charset is not None and column.collation is not None:
+        text += f" CHARACTER SET {column.charset} COLLATE {column.collation}"
+    if column.srid is not None:
+        text += f" SRID {column.srid}"
+    return text
+
+
+def select_staged(plan: ComparisonPlan, chunk: Chunk) -> str:
+    """Select key and staged columns of a chunk in the form that :func:`fill_stage` takes."""
+    columns = [*plan.mapping.key_columns, *(pair.old for pair in plan.staged)]
+    selected = ", ".join(
+        _selected(column, f"`r`.{quote_identifier(column.name)}") for column in columns
+    )
+    return f"SELECT {selected} FROM {source_table(plan)} WHERE {plan.source_where(chunk)}"
+
+
+def _selected(column: Column, name: str) -> str:
+    """Render a column so that the text that arrives is lossless."""
+    kind = column.data_type
+    if kind in INTEGERS:
+        return f"CAST({name} AS {'UNSIGNED' if column.unsigned else 'SIGNED'})"
+    if kind in {"enum", "set", "bit", "year"}:
+        return f"CAST({name} AS UNSIGNED)"
+    if kind in {"float", "double"}:
+        return f"CAST({name} AS DOUBLE)"
+    return name if kind in _QUOTED or kind == "decimal" else f"HEX({name})"
+
+
+def fill_stage(plan: ComparisonPlan, rows: Iterable[Sequence[Any]]) -> Iterator[str]:
+    """Render the INSERTs of rows of :func:`select_staged` into the old-typed table."""
+    columns = [*plan.mapping.key_columns, *(pair.old for pair in plan.staged)]
+    head = f"INSERT INTO {stage_table(plan.mapping, 'old')} VALUES "
+    batch: list[str] = []
+    size = 0
+    for row in rows:
+        values = ", ".join(_literal(c, v) for c, v in zip(columns, row, strict=True))
+        batch.append(f"({values})")
+        size += len(values)
+        if size > _STATEMENT_CHARACTERS:
+            yield head + ", ".join(batch)
+            batch, size = [], 0
+    if batch:
+        yield head + ", ".join(batch)
+
+
+def _literal(column: Column, value: Any) -> str:
+    """Render one value that :func:`_selected` has selected."""
+    if value is None:
+        return "NULL"
+    text = value.decode("ascii") if isinstance(value, bytes) else str(value)
+    kind = column.data_type
+    if kind in {"float", "double"}:
+        return text if "e" in text else f"{text}e0"
+    if kind in _QUOTED:
+        return f"'{text}'"
+    if kind == "json":
+        return f"CAST(_utf8mb4 X'{text}' AS JSON)"
+    if column.charset is not None and kind not in {"enum", "set"}:
+        return f"{introducer(column.charset)} X'{text}'"
+    if kind in INTEGERS or kind in {"enum", "set", "bit", "year", "decimal"}:
+        return text
+    return f"X'{text}'"
+
+
+def convert_stage(plan: ComparisonPlan) -> str:
+    """Render the statement in which the server converts."""
+    mapping = plan.mapping
+    return f"INSERT INTO {stage_table(mapping, 'new')} SELECT * FROM {stage_table(mapping, 'old')}"

@@ -1,0 +1,283 @@
+"""What a checksum's task does on an executor: read both tables in one snapshot, and compare.
+
+Orders and answers are JSON, small enough for the mailbox of :mod:`spirit_py.spark.gang`:
+
+============================================  ===================================================
+``{"do": "snapshot"}``                        ``{}``
+``{"do": "compare", "chunk": c}``             ``{"source", "target", "differences", "seconds"}``
+``{"do": "count", "side": s, "chunk": c}``    ``{"rows"}``
+``{"do": "extra"}``                           ``{"differences"}``
+============================================  ===================================================
+
+The differing rows themselves come back as the task's result.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from spirit_py.checksum import query, staging
+from spirit_py.checksum.query import ComparisonPlan
+from spirit_py.checksum.result import RowDifference
+from spirit_py.chunk.chunk import Chunk, KeyBound
+from spirit_py.errors import ChecksumFailure
+from spirit_py.mysql.connect import STRICT_SQL_MODE, connect
+from spirit_py.table.values import row_key_sql
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spirit_py.config import ConnectionOptions
+    from spirit_py.contracts import SqlSession
+    from spirit_py.table.mapping import TableMapping
+    from spirit_py.table.schema import Column
+
+SOURCE: Final = "source"
+TARGET: Final = "target"
+#: A literal's introducer is deprecated; what it means is not in doubt.
+_HARMLESS_WARNINGS: Final = frozenset({1287})
+_SESSION_SECONDS: Final = 86_400
+
+
+@dataclass(frozen=True, kw_only=True)
+class JoinChecksum:
+    """Opens the sessions of one task. Picklable; goes to the executors.
+
+    Attributes:
+        target: None when the new table is on the source's server.
+        most_differences: differing rows that one task keeps.
+        examples: differing rows of which the columns are looked up.
+    """
+
+    source: ConnectionOptions
+    target: ConnectionOptions | None
+    mapping: TableMapping
+    most_differences: int
+    examples: int
+
+    def __call__(self, rank: int) -> SnapshotReader:
+        """Give the member of that rank."""
+        source = _open(self.source, rank)
+        try:
+            target = source if self.target is None else _open(self.target, rank)
+        except BaseException:
+            source.close()
+            raise
+        return SnapshotReader(self, source, target)
+
+
+def _open(options: ConnectionOptions, rank: int) -> SqlSession:
+    """Open a session whose transactions are snapshots."""
+    session = connect(options, role=f"checksum-{rank}", wait_timeout=_SESSION_SECONDS)
+    try:
+        session.execute("SET SESSION transaction_isolation = 'REPEATABLE-READ'")
+    except BaseException:
+        session.close()
+        raise
+    return session
+
+
+class SnapshotReader:
+    """One task's sessions and what they do. One thread."""
+
+    def __init__(self, spec: JoinChecksum, source: SqlSession, target: SqlSession) -> None:
+        self.session: SqlSession = source
+        self._target = target
+        self._spec = spec
+        self._plan = ComparisonPlan(mapping=spec.mapping)
+        self._found: list[RowDifference] = []
+        both = [(SOURCE, source.id), (TARGET, target.id)]
+        self.sessions: Sequence[tuple[str, int]] = both if target is not source else both[:1]
+
+    def handle(self, order: str) -> str:
+        """Carry out one order."""
+        said = json.loads(order)
+        if said["do"] == "snapshot":
+            self._take_snapshot()
+            return "{}"
+        if said["do"] == "extra":
+            return json.dumps({"differences": self._find_extra()})
+        chunk = decode_chunk(said["chunk"])
+        if said["do"] == "count":
+            return json.dumps({"rows": self._count(said["side"], chunk)})
+        return json.dumps(self._compare(chunk))
+
+    def result(self) -> list[RowDifference]:
+        """Give the differing rows."""
+        return self._found
+
+    def close(self) -> None:
+        """Close the sessions, and with them snapshot and temporary tables."""
+        self._target.close()
+        self.session.close()
+
+    def _take_snapshot(self) -> None:
+        """Open the snapshot; it lasts until the sessions close."""
+        # READ ONLY would forbid to create the staging tables.
+        read_only = "" if self._plan.staged else ", READ ONLY"
+        for session in self._both():
+            session.execute(f"START TRANSACTION WITH CONSISTENT SNAPSHOT{read_only}")
+
+    def _both(self) -> tuple[SqlSession, ...]:
+        """Give the sessions, one where both tables are on one server."""
+        return (self.session,) if self._target is self.session else (self.session, self._target)
+
+    def _count(self, side: str, span: Chunk) -> int:
+        """Count one table's rows in a range, independently of the chunks."""
+        if side == SOURCE:
+            return int(self.session.query(query.source_count(self._plan, span))[0][0])
+        return int(self._target.query(query.target_count(self._plan, span))[0][0])
+
+    def _compare(self, chunk: Chunk) -> dict[str, Any]:
+        """Compare one chunk; narrow it to rows when it differs."""
+        began = time.monotonic()
+        self._stage(chunk)
+        source = self._aggregate(self.session, query.source_aggregate(self._plan, chunk), chunk)
+        target = self._aggregate(self._target, query.target_aggregate(self._plan, chunk), chunk)
+        seconds = time.monotonic() - began
+        differences = 0 if source == target else self._narrow(chunk)
+        if source != target and not differences:
+            raise ChecksumFailure(
+                f"chunk {chunk} differs ({source[0]} and {target[0]} rows), but no row in it does"
+            )
+        return {
+            "source": source[0],
+            "target": target[0],
+            "differences": differences,
+            "seconds": seconds,
+        }
+
+    def _aggregate(self, session: SqlSession, sql: str, chunk: Chunk) -> tuple[int, int]:
+        """Run an aggregate; give the count and the hash. A warning would make it blind."""
+        count, digest = session.query(sql)[0]
+        self._no_warnings(session, chunk)
+        # Of no rows the server gives zeros, as long as its widest possible hash.
+        return int(count), int(digest, 16)
+
+    def _no_warnings(self, session: SqlSession, chunk: Chunk) -> None:
+        """Refuse warnings: a value above max_allowed_packet would drop out as NULL."""
+        if not session.warning_count:
+            return
+        serious = [text for _, code, text in session.warnings() if code not in _HARMLESS_WARNINGS]
+        if serious:
+            raise ChecksumFailure(
+                f"the server could not hash every row of chunk {chunk}: {serious[0]}",
+                hint="raise max_allowed_packet on the server, then run the same command again",
+            )
+
+    def _stage(self, chunk: Chunk) -> None:
+        """Let the server convert the chunk's values of columns whose type changes."""
+        plan, session = self._plan, self.session
+        if not plan.staged:
+            return
+        for side in ("old", "new"):
+            session.execute(staging.drop_stage(plan, side))
+            session.execute(staging.create_stage(plan, side))
+        rows = session.query(staging.select_staged(plan, chunk))
+        session.execute(f"SET SESSION sql_mode = '{staging.FILL_SQL_MODE}'")
+        for statement in staging.fill_stage(plan, rows):
+            session.execute(statement)
+        session.execute(f"SET SESSION sql_mode = '{STRICT_SQL_MODE}'")
+        zone = plan.mapping.time_zone
+        if zone:
+            session.execute("SET SESSION time_zone = %s", (zone,))
+        session.execute(staging.convert_stage(plan))
+        if zone:
+            session.execute("SET SESSION time_zone = '+00:00'")
+
+    def _narrow(self, chunk: Chunk) -> int:
+        """Find the differing rows of a chunk; keep some of them; give their number."""
+        plan = self._plan
+        keys = plan.mapping.key_columns
+        source = _by_key(self.session.query(query.source_rows(plan, chunk)), keys)
+        target = _by_key(self._target.query(query.target_rows(plan, chunk)), plan.new_key)
+        return self._keep(_differences(source, target))
+
+    def _keep(self, found: Sequence[RowDifference]) -> int:
+        """Keep differing rows as far as there is room; give their number."""
+        room = max(0, self._spec.most_differences - len(self._found))
+        for difference in found[:room]:
+            shown = len(self._found) < self._spec.examples
+            self._found.append(self._explained(difference) if shown else difference)
+        return len(found)
+
+    def _find_extra(self) -> int:
+        """Find rows of the new table that no source row leads to; give their number."""
+        sql = query.unmatched_target_rows(self._plan, self._spec.most_differences)
+        keys = [row_key_sql(self._plan.new_key, row) for row in self.session.query(sql)]
+        return self._keep([RowDifference(key=key, kind="extra") for key in keys])
+
+    def _explained(self, difference: RowDifference) -> RowDifference:
+        """Look up which columns of a changed row differ."""
+        if difference.kind != "changed":
+            return difference
+        source = self.session.query(query.source_values(self._plan, difference.key))
+        target = self._target.query(query.target_values(self._plan, difference.key))
+        if len(source) != 1 or len(target) != 1:
+            return difference
+        names = tuple(
+            pair.old.name
+            for pair, one, other in zip(self._plan.mapping.pairs, source[0], target[0], strict=True)
+            if one != other
+        )
+        return RowDifference(key=difference.key, kind="changed", columns=names)
+
+
+#: For each key as the new table renders it: its SQL text and the hashes of its rows.
+_Rows: TypeAlias = dict[tuple[Any, ...], tuple[str, list[str]]]
+
+
+def _by_key(rows: Sequence[Sequence[Any]], columns: Sequence[Column]) -> _Rows:
+    """Sort rows of :func:`spirit_py.checksum.query.source_rows` by key."""
+    found: _Rows = {}
+    width = len(columns)
+    for row in rows:
+        same = tuple(row[width + 1 :])
+        if same not in found:
+            found[same] = (row_key_sql(columns, row[:width]), [])
+        found[same][1].append(row[width])
+    return found
+
+
+def _differences(source: _Rows, target: _Rows) -> list[RowDifference]:
+    """List the keys that have not the same rows on both sides."""
+    kinds: list[RowDifference] = []
+    for same, (key, hashes) in source.items():
+        if same not in target:
+            kinds.append(RowDifference(key=key, kind="missing"))
+        elif target[same][1] != hashes:
+            kinds.append(RowDifference(key=key, kind="changed"))
+    kinds += [
+        RowDifference(key=key, kind="extra")
+        for same, (key, _) in target.items()
+        if same not in source
+    ]
+    return kinds
+
+
+def encode_chunk(chunk: Chunk) -> dict[str, Any]:
+    """Turn a chunk into JSON's types; comparable keys stay behind, only SQL text travels."""
+    return {
+        "number": chunk.number,
+        "lower": None if chunk.lower is None else chunk.lower.literals,
+        "upper": None if chunk.upper is None else chunk.upper.literals,
+        "rows": chunk.target_rows,
+    }
+
+
+def decode_chunk(said: dict[str, Any]) -> Chunk:
+    """Turn :func:`encode_chunk`'s result back into a chunk."""
+    return Chunk(
+        number=said["number"],
+        lower=_bound(said["lower"]),
+        upper=_bound(said["upper"]),
+        target_rows=said["rows"],
+    )
+
+
+def _bound(literals: list[str] | None) -> KeyBound | None:
+    """Build a bound from literals."""
+    return None if literals is None else KeyBound(literals=tuple(literals))

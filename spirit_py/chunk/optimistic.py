@@ -1,0 +1,103 @@
+"""Chunks of a single AUTO_INCREMENT key by arithmetic, without counting rows (pure).
+
+Each cut asks for the smallest and largest key above the last bound, which MySQL answers from
+the two ends of the index. So a gap of any width is jumped, and the last chunk is recognised.
+Where the keys are sparse, arithmetic would make tiny chunks; there the bound is looked up.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spirit_py.chunk.chunk import Chunk, KeyBound
+from spirit_py.chunk.composite import BoundaryQuery, boundary_sql, forced_source, index_hint
+from spirit_py.chunk.order import walk_directions
+from spirit_py.chunk.predicate import above
+from spirit_py.sql import quote_identifier
+from spirit_py.table.values import bound_from_row
+
+if TYPE_CHECKING:
+    from spirit_py.table.mapping import TableMapping
+
+INTEGER_TYPES = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
+_DENSE = 0.5
+
+
+class OptimisticChunker:
+    """Cuts a table whose key is one AUTO_INCREMENT integer column, signed or not."""
+
+    def __init__(self, mapping: TableMapping, query: BoundaryQuery) -> None:
+        self._mapping = mapping
+        self._query = query
+        self._lower: KeyBound | None = None
+        self._number = 0
+        self._finished = False
+        #: Rows a key value, in the last chunk that is known; None before the first cut.
+        self._density: float | None = None
+        #: Numbers of the chunks cut by arithmetic whose rows are not known yet.
+        self._computed: set[int] = set()
+        #: The first and the last key seen, for the estimate.
+        self._first: int | None = None
+        self._last = 0
+
+    def next_chunk(self, rows: int) -> Chunk | None:
+        """Give the next chunk of about ``rows`` rows, or None after the last. Asks the server."""
+        if self._finished:
+            return None
+        upper = self._upper(rows)
+        chunk = Chunk(number=self._number, lower=self._lower, upper=upper, target_rows=rows)
+        self._number += 1
+        self._lower, self._finished = upper, upper is None
+        return chunk
+
+    def observed(self, chunk: Chunk, rows: int) -> None:
+        """Learn how many rows a chunk had: sparse keys are better looked up."""
+        if chunk.number in self._computed:
+            self._computed.remove(chunk.number)
+            self._density = rows / chunk.target_rows
+
+    def estimated_fraction(self) -> float:
+        """Give how far the cut has come within the range of the keys."""
+        if self._finished:
+            return 1.0
+        if self._lower is None or self._lower.comparable is None or self._first is None:
+            return 0.0
+        done = int(self._lower.comparable[0]) - self._first + 1
+        return max(0.0, min(0.99, done / max(self._last - self._first + 1, 1)))
+
+    def restart(self, lower: KeyBound | None) -> None:
+        """Begin again above ``lower``; None for the beginning of the table."""
+        self._lower, self._finished, self._first = lower, False, None
+
+    def _upper(self, rows: int) -> KeyBound | None:
+        """Find the upper bound of the next chunk; None when it is the last one."""
+        ends = self._query(ends_sql(self._mapping, self._lower))[0]
+        if ends[0] is None:
+            return None
+        first, last = int(ends[0]), int(ends[1])
+        self._first, self._last = first if self._first is None else self._first, last
+        if self._density is None:
+            self._density = self._mapping.source.estimated_rows / (last - first + 1)
+        if self._density >= _DENSE:
+            key = first + rows - 1
+            bound = KeyBound(literals=(str(key),), comparable=(key,))
+            if key < last:
+                self._computed.add(self._number)
+        else:
+            found = self._query(boundary_sql(self._mapping, self._lower, rows))
+            if not found:
+                return None
+            bound = bound_from_row(self._mapping.key_columns, found[0])
+            key = int(bound.literals[0])
+            self._density = rows / (key - first + 1)
+        return bound if key < last else None
+
+
+def ends_sql(mapping: TableMapping, lower: KeyBound | None) -> str:
+    """Render the query for the smallest and largest key above ``lower``."""
+    columns = mapping.key_columns
+    name = quote_identifier(columns[0].name)
+    where = "" if lower is None else f" WHERE {above(columns, lower, walk_directions(mapping.key))}"
+    return (
+        f"SELECT {index_hint(mapping)}MIN({name}), MAX({name}) FROM {forced_source(mapping)}{where}"
+    )

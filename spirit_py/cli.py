@@ -1,0 +1,293 @@
+"""The command line: options to a frozen configuration, errors to a message, a hint, an exit code.
+
+Every option can come from the environment too, as ``SPIRIT_PY_`` and the option's name.
+Nothing heavy is imported before a command really runs.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+import click
+
+from spirit_py import __version__
+from spirit_py.config import DEFAULT_PORT, MigrationConfig
+from spirit_py.errors import SpiritError, UsageFault
+
+if TYPE_CHECKING:
+    from spirit_py.config import ConnectionOptions
+    from spirit_py.contracts import Reporter
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+MAX_PORT = 65535
+
+EXIT_CODES = """\b
+Exit codes:
+  0    done
+  1    failed cleanly; the source table is whole, run again
+  2    refused before any write
+  3    outcome of the swap unknown: look at the tables
+  4    differences found
+  130  interrupted by SIGINT      143  by SIGTERM"""
+
+
+def option(*names: str, **settings: Any) -> Callable[[Command], Command]:
+    """Declare an option that can also be set by ``SPIRIT_PY_NAME`` in the environment."""
+    longest = max(names, key=len).lstrip("-").split("/")[0]
+    variable = f"SPIRIT_PY_{longest.upper().replace('-', '_')}"
+    earlier = settings.pop("envvar", [])
+    return click.option(*names, envvar=[variable, *earlier], show_envvar=True, **settings)
+
+
+def connection_options(command: Command) -> Command:
+    """Add the options that say how to reach the server."""
+    declared = (
+        option("--host", help="Server, as host or host:port."),
+        option(
+            "--port", type=click.IntRange(1, 65535), help=f"TCP port. [default: {DEFAULT_PORT}]"
+        ),
+        option("--socket", help="Unix socket, instead of host and port."),
+        option("--user", help="User name. [default: the option file's, or the login name]"),
+        option(
+            "--password",
+            envvar=["MYSQL_PWD"],
+            prompt=True,
+            prompt_required=False,
+            hide_input=True,
+            default=None,
+            help="Password; asked for when given without a value.",
+        ),
+        option(
+            "--defaults-file",
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            help="MySQL option file; its [client] group is read.",
+        ),
+    )
+    for declare in reversed(declared):
+        command = declare(command)
+    return command
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=EXIT_CODES)
+@click.version_option(__version__, prog_name="spirit-py")
+def main() -> None:
+    """Change the schema of a busy MySQL table without blocking it, and prove it."""
+
+
+@main.command(epilog=EXIT_CODES)
+@connection_options
+@option("--database", help="Schema of the table.")
+@option("--table", help="Table to change; goes with --alter.")
+@option("--alter", help="The clauses after ALTER TABLE t.")
+@option("--statement", help="A whole ALTER TABLE or CREATE INDEX, instead of --table and --alter.")
+@option(
+    "--threads", type=click.IntRange(1, 256), help="Chunks copied at once. [default: 4 at most]"
+)
+@option(
+    "--target-chunk-time",
+    type=click.FloatRange(0.01, 60),
+    default=0.5,
+    show_default=True,
+    help="Seconds that one chunk should take.",
+)
+@option(
+    "--lock-wait-timeout",
+    type=click.FloatRange(1, 3600),
+    default=30.0,
+    show_default=True,
+    help="Seconds that one attempt of the cutover may wait for the table lock.",
+)
+@option("--skip-drop-after-cutover", is_flag=True, help="Keep the old table after the swap.")
+@option("--no-shortcut", is_flag=True, help="Copy even where INSTANT or INPLACE would do.")
+@option("--spark-master", default="", help="Spark master. [default: local[threads]]")
+@option("--spark-conf", multiple=True, metavar="KEY=VALUE", help="Passed to Spark; repeatable.")
+@option("--spark-ui", is_flag=True, help="Open Spark's web interface.")
+@option(
+    "--report-json",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the final report to this file.",
+)
+@option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Format of the log lines where there is no terminal.",
+)
+@option("--verbose", is_flag=True, help="Tracebacks, and Spark's own log.")
+def migrate(**options: Any) -> None:
+    r"""Change a table online.
+
+    \b
+    spirit-py migrate --host db1 --database shop --table orders \
+        --alter "ADD COLUMN note VARCHAR(200)"
+    """
+    with _ErrorsShown(verbose=options["verbose"]):
+        config = migration_config(options)
+        from spirit_py import runner
+
+        reporter = _reporter(config)
+        report = runner.migrate(config, reporter=reporter)
+        for line in report.summary():
+            reporter.message(line)
+
+
+def migration_config(options: dict[str, Any]) -> MigrationConfig:
+    """Build the frozen configuration from the command line's values.
+
+    Raises:
+        UsageFault: when options are missing or contradict each other.
+    """
+    if bool(options["statement"]) == bool(options["table"] or options["alter"]):
+        raise UsageFault(
+            "the change is not clear: give either --statement, or --table with --alter",
+            hint="spirit-py migrate --help shows an example",
+        )
+    if not options["statement"] and not (options["table"] and options["alter"]):
+        raise UsageFault("--table and --alter go together", hint="add the missing one")
+    report_json = options["report_json"]
+    if report_json is not None and not report_json.absolute().parent.is_dir():
+        raise UsageFault(
+            f"the report cannot be written: {report_json.absolute().parent} is not a directory",
+            hint="create it, or name another file with --report-json",
+        )
+    return MigrationConfig(
+        connection=_connection(options),
+        database=options["database"] or "",
+        table=options["table"] or "",
+        alter=options["alter"] or "",
+        statement=options["statement"] or "",
+        threads=_threads(options["threads"], options["spark_master"]),
+        target_chunk_time=options["target_chunk_time"],
+        lock_wait_timeout=options["lock_wait_timeout"],
+        skip_drop_after_cutover=options["skip_drop_after_cutover"],
+        no_shortcut=options["no_shortcut"],
+        spark_master=options["spark_master"],
+        spark_conf=tuple(_pair(text) for text in options["spark_conf"]),
+        spark_ui=options["spark_ui"],
+        report_json=report_json.absolute() if report_json is not None else None,
+        log_format=options["log_format"],
+        verbose=options["verbose"],
+    )
+
+
+def _connection(options: dict[str, Any]) -> ConnectionOptions:
+    """Join the connection options of the command line with those of the option file."""
+    import getpass
+
+    from spirit_py.mysql import optionfile
+
+    file = options["defaults_file"]
+    stored = optionfile.read_option_file(file) if file is not None else {}
+    given = {name: options[name] for name in ("port", "socket", "user", "password")}
+    host, port = split_host(options["host"]) if options["host"] else (None, None)
+    if port is not None and given["port"] not in (None, port):
+        raise UsageFault(
+            f"two ports: {port} in --host and {given['port']} in --port",
+            hint="leave one of them out",
+        )
+    given |= {"host": host, "port": port or given["port"]}
+    if given["user"] is None and "user" not in stored:
+        given["user"] = getpass.getuser()
+    return optionfile.connection_options(stored, given)
+
+
+def split_host(text: str) -> tuple[str, int | None]:
+    """Split ``host``, ``host:port``, ``[v6]:port`` or a bare IPv6 address.
+
+    Raises:
+        UsageFault: when the port is no number between 1 and 65535.
+    """
+    if text.startswith("["):
+        host, _, port = text[1:].partition("]")
+        port = port.removeprefix(":")
+    elif text.count(":") == 1:
+        host, _, port = text.partition(":")
+        if not port:
+            raise UsageFault(
+                f"--host {text!r} has no port after the colon", hint="write host or host:port"
+            )
+    else:
+        return text, None
+    if not host or (port and not (port.isdecimal() and 0 < int(port) <= MAX_PORT)):
+        raise UsageFault(f"--host {text!r} is not a host and port", hint="write host or host:port")
+    return host, int(port) if port else None
+
+
+def _threads(asked: int | None, master: str) -> int:
+    """Give the number of threads: 4 at most by default, never above the cores for ``local``."""
+    import os
+
+    cores = len(os.sched_getaffinity(0))
+    if master and not master.startswith("local["):
+        return asked or 4
+    return min(asked or 4, cores)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    """Split a ``key=value`` of ``--spark-conf``."""
+    key, separator, value = text.partition("=")
+    if not separator or not key.strip():
+        raise UsageFault(
+            f"--spark-conf {text!r} is not KEY=VALUE",
+            hint="write for instance spark.eventLog.enabled=true",
+        )
+    return key.strip(), value
+
+
+def _reporter(config: MigrationConfig) -> Reporter:
+    """Pick the live display for a terminal and log lines for everything else."""
+    import time
+
+    if sys.stderr.isatty() and config.log_format == "text":
+        from spirit_py.status.console import ConsoleReporter
+
+        return ConsoleReporter()
+    from spirit_py.status.plain import PlainReporter
+
+    return PlainReporter(clock=time.monotonic, as_json=config.log_format == "json")
+
+
+class _ErrorsShown:
+    """Turn errors into a line of cause, a line of remedy, and the exit code (R16)."""
+
+    def __init__(self, *, verbose: bool) -> None:
+        self._verbose = verbose
+
+    def __enter__(self) -> None:
+        """Nothing to prepare."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """Show the error and leave with its exit code."""
+        if error is None or isinstance(
+            error, (SystemExit, click.exceptions.Exit, click.ClickException)
+        ):
+            return
+        if self._verbose:
+            import traceback
+
+            traceback.print_exception(error)
+        _leave(error)
+
+
+def _leave(error: BaseException) -> NoReturn:
+    """Print cause and remedy, and exit."""
+    if isinstance(error, SpiritError):
+        click.echo(f"error: {error.message}", err=True)
+        for line in error.details:
+            click.echo(f"  {line}", err=True)
+        if error.hint:
+            click.echo(f"hint: {error.hint}", err=True)
+        sys.exit(error.exit_code)
+    if isinstance(error, KeyboardInterrupt):
+        click.echo("error: interrupted", err=True)
+        sys.exit(130)
+    click.echo(f"error: unexpected {type(error).__name__}: {error}", err=True)
+    click.echo(
+        "hint: this is a defect of spirit-py; run again with --verbose for the traceback", err=True
+    )
+    sys.exit(1)

@@ -1,0 +1,59 @@
+"""End chunk sessions on the server: a chunk that nobody waits for must not write later (R18)."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.mysql.kill import kill_session
+from spirit_py.mysql.locks import named_lock_holder
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spirit_py.contracts import SqlSession
+
+_POLL_SECONDS: Final = 0.05
+
+# GET_LOCK names are metadata locks of their own kind (manual 29.12.13.3).
+_HOLDERS: Final = """
+SELECT t.PROCESSLIST_ID, l.OBJECT_NAME
+FROM performance_schema.metadata_locks l
+JOIN performance_schema.threads t ON t.THREAD_ID = l.OWNER_THREAD_ID
+WHERE l.OBJECT_TYPE = 'USER LEVEL LOCK' AND l.LOCK_STATUS = 'GRANTED'
+  AND LEFT(l.OBJECT_NAME, CHAR_LENGTH(%s)) = %s AND t.PROCESSLIST_ID IS NOT NULL"""
+
+
+def chunk_locks_held(session: SqlSession, prefix: str) -> dict[str, int]:
+    """Find the chunk locks of a table that any session holds; lock name to session id."""
+    return {str(name): int(number) for number, name in session.query(_HOLDERS, (prefix, prefix))}
+
+
+def end_chunks(
+    session: SqlSession, locks: Sequence[str], *, timeout: float, quiet: float = 0.0
+) -> list[str]:
+    """Kill the sessions that hold these locks; give the locks still held after ``timeout``.
+
+    A killed session rolls back first and gives its named lock back last, so a free lock means
+    that nothing more will be written.
+
+    Args:
+        quiet: seconds for which all locks must have been free.
+    """
+    deadline = time.monotonic() + timeout
+    free_since = time.monotonic()
+    pause = threading.Event()
+    while True:
+        held = {lock: named_lock_holder(session, lock) for lock in locks}
+        holders = {holder for holder in held.values() if holder is not None}
+        for holder in holders:
+            kill_session(session, holder)
+        now = time.monotonic()
+        if holders:
+            free_since = now
+        elif now - free_since >= quiet:
+            return []
+        if now > deadline:
+            return [lock for lock, holder in held.items() if holder is not None]
+        pause.wait(_POLL_SECONDS)

@@ -1,0 +1,71 @@
+"""The text of a chunk's statements (pure; design R1, decision on the copy statement)."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+from spirit_py.chunk.composite import forced_source, index_hint
+from spirit_py.chunk.order import walk_directions
+from spirit_py.chunk.predicate import chunk_predicate, order_by
+from spirit_py.sql import identifier_list, quote_identifier, quote_table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spirit_py.chunk.chunk import Chunk
+    from spirit_py.table.mapping import TableMapping
+
+
+def copy_sql(mapping: TableMapping, chunk: Chunk) -> str:
+    """Render what copies a chunk: one ``REPLACE ... SELECT``, which only reads the source.
+
+    It runs in ``mapping.time_zone``, if that is set; no key has a TIMESTAMP then.
+    """
+    target = quote_table(mapping.target.schema, mapping.target.name)
+    old = identifier_list(pair.old.name for pair in mapping.pairs)
+    selected = ", ".join([old, *mapping.fill_values])
+    return (
+        f"REPLACE INTO {target} ({identifier_list(mapping.insert_names)})"
+        f" SELECT {index_hint(mapping)}{selected} FROM {_range(mapping, chunk)}"
+    )
+
+
+def row_lookup_sql(
+    mapping: TableMapping,
+    chunk: Chunk,
+    expressions: Sequence[str],
+    *,
+    row: int = 1,
+    null: str = "",
+) -> str:
+    """Render the query that finds a row of a chunk, to name it in an error.
+
+    Args:
+        row: its place in the walk, from 1.
+        null: the name of a column that is NULL there; empty for any row.
+    """
+    where = f" AND {quote_identifier(null)} IS NULL" if null else ""
+    order = order_by(mapping.key_columns, walk_directions(mapping.key))
+    return (
+        f"SELECT {index_hint(mapping)}{', '.join(expressions)} FROM {_range(mapping, chunk)}{where}"
+        f" ORDER BY {order} LIMIT 1 OFFSET {row - 1}"
+    )
+
+
+def _range(mapping: TableMapping, chunk: Chunk) -> str:
+    """Render the source's rows of a chunk, read by the chunk key."""
+    where = chunk_predicate(mapping.key_columns, chunk, walk_directions(mapping.key))
+    return f"{forced_source(mapping)} WHERE {where}"
+
+
+def chunk_lock_prefix(mapping: TableMapping) -> str:
+    """Give the beginning of the names of all chunk locks of a table (R18)."""
+    source = mapping.source
+    digest = hashlib.sha256(repr((source.schema, source.name)).encode()).hexdigest()[:32]
+    return f"spirit-py:chunk:{digest}:"
+
+
+def chunk_lock(mapping: TableMapping, chunk: Chunk) -> str:
+    """Give the name of the lock that a chunk's session holds; at most 64 characters (R18)."""
+    return f"{chunk_lock_prefix(mapping)}{chunk.number % 10**15}"

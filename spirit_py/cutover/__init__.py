@@ -1,0 +1,1 @@
+"""The swap: lock, flush, prove, rename, and what to do when an answer is lost (R15)."""

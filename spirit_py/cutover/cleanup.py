@@ -1,0 +1,41 @@
+"""Drops the old table after the swap, without making anybody wait for long."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spirit_py.errors import ServerFault
+from spirit_py.mysql.connect import connect
+from spirit_py.mysql.retry import retrying
+from spirit_py.sql import quote_table
+
+if TYPE_CHECKING:
+    from spirit_py.config import ConnectionOptions
+    from spirit_py.stop import StopSwitch
+
+
+def drop_old_table(
+    options: ConnectionOptions,
+    schema: str,
+    table: str,
+    *,
+    stop: StopSwitch,
+    lock_wait: int = 5,
+    attempts: int = 5,
+) -> str:
+    """Drop a table that no migration needs any more.
+
+    The swap is done: whatever goes wrong here is told, never raised. Each try waits
+    ``lock_wait`` seconds for readers that still have the table open.
+
+    Returns:
+        An empty string, or why the table is still there.
+    """
+    try:
+        with connect(options, role="drop", lock_wait_timeout=lock_wait) as session:
+            retrying(stop, attempts=attempts)(
+                session.execute, f"DROP TABLE IF EXISTS {quote_table(schema, table)}"
+            )
+    except ServerFault as fault:
+        return fault.message
+    return ""

@@ -1,0 +1,401 @@
+"""The swap of source and new table under one lock, in one session (R15).
+
+A try goes through these steps; only those between the arrows hold up the application::
+
+    drain the feed without a lock; open the sessions; pause the feed's own applying
+    LOCK TABLES t WRITE, _t_new WRITE            waits for running transactions
+    --> wait until the feed has received all     nothing is missing
+        flush through the locking session        nothing is pending
+        final checks (injected)                  nothing was eaten (R11)
+        RENAME TABLE t TO _t_old, _t_new TO t    in the same session, never on a new one
+    --> stop the feed, UNLOCK TABLES
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import secrets
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.cutover.look import end_locking_session, existing, find_outcome
+from spirit_py.cutover.plan import CutoverLimits, CutoverResult, Swap
+from spirit_py.cutover.verdict import Verdict
+from spirit_py.cutover.watch import LockWatch
+from spirit_py.errors import (
+    ChangesNotFlushed,
+    CutoverFailure,
+    FeedFailure,
+    OutcomeUnknown,
+    ServerFault,
+    SpiritError,
+)
+from spirit_py.mysql.connect import connect
+from spirit_py.mysql.faults import Disposition, connection_lost, disposition
+from spirit_py.mysql.locks import TableLock, take_named_lock
+from spirit_py.sql import quote_table
+from spirit_py.table.names import lock_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from spirit_py.config import ConnectionOptions
+    from spirit_py.contracts import ChangeSource, Clock, SqlSession
+    from spirit_py.mysql.session import Session
+    from spirit_py.stop import StopSwitch
+
+_LOG = logging.getLogger(__name__)
+_DRAIN_ROUNDS: Final = 5
+_END_SECONDS: Final = 10.0
+_RENAME_WAIT_SECONDS: Final = 1
+#: Pending changes that a flush under the lock applies in a few milliseconds.
+_TRIVIAL_BACKLOG: Final = 200
+
+
+class TryFailed(Exception):
+    """A try was given up cleanly: nothing is locked, nothing was renamed, the feed goes on."""
+
+
+def _nothing(_session: SqlSession) -> None:
+    """Do nothing, where a hook was not given."""
+
+
+@dataclass
+class _Try:
+    """What is known of the try that is under way."""
+
+    number: int
+    session: Session
+    fence: str
+    server: str
+    watch: LockWatch
+    lock: TableLock
+    clock: Clock
+    held_from: float = 0.0
+    position: str = ""
+    answer_lost: bool = False
+    steps_ms: dict[str, float] = field(default_factory=dict)
+
+    @contextlib.contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        """Measure a step under the lock."""
+        began = self.clock()
+        try:
+            yield
+        finally:
+            self.steps_ms[name] = (self.clock() - began) * 1000
+
+
+class Cutover:
+    """Swaps one or several tables at once; :meth:`run` may be called once.
+
+    Args:
+        connection: how to reach the server.
+        swaps: the tables, swapped in one atomic RENAME.
+        source: the running feed; it goes on after a failed try.
+        stop: a stop request ends a try at once, unless RENAME was already sent.
+        before_lock: called in each try shortly before the lock is asked for, in a session
+            without locks; for work that need not be done under the lock (AUTO_INCREMENT).
+        final_checks: called under the lock in the locking session when everything is flushed.
+            Must be fast; an error it raises ends the cutover.
+        message: told one line about everything that an operator should know.
+        clock: monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        connection: ConnectionOptions,
+        swaps: Sequence[Swap],
+        source: ChangeSource,
+        *,
+        stop: StopSwitch,
+        limits: CutoverLimits | None = None,
+        before_lock: Callable[[SqlSession], None] = _nothing,
+        final_checks: Callable[[SqlSession], None] = _nothing,
+        message: Callable[[str], None] = _LOG.info,
+        clock: Clock = time.monotonic,
+    ) -> None:
+        self._connection = connection
+        self._swaps = tuple(swaps)
+        self._source = source
+        self._stop = stop
+        self._limits = limits or CutoverLimits()
+        self._before_lock = before_lock
+        self._final_checks = final_checks
+        self._message = message
+        self._clock = clock
+        self._failures: list[str] = []
+        self._killed: list[str] = []
+
+    def run(self) -> CutoverResult:
+        """Swap the tables.
+
+        Raises:
+            CutoverFailure: the source is in place and unlocked; the feed still runs.
+            OutcomeUnknown: the answer to RENAME was lost and the outcome was not to be seen.
+            SpiritError: the reason of a stop request, or an error of a hook; as CutoverFailure.
+        """
+        for number in range(1, self._limits.attempts + 1):
+            self._stop.check()
+            try:
+                return self._attempt(number)
+            except TryFailed as failed:
+                self._failures.append(str(failed))
+                self._message(f"cutover try {number} of {self._limits.attempts} failed: {failed}")
+            if number < self._limits.attempts:
+                self._stop.wait(self._limits.pause_after(number))
+        self._stop.check()
+        raise CutoverFailure(
+            f"the swap did not happen in {self._limits.attempts} tries: {self._failures[-1]}",
+            hint="the source table is whole and unlocked; run the same command again at a quieter"
+            " time, or end the transactions that stand in the way",
+            details=tuple(f"try {n}: {why}" for n, why in enumerate(self._failures, start=1)),
+        )
+
+    def _attempt(self, number: int) -> CutoverResult:
+        """Make one try; faults that another try may not meet become :class:`TryFailed`."""
+        try:
+            self._drain()
+            return self._with_sessions(number)
+        except ServerFault as fault:
+            self._stop.check()
+            if disposition(fault) is Disposition.RETRY:
+                raise TryFailed(fault.message) from fault
+            raise CutoverFailure(
+                f"the swap did not happen: {fault.message}", hint=fault.hint
+            ) from fault
+        except ChangesNotFlushed as error:
+            raise TryFailed(error.message) from error
+        except FeedFailure as error:
+            self._stop.check()
+            if error.resumable:
+                raise TryFailed(error.message) from error
+            raise
+
+    def _drain(self) -> None:
+        """Bring the feed up to now while nothing is locked."""
+        for _ in range(_DRAIN_ROUNDS):
+            self._stop.check()
+            self._source.block_wait()
+            self._source.flush()
+            if self._source.pending() <= _TRIVIAL_BACKLOG:
+                return
+
+    def _with_sessions(self, number: int) -> CutoverResult:
+        """Open everything that a try needs, then take the lock and swap.
+
+        The locking session is new in each try and may idle only briefly: should this process
+        be cut off from the network, the server ends the session and with it the lock.
+        """
+        wait, hold = self._limits.wait_for(number), self._limits.lock_hold
+        fence = lock_name("cutover", secrets.token_hex(8))
+        with contextlib.ExitStack() as stack:
+            watcher = stack.enter_context(
+                connect(self._connection, role="cutover-watch", read_timeout=10)
+            )
+            self._before_lock(watcher)
+            session = connect(
+                self._connection,
+                role="cutover",
+                lock_wait_timeout=wait,
+                wait_timeout=math.ceil(hold) + 5,
+                read_timeout=math.ceil(wait + hold) + 5,
+            )
+            stack.callback(self._end, session, fence)
+            take_named_lock(session, fence)
+            server = str(session.value("SELECT @@server_uuid"))
+            self._check_names(session)
+            stack.enter_context(self._source.applies_paused())
+            watch = stack.enter_context(
+                LockWatch(
+                    watcher,
+                    session.id,
+                    wait=wait,
+                    hold=hold,
+                    kill_after=self._limits.kills_after,
+                    stop=self._stop,
+                    clock=self._clock,
+                )
+            )
+            stack.callback(lambda: self._killed.extend(watch.killed))
+            lock = TableLock(session, self._tables(), clock=self._clock)
+            attempt = _Try(number, session, fence, server, watch, lock, self._clock)
+            try:
+                self._lock(attempt)
+                self._swap(attempt)
+            finally:
+                # Before anything else is torn down: the application waits for this.
+                self._unlock(attempt)
+        return self._result(attempt)
+
+    def _tables(self) -> list[tuple[str, str]]:
+        """Give every table to lock, as schema and name."""
+        return [(swap.schema, name) for swap in self._swaps for name in (swap.table, swap.new)]
+
+    def _check_names(self, session: SqlSession) -> None:
+        """Check that the tables are there, and that nothing stands in the old table's place."""
+        for swap in self._swaps:
+            found = existing(session, swap)
+            if found.old:
+                raise CutoverFailure(
+                    f"the table {quote_table(swap.schema, swap.old)} exists already",
+                    hint="rename or drop it, then run the same command again",
+                )
+            for there, name in ((found.source, swap.table), (found.new, swap.new)):
+                if not there:
+                    raise CutoverFailure(
+                        f"the table {quote_table(swap.schema, name)} is gone",
+                        hint="somebody has renamed or dropped it: find out before running again",
+                    )
+
+    def _lock(self, attempt: _Try) -> None:
+        """Wait for the table lock."""
+        try:
+            attempt.lock.acquire()
+        except ServerFault as fault:
+            self._stop.check()
+            if connection_lost(fault) or not attempt.watch.blockers:
+                raise
+            raise TryFailed(self._in_the_way(attempt, fault)) from fault
+        attempt.held_from = self._clock()
+        attempt.watch.holding()
+        # RENAME needs more locks than LOCK TABLES took: LOCK INSTANCE FOR BACKUP stops it.
+        attempt.session.execute(f"SET SESSION lock_wait_timeout = {_RENAME_WAIT_SECONDS}")
+
+    @staticmethod
+    def _in_the_way(attempt: _Try, fault: ServerFault) -> str:
+        """Say why there was no lock, and who stood in the way."""
+        watch = attempt.watch
+        who = "; ".join(watch.spared or [str(blocker) for blocker in watch.blockers])
+        return f"{watch.verdict or fault.text}; in the way: {who}"
+
+    def _swap(self, attempt: _Try) -> None:
+        """Prove under the lock that nothing is missing, then rename and stop the feed."""
+        try:
+            self._prove(attempt)
+        except SpiritError as error:
+            self._stop.check()
+            if attempt.watch.verdict:
+                raise TryFailed(f"the table lock was given up: {attempt.watch.verdict}") from error
+            if error.resumable and not attempt.session.alive():
+                raise TryFailed(f"the locking session was lost: {error.message}") from error
+            raise
+        with attempt.step("rename"):
+            self._rename(attempt)
+        self._stop_feed()
+
+    def _prove(self, attempt: _Try) -> None:
+        """Return when RENAME may be sent: all is received and applied, and the lock is held."""
+        source, session, lock = self._source, attempt.session, attempt.lock
+        with attempt.step("receive"):
+            source.block_wait(timeout=self._left(attempt))
+            lock.verify()
+        with attempt.step("flush"):
+            source.flush_under_table_lock(session)
+            lock.verify()
+        if not source.all_changes_flushed():
+            raise TryFailed(f"{source.pending()} changes were still pending under the lock")
+        with attempt.step("checks"):
+            self._final_checks(session)
+            lock.verify()
+        attempt.position = source.position()
+        source.expect_own_ddl(session.id)
+        self._stop.check()
+        if not attempt.watch.finish():
+            raise TryFailed(f"the table lock was given up: {attempt.watch.verdict}")
+
+    def _left(self, attempt: _Try) -> float:
+        """Give the seconds that the lock may still be held."""
+        return max(0.1, self._limits.lock_hold - (self._clock() - attempt.held_from))
+
+    def _rename(self, attempt: _Try) -> None:
+        """Send the RENAME; when its answer is lost, find out what came of it."""
+        moves = ", ".join(
+            f"{quote_table(swap.schema, before)} TO {quote_table(swap.schema, after)}"
+            for swap in self._swaps
+            for before, after in ((swap.table, swap.old), (swap.new, swap.table))
+        )
+        try:
+            attempt.session.execute(f"RENAME TABLE {moves}")
+        except ServerFault as fault:
+            if disposition(fault, committing=True) is not Disposition.UNKNOWN:
+                raise
+            self._look_for_outcome(attempt, fault)
+        except BaseException as interruption:
+            # A second SIGINT while the driver waited: the server has its statement all the same.
+            self._look_for_outcome(attempt, interruption)
+
+    def _look_for_outcome(self, attempt: _Try, lost: BaseException) -> None:
+        """Return when the swap was done after all.
+
+        Raises:
+            TryFailed: it is proven that it was not done, and that nothing can do it any more.
+            OutcomeUnknown: neither could be proven.
+        """
+        self._message(f"the answer to RENAME was lost ({lost}); looking at the tables")
+        attempt.answer_lost = True
+        attempt.session.close()
+        verdict = find_outcome(
+            self._connection,
+            fence=attempt.fence,
+            server=attempt.server,
+            swaps=self._swaps,
+            patience=self._limits.look,
+            clock=self._clock,
+        )
+        if verdict is Verdict.DONE:
+            return
+        if verdict is Verdict.NOT_DONE:
+            raise TryFailed(f"the connection was lost before RENAME took effect: {lost}") from lost
+        self._stop_feed()
+        swap = self._swaps[0]
+        raise OutcomeUnknown(
+            f"the answer to RENAME was lost and what came of it was not to be seen: {lost}",
+            hint="look at the tables: the swap is done if"
+            f" {quote_table(swap.schema, swap.old)} exists and"
+            f" {quote_table(swap.schema, swap.new)} does not; else nothing has changed",
+        ) from lost
+
+    def _stop_feed(self) -> None:
+        """Stop the feed before the application writes to the swapped table."""
+        try:
+            self._source.stop()
+        except Exception:
+            _LOG.exception("the change feed did not stop")
+
+    def _unlock(self, attempt: _Try) -> None:
+        """Give the lock back, at once and whatever happened."""
+        attempt.watch.finish()
+        if not attempt.answer_lost:
+            with contextlib.suppress(ServerFault):
+                attempt.lock.release()
+        if attempt.held_from:
+            attempt.steps_ms["held"] = (self._clock() - attempt.held_from) * 1000
+
+    def _end(self, session: Session, fence: str) -> None:
+        """Close the locking session, and see to it that the server has ended it too.
+
+        A session that lost its connection while it waited for the lock would still get it.
+        """
+        lost = not session.alive()
+        session.close()
+        patience = min(_END_SECONDS, self._limits.look)
+        if lost and not end_locking_session(self._connection, fence=fence, patience=patience):
+            _LOG.warning("could not see whether session %d has ended", session.id)
+
+    def _result(self, attempt: _Try) -> CutoverResult:
+        """Put the result together."""
+        steps = dict(attempt.steps_ms)
+        return CutoverResult(
+            attempts=attempt.number,
+            lock_wait_ms=attempt.lock.waited_ms,
+            lock_held_ms=steps.pop("held", 0.0),
+            position=attempt.position,
+            killed=tuple(self._killed),
+            steps_ms=steps,
+            failures=tuple(self._failures),
+            answer_lost=attempt.answer_lost,
+        )

@@ -1,0 +1,103 @@
+"""What a cutover is asked to do, how long it may take, and what came of it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from spirit_py.table.names import AuxiliaryNames
+
+if TYPE_CHECKING:
+    from spirit_py.table.mapping import TableMapping
+
+
+@dataclass(frozen=True, kw_only=True)
+class Swap:
+    """One table to swap: ``table`` becomes ``old``, ``new`` becomes ``table``."""
+
+    schema: str
+    table: str
+    new: str
+    old: str
+
+    @classmethod
+    def of(cls, mapping: TableMapping) -> Swap:
+        """Give the swap of a migration's tables."""
+        source = mapping.source
+        return cls(
+            schema=source.schema,
+            table=source.name,
+            new=mapping.target.name,
+            old=AuxiliaryNames.of(source.name).old,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CutoverLimits:
+    """How patient a cutover is. Seconds.
+
+    Attributes:
+        lock_wait: the longest wait for the table lock, and so the longest time for which the
+            request may make readers queue. Earlier tries wait less, see :meth:`wait_for`.
+        attempts: tries before giving up.
+        lock_hold: how long a try may hold the lock before the RENAME is sent.
+        pause: before the second try; doubled before each further one.
+        kill: kill the sessions in the way, by the rules of :mod:`spirit_py.mysql.kill`.
+        kill_after: when to kill, counted from the lock request; by default at 90 % of
+            ``lock_wait``, which only the last two tries reach.
+        look: how long to look for the outcome when the answer to the RENAME was lost.
+    """
+
+    lock_wait: float = 30.0
+    attempts: int = 5
+    lock_hold: float = 5.0
+    pause: float = 1.0
+    kill: bool = True
+    kill_after: float | None = None
+    look: float = 60.0
+
+    def wait_for(self, attempt: int) -> int:
+        """Give the whole seconds that try number ``attempt``, from 1, waits for the lock.
+
+        The last two tries wait ``lock_wait``, each earlier one half of the next: an application
+        that is merely busy is not made to stand still for long.
+        """
+        halvings = max(0, self.attempts - 1 - attempt)
+        return max(1, math.ceil(self.lock_wait * 0.5**halvings))
+
+    def pause_after(self, attempt: int) -> float:
+        """Give the seconds to pause after try number ``attempt``, from 1."""
+        return float(min(self.pause * 2 ** (attempt - 1), self.lock_wait))
+
+    @property
+    def kills_after(self) -> float | None:
+        """Seconds after a lock request at which blockers are killed; None for never."""
+        if not self.kill:
+            return None
+        return 0.9 * self.lock_wait if self.kill_after is None else self.kill_after
+
+
+@dataclass(frozen=True, kw_only=True)
+class CutoverResult:
+    """A swap that was done.
+
+    Attributes:
+        attempts: tries it took.
+        lock_wait_ms: milliseconds that the lock request of the last try waited.
+        lock_held_ms: milliseconds from having the lock to having it given back.
+        position: the feed's safe position at the swap (opaque).
+        killed: the sessions killed in all tries, with what they were doing.
+        steps_ms: milliseconds of each step under the lock.
+        failures: why the earlier tries failed.
+        answer_lost: the answer to the RENAME was lost, and the tables proved the swap.
+    """
+
+    attempts: int
+    lock_wait_ms: float
+    lock_held_ms: float
+    position: str
+    killed: tuple[str, ...] = ()
+    steps_ms: dict[str, float] = field(default_factory=dict)
+    failures: tuple[str, ...] = ()
+    answer_lost: bool = False

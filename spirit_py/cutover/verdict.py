@@ -1,0 +1,81 @@
+"""Was the swap done? A rule from what can be seen to the next step (pure, R15).
+
+RENAME of several tables is atomic (manual 15.1.38, Atomic DDL), so the names that exist tell
+which of the two states the server is in, as soon as nothing can change it any more. That is so
+when the session that sent the RENAME is gone: its named lock (the fence) is free.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+
+class Verdict(enum.Enum):
+    """What the evidence says."""
+
+    DONE = "done"
+    NOT_DONE = "not done"
+    UNKNOWN = "unknown"
+    """Nothing more can be learned by looking: an operator must judge."""
+    END_SESSION = "end session"
+    """The session that sent the RENAME still exists: kill it, then look again."""
+    LOOK_AGAIN = "look again"
+    """The server could not be asked."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableNames:
+    """Which tables of one swap exist."""
+
+    source: bool
+    new: bool
+    old: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What a look at the server showed.
+
+    Attributes:
+        server: ``server_uuid`` of the server that answered; None when none did.
+        fence: the session that holds the fence; None when it is free.
+        tables: one entry for each table that the RENAME names.
+    """
+
+    server: str | None
+    fence: int | None = None
+    tables: tuple[TableNames, ...] = ()
+
+
+BLIND = Evidence(server=None)
+
+
+def judge(evidence: Evidence, *, server: str) -> Verdict:
+    """Say what the evidence means.
+
+    Args:
+        server: ``server_uuid`` of the server that was sent the RENAME. Another one behind the
+            same address proves nothing: the RENAME may not have reached it yet.
+    """
+    if evidence.server is None:
+        return Verdict.LOOK_AGAIN
+    if evidence.server != server:
+        return Verdict.UNKNOWN
+    if evidence.fence is not None:
+        return Verdict.END_SESSION
+    if evidence.tables and all(_is_done(names) for names in evidence.tables):
+        return Verdict.DONE
+    if evidence.tables and all(_is_not_done(names) for names in evidence.tables):
+        return Verdict.NOT_DONE
+    return Verdict.UNKNOWN
+
+
+def _is_done(names: TableNames) -> bool:
+    """Tell whether the names are those after the swap."""
+    return names.source and names.old and not names.new
+
+
+def _is_not_done(names: TableNames) -> bool:
+    """Tell whether the names are those before the swap."""
+    return names.source and names.new and not names.old

@@ -1,0 +1,221 @@
+"""Watches over one try of a cutover from a session of its own.
+
+While the lock request waits, the watch notes who is in the way, kills by the rules, and ends the
+request when its time is over or a stop was asked for. While the lock is held, it ends the
+locking session, and with it the lock, when the time limit is over and RENAME was not sent yet.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import threading
+import time
+from typing import TYPE_CHECKING, Final, Self
+
+from spirit_py.errors import ServerFault
+from spirit_py.mysql.kill import (
+    FRESH_SECONDS,
+    Blocker,
+    find_blockers,
+    kill_session,
+    kill_statement,
+    reason_to_spare,
+)
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from spirit_py.contracts import Clock, SqlSession
+    from spirit_py.stop import StopSwitch
+
+_LOG = logging.getLogger(__name__)
+_JOIN_SECONDS: Final = 15.0
+#: Of the time until a kill, the part for which a lock must have been seen in our way.
+_PATIENCE: Final = 0.3
+_LEAST_LOOKS: Final = 3
+_PAUSE_SECONDS: Final = 0.5
+
+
+class LockWatch:
+    """A context around the lock request and all that happens under the lock.
+
+    Args:
+        session: the watch's own, used by its thread only.
+        waiter: the id of the locking session.
+        wait: seconds after which the lock request is ended.
+        hold: seconds after which the lock is ended.
+        kill_after: seconds of waiting after which blockers are killed; None for never.
+    """
+
+    def __init__(
+        self,
+        session: SqlSession,
+        waiter: int,
+        *,
+        wait: float,
+        hold: float,
+        kill_after: float | None,
+        stop: StopSwitch,
+        clock: Clock = time.monotonic,
+    ) -> None:
+        self._session = session
+        self._waiter = waiter
+        self._wait = wait
+        self._hold = hold
+        self._kill_after = kill_after
+        self._stop = stop
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._held_until: float | None = None
+        self._finished = False
+        self._ended = False
+        self._first_seen: dict[tuple[int, int], float] = {}
+        self._killed_keys: set[tuple[int, int]] = set()
+        self._thread = threading.Thread(target=self._run, name="spirit-lock-watch", daemon=True)
+        #: Who was in the way at the last look.
+        self.blockers: list[Blocker] = []
+        #: Who was killed, with what it was doing.
+        self.killed: list[str] = []
+        #: Who was not killed when it was time, and why.
+        self.spared: list[str] = []
+        #: Why the watch ended the lock request or the lock; empty when it did not.
+        self.verdict = ""
+
+    def holding(self) -> None:
+        """Note that the lock is held from now on; returns at once."""
+        with self._changed:
+            self._held_until = self._clock() + self._hold
+            self._changed.notify_all()
+
+    def finish(self) -> bool:
+        """End the watch, at once; False when it has ended the locking session before.
+
+        After True the watch does nothing more to the locking session: RENAME may be sent.
+        """
+        with self._changed:
+            self._finished = True
+            self._changed.notify_all()
+            return not self._ended
+
+    def _run(self) -> None:
+        """Watch; every failure to look is logged and leaves the lock request to its timeout."""
+        try:
+            if self._watch_waiting():
+                self._watch_holding()
+        except ServerFault as fault:
+            _LOG.warning("cannot watch over the table lock: %s", fault.message)
+
+    def _watch_waiting(self) -> bool:
+        """Look at the blockers until the lock is held; False when the watch is over."""
+        began = self._clock()
+        kill_at = self._kill_after
+        pause = self._pause(0.9 * self._wait if kill_at is None else kill_at)
+        while True:
+            left = self._wait - (self._clock() - began)
+            with self._changed:
+                self._changed.wait_for(
+                    lambda: self._finished or self._held_until is not None,
+                    timeout=max(0.0, min(pause, left)),
+                )
+                if self._finished:
+                    return False
+                if self._held_until is not None:
+                    return True
+            waited = self._clock() - began
+            if self._stop.requested:
+                return self._end("a stop was asked for", session=False)
+            if waited >= self._wait:
+                why = f"the table lock was not to be had in {self._wait:g} s"
+                return self._end(why, session=False)
+            self._look()
+            if kill_at is not None and waited >= kill_at:
+                self._kill(patience=_PATIENCE * kill_at)
+
+    @staticmethod
+    def _pause(until: float) -> float:
+        """Give the seconds between two looks, of which at least three come before ``until``.
+
+        Never shorter than it takes to see fresh sizes: see :func:`find_blockers`.
+        """
+        looks = max(_LEAST_LOOKS, math.ceil(until / _PAUSE_SECONDS))
+        return max(FRESH_SECONDS, until / looks)
+
+    def _look(self) -> None:
+        """Note who is in the way, and since when."""
+        now = self._clock()
+        found = find_blockers(self._session, self._waiter)
+        self._first_seen = {b.key: self._first_seen.get(b.key, now) for b in found}
+        if found:
+            self.blockers = found
+
+    def _kill(self, *, patience: float) -> None:
+        """Kill those in the way that the rules allow; log each."""
+        now = self._clock()
+        self.spared = []
+        for blocker in self.blockers:
+            if blocker.key not in self._first_seen or blocker.key in self._killed_keys:
+                continue
+            reason = reason_to_spare(
+                blocker, blocked_for=now - self._first_seen[blocker.key], patience=patience
+            )
+            if not reason and blocker.session is not None:
+                with self._changed:
+                    if self._finished or self._held_until is not None:
+                        return
+                reason = kill_session(self._session, blocker.session)
+            if reason:
+                self.spared.append(f"{blocker}: not killed, {reason}")
+            else:
+                self._killed_keys.add(blocker.key)
+                self.killed.append(str(blocker))
+                _LOG.warning("killed for the table lock: %s", blocker)
+
+    def _watch_holding(self) -> None:
+        """End the locking session when it has held the lock for too long."""
+        with self._changed:
+            while not self._finished:
+                left = (self._held_until or 0.0) - self._clock()
+                if left <= 0 or self._stop.requested:
+                    break
+                # Short, because nothing wakes this condition when a stop is asked for.
+                self._changed.wait(min(left, _PAUSE_SECONDS / 2))
+            if self._finished:
+                return
+        held = f"it was held for {self._hold:g} s"
+        self._end("a stop was asked for" if self._stop.requested else held, session=True)
+
+    def _end(self, why: str, *, session: bool) -> bool:
+        """End the lock request, or the session and so the lock, unless the watch is over."""
+        with self._changed:
+            if self._finished or (not session and self._held_until is not None):
+                return not self._finished
+            self.verdict = why
+            self._ended = session
+            kill = kill_session if session else kill_statement
+            # Inside the condition, so that finish() cannot say yes while the kill is under way.
+            trouble = kill(self._session, self._waiter)
+        if trouble:
+            _LOG.warning("could not end session %d: %s", self._waiter, trouble)
+        return False
+
+    def __enter__(self) -> Self:
+        """Start watching."""
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop watching and wait for the thread."""
+        self.finish()
+        self._thread.join(_JOIN_SECONDS)
+        if self._thread.is_alive():
+            _LOG.warning("the thread %s did not end", self._thread.name)
+        else:
+            with contextlib.suppress(Exception):
+                self._session.close()

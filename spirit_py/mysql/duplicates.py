@@ -1,0 +1,125 @@
+"""Find rows of the source that a unique key of the new table cannot hold together (R11)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from spirit_py.sql import quote_identifier, quote_table, string_literal
+from spirit_py.table.casts import cast_to, value_in_new_column, value_of_fresh_column
+
+if TYPE_CHECKING:
+    from spirit_py.contracts import SqlSession
+    from spirit_py.table.mapping import TableMapping
+    from spirit_py.table.schema import Index, IndexPart
+
+EXAMPLES = 10
+_ARRAY = re.compile(r"cast\((?P<json>.*) as (?P<type>.+?) array\)\Z", re.IGNORECASE | re.DOTALL)
+_ARRAY_TYPES = {"unsigned": "BIGINT UNSIGNED", "signed": "BIGINT"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Duplicate:
+    """Rows that are equal in a unique key.
+
+    Attributes:
+        columns: what the key's parts are, for the message.
+        values: the common values, as the server gives them.
+        rows: how many rows have them.
+    """
+
+    columns: tuple[str, ...]
+    values: tuple[Any, ...]
+    rows: int
+
+    def __str__(self) -> str:
+        """Name the values, cut short."""
+        pairs = zip(self.columns, self.values, strict=True)
+        named = ", ".join(f"{column}={_shown(value)}" for column, value in pairs)
+        return f"{named} in {self.rows} rows"
+
+
+def _shown(value: Any) -> str:
+    text = f"X'{value.hex()}'" if isinstance(value, bytes) else repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def duplicates_for(
+    session: SqlSession, mapping: TableMapping, index: Index, limit: int = EXAMPLES
+) -> tuple[Duplicate, ...]:
+    """Find values that several rows of the source share in a unique index of the new table.
+
+    Compared under the new collation, type and expression. Reads the whole source (an index on
+    it where one fits) and locks nothing.
+
+    Args:
+        limit: How many to give at most.
+    """
+    sql = duplicates_sql(mapping, index, limit)
+    columns = tuple(part.column or part.expression or "" for part in index.parts)
+    try:
+        session.execute(f"SET SESSION time_zone = {string_literal(mapping.time_zone or '+00:00')}")
+        rows = session.query(sql)
+    finally:
+        session.execute("SET SESSION time_zone = '+00:00'")
+    return tuple(
+        Duplicate(columns=columns, values=tuple(row[:-1]), rows=int(row[-1])) for row in rows
+    )
+
+
+def duplicates_sql(mapping: TableMapping, index: Index, limit: int) -> str:
+    """Build the query: a row for each duplicate, its last value the number of rows."""
+    rows, parts, count = _rows(mapping), [], "COUNT(*)"
+    for number, part in enumerate(index.parts):
+        array = _ARRAY.match(part.expression or "")
+        if array is None:
+            parts.append(_part(part))
+            continue
+        rows += _elements(array, f"m{number}")
+        parts.append(f"m{number}.v")
+        key = (f"d.{quote_identifier(name)}" for name in mapping.new_key_columns)
+        count = f"COUNT(DISTINCT {', '.join(key)})"
+    names = [f"k{number}" for number in range(len(parts))]
+    shown = ", ".join(f"{part} AS {name}" for part, name in zip(parts, names, strict=True))
+    present = " AND ".join(f"{part} IS NOT NULL" for part in parts)
+    return (
+        f"SELECT {shown}, {count} AS n FROM {rows} WHERE {present}"
+        f" GROUP BY {', '.join(names)} HAVING n > 1 LIMIT {limit}"
+    )
+
+
+def _rows(mapping: TableMapping) -> str:
+    """Give a derived table ``d`` with the new table's columns for every row of the source."""
+    fills = {fill.column.name: fill.sql for fill in mapping.fills}
+    sources = {pair.new.name: value_in_new_column(pair) for pair in mapping.pairs}
+    columns = [
+        f"{sources.get(column.name) or value_of_fresh_column(column, fills)}"
+        f" AS {quote_identifier(column.name)}"
+        for column in mapping.target.columns
+        if not column.generated
+    ]
+    table = quote_table(mapping.source.schema, mapping.source.name)
+    rows = f"(SELECT {', '.join(columns)} FROM {table}) AS d"
+    for column in mapping.target.columns:
+        if column.generated:
+            value = cast_to(f"({column.generation_expression})", None, column)
+            rows = f"(SELECT d.*, {value} AS {quote_identifier(column.name)} FROM {rows}) AS d"
+    return rows
+
+
+def _part(part: IndexPart) -> str:
+    if part.column is None:
+        return f"({part.expression})"
+    column = f"d.{quote_identifier(part.column)}"
+    return column if part.prefix is None else f"LEFT({column}, {part.prefix})"
+
+
+def _elements(array: re.Match[str], alias: str) -> str:
+    """Join the elements of a multi-valued index: a scalar counts as an array of one."""
+    value, kind = array["json"], array["type"]
+    kind = _ARRAY_TYPES.get(kind.lower(), kind)
+    return (
+        f" CROSS JOIN JSON_TABLE(IF(JSON_TYPE({value}) = 'ARRAY', {value}, JSON_ARRAY({value})),"
+        f" '$[*]' COLUMNS (v {kind} PATH '$')) AS {alias}"
+    )

@@ -1,0 +1,94 @@
+"""What the program needs to know about the server, read once."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from spirit_py.contracts import SqlSession
+
+_NUMBERS = re.compile(r"(\d+)\.(\d+)\.(\d+)")
+_ON = frozenset({"ON", "1", "YES", "TRUE"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerFacts:
+    """One server's identity and global settings.
+
+    Attributes:
+        version: ``@@version``, such as ``8.4.2`` or ``11.4.2-MariaDB``.
+        user: ``CURRENT_USER()``: the account that the server matched.
+        variables: ``SHOW GLOBAL VARIABLES``, names in lower case.
+    """
+
+    version: str
+    user: str
+    variables: Mapping[str, str] = field(repr=False)
+
+    def text(self, name: str) -> str:
+        """Give a global variable's value; empty when the server has no such variable."""
+        return self.variables.get(name, "")
+
+    def number(self, name: str, default: int = 0) -> int:
+        """Give a global variable's value as a number."""
+        value = self.variables.get(name, "")
+        return int(value) if value.lstrip("-").isdigit() else default
+
+    def is_on(self, name: str) -> bool:
+        """Tell whether a global switch is on; a variable that is missing is off."""
+        return self.text(name).upper() in _ON
+
+    @property
+    def mariadb(self) -> bool:
+        """Whether this is MariaDB, which shares MySQL's protocol but not its binlog."""
+        return "mariadb" in f"{self.version} {self.text('version_comment')}".lower()
+
+    @property
+    def version_number(self) -> tuple[int, int, int]:
+        """The version as numbers; zeros when it has none."""
+        found = _NUMBERS.match(self.version)
+        return (int(found[1]), int(found[2]), int(found[3])) if found else (0, 0, 0)
+
+    @property
+    def uuid(self) -> str:
+        """``@@server_uuid``."""
+        return self.text("server_uuid")
+
+    @property
+    def gtid(self) -> bool:
+        """Whether every transaction gets a GTID."""
+        return self.text("gtid_mode").upper() == "ON"
+
+    @property
+    def time_zone(self) -> str:
+        """``@@global.time_zone``: what ``TIMESTAMP`` is converted with by a native ALTER."""
+        return self.text("time_zone")
+
+    @property
+    def sql_mode(self) -> str:
+        """``@@global.sql_mode``: what a native ALTER runs under."""
+        return self.text("sql_mode")
+
+    @property
+    def lower_case_table_names(self) -> int:
+        """0: names are case-sensitive; 1: kept in lower case; 2: compared in lower case."""
+        return self.number("lower_case_table_names")
+
+    @property
+    def max_allowed_packet(self) -> int:
+        """Bytes that a statement may have."""
+        return self.number("max_allowed_packet", 1 << 20)
+
+
+def read_facts(session: SqlSession) -> ServerFacts:
+    """Read the facts; needs no privilege."""
+    ((version, user),) = session.query("SELECT VERSION(), CURRENT_USER()")
+    variables = {
+        str(name).lower(): "" if value is None else str(value)
+        for name, value in session.query("SHOW GLOBAL VARIABLES")
+    }
+    return ServerFacts(version=str(version), user=str(user), variables=variables)

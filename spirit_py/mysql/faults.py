@@ -1,0 +1,209 @@
+"""Sort errors of the server once, three ways: retry, outcome unknown, fatal (design section 8).
+
+The numbers are MySQL's (manual, Error Message Reference): 1000-1999 and 3000 up come from the
+server, 2000-2999 and 5000-5099 from the client library.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.errors import Refusal, ServerFault
+
+if TYPE_CHECKING:
+    from spirit_py.config import ConnectionOptions
+
+TOO_MANY_CONNECTIONS: Final = 1040
+ACCESS_DENIED: Final = 1045
+NO_SUCH_TABLE: Final = 1146
+TABLE_EXISTS: Final = 1050
+DUPLICATE_ENTRY: Final = 1062
+LOCK_WAIT_TIMEOUT: Final = 1205
+DEADLOCK: Final = 1213
+ACCESS_NEEDS_PRIVILEGE: Final = 1227
+INTERRUPTED: Final = 1317
+NO_SUCH_THREAD: Final = 1094
+TLS_FAULT: Final = 2026
+TLS_REQUIRED: Final = 3159
+
+
+class Disposition(enum.Enum):
+    """What to do after an error."""
+
+    RETRY = "retry"
+    """The statement had no effect, or has none that running it again would change."""
+    UNKNOWN = "unknown"
+    """The connection was lost while the statement ran: it may or may not have taken effect."""
+    FATAL = "fatal"
+    """Running it again would fail again."""
+
+
+LOST: Final = frozenset(
+    {
+        1053,  # server shutdown in progress
+        1079,  # server shutdown complete
+        1152,  # aborted connection
+        1158,  # network: error reading
+        1159,  # network: timeout reading
+        1160,  # network: error writing
+        1161,  # network: timeout writing
+        1927,  # connection was killed, as the client library words it
+        2006,  # server has gone away
+        2012,  # error in server handshake
+        2013,  # lost connection during query
+        2026,  # TLS error, which is how a connection under TLS breaks
+        2027,  # malformed packet
+        2055,  # lost connection at a system call
+        3169,  # session was killed
+        4031,  # disconnected for inactivity
+        5014,  # TLS read failed in the client library
+    }
+)
+_CANNOT_CONNECT: Final = frozenset({2002, 2003, 2005})
+_TRANSIENT: Final = frozenset(
+    {
+        TOO_MANY_CONNECTIONS,
+        LOCK_WAIT_TIMEOUT,
+        DEADLOCK,
+        INTERRUPTED,
+        1203,  # max_user_connections
+        1226,  # a resource limit of the account
+        1412,  # table definition has changed, retry the transaction
+        1613,  # XA branch rolled back: took too long
+        1614,  # XA branch rolled back: deadlock
+        1615,  # prepared statement needs to be prepared again
+        3024,  # max_execution_time exceeded
+        3058,  # deadlock on a named lock
+        3101,  # the plugin rolled the transaction back during commit
+        3572,  # NOWAIT would have waited
+    }
+)
+_UNKNOWN_COMMIT: Final = 1180
+_READ_ONLY: Final = frozenset({1290, 1792, 1836})
+_DISK_FULL: Final = frozenset({3, 1021, 1026, 1030, 1114, 1598})
+
+
+def disposition(error: BaseException, *, committing: bool = False) -> Disposition:
+    """Say what to do after an error.
+
+    Args:
+        committing: the statement ends a transaction or is DDL, so that a connection lost
+            during it leaves the outcome open. Statements that may simply run again (a chunk's
+            REPLACE, a SELECT) leave it false.
+    """
+    if not isinstance(error, ServerFault):
+        return Disposition.FATAL
+    if error.code == _UNKNOWN_COMMIT or (committing and error.code in LOST):
+        return Disposition.UNKNOWN
+    if error.code in LOST or error.code in _CANNOT_CONNECT or error.code in _TRANSIENT:
+        return Disposition.RETRY
+    return Disposition.FATAL
+
+
+def connection_lost(error: BaseException) -> bool:
+    """Tell whether the error means that the session is gone and with it all it held."""
+    return isinstance(error, ServerFault) and error.code in LOST
+
+
+def server_fault(error: Exception, *, where: str) -> ServerFault:
+    """Turn an exception of the driver into ours.
+
+    Args:
+        error: what MySQLdb raised; its arguments are a number and a text, or a text.
+        where: the session's role and server, for the message; never a statement, because
+            statements carry the user's data.
+    """
+    code, text = 0, str(error)
+    if error.args and isinstance(error.args[0], int):
+        code = error.args[0]
+        text = str(error.args[1]) if len(error.args) > 1 else text
+    return ServerFault(code, text.strip() or type(error).__name__, where=where, hint=_hint(code))
+
+
+def _hint(code: int) -> str:
+    """Give the next step after an error of this number; empty where there is none."""
+    if code in _READ_ONLY:
+        return "this server takes no writes: run again against the primary"
+    if code in _DISK_FULL:
+        return "free disk space on the server, then run the same command again"
+    if code in LOST or code in _CANNOT_CONNECT or code in _TRANSIENT:
+        return "when the server answers again, run the same command again"
+    return ""
+
+
+# Cause and remedy by number; {text}, {host} and {user} are filled in.
+_NOBODY_ANSWERS: Final = (
+    "no server answers there",
+    "check --host and --port (or --socket), and that the server runs",
+)
+_LIMIT_REACHED: Final = ("{text}", "wait, or raise max_connections or the account's limits")
+# The same number stands for a wrong password and for an account that requires TLS.
+_NOT_ACCEPTED: Final = (
+    "the server does not accept user {user} with this password",
+    (
+        "check --user and --password, and whether the account requires TLS: see ssl-mode in"
+        " --defaults-file"
+    ),
+)
+_NO_METHOD: Final = (
+    "the account's authentication method is not available: {text}",
+    "use an account with caching_sha2_password, or TLS",
+)
+_NO_HANDSHAKE: Final = (
+    "the server closed the connection before it was established",
+    "check that this is a MySQL server, and its error log",
+)
+_NEW_PASSWORD: Final = ("{text}", "give the account a new password with ALTER USER")
+_NO_GRANT: Final = ("{text}", "grant user {user} the privileges that the README lists")
+_EXPLANATIONS: Final = {
+    1040: _LIMIT_REACHED,
+    1044: _NO_GRANT,
+    1045: _NOT_ACCEPTED,
+    1049: ("{text}", "check --database; names may be case-sensitive"),
+    1129: (
+        "the server has blocked this host after too many failed connections",
+        "run TRUNCATE TABLE performance_schema.host_cache on the server",
+    ),
+    1130: (
+        "the server does not accept connections from this host",
+        "create the account {user} for this host",
+    ),
+    1142: _NO_GRANT,
+    1203: _LIMIT_REACHED,
+    1226: _LIMIT_REACHED,
+    1251: _NO_METHOD,
+    1698: _NOT_ACCEPTED,
+    1820: _NEW_PASSWORD,
+    1862: _NEW_PASSWORD,
+    2002: _NOBODY_ANSWERS,
+    2003: _NOBODY_ANSWERS,
+    2005: ("the host {host} is unknown", "check --host, and the name service"),
+    2006: _NO_HANDSHAKE,
+    2012: _NO_HANDSHAKE,
+    2013: _NO_HANDSHAKE,
+    2026: (
+        "TLS failed: {text}",
+        (
+            "check ssl-mode, ssl-ca, ssl-cert and ssl-key in --defaults-file, and that the"
+            " certificate names the host"
+        ),
+    ),
+    2059: _NO_METHOD,
+    2061: _NO_METHOD,
+    3118: ("{text}", "unlock the account with ALTER USER ... ACCOUNT UNLOCK"),
+    3159: (
+        "the server takes only connections under TLS",
+        "set ssl-mode=REQUIRED (and ssl-ca) in the [client] part of --defaults-file",
+    ),
+}
+
+
+def connection_refusal(error: ServerFault, options: ConnectionOptions) -> Refusal:
+    """Explain why the first connection failed: a line of cause and a line of remedy."""
+    unexplained = (f"{{text}} (error {error.code})", "see the server's error log")
+    cause, remedy = (
+        part.format(text=error.text, host=options.host, user=options.user or "(none given)")
+        for part in _EXPLANATIONS.get(error.code, unexplained)
+    )
+    return Refusal(f"cannot connect to {options.address}: {cause}", hint=remedy)

@@ -1,0 +1,161 @@
+"""Create the new table, keep its AUTO_INCREMENT counter up, drop auxiliary tables."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from spirit_py.errors import Refusal, ServerFault
+from spirit_py.mysql.faults import Disposition, disposition
+from spirit_py.mysql.inspect import read_table, unescaped
+from spirit_py.sql import quote_identifier, quote_table
+from spirit_py.statement.rewrite import check_names, rewrite_clauses, rewrite_create
+from spirit_py.table.names import AuxiliaryNames
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from spirit_py.contracts import SqlSession
+    from spirit_py.statement import AlterStatement
+    from spirit_py.table.mapping import TableMapping
+    from spirit_py.table.schema import TableSchema
+
+_CHECKS = """
+SELECT CONSTRAINT_NAME FROM information_schema.TABLE_CONSTRAINTS
+WHERE CONSTRAINT_TYPE = 'CHECK' AND CONSTRAINT_SCHEMA = %s"""
+_OWN_CHECKS = """
+SELECT t.CONSTRAINT_NAME, c.CHECK_CLAUSE, t.ENFORCED
+FROM information_schema.TABLE_CONSTRAINTS t
+JOIN information_schema.CHECK_CONSTRAINTS c USING (CONSTRAINT_SCHEMA, CONSTRAINT_NAME)
+WHERE t.CONSTRAINT_TYPE = 'CHECK' AND t.CONSTRAINT_SCHEMA = %s AND t.TABLE_NAME = %s ORDER BY 1"""
+_COUNTER = """
+SELECT AUTO_INCREMENT FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"""
+
+
+def create_new_table(
+    session: SqlSession, native: SqlSession, source: TableSchema, statement: AlterStatement
+) -> TableSchema:
+    """Create the empty new table with the definition that a native ALTER would leave.
+
+    ``CREATE TABLE ... LIKE`` makes the copy of the definition, completed by what it leaves
+    behind. It drops DATA DIRECTORY (manual 15.1.20.3), so a table with one is made from ``SHOW
+    CREATE TABLE``, which loses only whether a column's collation was written out. Then the
+    ALTER runs on the copy.
+
+    Args:
+        session: A session with the program's settings.
+        native: A session with the server's own ``sql_mode`` and time zone (R10): what the
+            statement means is decided there.
+
+    Raises:
+        Refusal: when the server refuses the ALTER, with the server's own message; the new
+            table is dropped again.
+        ServerFault: for a fault of the server or the connection.
+    """
+    new = AuxiliaryNames.of(source.name).new
+    checks = names_of_checks(session, source)
+    if "DATA DIRECTORY=" in source.create_sql:
+        sql = rewrite_create(source.create_sql, source.schema, source.name, new, checks)
+    else:
+        table = quote_table(source.schema, source.name)
+        sql = f"CREATE TABLE {quote_table(source.schema, new)} LIKE {table}"
+    _judged(session, sql, "a copy of the table's definition")
+    try:
+        _complete_copy(session, source, new, checks)
+        mode = str(native.query("SELECT @@SESSION.sql_mode")[0][0])
+        clauses = rewrite_clauses(statement, source.name, new, checks, sql_mode=mode)
+        _judged(native, f"ALTER TABLE {quote_table(source.schema, new)} {clauses}", "the ALTER")
+        created = read_table(session, source.schema, new)
+        if created is None:
+            raise Refusal(f"table {new} disappeared while it was made", hint="see who dropped it")
+    except BaseException:
+        # The first error counts; a new table that stays is named as a leftover by the next run.
+        with contextlib.suppress(ServerFault):
+            drop_table(session, source.schema, new)
+        raise
+    return created
+
+
+def _complete_copy(
+    session: SqlSession, source: TableSchema, new: str, checks: Mapping[str, str]
+) -> None:
+    """Bring over what LIKE leaves behind: names of CHECK constraints, and the counter."""
+    made = {str(row[0]) for row in session.query(_OWN_CHECKS, (source.schema, new))}
+    clauses = []
+    if made != set(checks.values()):
+        clauses += [f"DROP CHECK {quote_identifier(name)}" for name in sorted(made)]
+        rows = session.query(_OWN_CHECKS, (source.schema, source.name))
+        clauses += [
+            f"ADD CONSTRAINT {quote_identifier(checks[str(name)])}"
+            f" CHECK ({unescaped(str(clause))}){' NOT ENFORCED' if enforced == 'NO' else ''}"
+            for name, clause, enforced in rows
+        ]
+    if source.auto_increment is not None:
+        clauses.append(f"AUTO_INCREMENT = {source.auto_increment}")
+    if clauses:
+        table = quote_table(source.schema, new)
+        _judged(session, f"ALTER TABLE {table} {', '.join(clauses)}", "a copy of the definition")
+
+
+def names_of_checks(session: SqlSession, source: TableSchema) -> dict[str, str]:
+    """Give the name of each CHECK constraint of the source in the new table."""
+    new = AuxiliaryNames.of(source.name).new
+    names = [str(row[0]) for row in session.query(_OWN_CHECKS, (source.schema, source.name))]
+    taken = [str(row[0]) for row in session.query(_CHECKS, (source.schema,))]
+    return check_names(source.name, new, names, taken)
+
+
+def _judged(session: SqlSession, sql: str, what: str) -> None:
+    """Run DDL; what the server refuses for the statement's sake is a refusal."""
+    try:
+        session.execute(sql)
+    except ServerFault as error:
+        if disposition(error) is not Disposition.FATAL or error.hint:
+            raise
+        raise server_refusal(error, what) from error
+
+
+def server_refusal(error: ServerFault, what: str) -> Refusal:
+    """Pass the server's own message on."""
+    return Refusal(
+        f"the server refuses {what}: {error.text} (error {error.code})",
+        hint="correct the statement; a native ALTER TABLE would fail in the same way",
+    )
+
+
+def align_auto_increment(session: SqlSession, mapping: TableMapping) -> int | None:
+    """Raise the new table's AUTO_INCREMENT counter to the source's; never lower it.
+
+    Call it before the cutover and again under the table lock (there it writes only when rows at
+    the end were inserted and deleted, or an insert was rolled back, since the last call).
+
+    Returns:
+        The new table's counter; None when the counter's column is not carried over.
+    """
+    carried = [pair for pair in mapping.pairs if pair.new.auto_increment]
+    if not carried or not carried[0].old.auto_increment:
+        return None
+    source, target = (_counter(session, table) for table in (mapping.source, mapping.target))
+    if source is None or target is None or target >= source:
+        return target
+    table = quote_table(mapping.target.schema, mapping.target.name)
+    session.execute(f"ALTER TABLE {table} AUTO_INCREMENT = {source}")
+    return source
+
+
+def _counter(session: SqlSession, table: TableSchema) -> int | None:
+    session.execute("SET SESSION information_schema_stats_expiry = 0")
+    value = session.query(_COUNTER, (table.schema, table.name))[0][0]
+    return None if value is None else int(value)
+
+
+def drop_table(session: SqlSession, schema: str, name: str) -> None:
+    """Drop an auxiliary table if it is there."""
+    session.execute(f"DROP TABLE IF EXISTS {quote_table(schema, name)}")
+
+
+def drop_auxiliary_tables(session: SqlSession, schema: str, table: str, *, old: bool) -> None:
+    """Drop the new table, the checkpoint and the sentinel; the old table only when told to."""
+    names = AuxiliaryNames.of(table)
+    for name in (names.new, names.checkpoint, names.sentinel, *((names.old,) if old else ())):
+        drop_table(session, schema, name)

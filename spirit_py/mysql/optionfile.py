@@ -1,0 +1,129 @@
+"""Read connection options from a MySQL option file (manual 6.2.2.2, Using Option Files).
+
+Only the groups ``[client]`` and ``[spirit-py]`` are read, the later line wins. Options of other
+programs in ``[client]`` are passed over, as the MySQL clients expect.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from spirit_py.config import ConnectionOptions
+from spirit_py.errors import UsageFault
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+GROUPS: Final = frozenset({"client", "spirit-py"})
+_ESCAPES: Final = dict(zip("bntrs", "\b\n\t\r ", strict=True)) | {c: c for c in "\\\"'"}
+_SSL_FILES: Final = {"ssl-ca": "ca", "ssl-capath": "capath", "ssl-cert": "cert", "ssl-key": "key"}
+_SSL_MODES: Final = frozenset({"DISABLED", "PREFERRED", "REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY"})
+_TEXTS: Final = ("host", "user", "password", "socket")
+_NUMBERS: Final = frozenset({"port", "connect-timeout"})
+_DEEPEST_INCLUDE: Final = 10
+
+
+def read_option_file(path: Path) -> dict[str, str]:
+    """Read the options of our groups, with dashes in their names and ``loose-`` cut off.
+
+    Raises:
+        UsageFault: when the file cannot be read or a line makes no sense.
+    """
+    return dict(_settings(path, depth=0))
+
+
+def _settings(path: Path, *, depth: int) -> Iterator[tuple[str, str]]:
+    """Give the settings of a file and of the files that it includes, in order."""
+    if depth > _DEEPEST_INCLUDE:
+        raise UsageFault(f"{path}: option files include each other", hint="remove an !include line")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise UsageFault(
+            f"cannot read the option file {path}: {reason}", hint="check --defaults-file"
+        ) from None
+    group = ""
+    for number, raw in enumerate(text.splitlines(), start=1):
+        line = raw.strip()
+        if not line or line[0] in "#;":
+            continue
+        if included := re.fullmatch(r"!(include|includedir)\s+(.+)", line):
+            for other in _included(included.group(1), path.parent / included.group(2).strip()):
+                yield from _settings(other, depth=depth + 1)
+        elif header := re.fullmatch(r"\[([^\]]*)\]\s*(?:#.*)?", line):
+            group = header.group(1).strip().lower()
+        elif not group:
+            raise UsageFault(
+                f"{path}, line {number}: an option stands before the first [group]",
+                hint="put it below a [client] line",
+            )
+        elif group in GROUPS:
+            yield _setting(line)
+
+
+def _included(kind: str, path: Path) -> list[Path]:
+    """Give the files that an include line names."""
+    if kind == "include":
+        return [path]
+    return sorted(entry for entry in path.glob("*.cnf") if entry.is_file())
+
+
+def _setting(line: str) -> tuple[str, str]:
+    """Split one line into the option's name and its value, quotes, escapes and comment undone."""
+    name, _, value = line.partition("=")
+    name = name.split("#", 1)[0].strip().lower().replace("_", "-").removeprefix("loose-")
+    value = value.strip()
+    if quoted := re.match(r"""(["'])((?:\\.|(?!\1).)*)\1\s*(?:#.*)?$""", value):
+        value = quoted.group(2)
+    else:
+        value = re.split(r"\s+#|^#", value, maxsplit=1)[0].rstrip()
+    return name, re.sub(r"\\(.)", _unescape, value)
+
+
+def _unescape(found: re.Match[str]) -> str:
+    """Undo one escape sequence; an unknown one keeps its backslash, as MySQL does."""
+    return _ESCAPES.get(found.group(1), found.group(0))
+
+
+def connection_options(
+    stored: Mapping[str, str], given: Mapping[str, object] | None = None
+) -> ConnectionOptions:
+    """Build the options of a connection; what the command line gave wins over the file.
+
+    Args:
+        stored: what :func:`read_option_file` read.
+        given: fields of :class:`~spirit_py.config.ConnectionOptions`; None means not given.
+
+    Raises:
+        UsageFault: when a value of the file makes no sense.
+    """
+    explicit = {name: value for name, value in (given or {}).items() if value is not None}
+    fields: dict[str, Any] = {name: stored[name] for name in _TEXTS if name in stored}
+    for option in _NUMBERS.intersection(stored):
+        fields[option.replace("-", "_")] = _number(stored, option)
+    mode = stored.get("ssl-mode", "").upper()
+    if mode and mode not in _SSL_MODES:
+        raise UsageFault(
+            f"ssl-mode={stored['ssl-mode']} in the option file is unknown",
+            hint=f"one of {', '.join(sorted(_SSL_MODES))}",
+        )
+    files = tuple((ours, stored[name]) for name, ours in _SSL_FILES.items() if stored.get(name))
+    # A socket of the file must not override a host of the command line.
+    if explicit.get("host") or explicit.get("port"):
+        fields.pop("socket", None)
+    return dataclasses.replace(ConnectionOptions(ssl=files, ssl_mode=mode), **(fields | explicit))
+
+
+def _number(stored: Mapping[str, str], option: str) -> int:
+    """Read a whole number."""
+    try:
+        return int(stored[option])
+    except ValueError:
+        raise UsageFault(
+            f"{option}={stored[option]} in the option file is not a number",
+            hint="check --defaults-file",
+        ) from None

@@ -1,0 +1,34 @@
+"""Names of CHECK constraints: unique in a schema, so the copy needs others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spirit_py.mysql.newtable import names_of_checks
+from spirit_py.preflight.finding import refuse, warn
+from spirit_py.table.names import MAX_IDENTIFIER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spirit_py.preflight.context import PreflightContext
+    from spirit_py.preflight.finding import Finding
+
+
+def check(context: PreflightContext) -> Iterator[Finding]:
+    """Warn of names that the swap cannot bring back, refuse names that would become too long."""
+    if context.source is None:
+        return
+    new, old = context.names.new, context.names.old
+    for name, copy in names_of_checks(context.session, context.source).items():
+        if not copy.startswith(f"{new}_chk_"):
+            yield warn(
+                f"CHECK constraint {name} will be called {copy}: its name is taken while the old"
+                " table is there",
+            )
+        elif max(len(new), len(old)) + len(name) - len(context.table) > MAX_IDENTIFIER:
+            yield refuse(
+                f"CHECK constraint {name} would get a name of more than {MAX_IDENTIFIER}"
+                " characters when its table is renamed",
+                "drop it and add it again under a shorter name",
+            )

@@ -1,0 +1,22 @@
+"""Commits must become visible in the order of the binary log (R2, R3)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spirit_py.preflight.finding import refuse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spirit_py.preflight.context import PreflightContext
+    from spirit_py.preflight.finding import Finding
+
+
+def check(context: PreflightContext) -> Iterator[Finding]:
+    """Refuse ``binlog_order_commits=OFF``."""
+    if context.facts.variables and not context.facts.is_on("binlog_order_commits"):
+        yield refuse(
+            "binlog_order_commits is OFF: transactions may become visible out of binlog order",
+            "SET PERSIST binlog_order_commits = ON",
+        )

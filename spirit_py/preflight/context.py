@@ -1,0 +1,53 @@
+"""What the checks look at, read once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from spirit_py.table.names import AuxiliaryNames
+
+if TYPE_CHECKING:
+    from spirit_py.config import MigrationConfig
+    from spirit_py.contracts import SqlSession
+    from spirit_py.mysql.facts import ServerFacts
+    from spirit_py.mysql.grants import Grants
+    from spirit_py.statement import AlterStatement
+    from spirit_py.table.mapping import TableMapping
+    from spirit_py.table.schema import TableSchema
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreflightContext:
+    """One migration before it has begun.
+
+    Attributes:
+        session: a session with the program's settings; checks only read through it.
+        source: the table; None when there is no such base table.
+        target: the new table, empty; None before it was created.
+        mapping: source to new table; None before the new table was created.
+    """
+
+    session: SqlSession
+    config: MigrationConfig
+    facts: ServerFacts
+    grants: Grants
+    statement: AlterStatement
+    source: TableSchema | None
+    target: TableSchema | None = None
+    mapping: TableMapping | None = None
+
+    @property
+    def schema(self) -> str:
+        """The schema of the table."""
+        return self.source.schema if self.source else self.statement.schema
+
+    @property
+    def table(self) -> str:
+        """The name of the table, as the server keeps it where it was found."""
+        return self.source.name if self.source else self.statement.table
+
+    @property
+    def names(self) -> AuxiliaryNames:
+        """Names of the auxiliary tables."""
+        return AuxiliaryNames.of(self.table)

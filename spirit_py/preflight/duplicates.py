@@ -1,0 +1,31 @@
+"""Rows that a new UNIQUE key cannot hold together are named before the copy starts (R11)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spirit_py.mysql.duplicates import EXAMPLES, duplicates_for
+from spirit_py.preflight.finding import refuse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spirit_py.preflight.context import PreflightContext
+    from spirit_py.preflight.finding import Finding
+
+
+def check(context: PreflightContext) -> Iterator[Finding]:
+    """Look through the source under the new definition, for each key that it does not guarantee."""
+    mapping = context.mapping
+    if mapping is None:
+        return
+    for index in mapping.tightened:
+        found = duplicates_for(context.session, mapping, index)
+        if found:
+            count = f"{EXAMPLES} or more" if len(found) == EXAMPLES else str(len(found))
+            yield refuse(
+                f"the new unique key {index.name} meets duplicates in {mapping.source.name}:"
+                f" {count} values are in several rows",
+                "change or delete these rows, or make the key wider",
+                [str(duplicate) for duplicate in found],
+            )

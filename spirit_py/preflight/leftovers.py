@@ -1,0 +1,54 @@
+"""Auxiliary tables that are there already are somebody's: they are never touched."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spirit_py.checkpoint.record import UnreadableCheckpoint
+from spirit_py.checkpoint.store import CheckpointStore
+from spirit_py.preflight.finding import refuse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spirit_py.preflight.context import PreflightContext
+    from spirit_py.preflight.finding import Finding
+
+
+def check(context: PreflightContext) -> Iterator[Finding]:
+    """Refuse when a name is taken by a table that is not this program's own."""
+    names = context.names
+    taken = _existing(context, (names.new, names.old, names.checkpoint, names.sentinel))
+    ours = names.checkpoint in taken and is_ours(context)
+    for name in sorted(taken):
+        if name == names.old:
+            yield refuse(
+                f"table {name} exists: the swap needs the name",
+                f"DROP TABLE {name} if it is the old table of an earlier migration",
+            )
+        elif not ours:
+            yield refuse(
+                f"table {name} exists, and there is no checkpoint that says it is of this program",
+                f"see who made it; drop or rename {name}",
+            )
+
+
+def is_ours(context: PreflightContext) -> bool:
+    """Tell whether the auxiliary tables were made by this program for this table.
+
+    The proof is a checkpoint that can be read.
+    """
+    store = CheckpointStore(context.schema, context.names.checkpoint)
+    try:
+        return store.read(context.session) is not None
+    except UnreadableCheckpoint:
+        return False
+
+
+def _existing(context: PreflightContext, names: tuple[str, ...]) -> set[str]:
+    rows = context.session.query(
+        "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s"
+        " AND TABLE_NAME IN (%s, %s, %s, %s)",
+        (context.schema, *names),
+    )
+    return {str(row[0]) for row in rows}

@@ -1,0 +1,22 @@
+"""PARTIAL_JSON logs the difference of a JSON value, not the value."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spirit_py.preflight.finding import refuse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spirit_py.preflight.context import PreflightContext
+    from spirit_py.preflight.finding import Finding
+
+
+def check(context: PreflightContext) -> Iterator[Finding]:
+    """Refuse PARTIAL_JSON as the default."""
+    if "PARTIAL_JSON" in context.facts.text("binlog_row_value_options").upper():
+        yield refuse(
+            "binlog_row_value_options is PARTIAL_JSON: updates of JSON do not log the document",
+            "SET PERSIST binlog_row_value_options = '', and let the application reconnect",
+        )

@@ -1,0 +1,80 @@
+"""The way in: read everything, run the checks, make the mapping.
+
+Life::
+
+    context = prepare(session, config)                  statement, facts, table; MySQL only
+    warnings = check_before_create(context)             nothing is written until here
+    target = create_new_table(...)
+    mapping, warnings = check_after_create(context, target)   on a Refusal the caller drops it
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from spirit_py.errors import Refusal
+from spirit_py.mysql.facts import read_facts
+from spirit_py.mysql.grants import read_grants
+from spirit_py.mysql.inspect import read_table
+from spirit_py.preflight.context import PreflightContext
+from spirit_py.preflight.intent import read_intent
+from spirit_py.preflight.registry import Scope, run_checks
+from spirit_py.preflight.server_version import require_mysql
+from spirit_py.table.build import build_mapping
+
+if TYPE_CHECKING:
+    from spirit_py.config import MigrationConfig
+    from spirit_py.contracts import SqlSession
+    from spirit_py.preflight.finding import Finding
+    from spirit_py.table.mapping import TableMapping
+    from spirit_py.table.schema import TableSchema
+
+
+def prepare(session: SqlSession, config: MigrationConfig) -> PreflightContext:
+    """Read the server, the statement and the table; write nothing.
+
+    Raises:
+        Refusal: for another server than MySQL, and for a statement that cannot be honoured.
+    """
+    facts = read_facts(session)
+    require_mysql(facts)
+    statements = read_intent(session, config, facts.sql_mode)
+    if len(statements) > 1:
+        raise Refusal(
+            f"{len(statements)} statements were given; this version migrates one table at a time",
+            hint="give them one by one",
+        )
+    statement = statements[0]
+    return PreflightContext(
+        session=session,
+        config=config,
+        facts=facts,
+        grants=read_grants(session, partial_revokes=facts.is_on("partial_revokes")),
+        statement=statement,
+        source=read_table(session, statement.schema, statement.table),
+    )
+
+
+def check_before_create(context: PreflightContext) -> tuple[Finding, ...]:
+    """Run all checks that need nothing to be written; give the warnings.
+
+    Raises:
+        Refusal: with all that was found, together.
+    """
+    return run_checks(context, Scope.SERVER, Scope.SOURCE)
+
+
+def check_after_create(
+    context: PreflightContext, target: TableSchema
+) -> tuple[TableMapping, tuple[Finding, ...]]:
+    """Make the mapping and run the checks that need the new definition; give the warnings.
+
+    Raises:
+        Refusal: with all that was found, together; the caller drops the new table.
+    """
+    if context.source is None:
+        raise AssertionError("a table that does not exist was refused before")
+    mapping = build_mapping(context.source, target, context.statement, context.facts.time_zone)
+    context = replace(context, target=target, mapping=mapping)
+    return mapping, run_checks(context, Scope.AFTER_CREATE)

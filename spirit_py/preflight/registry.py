@@ -1,0 +1,129 @@
+"""All checks, in the order of their names, and when each runs."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from spirit_py.errors import Refusal, ServerFault
+from spirit_py.mysql.faults import connection_lost
+from spirit_py.preflight import (
+    auto_increment,
+    binlog_enabled,
+    binlog_filters,
+    binlog_format,
+    check_constraints,
+    commit_order,
+    disk_space,
+    duplicates,
+    foreign_keys,
+    intent,
+    leftovers,
+    lost_members,
+    new_not_null,
+    partial_json,
+    performance_schema,
+    prepared_branches,
+    privileges,
+    read_only,
+    replica,
+    row_image,
+    source_table,
+    triggers,
+    usable_key,
+    zero_dates,
+)
+from spirit_py.preflight.context import PreflightContext
+from spirit_py.preflight.finding import Finding, Severity, refusal_of, refuse
+
+
+class Scope(enum.Enum):
+    """When a check runs."""
+
+    SERVER = "server"
+    """Before anything is written; needs no table."""
+    SOURCE = "source"
+    """Before anything is written; needs the source table."""
+    AFTER_CREATE = "after create"
+    """On the empty new table, which is dropped again when a check refuses."""
+
+
+CheckFunction: TypeAlias = Callable[[PreflightContext], Iterable[Finding]]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check: its name, when it runs, and what it does."""
+
+    name: str
+    scope: Scope
+    run: CheckFunction
+
+
+CHECKS: tuple[Check, ...] = (
+    Check("auto_increment", Scope.AFTER_CREATE, auto_increment.check),
+    Check("binlog_enabled", Scope.SERVER, binlog_enabled.check),
+    Check("binlog_filters", Scope.SERVER, binlog_filters.check),
+    Check("binlog_format", Scope.SERVER, binlog_format.check),
+    Check("check_constraints", Scope.SOURCE, check_constraints.check),
+    Check("commit_order", Scope.SERVER, commit_order.check),
+    Check("disk_space", Scope.SOURCE, disk_space.check),
+    Check("duplicates", Scope.AFTER_CREATE, duplicates.check),
+    Check("foreign_keys", Scope.SOURCE, foreign_keys.check),
+    Check("intent", Scope.SERVER, intent.check),
+    Check("leftovers", Scope.SOURCE, leftovers.check),
+    Check("lost_members", Scope.AFTER_CREATE, lost_members.check),
+    Check("new_not_null", Scope.AFTER_CREATE, new_not_null.check),
+    Check("partial_json", Scope.SERVER, partial_json.check),
+    Check("performance_schema", Scope.SERVER, performance_schema.check),
+    Check("prepared_branches", Scope.SERVER, prepared_branches.check),
+    Check("privileges", Scope.SERVER, privileges.check),
+    Check("read_only", Scope.SERVER, read_only.check),
+    Check("replica", Scope.SERVER, replica.check),
+    Check("row_image", Scope.SERVER, row_image.check),
+    Check("source_table", Scope.SERVER, source_table.check),
+    Check("triggers", Scope.SOURCE, triggers.check),
+    Check("usable_key", Scope.SOURCE, usable_key.check),
+    Check("zero_dates", Scope.AFTER_CREATE, zero_dates.check),
+)
+
+
+def run_checks(context: PreflightContext, *scopes: Scope) -> tuple[Finding, ...]:
+    """Run all checks of these scopes.
+
+    Returns:
+        The warnings.
+
+    Raises:
+        Refusal: with all refusals together, when there is any.
+        ServerFault: when the server was lost on the way.
+    """
+    findings = [
+        replace(finding, check=check.name)
+        for check in CHECKS
+        if check.scope in scopes and (check.scope is not Scope.SOURCE or context.source)
+        for finding in _findings(check, context)
+    ]
+    refusals = [finding for finding in findings if finding.severity is Severity.REFUSAL]
+    if refusals:
+        raise refusal_of(refusals)
+    return tuple(findings)
+
+
+def _findings(check: Check, context: PreflightContext) -> list[Finding]:
+    """Run one check; one that the server does not allow to look is a refusal too."""
+    try:
+        return list(check.run(context))
+    except Refusal as error:
+        return [refuse(error.message, error.hint, error.details)]
+    except ServerFault as error:
+        if connection_lost(error):
+            raise
+        return [
+            refuse(
+                f"the check {check.name} could not look: {error.text} (error {error.code})",
+                error.hint or "give the account the privileges that the README lists",
+            )
+        ]

@@ -1,0 +1,23 @@
+"""Only full row images can be applied (R5)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spirit_py.preflight.finding import refuse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spirit_py.preflight.context import PreflightContext
+    from spirit_py.preflight.finding import Finding
+
+
+def check(context: PreflightContext) -> Iterator[Finding]:
+    """Refuse MINIMAL and NOBLOB as the default."""
+    value = context.facts.text("binlog_row_image").upper()
+    if value not in {"FULL", ""}:
+        yield refuse(
+            f"binlog_row_image is {value}: unchanged columns are missing from the row images",
+            "SET PERSIST binlog_row_image = 'FULL', and let the application reconnect",
+        )

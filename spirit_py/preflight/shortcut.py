@@ -1,0 +1,181 @@
+"""Let the server change the table itself where that takes no time: INSTANT, or metadata only.
+
+The server is the judge of INSTANT. INPLACE says nothing about the cost (an added index is built
+in place for hours), so it is tried only for clauses known to touch metadata alone: manual 17.12.1
+(Online DDL Operations), column "Only Modifies Metadata", measured on 9.7.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from spirit_py.errors import MigrationFailure, OutcomeUnknown, ServerFault
+from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, Disposition, disposition
+from spirit_py.mysql.inspect import read_table
+from spirit_py.mysql.newtable import server_refusal
+from spirit_py.preflight.metadata import why_not_metadata_only
+from spirit_py.sql import quote_table
+from spirit_py.statement import ClauseKind
+
+if TYPE_CHECKING:
+    from spirit_py.contracts import SqlSession
+    from spirit_py.statement import AlterStatement
+    from spirit_py.stop import StopSwitch
+    from spirit_py.table.schema import TableSchema
+
+Algorithm = Literal["instant", "inplace"]
+
+# While an ALTER waits for the metadata lock, every new statement on the table waits behind it.
+LOCK_WAIT_SECONDS = 2
+_PAUSE_SECONDS = 1.0
+_IMPOSSIBLE = re.compile(r"ALGORITHM|instant", re.IGNORECASE)
+_WITHOUT_MODIFIERS = (ClauseKind.PARTITION_BY, ClauseKind.REMOVE_PARTITIONING)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShortcutResult:
+    """What came of the shortcuts.
+
+    Attributes:
+        algorithm: how the table was changed; None when it was not.
+        reason: why, for the report: the server's words where it gave any.
+        attempts: statements sent, waits for the lock included.
+    """
+
+    algorithm: Algorithm | None
+    reason: str
+    attempts: int
+
+
+def try_shortcut(
+    native: SqlSession,
+    session: SqlSession,
+    source: TableSchema,
+    statement: AlterStatement,
+    stop: StopSwitch,
+    *,
+    attempts: int = 5,
+) -> ShortcutResult:
+    """Change the table by INSTANT, else by an INPLACE that only touches metadata.
+
+    Args:
+        native: A session with the server's own settings; runs the ALTER.
+        session: Another session, to look at the table when the answer is lost.
+        attempts: How often to ask for the metadata lock.
+
+    Raises:
+        Refusal: when the server refuses the statement for another reason than the algorithm.
+        MigrationFailure: when the lock could not be had; the table is as it was.
+        OutcomeUnknown: when the answer was lost and the table could not be looked at.
+    """
+    if statement.of_kind(*_WITHOUT_MODIFIERS):
+        return ShortcutResult(
+            algorithm=None, reason="partitioning is changed: the table is rebuilt", attempts=0
+        )
+    runner = _Runner(
+        native=native,
+        session=session,
+        source=source,
+        clauses=statement.clauses,
+        stop=stop,
+        attempts=attempts,
+    )
+    refusal = runner.run("instant")
+    if not refusal:
+        return ShortcutResult(
+            algorithm="instant", reason="the server changes this instantly", attempts=runner.sent
+        )
+    why_not = why_not_metadata_only(source, statement)
+    if why_not:
+        reason = f"{refusal}; not tried INPLACE: {why_not}"
+        return ShortcutResult(algorithm=None, reason=reason, attempts=runner.sent)
+    refusal_inplace = runner.run("inplace")
+    if not refusal_inplace:
+        return ShortcutResult(
+            algorithm="inplace", reason="it only touches metadata", attempts=runner.sent
+        )
+    return ShortcutResult(
+        algorithm=None, reason=f"{refusal} {refusal_inplace}", attempts=runner.sent
+    )
+
+
+@dataclass(kw_only=True)
+class _Runner:
+    """Sends the ALTER with an algorithm, within a bounded wait for the lock, several times."""
+
+    native: SqlSession
+    session: SqlSession
+    source: TableSchema
+    clauses: str
+    stop: StopSwitch
+    attempts: int
+    sent: int = 0
+
+    def run(self, algorithm: Algorithm) -> str:
+        """Change the table; give why the server cannot with this algorithm, or an empty text."""
+        table = quote_table(self.source.schema, self.source.name)
+        modifiers = (
+            "ALGORITHM=INSTANT" if algorithm == "instant" else "ALGORITHM=INPLACE, LOCK=NONE"
+        )
+        self.native.execute(f"SET SESSION lock_wait_timeout = {LOCK_WAIT_SECONDS}")
+        for attempt in range(1, self.attempts + 1):
+            self.stop.check()
+            self.sent += 1
+            try:
+                self.native.execute(f"ALTER TABLE {table} {modifiers}, {self.clauses}")
+            except ServerFault as error:
+                if error.code != LOCK_WAIT_TIMEOUT:
+                    return self._judge(error)
+                if attempt == self.attempts:
+                    raise self._no_lock(error) from error
+                self.stop.wait(_PAUSE_SECONDS * attempt)
+            else:
+                return ""
+        raise AssertionError("at least one attempt is made")
+
+    def _no_lock(self, error: ServerFault) -> MigrationFailure:
+        return MigrationFailure(
+            f"the server can change table {self.source.name} at once, but its metadata lock was"
+            f" not to be had in {self.attempts} attempts of {LOCK_WAIT_SECONDS} s: {error.text}",
+            hint="end the long transactions that use the table, then run the same command again",
+        )
+
+    def _judge(self, error: ServerFault) -> str:
+        """Give the reason when only the algorithm is impossible; raise for everything else."""
+        fate = disposition(error, committing=True)
+        if fate is Disposition.FATAL and _IMPOSSIBLE.search(error.text):
+            return error.text
+        if fate is Disposition.FATAL and not error.hint:
+            raise server_refusal(error, "the ALTER") from error
+        if fate is Disposition.UNKNOWN and self._changed(error):
+            return ""
+        raise error
+
+    def _changed(self, error: ServerFault) -> bool:
+        """Look whether an ALTER whose answer was lost has taken effect.
+
+        DDL is atomic: once the lost session is gone, the definition is the old one or the new.
+        """
+        try:
+            for _ in range(60):
+                if not self.session.query(_ALIVE, (self.native.id,)):
+                    found = read_table(self.session, self.source.schema, self.source.name)
+                    return found is None or _shape(found) != _shape(self.source)
+                self.stop.wait(1.0)
+        except ServerFault as second:
+            error = second
+        raise OutcomeUnknown(
+            f"the answer to ALTER TABLE {self.source.name} was lost ({error.text})",
+            hint=f"look at SHOW CREATE TABLE {self.source.name}: it was changed, or it was not",
+        ) from error
+
+
+_ALIVE = "SELECT 1 FROM information_schema.PROCESSLIST WHERE ID = %s"
+_COUNTER = re.compile(r" AUTO_INCREMENT=\d+")
+
+
+def _shape(table: TableSchema) -> str:
+    """Give the definition without the counter, which writers change at any time."""
+    return _COUNTER.sub("", table.create_sql)

@@ -1,0 +1,54 @@
+"""The table: there, a base table, InnoDB, and not the server's own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spirit_py.preflight.finding import refuse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spirit_py.preflight.context import PreflightContext
+    from spirit_py.preflight.finding import Finding
+
+
+_SYSTEM = frozenset({"mysql", "information_schema", "performance_schema", "sys"})
+
+
+def check(context: PreflightContext) -> Iterator[Finding]:
+    """Refuse what is not an InnoDB base table of a user."""
+    schema, table = context.statement.schema, context.statement.table
+    if schema.lower() in _SYSTEM:
+        yield refuse(f"{schema} is a schema of the server itself", "name a table of your own")
+    elif context.source is None:
+        yield _missing(context, schema, table)
+    elif context.source.engine.lower() != "innodb":
+        yield refuse(
+            f"table {schema}.{table} has the engine {context.source.engine}: without"
+            " transactions its rows cannot be copied consistently",
+            "ALTER TABLE ... ENGINE=InnoDB first, natively",
+        )
+
+
+def _missing(context: PreflightContext, schema: str, table: str) -> Finding:
+    """Say what is there instead of a base table."""
+    found = context.session.query(
+        "SELECT TABLE_TYPE FROM information_schema.TABLES"
+        " WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s",
+        (schema, table),
+    )
+    if found:
+        return refuse(
+            f"{schema}.{table} is a {str(found[0][0]).lower()}, not a base table",
+            "name the table behind it",
+        )
+    known = context.session.query(
+        "SELECT 1 FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = %s", (schema,)
+    )
+    if not known:
+        return refuse(f"there is no schema {schema}", "check --database, and the account's grants")
+    return refuse(
+        f"there is no table {schema}.{table}",
+        "check --table; names may be case-sensitive, and an account sees only what it may use",
+    )

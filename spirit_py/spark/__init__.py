@@ -1,0 +1,1 @@
+"""What copier and checksum share of Spark: the session, waves of tasks, gangs of tasks."""

@@ -1,0 +1,65 @@
+"""Find a Java that Spark can run on, before anything is started."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from spirit_py.errors import Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: Spark 4 runs on Java 17 and 21 (Spark documentation, Overview).
+OLDEST_JAVA = 17
+_REMEDY = (
+    f"install a Java runtime {OLDEST_JAVA} or later (Debian: apt-get install"
+    f" openjdk-{OLDEST_JAVA}-jre-headless), or point JAVA_HOME at one"
+)
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+_ANSWER_SECONDS = 30
+
+
+@dataclass(frozen=True)
+class Java:
+    """A Java runtime: its program and its major version."""
+
+    program: str
+    version: int
+
+
+def require_java(environ: Mapping[str, str] = os.environ) -> Java:
+    """Find the Java that Spark's own scripts would take, and check its version.
+
+    Raises:
+        Refusal: when there is none, it does not run, or it is too old.
+    """
+    home = environ.get("JAVA_HOME", "")
+    program = f"{home}/bin/java" if home else shutil.which("java", path=environ.get("PATH", ""))
+    if program is None or not os.access(program, os.X_OK):
+        where = f"JAVA_HOME is {home}" if home else "the PATH has no java"
+        raise Refusal(f"Spark needs Java, and there is none: {where}", hint=_REMEDY)
+    try:
+        answer = subprocess.run(
+            [program, "-version"],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=_ANSWER_SECONDS,
+            env=dict(environ),
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise Refusal(f"{program} does not run: {type(error).__name__}", hint=_REMEDY) from error
+    found = _VERSION.search(answer.stderr + answer.stdout)
+    if found is None:
+        raise Refusal(f"{program} does not say its version", hint=_REMEDY)
+    if int(found.group(1)) < OLDEST_JAVA:
+        raise Refusal(
+            f"Java {found.group(1)} at {program} is too old: Spark needs {OLDEST_JAVA} or later",
+            hint=_REMEDY,
+        )
+    return Java(program, int(found.group(1)))

@@ -1,0 +1,157 @@
+"""How Spark is started: options, the settings of a guest in the terminal, the shipped package."""
+
+from __future__ import annotations
+
+import os
+import re
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import spirit_py
+from spirit_py.errors import UsageFault
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: Variables that would steer Spark elsewhere, or that hold a secret (R20).
+_UNWANTED: Final = frozenset(
+    {
+        "MYSQL_PWD",
+        "PYSPARK_SUBMIT_ARGS",
+        "PYSPARK_GATEWAY_PORT",
+        "PYSPARK_GATEWAY_SECRET",
+        "SPARK_REMOTE",
+        "SPARK_LOCAL_REMOTE",
+        "SPARK_CONNECT_MODE_ENABLED",
+        "SPARK_TESTING",
+    }
+)
+_SPARK_PLACES: Final = frozenset({"SPARK_HOME", "SPARK_CONF_DIR"})
+_LOCAL: Final = re.compile(r"local(\[(\*|\d+)(,\d+)?\])?$")
+#: Tries of one task. ``local[n]`` alone means one try.
+_TASK_TRIES: Final = 4
+#: Light on memory and quick to start; the JVM only schedules.
+_JVM_OPTIONS: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparkOptions:
+    """How to start Spark.
+
+    Attributes:
+        master: any Spark master; empty for ``local[threads]``.
+        threads: tasks at a time; never above the driver's cores for the default master.
+        conf: passed through to Spark, after ours, so that they win.
+        ui: whether Spark may open its web port.
+        log_file: where Spark's log goes; None keeps only warnings until the end.
+    """
+
+    master: str = ""
+    threads: int = 4
+    conf: tuple[tuple[str, str], ...] = ()
+    ui: bool = False
+    log_file: Path | None = None
+    app_name: str = "spirit-py"
+
+    @property
+    def embedded(self) -> bool:
+        """Whether the tasks run on this machine, below the driver's own JVM."""
+        return not self.master or _LOCAL.match(self.master) is not None
+
+    @property
+    def single_machine(self) -> bool:
+        """Whether all processes run on this machine: also ``local-cluster``."""
+        return self.embedded or self.master.startswith("local-cluster[")
+
+    @property
+    def resolved_master(self) -> str:
+        """The master as Spark is told."""
+        if self.master:
+            return self.master
+        return f"local[{max(1, min(self.threads, os.cpu_count() or 1))},{_TASK_TRIES}]"
+
+
+def settings(options: SparkOptions, scratch: Path) -> dict[str, str]:
+    """Give the Spark settings: ours, then the operator's over them.
+
+    Raises:
+        UsageFault: when the operator switches speculation on (R18).
+    """
+    ours = {
+        "spark.master": options.resolved_master,
+        "spark.app.name": options.app_name,
+        "spark.ui.enabled": "true" if options.ui else "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.speculation": "false",
+        "spark.python.worker.reuse": "true",
+        "spark.task.maxFailures": str(_TASK_TRIES),
+        "spark.python.task.killTimeout": "500ms",
+        "spark.locality.wait": "0s",
+        # Else a folder of our name in the current directory would be taken for the package.
+        "spark.executorEnv.PYTHONSAFEPATH": "1",
+        "spark.driver.memory": "512m",
+    }
+    if not options.ui:
+        # What only the UI shows is not kept, so that the JVM's memory does not grow with the table.
+        kept = {"Jobs": 50, "Stages": 50, "Tasks": 1000, "DeadExecutors": 10}
+        ours |= {f"spark.ui.retained{what}": str(count) for what, count in kept.items()}
+    if options.single_machine:
+        # Nothing of a local run needs a name service or is offered to the network.
+        ours |= {
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.local.dir": str(scratch),
+        }
+    if not options.embedded:
+        ours["spark.cores.max"] = str(options.threads)
+    merged = {**ours, **dict(options.conf)}
+    if merged["spark.speculation"].lower() != "false":
+        raise UsageFault(
+            "spark.speculation must stay off: two attempts at one chunk would run at a time",
+            hint="leave --spark-conf spark.speculation out",
+        )
+    return merged
+
+
+def environment(options: SparkOptions, scratch: Path, environ: Mapping[str, str]) -> dict[str, str]:
+    """Give the environment of the JVM: without secrets, and quiet.
+
+    A local run takes the Spark that came with PySpark and no configuration of the machine.
+    """
+    drop = _UNWANTED | (_SPARK_PLACES if options.single_machine else frozenset())
+    kept = {
+        name: value
+        for name, value in environ.items()
+        if name not in drop and not name.startswith("SPIRIT_PY_PASSWORD")
+    }
+    log4j = f"-Dlog4j2.configurationFile={(scratch / 'log4j2.properties').as_uri()}"
+    kept["SPARK_SUBMIT_OPTS"] = " ".join(
+        filter(None, [_JVM_OPTIONS, log4j, kept.get("SPARK_SUBMIT_OPTS", "")])
+    )
+    return kept
+
+
+def log4j_properties(options: SparkOptions, scratch: Path) -> str:
+    """Render Spark's log configuration: everything to a file, nothing to the terminal."""
+    target = options.log_file or scratch / "spark.log"
+    return (
+        f"rootLogger.level = {'info' if options.log_file else 'warn'}\n"
+        "rootLogger.appenderRef.file.ref = file\n"
+        "appender.file.type = File\n"
+        "appender.file.name = file\n"
+        f"appender.file.fileName = {target}\n"
+        "appender.file.layout.type = PatternLayout\n"
+        "appender.file.layout.pattern = %d{yyyy-MM-dd HH:mm:ss.SSS} %p %c{1}: %m%n%ex\n"
+    )
+
+
+def ship_package(scratch: Path) -> Path:
+    """Write a zip of this package, so that executors run exactly the driver's code."""
+    package = Path(spirit_py.__file__).parent
+    target = scratch / "spirit_py.zip"
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for source in sorted(package.rglob("*.py")):
+            archive.write(source, Path(package.name) / source.relative_to(package))
+    return target

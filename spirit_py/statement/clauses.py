@@ -1,0 +1,257 @@
+"""Read the clauses of one ALTER TABLE: the head of each, and the names in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, TypeAlias
+
+from spirit_py.errors import Refusal
+from spirit_py.statement import refused
+from spirit_py.statement.cursor import (
+    Cursor,
+    normal_text,
+    outside_parentheses,
+    split_at,
+    text_of,
+)
+from spirit_py.statement.model import Clause, ClauseKind
+from spirit_py.statement.options import is_option, read_options
+
+if TYPE_CHECKING:
+    from spirit_py.statement.lexer import Token
+
+Kind = ClauseKind
+_Reader: TypeAlias = Callable[[Cursor], Iterator[Clause]]
+_PARTITION_HEADS = (("PARTITION", "BY"), ("REMOVE", "PARTITIONING"))
+
+
+def read_clauses(sql: str, tokens: tuple[Token, ...]) -> tuple[Clause, ...]:
+    """Read all clauses behind the table's name.
+
+    Raises:
+        Refusal: for a clause that is not understood or cannot be honoured.
+    """
+    clauses: list[Clause] = []
+    for piece in split_at(tokens, ","):
+        if not piece:
+            raise Refusal(
+                "there is an empty clause: a comma too many, or nothing to change",
+                hint="give at least one clause, such as ADD COLUMN c INT",
+            )
+        for part in _split_partitioning(piece):
+            clauses.extend(_read_clause(Cursor(sql, part)))
+    return tuple(clauses)
+
+
+def _split_partitioning(tokens: tuple[Token, ...]) -> Iterator[tuple[Token, ...]]:
+    """Split off PARTITION BY or REMOVE PARTITIONING, which follow without a comma."""
+    for index, token in outside_parentheses(tokens):
+        follower = tokens[index + 1].upper if index + 1 < len(tokens) else ""
+        if (token.upper, follower) in _PARTITION_HEADS:
+            if index:
+                yield tokens[:index]
+            yield tokens[index:]
+            return
+    yield tokens
+
+
+def _read_clause(cursor: Cursor) -> Iterator[Clause]:
+    refused.refuse_clause(cursor)
+    for words, reader in _READERS:
+        if cursor.take(*words):
+            yield from reader(cursor)
+            return
+    if is_option(cursor):
+        yield from read_options(cursor)
+        return
+    raise refused.unknown_clause(cursor)
+
+
+def _clause(cursor: Cursor, kind: ClauseKind, name: str = "", new_name: str = "") -> Clause:
+    """Build a clause; what the cursor has not read becomes its body."""
+    rest = cursor.rest()
+    return Clause(
+        kind=kind,
+        name=name,
+        new_name=new_name,
+        body=normal_text(rest),
+        text=text_of(cursor.sql, cursor.tokens),
+        has_default=any(token.upper == "DEFAULT" for _, token in outside_parentheses(rest)),
+    )
+
+
+def _add(cursor: Cursor) -> Iterator[Clause]:
+    if cursor.take("PARTITION"):
+        yield _clause(cursor, Kind.ADD_PARTITION)
+        return
+    if not cursor.take("COLUMN"):
+        constraint = _constraint(cursor)
+        if constraint is not None:
+            yield constraint
+            return
+    if not cursor.symbol("("):
+        yield _column(cursor, Kind.ADD_COLUMN, cursor.name("the new column's name"))
+        return
+    inner = cursor.rest()
+    if not inner[-1].is_symbol(")"):
+        raise refused.unknown_clause(cursor)
+    for element in split_at(inner[1:-1], ","):
+        part = Cursor(cursor.sql, element)
+        constraint = _constraint(part)
+        yield constraint or _column(part, Kind.ADD_COLUMN, part.name("the new column's name"))
+
+
+def _constraint(cursor: Cursor) -> Clause | None:
+    """Read an index or a constraint behind ADD; None when a column comes."""
+    symbol = ""
+    if cursor.take("CONSTRAINT") and not _constraint_head(cursor):
+        symbol = cursor.name("the constraint's name")
+    if cursor.take("FOREIGN", "KEY"):
+        raise refused.foreign_key(cursor)
+    if cursor.take("CHECK"):
+        return _clause(cursor, Kind.ADD_CHECK, symbol)
+    if cursor.take("PRIMARY", "KEY"):
+        return _clause(cursor, Kind.ADD_PRIMARY_KEY)
+    if cursor.take("UNIQUE"):
+        cursor.take_any("INDEX", "KEY")
+        return _clause(cursor, Kind.ADD_UNIQUE, _index_name(cursor) or symbol)
+    kind = cursor.take_any("FULLTEXT", "SPATIAL")
+    if cursor.take_any("INDEX", "KEY") or kind:
+        clause = _clause(cursor, Kind.ADD_INDEX, _index_name(cursor))
+        return _with_body(clause, f"{kind.lower()} {clause.body}".strip())
+    if symbol:
+        raise refused.unknown_clause(cursor)
+    return None
+
+
+def _constraint_head(cursor: Cursor) -> bool:
+    return cursor.keyword() in {"PRIMARY", "UNIQUE", "FOREIGN", "CHECK"}
+
+
+def _with_body(clause: Clause, body: str) -> Clause:
+    return Clause(kind=clause.kind, name=clause.name, body=body, text=clause.text)
+
+
+def _index_name(cursor: Cursor) -> str:
+    """Read the optional name of an index; it may be missing before USING or a parenthesis."""
+    if cursor.symbol("(") or cursor.keyword() == "USING":
+        return ""
+    return cursor.name("the index's name")
+
+
+def _column(cursor: Cursor, kind: ClauseKind, name: str, new_name: str = "") -> Clause:
+    """Read a column definition, whose type must follow."""
+    if cursor.done:
+        raise Refusal(
+            f"the definition of column {new_name or name} is missing in {cursor.excerpt()!r}",
+            hint="give its type, such as INT NOT NULL",
+        )
+    clause = _clause(cursor, kind, name, new_name)
+    if any(token.upper == "REFERENCES" for _, token in outside_parentheses(cursor.tokens)):
+        raise refused.foreign_key(cursor)
+    return clause
+
+
+def _drop(cursor: Cursor) -> Iterator[Clause]:
+    if cursor.take("PRIMARY", "KEY"):
+        kind, name = Kind.DROP_PRIMARY_KEY, ""
+    elif cursor.take_any("INDEX", "KEY"):
+        kind, name = Kind.DROP_INDEX, cursor.name("the index's name")
+    elif cursor.take("CHECK"):
+        kind, name = Kind.DROP_CHECK, cursor.name("the constraint's name")
+    elif cursor.take("CONSTRAINT"):
+        kind, name = Kind.DROP_CONSTRAINT, cursor.name("the constraint's name")
+    else:
+        cursor.take("COLUMN")
+        kind, name = Kind.DROP_COLUMN, cursor.name("the column's name")
+        cursor.take_any("RESTRICT", "CASCADE")
+    yield _ended(cursor, _clause(cursor, kind, name))
+
+
+def _ended(cursor: Cursor, clause: Clause) -> Clause:
+    """Refuse words behind the end of a clause."""
+    if clause.body:
+        raise refused.unknown_clause(cursor)
+    return clause
+
+
+def _modify(cursor: Cursor) -> Iterator[Clause]:
+    cursor.take("COLUMN")
+    yield _column(cursor, Kind.MODIFY_COLUMN, cursor.name("the column's name"))
+
+
+def _change(cursor: Cursor) -> Iterator[Clause]:
+    cursor.take("COLUMN")
+    old = cursor.name("the column's old name")
+    yield _column(cursor, Kind.CHANGE_COLUMN, old, cursor.name("the column's new name"))
+
+
+def _alter(cursor: Cursor) -> Iterator[Clause]:
+    if cursor.take("INDEX"):
+        kind, name = Kind.ALTER_INDEX, cursor.name("the index's name")
+    elif cursor.take("CHECK"):
+        kind, name = Kind.ALTER_CHECK, cursor.name("the constraint's name")
+    elif cursor.take("CONSTRAINT"):
+        kind, name = Kind.ALTER_CONSTRAINT, cursor.name("the constraint's name")
+    else:
+        cursor.take("COLUMN")
+        kind, name = Kind.ALTER_COLUMN, cursor.name("the column's name")
+    yield _clause(cursor, kind, name)
+
+
+def _rename(cursor: Cursor) -> Iterator[Clause]:
+    if cursor.take("COLUMN"):
+        kind, what = Kind.RENAME_COLUMN, "the column's name"
+    elif cursor.take_any("INDEX", "KEY"):
+        kind, what = Kind.RENAME_INDEX, "the index's name"
+    else:
+        raise refused.table_rename(cursor)
+    old = cursor.name(what)
+    if not cursor.take("TO"):
+        raise refused.unknown_clause(cursor)
+    yield _ended(cursor, _clause(cursor, kind, old, cursor.name(what)))
+
+
+def _plain(kind: ClauseKind) -> _Reader:
+    def read(cursor: Cursor) -> Iterator[Clause]:
+        yield _clause(cursor, kind)
+
+    return read
+
+
+def _bare(kind: ClauseKind) -> _Reader:
+    def read(cursor: Cursor) -> Iterator[Clause]:
+        yield _ended(cursor, _clause(cursor, kind))
+
+    return read
+
+
+def _convert(cursor: Cursor) -> Iterator[Clause]:
+    if not (cursor.take("CHARACTER", "SET") or cursor.take_any("CHARSET")):
+        raise refused.unknown_clause(cursor)
+    yield _clause(cursor, Kind.CONVERT)
+
+
+def _validation(body: str) -> _Reader:
+    def read(cursor: Cursor) -> Iterator[Clause]:
+        yield _with_body(_ended(cursor, _clause(cursor, Kind.VALIDATION)), body)
+
+    return read
+
+
+_READERS: tuple[tuple[tuple[str, ...], _Reader], ...] = (
+    (("ADD",), _add),
+    (("DROP",), _drop),
+    (("MODIFY",), _modify),
+    (("CHANGE",), _change),
+    (("ALTER",), _alter),
+    (("RENAME",), _rename),
+    (("CONVERT", "TO"), _convert),
+    (("PARTITION", "BY"), _plain(Kind.PARTITION_BY)),
+    (("REMOVE", "PARTITIONING"), _bare(Kind.REMOVE_PARTITIONING)),
+    (("REORGANIZE", "PARTITION"), _plain(Kind.REORGANIZE_PARTITION)),
+    (("COALESCE", "PARTITION"), _plain(Kind.COALESCE_PARTITION)),
+    (("FORCE",), _bare(Kind.FORCE)),
+    (("WITH", "VALIDATION"), _validation("with")),
+    (("WITHOUT", "VALIDATION"), _validation("without")),
+)

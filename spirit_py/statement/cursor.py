@@ -1,0 +1,128 @@
+"""Walk over tokens: look ahead, take a keyword, read a name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spirit_py.errors import Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spirit_py.statement.lexer import Token
+
+
+class Cursor:
+    """A position in a run of tokens of one text."""
+
+    def __init__(self, sql: str, tokens: tuple[Token, ...]) -> None:
+        self.sql = sql
+        self.tokens = tokens
+        self.at = 0
+
+    @property
+    def done(self) -> bool:
+        """Whether every token was read."""
+        return self.at >= len(self.tokens)
+
+    def keyword(self, ahead: int = 0) -> str:
+        """Give the keyword that comes next, in upper case; empty when none does."""
+        here = self.at + ahead
+        return self.tokens[here].upper if here < len(self.tokens) else ""
+
+    def starts_with(self, *words: str) -> bool:
+        """Tell whether these keywords come next."""
+        return all(self.keyword(ahead) == word for ahead, word in enumerate(words))
+
+    def take(self, *words: str) -> bool:
+        """Step over these keywords when all of them come next."""
+        if not self.starts_with(*words):
+            return False
+        self.at += len(words)
+        return True
+
+    def take_any(self, *words: str) -> str:
+        """Step over one keyword of these; give it, or an empty string."""
+        word = self.keyword()
+        if not word or word not in words:
+            return ""
+        self.at += 1
+        return word
+
+    def symbol(self, symbol: str) -> bool:
+        """Tell whether this symbol comes next."""
+        return not self.done and self.tokens[self.at].is_symbol(symbol)
+
+    def take_symbol(self, symbol: str) -> bool:
+        """Step over a symbol when it comes next."""
+        if not self.symbol(symbol):
+            return False
+        self.at += 1
+        return True
+
+    def name(self, what: str) -> str:
+        """Read the name of something.
+
+        Raises:
+            Refusal: when no name comes next.
+        """
+        if self.done or not self.tokens[self.at].is_identifier:
+            raise Refusal(
+                f"{what} is missing in {self.excerpt()!r}", hint="check the statement's spelling"
+            )
+        self.at += 1
+        if self.symbol(".") and what != "the table's name":
+            raise Refusal(
+                f"{what} is qualified in {self.excerpt()!r}",
+                hint="write the bare name; the statement is about one table only",
+            )
+        return self.tokens[self.at - 1].value
+
+    def rest(self) -> tuple[Token, ...]:
+        """Give the tokens that were not read, and step behind them."""
+        left = self.tokens[self.at :]
+        self.at = len(self.tokens)
+        return left
+
+    def excerpt(self) -> str:
+        """Give the text of all tokens, cut short, for messages."""
+        return text_of(self.sql, self.tokens)[:120]
+
+
+def text_of(sql: str, tokens: tuple[Token, ...]) -> str:
+    """Give the text from the first token to the last."""
+    return sql[tokens[0].start : tokens[-1].end] if tokens else ""
+
+
+def split_at(tokens: tuple[Token, ...], symbol: str) -> Iterator[tuple[Token, ...]]:
+    """Split tokens at a symbol outside parentheses; empty pieces are given too."""
+    depth = 0
+    piece: list[Token] = []
+    for token in tokens:
+        depth += token.is_symbol("(") - token.is_symbol(")")
+        if depth == 0 and token.is_symbol(symbol):
+            yield tuple(piece)
+            piece = []
+        else:
+            piece.append(token)
+    yield tuple(piece)
+
+
+def outside_parentheses(tokens: tuple[Token, ...]) -> Iterator[tuple[int, Token]]:
+    """Give index and token of those outside parentheses."""
+    depth = 0
+    for index, token in enumerate(tokens):
+        depth += token.is_symbol("(") - token.is_symbol(")")
+        if depth == 0:
+            yield index, token
+
+
+def normal_text(tokens: tuple[Token, ...]) -> str:
+    """Write tokens in a normal form: lower-case words and names, strings in single quotes."""
+    return " ".join(_normal(token) for token in tokens)
+
+
+def _normal(token: Token) -> str:
+    if token.kind == "string":
+        return "'" + token.value.replace("\\", "\\\\").replace("'", "''") + "'"
+    return token.value if token.kind == "symbol" else token.value.lower()

@@ -1,0 +1,133 @@
+"""What a statement means: its table and its clauses, each with its kind and names."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from functools import cached_property
+
+from spirit_py.sql import quote_table
+
+
+class ClauseKind(enum.StrEnum):
+    """What one clause of an ALTER TABLE does."""
+
+    ADD_COLUMN = "add column"
+    ADD_INDEX = "add index"
+    ADD_UNIQUE = "add unique"
+    ADD_PRIMARY_KEY = "add primary key"
+    ADD_CHECK = "add check"
+    ADD_PARTITION = "add partition"
+    DROP_COLUMN = "drop column"
+    DROP_INDEX = "drop index"
+    DROP_PRIMARY_KEY = "drop primary key"
+    DROP_CHECK = "drop check"
+    DROP_CONSTRAINT = "drop constraint"
+    MODIFY_COLUMN = "modify column"
+    CHANGE_COLUMN = "change column"
+    ALTER_COLUMN = "alter column"
+    ALTER_INDEX = "alter index"
+    ALTER_CHECK = "alter check"
+    ALTER_CONSTRAINT = "alter constraint"
+    RENAME_COLUMN = "rename column"
+    RENAME_INDEX = "rename index"
+    CONVERT = "convert to character set"
+    OPTION = "option"
+    PARTITION_BY = "partition by"
+    REMOVE_PARTITIONING = "remove partitioning"
+    REORGANIZE_PARTITION = "reorganize partition"
+    COALESCE_PARTITION = "coalesce partition"
+    FORCE = "force"
+    VALIDATION = "validation"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clause:
+    """One clause.
+
+    Attributes:
+        name: the column, index, constraint or option that the clause is about; for CHANGE and
+            RENAME the old name; empty where there is none.
+        new_name: the new name of CHANGE and RENAME.
+        body: what follows the names, in a normal form: one blank between tokens, words in
+            lower case, strings in single quotes.
+        text: the clause as it was written.
+        has_default: a column definition that says what the default is.
+    """
+
+    kind: ClauseKind
+    name: str = ""
+    new_name: str = ""
+    body: str = ""
+    text: str = ""
+    has_default: bool = False
+
+    @property
+    def normalized(self) -> str:
+        """The clause in a form that ignores blanks, case of keywords and backquotes.
+
+        A name that the clause creates keeps its case: it will be seen in the table.
+        """
+        creates = self.kind in {ClauseKind.ADD_COLUMN, ClauseKind.ADD_INDEX, ClauseKind.ADD_UNIQUE}
+        name = self.name if creates else self.name.lower()
+        parts = (self.kind.value.upper(), _quoted(name), _quoted(self.new_name), self.body)
+        return " ".join(part for part in parts if part)
+
+
+def _quoted(name: str) -> str:
+    """Show a name so that it cannot be taken for a keyword."""
+    return "`" + name.replace("`", "``") + "`" if name else ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlterStatement:
+    """An ALTER TABLE that this program may carry out.
+
+    Attributes:
+        clauses: everything behind ``ALTER TABLE t``, as written (comments included), ready to
+            be put behind another table's name; never empty.
+        parsed: the clauses one by one.
+    """
+
+    schema: str
+    table: str
+    clauses: str
+    parsed: tuple[Clause, ...]
+
+    @property
+    def sql(self) -> str:
+        """The whole statement, for the source table."""
+        return f"ALTER TABLE {quote_table(self.schema, self.table)} {self.clauses}"
+
+    @property
+    def normalized(self) -> str:
+        """The statement in a form that is the same however it is spelled."""
+        clauses = ", ".join(clause.normalized for clause in self.parsed)
+        return f"ALTER TABLE {quote_table(self.schema, self.table)} {clauses}"
+
+    def of_kind(self, *kinds: ClauseKind) -> tuple[Clause, ...]:
+        """Give the clauses of these kinds in their order."""
+        return tuple(clause for clause in self.parsed if clause.kind in kinds)
+
+    @cached_property
+    def renames(self) -> dict[str, str]:
+        """Old column name in lower case to new name, of CHANGE and RENAME COLUMN.
+
+        All old names are names before the statement, as on the server: two renames may swap.
+        """
+        kinds = (ClauseKind.CHANGE_COLUMN, ClauseKind.RENAME_COLUMN)
+        return {clause.name.lower(): clause.new_name for clause in self.of_kind(*kinds)}
+
+    @cached_property
+    def added(self) -> frozenset[str]:
+        """Names of added columns in lower case."""
+        return frozenset(c.name.lower() for c in self.of_kind(ClauseKind.ADD_COLUMN))
+
+    @cached_property
+    def dropped(self) -> frozenset[str]:
+        """Names of dropped columns in lower case."""
+        return frozenset(c.name.lower() for c in self.of_kind(ClauseKind.DROP_COLUMN))
+
+    def __str__(self) -> str:
+        """Show the statement as a person would write it."""
+        return self.sql

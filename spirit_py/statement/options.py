@@ -1,0 +1,99 @@
+"""Table options: ``ENGINE=InnoDB COMMENT 'x'``, with or without ``=``, by blanks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spirit_py.statement import refused
+from spirit_py.statement.cursor import Cursor, normal_text, text_of
+from spirit_py.statement.model import Clause, ClauseKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spirit_py.statement.lexer import Token
+
+# Longer heads first: DEFAULT CHARACTER SET before CHARACTER SET.
+_HEADS: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("DEFAULT", "CHARACTER", "SET"), "character set"),
+    (("DEFAULT", "CHARSET"), "character set"),
+    (("DEFAULT", "CHAR", "SET"), "character set"),
+    (("DEFAULT", "COLLATE"), "collate"),
+    (("CHARACTER", "SET"), "character set"),
+    (("CHAR", "SET"), "character set"),
+    (("CHARSET",), "character set"),
+    (("COLLATE",), "collate"),
+    (("DATA", "DIRECTORY"), "data directory"),
+    (("INDEX", "DIRECTORY"), "index directory"),
+    *(
+        ((word,), word.lower())
+        for word in (
+            "AUTOEXTEND_SIZE",
+            "AUTO_INCREMENT",
+            "AVG_ROW_LENGTH",
+            "CHECKSUM",
+            "COMMENT",
+            "COMPRESSION",
+            "DELAY_KEY_WRITE",
+            "ENCRYPTION",
+            "ENGINE",
+            "ENGINE_ATTRIBUTE",
+            "KEY_BLOCK_SIZE",
+            "MAX_ROWS",
+            "MIN_ROWS",
+            "PACK_KEYS",
+            "ROW_FORMAT",
+            "SECONDARY_ENGINE",
+            "SECONDARY_ENGINE_ATTRIBUTE",
+            "STATS_AUTO_RECALC",
+            "STATS_PERSISTENT",
+            "STATS_SAMPLE_PAGES",
+            "TABLESPACE",
+        )
+    ),
+)
+_INNODB = "innodb"
+
+
+def is_option(cursor: Cursor) -> bool:
+    """Tell whether a table option comes next."""
+    return any(cursor.starts_with(*words) for words, _ in _HEADS)
+
+
+def read_options(cursor: Cursor) -> Iterator[Clause]:
+    """Read options until the end of the clause.
+
+    Raises:
+        Refusal: for an option that is not known, or an engine that is not InnoDB.
+    """
+    while not cursor.done:
+        start = cursor.at
+        name = _head(cursor)
+        cursor.take_symbol("=")
+        value = _value(cursor)
+        if name == "engine" and value[0].value.lower() != _INNODB:
+            raise refused.other_engine(value[0].value)
+        yield Clause(
+            kind=ClauseKind.OPTION,
+            name=name,
+            body=normal_text(value),
+            text=text_of(cursor.sql, cursor.tokens[start : cursor.at]),
+        )
+
+
+def _head(cursor: Cursor) -> str:
+    for words, name in _HEADS:
+        if cursor.take(*words):
+            return name
+    raise refused.unknown_clause(cursor)
+
+
+def _value(cursor: Cursor) -> tuple[Token, ...]:
+    """Read the value: one token, with a character set introducer in front of a string."""
+    start = cursor.at
+    if cursor.done:
+        raise refused.unknown_clause(cursor)
+    introducer = cursor.keyword().startswith("_")
+    string_follows = any(token.kind == "string" for token in cursor.tokens[start + 1 : start + 2])
+    cursor.at += 2 if introducer and string_follows else 1
+    return cursor.tokens[start : cursor.at]

@@ -1,0 +1,122 @@
+"""Read statements: ALTER TABLE and CREATE INDEX, one or several."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spirit_py.errors import Refusal
+from spirit_py.sql import quote_identifier
+from spirit_py.statement import refused
+from spirit_py.statement.clauses import read_clauses
+from spirit_py.statement.cursor import Cursor, split_at, text_of
+from spirit_py.statement.lexer import SqlMode, tokenize
+from spirit_py.statement.model import AlterStatement
+
+if TYPE_CHECKING:
+    from spirit_py.statement.lexer import Token
+
+_TABLE = "the table's name"
+
+
+def parse_statement(
+    sql: str, default_schema: str, *, sql_mode: str = ""
+) -> tuple[AlterStatement, ...]:
+    """Read one or several statements, separated by semicolons.
+
+    Args:
+        default_schema: The schema of a table that is named without one.
+        sql_mode: The server's; ANSI_QUOTES and NO_BACKSLASH_ESCAPES change the reading.
+
+    Raises:
+        Refusal: for anything but ALTER TABLE and CREATE INDEX, and for a clause that is not
+            understood or cannot be honoured.
+    """
+    mode = SqlMode.of(sql_mode)
+    pieces = [piece for piece in split_at(tokenize(sql, mode), ";") if piece]
+    if not pieces:
+        raise Refusal("the statement is empty", hint="give an ALTER TABLE or a CREATE INDEX")
+    return tuple(_one(Cursor(sql, piece), default_schema, mode) for piece in pieces)
+
+
+def alter_of(schema: str, table: str, clauses: str, *, sql_mode: str = "") -> AlterStatement:
+    """Read the clauses that follow ``ALTER TABLE t``.
+
+    Raises:
+        Refusal: as :func:`parse_statement`; also when a whole statement was given.
+    """
+    tokens = tokenize(clauses, SqlMode.of(sql_mode))
+    cursor = Cursor(clauses, tokens)
+    if cursor.starts_with("ALTER", "TABLE") or cursor.keyword() == "CREATE":
+        raise Refusal(
+            f"the clauses begin with a whole statement: {cursor.excerpt()!r}",
+            hint="give only what follows the table's name, or use --statement",
+        )
+    pieces = [piece for piece in split_at(tokens, ";") if piece]
+    if len(pieces) > 1:
+        raise Refusal(
+            "the clauses hold a semicolon: more than one statement",
+            hint="use --statement for whole statements",
+        )
+    return _statement(schema, table, clauses, pieces[0] if pieces else ())
+
+
+def _one(cursor: Cursor, default_schema: str, mode: SqlMode) -> AlterStatement:
+    if cursor.take("ALTER", "TABLE"):
+        schema, table = _table_name(cursor, default_schema)
+        return _statement(schema, table, cursor.sql, cursor.rest())
+    if cursor.take("CREATE"):
+        kind = cursor.take_any("UNIQUE", "FULLTEXT", "SPATIAL")
+        if cursor.take("INDEX"):
+            return _create_index(cursor, kind, default_schema, mode)
+    raise Refusal(
+        f"the statement is neither ALTER TABLE nor CREATE INDEX: {cursor.excerpt()!r}",
+        hint="write it as ALTER TABLE ...",
+    )
+
+
+def _table_name(cursor: Cursor, default_schema: str) -> tuple[str, str]:
+    first = cursor.name(_TABLE)
+    if cursor.take_symbol("."):
+        return first, cursor.name(_TABLE)
+    if not default_schema:
+        raise Refusal(
+            f"table {first} is named without a schema",
+            hint="name it schema.table, or give --database",
+        )
+    return default_schema, first
+
+
+def _statement(schema: str, table: str, sql: str, tokens: tuple[Token, ...]) -> AlterStatement:
+    return AlterStatement(
+        schema=schema,
+        table=table,
+        clauses=text_of(sql, tokens),
+        parsed=read_clauses(sql, tokens),
+    )
+
+
+def _create_index(cursor: Cursor, kind: str, default_schema: str, mode: SqlMode) -> AlterStatement:
+    """Rewrite CREATE INDEX to the ADD INDEX that means the same."""
+    name = cursor.name("the index's name")
+    using = ""
+    if cursor.take("USING"):
+        using = f" USING {cursor.name('the index type')}"
+    if not cursor.take("ON"):
+        raise refused.unknown_clause(cursor)
+    schema, table = _table_name(cursor, default_schema)
+    body = _without_modifiers(cursor)
+    head = f"ADD {kind} INDEX" if kind else "ADD INDEX"
+    clauses = f"{head} {quote_identifier(name)}{using} {body}"
+    return _statement(schema, table, clauses, tokenize(clauses, mode))
+
+
+def _without_modifiers(cursor: Cursor) -> str:
+    """Refuse ALGORITHM and LOCK behind the index; give the rest as written."""
+    depth = 0
+    start = cursor.at
+    while not cursor.done:
+        depth += cursor.symbol("(") - cursor.symbol(")")
+        if depth == 0:
+            refused.refuse_clause(Cursor(cursor.sql, cursor.tokens[cursor.at :]))
+        cursor.at += 1
+    return text_of(cursor.sql, cursor.tokens[start:])

@@ -1,0 +1,99 @@
+"""Clauses that cannot be honoured, each with its reason and what to do instead."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from spirit_py.errors import Refusal
+
+if TYPE_CHECKING:
+    from spirit_py.statement.cursor import Cursor
+
+
+class _Rule(NamedTuple):
+    words: tuple[str, ...]
+    reason: str
+    hint: str
+
+
+_ALONE = "run it natively as a statement of its own"
+_PARTS = "it removes or moves rows, and the copy would bring them back"
+_MAINTENANCE = "it maintains partitions and changes no definition"
+_TABLESPACE = "it exchanges the file under the table, which no copy can follow"
+_KEYS = "it has no effect on InnoDB"
+_HEATWAVE = "it loads another engine and changes no definition"
+
+_RULES = (
+    _Rule(("ALGORITHM",), "the program chooses the algorithm", "leave ALGORITHM out"),
+    _Rule(("LOCK",), "the program chooses how to lock", "leave LOCK out"),
+    _Rule(("DISCARD", "TABLESPACE"), _TABLESPACE, _ALONE),
+    _Rule(("IMPORT", "TABLESPACE"), _TABLESPACE, _ALONE),
+    _Rule(("DISCARD", "PARTITION"), _TABLESPACE, _ALONE),
+    _Rule(("IMPORT", "PARTITION"), _TABLESPACE, _ALONE),
+    _Rule(("DROP", "PARTITION"), _PARTS, _ALONE),
+    _Rule(("TRUNCATE", "PARTITION"), _PARTS, _ALONE),
+    _Rule(("EXCHANGE", "PARTITION"), _PARTS, _ALONE),
+    _Rule(("ANALYZE", "PARTITION"), _MAINTENANCE, _ALONE),
+    _Rule(("CHECK", "PARTITION"), _MAINTENANCE, _ALONE),
+    _Rule(("OPTIMIZE", "PARTITION"), _MAINTENANCE, _ALONE),
+    _Rule(("REBUILD", "PARTITION"), _MAINTENANCE, _ALONE),
+    _Rule(("REPAIR", "PARTITION"), _MAINTENANCE, _ALONE),
+    _Rule(("ENABLE", "KEYS"), _KEYS, "leave it out"),
+    _Rule(("DISABLE", "KEYS"), _KEYS, "leave it out"),
+    _Rule(("SECONDARY_LOAD",), _HEATWAVE, _ALONE),
+    _Rule(("SECONDARY_UNLOAD",), _HEATWAVE, _ALONE),
+    _Rule(
+        ("ORDER", "BY"),
+        "InnoDB keeps rows in the order of the primary key, whatever is asked for here",
+        "leave ORDER BY out",
+    ),
+    _Rule(
+        ("DROP", "FOREIGN", "KEY"),
+        "tables with foreign keys cannot be migrated",
+        "run it natively on its own: dropping a foreign key changes metadata only",
+    ),
+)
+
+
+def refuse_clause(cursor: Cursor) -> None:
+    """Raise for a clause whose head is one of the rules; the cursor does not move.
+
+    Raises:
+        Refusal: with the clause, the reason and what to do.
+    """
+    for words, reason, hint in _RULES:
+        if cursor.starts_with(*words):
+            raise Refusal(f"{' '.join(words)} is not possible here: {reason}", hint=hint)
+
+
+def foreign_key(cursor: Cursor) -> Refusal:
+    """Refuse a new foreign key, whichever way it is written."""
+    return Refusal(
+        f"a foreign key cannot be added: {cursor.excerpt()!r}; the new table would be tied to"
+        " others while it is filled, and the tables referred to would be locked",
+        hint="migrate without the foreign key, then add it natively",
+    )
+
+
+def table_rename(cursor: Cursor) -> Refusal:
+    """Refuse to rename the table."""
+    return Refusal(
+        f"the table cannot be renamed on the way: {cursor.excerpt()!r}",
+        hint="run RENAME TABLE afterwards: it changes metadata only",
+    )
+
+
+def other_engine(value: str) -> Refusal:
+    """Refuse an engine that is not InnoDB."""
+    return Refusal(
+        f"ENGINE={value} is not possible: only InnoDB lets the swap be proved and undone",
+        hint="keep ENGINE=InnoDB, or run the ALTER natively",
+    )
+
+
+def unknown_clause(cursor: Cursor) -> Refusal:
+    """Refuse a clause that is not understood: nothing is guessed."""
+    return Refusal(
+        f"the clause is not understood: {cursor.excerpt()!r}",
+        hint="check the spelling against the server's manual, or run the ALTER natively",
+    )

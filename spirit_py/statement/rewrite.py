@@ -1,0 +1,127 @@
+"""Carry a definition and an ALTER over to another table name: CHECK names are the hard part.
+
+A CHECK constraint's name is unique in its schema, so the new table cannot use the source's.
+RENAME TABLE renames every constraint whose name begins with ``<table>_chk_`` (manual 15.1.20.6;
+measured: case-sensitive), so those get the new table's prefix and come back by themselves. Any
+other name gets one underscore in front or, if it has one, loses it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spirit_py.errors import Refusal
+from spirit_py.sql import quote_identifier, quote_table
+from spirit_py.statement.lexer import SqlMode, tokenize
+from spirit_py.statement.model import ClauseKind
+from spirit_py.table.names import MAX_IDENTIFIER
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from spirit_py.statement.lexer import Token
+    from spirit_py.statement.model import AlterStatement
+
+_GENERATED = "_chk_"
+_CONSTRAINT = "  CONSTRAINT "
+
+
+def check_names(
+    source: str, new: str, names: Collection[str], taken: Collection[str]
+) -> dict[str, str]:
+    """Give the name that each CHECK constraint of the source gets in the new table.
+
+    Args:
+        source: The source table's name.
+        new: The new table's name.
+        names: The source's CHECK constraints.
+        taken: All CHECK constraints of the schema.
+    """
+    used = {name.lower() for name in taken}
+    found: dict[str, str] = {}
+    for name in names:
+        if name.startswith(source + _GENERATED):
+            found[name] = new + name[len(source) :]
+        else:
+            found[name] = _toggled(name, used)
+        used.add(found[name].lower())
+    return found
+
+
+def _toggled(name: str, used: Collection[str]) -> str:
+    """Give a free name beside ``name``, the same way back where possible."""
+    choices = [name[1:]] if name.startswith("_") and len(name) > 1 else []
+    choices += [f"_{name}"] + [f"{name}_{number}" for number in range(2, 100)]
+    for choice in choices:
+        if choice.lower() not in used and len(choice) <= MAX_IDENTIFIER:
+            return choice
+    raise Refusal(
+        f"there is no free name for a copy of CHECK constraint {name}",
+        hint="rename the constraint to a shorter name first",
+    )
+
+
+def rewrite_create(
+    create_sql: str, schema: str, source: str, new: str, checks: Mapping[str, str]
+) -> str:
+    """Turn ``SHOW CREATE TABLE`` of the source into the new table's, named with its schema.
+
+    Raises:
+        Refusal: when the text is not of the form that this program knows.
+    """
+    head = f"CREATE TABLE {quote_identifier(source)} ("
+    if not create_sql.startswith(head):
+        raise Refusal(
+            f"SHOW CREATE TABLE {source} is not of the expected form: {create_sql[:60]!r}",
+            hint="check that the name is that of a base table",
+        )
+    lines = (f"CREATE TABLE {quote_table(schema, new)} (" + create_sql[len(head) :]).split("\n")
+    starts = {f"{_CONSTRAINT}{quote_identifier(old)} CHECK ": checks[old] for old in checks}
+    return "\n".join(_renamed(line, starts) for line in lines)
+
+
+def _renamed(line: str, starts: Mapping[str, str]) -> str:
+    for start, name in starts.items():
+        if line.startswith(start):
+            return f"{_CONSTRAINT}{quote_identifier(name)} CHECK {line[len(start) :]}"
+    return line
+
+
+def rewrite_clauses(
+    statement: AlterStatement,
+    source: str,
+    new: str,
+    checks: Mapping[str, str],
+    *,
+    sql_mode: str = "",
+) -> str:
+    """Give the statement's clauses for the new table: only names of CHECK constraints differ.
+
+    A CHECK that is dropped and added again under its name keeps the name of its copy, because
+    the source still holds the name.
+    """
+    known = {old.lower(): name for old, name in checks.items()}
+    dropping = (ClauseKind.DROP_CHECK, ClauseKind.DROP_CONSTRAINT)
+    dropped = {clause.name.lower() for clause in statement.of_kind(*dropping)}
+    tokens = tokenize(statement.clauses, SqlMode.of(sql_mode))
+    text, behind = "", 0
+    for token, created in _constraint_names(tokens):
+        name = token.value
+        if not created or name.lower() in dropped:
+            name = known.get(name.lower(), name)
+        if name == token.value and created and name.startswith(source + _GENERATED):
+            name = new + name[len(source) :]
+        if name != token.value:
+            text += statement.clauses[behind : token.start] + quote_identifier(name)
+            behind = token.end
+    return text + statement.clauses[behind:]
+
+
+def _constraint_names(tokens: tuple[Token, ...]) -> Iterator[tuple[Token, bool]]:
+    """Give each token that names a constraint, and whether it is created there."""
+    for index, token in enumerate(tokens[1:-1], start=1):
+        before, following = tokens[index - 1].upper, tokens[index + 1]
+        if token.upper in {"CHECK", "CONSTRAINT"} and before in {"DROP", "ALTER"}:
+            yield following, False
+        elif before == "CONSTRAINT" and token.is_identifier and following.upper == "CHECK":
+            yield token, True

@@ -1,0 +1,178 @@
+"""Work out the mapping from the two definitions and the statement's renames (pure)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from spirit_py.errors import Refusal
+from spirit_py.table.conversions import equality_kept, is_timestamp, key_usable, literal_safe
+from spirit_py.table.fills import Fill, implicit_default, needs_fill
+from spirit_py.table.guarantees import tightened_indexes
+from spirit_py.table.keys import comparable
+from spirit_py.table.mapping import ColumnPair, TableMapping
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from collections.abc import Set as AbstractSet
+
+    from spirit_py.table.schema import Column, Index, TableSchema
+
+_NO_KEY_HINT = (
+    "add a PRIMARY KEY, or a UNIQUE key over NOT NULL columns that the ALTER leaves in place,"
+    " in a migration of its own before"
+)
+
+
+class ColumnChanges(Protocol):
+    """What a statement does to columns; :class:`spirit_py.statement.AlterStatement` does."""
+
+    @property
+    def renames(self) -> Mapping[str, str]:
+        """Old name in lower case to new name."""
+        ...
+
+    @property
+    def added(self) -> AbstractSet[str]:
+        """Names of added columns in lower case."""
+        ...
+
+    @property
+    def dropped(self) -> AbstractSet[str]:
+        """Names of dropped columns in lower case."""
+        ...
+
+
+def build_mapping(
+    source: TableSchema, target: TableSchema, changes: ColumnChanges, server_time_zone: str
+) -> TableMapping:
+    """Map the source's columns to the new table's.
+
+    All names that a statement mentions are names before it, as on the server: two renames may
+    swap, and a column that is dropped and added again is a new one without the old data.
+
+    Args:
+        server_time_zone: The server's ``@@global.time_zone``.
+
+    Raises:
+        Refusal: when a column cannot be followed, no key identifies rows in both tables, or a
+            new column has no value that existing rows could get.
+    """
+    pairs = tuple(_pairs(source, target, changes))
+    taken = {pair.new.name.lower() for pair in pairs}
+    fresh = [column for column in target.columns if column.name.lower() not in taken]
+    _refuse_unexplained(source, fresh, changes)
+    key, new_columns = choose_key(source, target, pairs)
+    zoned = any(is_timestamp(pair.old) != is_timestamp(pair.new) for pair in pairs)
+    if zoned and any(is_timestamp(source.column(name)) for name in key.columns):
+        raise Refusal(
+            f"a TIMESTAMP is converted while key {key.name} of {source.name} holds a TIMESTAMP:"
+            " rows could not be told apart where the clock is set back",
+            hint=_NO_KEY_HINT,
+        )
+    return TableMapping(
+        source=source,
+        target=target,
+        pairs=pairs,
+        key=key,
+        new_key_columns=new_columns,
+        tightened=tightened_indexes(source, target, pairs),
+        time_zone=server_time_zone if zoned else "",
+        fills=tuple(_fills(target, fresh)),
+    )
+
+
+def _pairs(
+    source: TableSchema, target: TableSchema, changes: ColumnChanges
+) -> Iterator[ColumnPair]:
+    """Give the carried columns in the order of the new table."""
+    origin: dict[str, Column] = {}
+    for column in source.columns:
+        name = column.name.lower()
+        if name in changes.dropped:
+            continue
+        follows = changes.renames.get(name, column.name).lower()
+        if not target.has_column(follows) or follows in origin:
+            raise Refusal(
+                f"column {column.name} of {source.name} cannot be followed into the new table",
+                hint="split the ALTER into simpler ones, or run it natively",
+            )
+        origin[follows] = column
+    for column in target.columns:
+        old = origin.get(column.name.lower())
+        if old is not None and not column.generated:
+            yield ColumnPair(old=old, new=column, converted=not literal_safe(old, column))
+
+
+def _refuse_unexplained(source: TableSchema, fresh: list[Column], changes: ColumnChanges) -> None:
+    """Refuse a column of the new table that neither the source nor an ADD explains."""
+    for column in fresh:
+        if not column.generated and column.name.lower() not in changes.added:
+            raise Refusal(
+                f"column {column.name} of the new table comes neither from {source.name} nor"
+                " from the statement",
+                hint="split the ALTER into simpler ones, or run it natively",
+            )
+
+
+def _fills(target: TableSchema, fresh: list[Column]) -> Iterator[Fill]:
+    """Give the constants for new NOT NULL columns without a default."""
+    for column in fresh:
+        if not needs_fill(column):
+            continue
+        sql = implicit_default(column)
+        if sql is None:
+            raise Refusal(
+                f"new column {column.name} of type {column.column_type} is NOT NULL and there is"
+                f" no value that the existing rows of {target.name} could get",
+                hint="make it NULL, or give it a DEFAULT (expression)",
+            )
+        yield Fill(column=column, sql=sql)
+
+
+def choose_key(
+    source: TableSchema, target: TableSchema, pairs: tuple[ColumnPair, ...]
+) -> tuple[Index, tuple[str, ...]]:
+    """Choose the index that identifies a row in both tables, and its new column names.
+
+    Preferred in this order: keys whose order does not change, PRIMARY (its order is that of the
+    rows on disk), comparable keys, short keys.
+
+    Raises:
+        Refusal: when there is none.
+    """
+    by_old = {pair.old.name.lower(): pair for pair in pairs}
+    candidates = [
+        (index, names)
+        for index in source.not_null_unique_indexes()
+        if index.visible and (names := _names_in(target, index, by_old))
+    ]
+    if not candidates:
+        raise Refusal(
+            f"no key identifies the rows of {source.name} before and after the ALTER",
+            hint=_NO_KEY_HINT,
+        )
+
+    def rank(candidate: tuple[Index, tuple[str, ...]]) -> tuple[bool, bool, bool, int]:
+        index, _ = candidate
+        columns = tuple(source.column(name) for name in index.columns)
+        kept = all(equality_kept(c, by_old[c.name.lower()].new) for c in columns)
+        return not kept, index.name != "PRIMARY", not comparable(columns), len(columns)
+
+    return min(candidates, key=rank)
+
+
+def _names_in(
+    target: TableSchema, index: Index, by_old: Mapping[str, ColumnPair]
+) -> tuple[str, ...]:
+    """Give the key's column names in the new table; empty when it is no unique key there."""
+    carried = [by_old.get(name.lower()) for name in index.columns]
+    found = [pair for pair in carried if pair is not None and key_usable(pair.old, pair.new)]
+    if len(found) != len(carried):
+        return ()
+    names = tuple(pair.new.name for pair in found)
+    wanted = {name.lower() for name in names}
+    usable = any(
+        other.unique and other.visible and {name.lower() for name in other.columns} == wanted
+        for other in target.indexes
+    )
+    return names if usable else ()

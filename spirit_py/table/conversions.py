@@ -1,0 +1,94 @@
+"""Which changes of a column's type keep every value as it is (pure).
+
+A whitelist: what is not known to be safe is called converted, and then the server converts.
+Sources: manual 13 (Data Types) for the ranges; 15.1.9 (ALTER TABLE) for what a native ALTER does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from spirit_py.table.schema import Column
+
+_INTEGERS = {"tinyint": 1, "smallint": 2, "mediumint": 3, "int": 4, "bigint": 8}
+_TEXTS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
+_BYTES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
+_MEMBERS = frozenset({"enum", "set"})
+_FRACTIONAL = frozenset({"time", "datetime", "timestamp"})
+
+
+def is_text(column: Column) -> bool:
+    """Whether a column holds text that has a character set (ENUM and SET aside)."""
+    return column.data_type in _TEXTS
+
+
+def is_timestamp(column: Column) -> bool:
+    """Whether a column holds instants, whose text depends on a time zone."""
+    return column.data_type == "timestamp"
+
+
+def literal_safe(old: Column, new: Column) -> bool:
+    """Tell whether a literal of the old value, put into the new column, stores that value.
+
+    True also where a value can be too long for the new column: strict mode makes that an error.
+    """
+    if (old.column_type, old.charset, old.srid) == (new.column_type, new.charset, new.srid):
+        return True
+    longer = (new.length or 0) >= (old.length or 0)
+    if old.data_type in _INTEGERS:
+        return _integer_safe(old, new)
+    if old.data_type in _TEXTS:
+        return new.data_type in _TEXTS and old.charset == new.charset and longer
+    if old.data_type in _BYTES:
+        return new.data_type in _BYTES and longer
+    if old.data_type != new.data_type:
+        return False
+    if old.data_type == "decimal":
+        return _decimal_safe(old, new)
+    if old.data_type in _MEMBERS:
+        return old.charset == new.charset and _extends(old.members, new.members)
+    if old.data_type in _FRACTIONAL:
+        return (new.precision or 0) >= (old.precision or 0)
+    return old.data_type in {"bit", "vector"} and longer
+
+
+def equality_kept(old: Column, new: Column) -> bool:
+    """Tell whether values that are equal in the new column were equal in the old one.
+
+    Where this holds, a unique key of the old table still guarantees one of the new (R11).
+    """
+    if not literal_safe(old, new) or old.collation != new.collation:
+        return False
+    if old.data_type in _TEXTS:
+        pads = new.data_type == "char" and old.data_type != "char"
+        return not pads or old.pad_space is True
+    if old.data_type in _BYTES:
+        return new.data_type != "binary" or old.data_type == "binary"
+    return True
+
+
+def key_usable(old: Column, new: Column) -> bool:
+    """Tell whether a literal of the old value finds its row through the new column."""
+    if literal_safe(old, new):
+        return True
+    return is_text(old) and is_text(new)
+
+
+def _integer_safe(old: Column, new: Column) -> bool:
+    wide, narrow = _INTEGERS.get(new.data_type, 0), _INTEGERS[old.data_type]
+    if old.unsigned and not new.unsigned:
+        return wide > narrow and "zerofill" not in new.column_type
+    return wide >= narrow and old.unsigned == new.unsigned
+
+
+def _decimal_safe(old: Column, new: Column) -> bool:
+    old_scale, new_scale = old.scale or 0, new.scale or 0
+    old_digits, new_digits = (old.precision or 0) - old_scale, (new.precision or 0) - new_scale
+    return (
+        new_scale >= old_scale and new_digits >= old_digits and (old.unsigned or not new.unsigned)
+    )
+
+
+def _extends(old: tuple[str, ...], new: tuple[str, ...]) -> bool:
+    return new[: len(old)] == old

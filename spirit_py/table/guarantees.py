@@ -1,0 +1,89 @@
+"""Which unique keys of the new table the source already guarantees (R11, pure)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spirit_py.table.conversions import equality_kept
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from spirit_py.table.mapping import ColumnPair
+    from spirit_py.table.schema import Index, IndexPart, TableSchema
+
+
+def tightened_indexes(
+    source: TableSchema, target: TableSchema, pairs: Sequence[ColumnPair]
+) -> tuple[Index, ...]:
+    """Give the unique indexes of the target that rows of the source may violate.
+
+    An index is guaranteed when rows that are equal in it would have been equal in some unique
+    index of the source. Whatever is not known to be so counts as tightened.
+    """
+    by_old = {pair.old.name.lower(): pair for pair in pairs}
+    unchanged = _all_carried_unchanged(source, pairs)
+    unique = [index for index in source.indexes if index.unique]
+    return tuple(
+        index
+        for index in target.indexes
+        if index.unique
+        and not _numbered_afresh(target, index, pairs)
+        and not any(_implies(target, index, earlier, by_old, unchanged) for earlier in unique)
+    )
+
+
+def _numbered_afresh(target: TableSchema, index: Index, pairs: Sequence[ColumnPair]) -> bool:
+    """Whether a new AUTO_INCREMENT column is in the index: every row gets a number of its own."""
+    carried = {pair.new.name for pair in pairs}
+    columns = (target.column(part.column) for part in index.parts if part.column is not None)
+    return any(column.auto_increment and column.name not in carried for column in columns)
+
+
+def _all_carried_unchanged(source: TableSchema, pairs: Sequence[ColumnPair]) -> bool:
+    """Whether every carried column is the same, so that equal expressions mean the same."""
+    carried = {pair.old.name.lower() for pair in pairs}
+    plain = {column.name.lower() for column in source.columns if not column.generated}
+    return plain <= carried and all(
+        pair.old.name.lower() == pair.new.name.lower()
+        and (pair.old.column_type, pair.old.collation) == (pair.new.column_type, pair.new.collation)
+        for pair in pairs
+    )
+
+
+def _implies(
+    target: TableSchema,
+    index: Index,
+    earlier: Index,
+    by_old: Mapping[str, ColumnPair],
+    unchanged: bool,
+) -> bool:
+    """Tell whether rows equal in ``index`` were equal in the source's ``earlier``."""
+    return all(
+        any(_same_or_finer(target, part, old, by_old, unchanged) for part in index.parts)
+        for old in earlier.parts
+    )
+
+
+def _same_or_finer(
+    target: TableSchema,
+    part: IndexPart,
+    old: IndexPart,
+    by_old: Mapping[str, ColumnPair],
+    unchanged: bool,
+) -> bool:
+    """Tell whether rows equal in ``part`` of the new index were equal in ``old``."""
+    if part.column is None or old.column is None:
+        return unchanged and part.expression is not None and part.expression == old.expression
+    if not _covers(part.prefix, old.prefix):
+        return False
+    pair = by_old.get(old.column.lower())
+    if pair is not None:
+        return pair.new.name.lower() == part.column.lower() and equality_kept(pair.old, pair.new)
+    generated = target.has_column(part.column) and bool(target.column(part.column).generated)
+    return unchanged and generated and part.column.lower() == old.column.lower()
+
+
+def _covers(new: int | None, old: int | None) -> bool:
+    """Tell whether a prefix (None: the whole column) says at least as much as the old one."""
+    return new is None or (old is not None and new >= old)

@@ -1,0 +1,220 @@
+"""Values of key columns and columns in general: lossless literals, and how to select them (pure).
+
+Three forms of a value meet here. The *text* is what a ``SELECT`` over a text-protocol
+connection returns for :func:`key_select_expressions`. The *value* is a typed Python value
+(:mod:`spirit_py.table.keys` lists them; text and binary are bytes, FLOAT and DOUBLE a float).
+The *literal* is SQL text whose meaning depends on no session setting but ours (design
+section 8): text is ``_charset X'..'``, binary ``X'..'``, FLOAT and DOUBLE carry an exponent
+so that they are not read as DECIMAL, TIMESTAMP is UTC.
+
+Measured on MySQL 9.7.4 for predicates over an index whose first part is the column:
+
+- ENUM and SET: ``k = 'm'``, ``k = 2`` and ``k IN (3, 4)`` use the index; ``k > 2`` and
+  ``k > 'm'`` do not (a full scan), and ``k > 'm'`` does not follow the index order either.
+  Bounds carry the number, and :mod:`spirit_py.chunk.predicate` lists numbers for a range.
+- ENUM and SET in a row constructor: ``(k, n) IN ((2, 5))`` finds nothing, without a warning;
+  ``(k, n) IN (('m', 5))`` is right and uses the index. Row keys therefore carry the text.
+- All other types: ``k > literal`` with the literals of this module uses the index, for zero
+  and invalid dates and for literals of another character set than the column's too.
+- The introducers of deprecated character sets (utf8mb3, ucs2, dec8, hp8, macce, macroman)
+  give warning 1287. utf8mb3 text is rendered as utf8mb4 and ucs2 as utf16, of which they are
+  subsets with the same bytes. In the other four, and in one-byte character sets with
+  undefined characters (warning 1300), a *row* carries the bytes without an introducer: they
+  are stored as they are in a column of the same character set, and a column of another one
+  is a converted one (R10). Keys need the introducer to be compared, and may get the warning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from spirit_py.errors import MigrationFailure
+from spirit_py.sql import binary_literal, quote_identifier, string_literal
+from spirit_py.table import temporal
+from spirit_py.table.keys import INTEGERS, TEMPORALS, KeyBound, comparable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spirit_py.table.schema import Column
+
+Literal: TypeAlias = Callable[[Any], str]
+
+_INTRODUCERS = {"utf8mb3": "_utf8mb4", "utf8": "_utf8mb4", "ucs2": "_utf16"}
+_WARNED_ABOUT = frozenset({
+    "dec8", "hp8", "macce", "macroman",
+    "ascii", "cp1250", "cp1256", "cp1257", "geostd8", "greek", "hebrew", "swe7",
+})  # fmt: skip
+_NUMBERED = frozenset({"enum", "set", "bit"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class ValueType:
+    """How the values of one column are read from text and written as SQL.
+
+    Attributes:
+        select: turns the quoted column name into the expression to select.
+        parse: turns the text of that expression into the value.
+        literal: turns the value into an SQL literal for predicates and for storing it in a
+            column of the same type; a number for ENUM and SET.
+        member_literal: the same, but the member text for ENUM and SET: for row constructors
+            and for storing the value in a column of another type.
+    """
+
+    select: str
+    parse: Callable[[str], Any]
+    literal: Literal
+    member_literal: Literal
+
+
+def introducer(charset: str) -> str:
+    """Give the introducer for text of a character set, without a deprecation where possible."""
+    return _INTRODUCERS.get(charset, f"_{charset}")
+
+
+def row_introducer(charset: str) -> str:
+    """Give what stands before ``X'..'`` of text in a row: nothing where it would only warn."""
+    return "" if charset in _WARNED_ABOUT else f"{introducer(charset)} "
+
+
+def text_literal(value: bytes, charset: str) -> str:
+    """Render text given as bytes of its character set."""
+    return f"{introducer(charset)} X'{value.hex()}'"
+
+
+def float_literal(value: float) -> str:
+    """Render a FLOAT or DOUBLE so that it is read as exactly this double."""
+    text = repr(value)
+    return text if "e" in text else text + "e0"
+
+
+def decimal_literal(value: int, scale: int) -> str:
+    """Render a DECIMAL given as an integer times 10 ** -scale."""
+    if not scale:
+        return str(value)
+    whole, fraction = divmod(abs(value), 10**scale)
+    return f"{'-' if value < 0 else ''}{whole}.{fraction:0{scale}d}"
+
+
+def enum_text(ordinal: int, members: Sequence[str]) -> str:
+    """Give the text of an ENUM's ordinal; 0, the error value, shows as the empty text."""
+    return members[ordinal - 1] if ordinal else ""
+
+
+def enum_key_text(ordinal: int, members: Sequence[str]) -> str:
+    """Give the text of an ENUM's ordinal in a key.
+
+    Raises:
+        MigrationFailure: for 0 where the empty text is a member as well: no literal in a
+            row constructor tells the two apart.
+    """
+    if not ordinal and "" in members:
+        raise MigrationFailure(
+            "an ENUM key holds the error value 0 and has the empty text as a member",
+            hint="correct the rows whose ENUM value is 0 before the migration",
+        )
+    return enum_text(ordinal, members)
+
+
+def set_members(mask: int, members: Sequence[str]) -> str:
+    """Give the text of a SET's bit mask."""
+    return ",".join(member for bit, member in enumerate(members) if mask >> bit & 1)
+
+
+def key_select_expressions(columns: Sequence[Column]) -> tuple[str, ...]:
+    """Give an expression for each key column whose text, as the server sends it, is lossless."""
+    return tuple(
+        value_type(column).select.format(name=quote_identifier(column.name)) for column in columns
+    )
+
+
+def bound_from_row(columns: Sequence[Column], row: Sequence[object]) -> KeyBound:
+    """Build the bound from a row selected with :func:`key_select_expressions`."""
+    return bound_from_key(columns, key_from_row(columns, row))
+
+
+def key_from_row(columns: Sequence[Column], row: Sequence[object]) -> tuple[Any, ...]:
+    """Give the key's values from a row selected with :func:`key_select_expressions`."""
+    return tuple(
+        value_type(column).parse(_text(item)) for column, item in zip(columns, row, strict=True)
+    )
+
+
+def bound_from_key(columns: Sequence[Column], key: tuple[Any, ...]) -> KeyBound:
+    """Build the bound from the key's values, such as those of a row image."""
+    literals = tuple(value_type(c).literal(v) for c, v in zip(columns, key, strict=True))
+    return KeyBound(literals=literals, comparable=key if comparable(columns) else None)
+
+
+def key_sql(columns: Sequence[Column], key: tuple[Any, ...]) -> str:
+    """Render the key's values as ``(literal, ...)`` for ``(columns) IN (...)``."""
+    literals = (value_type(c).member_literal(v) for c, v in zip(columns, key, strict=True))
+    return f"({', '.join(literals)})"
+
+
+def row_key_sql(columns: Sequence[Column], row: Sequence[object]) -> str:
+    """Render a row selected with :func:`key_select_expressions` as :func:`key_sql` does."""
+    return key_sql(columns, key_from_row(columns, row))
+
+
+@lru_cache(maxsize=1024)
+def value_type(column: Column) -> ValueType:
+    """Give how the column's values are read and written.
+
+    Raises:
+        MigrationFailure: for a type that cannot be a key (JSON, spatial, VECTOR).
+    """
+    kind = column.data_type
+    if kind in INTEGERS or kind in {"year", "bit"}:
+        return _plain("{name} + 0" if kind in _NUMBERED else "{name}", int, str)
+    if kind in {"enum", "set"}:
+        return _numbered(column)
+    if kind in TEMPORALS:
+        return _temporal(column)
+    if kind == "decimal":
+        literal = partial(decimal_literal, scale=column.scale or 0)
+        return _plain("{name}", _parse_decimal, literal)
+    if kind in {"float", "double"}:
+        return _plain("{name} + 0e0", float, float_literal)
+    if column.charset is not None:
+        return _plain("HEX({name})", bytes.fromhex, partial(text_literal, charset=column.charset))
+    if kind in {"binary", "varbinary"}:
+        return _plain("HEX({name})", bytes.fromhex, binary_literal)
+    raise MigrationFailure(f"column {column.name} of type {kind} cannot be part of a key")
+
+
+def _plain(select: str, parse: Callable[[str], Any], literal: Literal) -> ValueType:
+    """Describe a type whose literal is the same everywhere."""
+    return ValueType(select=select, parse=parse, literal=literal, member_literal=literal)
+
+
+def _numbered(column: Column) -> ValueType:
+    """Describe ENUM or SET."""
+    text = enum_key_text if column.data_type == "enum" else set_members
+    return ValueType(
+        select="{name} + 0",
+        parse=int,
+        literal=str,
+        member_literal=lambda value: string_literal(text(value, column.members)),
+    )
+
+
+def _temporal(column: Column) -> ValueType:
+    """Describe DATE, TIME, DATETIME or TIMESTAMP."""
+    precision = column.precision or 0
+    show = temporal.show_function(column.data_type, precision)
+    read = temporal.read_function(column.data_type, precision)
+    return _plain("{name}", read, lambda value: f"'{show(value)}'")
+
+
+def _parse_decimal(text: str) -> int:
+    """Read a DECIMAL as the server prints it, all its fractional digits included."""
+    return int(text.replace(".", ""))
+
+
+def _text(item: object) -> str:
+    """Give a driver's value as text."""
+    return item.decode("ascii") if isinstance(item, bytes) else str(item)

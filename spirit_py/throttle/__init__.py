@@ -1,0 +1,1 @@
+"""What makes the copy wait."""

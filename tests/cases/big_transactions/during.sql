@@ -1,0 +1,9 @@
+-- @writer
+BEGIN;
+UPDATE t SET a = a + 1, b = CONCAT(LEFT(b, 50), @i) WHERE id MOD 3 = @i MOD 3;
+SAVEPOINT one;
+DELETE FROM t WHERE id BETWEEN 100 AND 200;
+ROLLBACK TO one;
+UPDATE t SET a = -a WHERE id BETWEEN @r MOD 3000 AND @r MOD 3000 + 300;
+COMMIT;
+UPDATE t SET b = 'all' WHERE id <= @s MOD 3000;

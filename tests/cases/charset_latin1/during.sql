@@ -1,0 +1,6 @@
+-- @writer
+-- @session SET NAMES latin1
+UPDATE t SET c = CONVERT(CHAR(@i MOD 256) USING latin1), v = CONVERT(CHAR(@i MOD 256, 129, 255) USING latin1), e = 1 + @i MOD 3 WHERE id BETWEEN @r MOD 768 AND @r MOD 768 + 5;
+UPDATE t SET x = CONCAT(x, CONVERT(CHAR(@i MOD 256) USING latin1)), s = @i MOD 4 WHERE id BETWEEN @s MOD 768 AND @s MOD 768 + 5;
+INSERT INTO t (id, v) VALUES (@n, _latin1 X'818D8F909D00FF5C27');
+DELETE FROM t WHERE id = @s MOD 768;

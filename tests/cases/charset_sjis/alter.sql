@@ -1,0 +1,1 @@
+ADD COLUMN note VARCHAR(10) DEFAULT '表', ADD KEY v (v)

@@ -1,0 +1,1 @@
+ADD CONSTRAINT never_negative CHECK (a >= 0)

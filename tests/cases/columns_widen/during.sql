@@ -1,0 +1,5 @@
+-- @writer
+UPDATE t SET a = @i MOD 256 - 128, b = 65535, c = CONCAT('é', @i), d = -9999.99, e = 1 / 3, f = NOW() WHERE id BETWEEN @r MOD 700 AND @r MOD 700 + 5;
+UPDATE t SET g = NULL, h = REPEAT('y', 255), i = 15, j = X'FF00', k = '838:59:59', l = -2147483648, m = -9223372036854775808 WHERE id BETWEEN @s MOD 700 AND @s MOD 700 + 5;
+INSERT INTO t (a, e, m) VALUES (NULL, 0.1, 9223372036854775807);
+DELETE FROM t WHERE id = @s MOD 700;

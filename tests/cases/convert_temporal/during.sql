@@ -1,0 +1,5 @@
+-- @writer
+UPDATE t SET a = '9999-12-31', b = NOW(), c = NULL, d = '1999-12-31 23:59:59.123', e = NOW(6) WHERE id BETWEEN @r MOD 700 AND @r MOD 700 + 9;
+UPDATE t SET f = 19991231235959, g = '-838:59:59', h = 1901 + @i MOD 254 WHERE id BETWEEN @s MOD 700 AND @s MOD 700 + 3;
+INSERT INTO t (id, a, g) VALUES (@n, '1000-01-01', '00:00:01');
+DELETE FROM t WHERE id = 1 + @s MOD 700;

@@ -1,0 +1,1 @@
+MODIFY state ENUM('new','old') NOT NULL

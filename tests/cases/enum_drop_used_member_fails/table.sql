@@ -1,0 +1,2 @@
+CREATE TABLE t (id INT NOT NULL PRIMARY KEY, state ENUM('new','old','gone') NOT NULL);
+INSERT INTO t WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 700) SELECT i, IF(i = 444, 'gone', 'new') FROM n;

@@ -1,0 +1,1 @@
+ADD COLUMN note VARCHAR(10) DEFAULT 'n', ADD KEY v (v)

@@ -1,0 +1,7 @@
+-- @writer
+-- @session SET sql_mode = 'ALLOW_INVALID_DATES'
+-- @allow 1062
+UPDATE t SET v = v + 1 WHERE d = '0000-00-00' AND tm BETWEEN SEC_TO_TIME(@r MOD 150 * 1000 - 75000) AND SEC_TO_TIME(@r MOD 150 * 1000 - 65000);
+UPDATE t SET d = ELT(1 + @i MOD 4, '2020-04-31', '0000-00-00', '2020-00-00', '9999-12-31'), tm = tm - INTERVAL 10000 MICROSECOND WHERE v = @s MOD 900;
+INSERT INTO t (d, tm, y, v) VALUES ('0000-00-00', SEC_TO_TIME(-@i), 0, -1), ('2021-02-31', '-838:59:59', 1901 + @i MOD 200, @n);
+DELETE FROM t WHERE v = @r MOD 900;

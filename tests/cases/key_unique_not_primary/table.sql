@@ -1,0 +1,4 @@
+CREATE TABLE t (a INT, code VARCHAR(20) COLLATE utf8mb4_0900_bin NOT NULL, part INT NOT NULL, maybe INT, UNIQUE KEY maybe (maybe), UNIQUE KEY code (code, part));
+INSERT INTO t
+  WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 799)
+  SELECT i, CONCAT('c', i DIV 3), i MOD 3, IF(i MOD 3, NULL, i) FROM n;

@@ -1,0 +1,4 @@
+CREATE TABLE t (body TEXT NOT NULL, code INT NOT NULL, v INT, PRIMARY KEY (body(12)), UNIQUE KEY code (code));
+INSERT INTO t
+  WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 600)
+  SELECT CONCAT('body ', i, ' ', REPEAT('x', 30)), i, i FROM n;

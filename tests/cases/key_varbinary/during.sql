@@ -1,0 +1,7 @@
+-- @writer
+-- @allow 1062
+UPDATE t SET v = v + 1000 WHERE v BETWEEN @r MOD 800 + 1 AND @r MOD 800 + 8;
+UPDATE t SET k = CONCAT(k, X'00') WHERE v = @s MOD 800 AND LENGTH(k) < 19;
+UPDATE t SET k = IF(k = '', X'00000000000000', '') WHERE k IN ('', X'00000000000000');
+INSERT INTO t (k, v) VALUES (UNHEX(HEX(@n)), -1), (CONCAT(UNHEX(HEX(@n)), X'00'), -2);
+DELETE FROM t WHERE v = @r MOD 800;

@@ -1,0 +1,4 @@
+CREATE TABLE t (k VARCHAR(30) CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_ai_ci NOT NULL PRIMARY KEY, v INT, KEY v (v));
+INSERT INTO t
+  WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 899)
+  SELECT CONCAT(ELT(1 + i MOD 6, 'a', 'Á', 'b ', 'ß', '日本', '😀'), i), i FROM n;

@@ -1,0 +1,8 @@
+-- @writer
+-- @allow 1062
+UPDATE t SET k = IF(BINARY k = BINARY UPPER(k), LOWER(k), UPPER(k)) WHERE v BETWEEN @r MOD 900 AND @r MOD 900 + 4;
+UPDATE t SET k = CONCAT(k, ' ') WHERE v = @s MOD 900 AND LENGTH(k) < 20;
+DELETE FROM t WHERE k = CONCAT('A', @r MOD 150);
+INSERT INTO t (k, v) VALUES (CONCAT('Á', @s MOD 150), -1);
+INSERT INTO t (k, v) VALUES (CONCAT('e', CONVERT(X'CC81' USING utf8mb4), @n), 1), (CONCAT('éx', @n), 2);
+DELETE FROM t WHERE v = @s MOD 900;

@@ -1,0 +1,1 @@
+DROP KEY ua, DROP KEY fn, DROP INDEX mv, DROP KEY ft, RENAME KEY old_name TO new_name, ALTER INDEX g INVISIBLE

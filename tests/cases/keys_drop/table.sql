@@ -1,0 +1,2 @@
+CREATE TABLE t (id INT NOT NULL PRIMARY KEY, a INT NOT NULL, b VARCHAR(100), d JSON, g INT AS (a * 2) VIRTUAL, UNIQUE KEY ua (a), KEY b (b), KEY fn ((LOWER(b))), KEY mv ((CAST(d->'$.t' AS UNSIGNED ARRAY))), KEY g (g), FULLTEXT KEY ft (b), KEY old_name (a, b));
+INSERT INTO t (id, a, b, d) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 700) SELECT i, i, CONCAT('b', i), JSON_OBJECT('t', JSON_ARRAY(i)) FROM n;

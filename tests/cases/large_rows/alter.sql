@@ -1,0 +1,1 @@
+MODIFY small BIGINT NOT NULL, ADD KEY small (small)

@@ -1,0 +1,1 @@
+ADD COLUMN `table` INT, RENAME INDEX `primary key` TO `index`

@@ -1,0 +1,1 @@
+MODIFY title VARCHAR(10)

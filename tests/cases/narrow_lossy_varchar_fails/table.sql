@@ -1,0 +1,2 @@
+CREATE TABLE t (id INT NOT NULL PRIMARY KEY, title VARCHAR(100));
+INSERT INTO t WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 700) SELECT i, IF(i = 3, 'far too long a title', 'short') FROM n;

@@ -1,0 +1,1 @@
+MODIFY maybe INT NOT NULL

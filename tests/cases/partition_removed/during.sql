@@ -1,0 +1,5 @@
+-- @writer
+UPDATE t SET v = v + 1 WHERE id BETWEEN @r MOD 900 AND @r MOD 900 + 9;
+UPDATE t SET kind = 5 - kind WHERE id = 1 + @s MOD 900;
+INSERT INTO t (id, kind, v) VALUES (@n, 1, 1);
+DELETE FROM t WHERE id = 1 + @r MOD 900;

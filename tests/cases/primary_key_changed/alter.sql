@@ -1,0 +1,1 @@
+DROP PRIMARY KEY, ADD PRIMARY KEY (code), ADD KEY id (id)

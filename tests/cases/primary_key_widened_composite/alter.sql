@@ -1,0 +1,1 @@
+DROP PRIMARY KEY, ADD PRIMARY KEY (id, region), ADD UNIQUE KEY id (id)

@@ -1,0 +1,4 @@
+-- @writer
+UPDATE t SET a = CONCAT(a, '.') WHERE id BETWEEN @r MOD 900 AND @r MOD 900 + 9 AND LENGTH(a) < 20;
+INSERT INTO t (id, a) VALUES (@n, 1);
+DELETE FROM t WHERE id = 1 + @s MOD 900;

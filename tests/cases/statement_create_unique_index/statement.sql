@@ -1,0 +1,1 @@
+CREATE UNIQUE INDEX ua ON {table} (a, id)

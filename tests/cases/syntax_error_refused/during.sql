@@ -1,0 +1,2 @@
+-- @writer
+INSERT INTO t (id) VALUES (@n);

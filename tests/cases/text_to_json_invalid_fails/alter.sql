@@ -1,0 +1,1 @@
+MODIFY doc JSON

@@ -1,0 +1,6 @@
+-- @writer
+-- @session SET time_zone = '+00:00'
+UPDATE t SET ts = '2026-10-25 00:30:00.5' + INTERVAL @i MOD 7200 SECOND, v = v + 1 WHERE id BETWEEN @r MOD 800 AND @r MOD 800 + 5;
+UPDATE t SET ts2 = '2026-10-25 00:59:59', ts3 = '2026-10-25 01:00:00' WHERE id BETWEEN @s MOD 800 AND @s MOD 800 + 5;
+INSERT INTO t (id, ts, ts2) VALUES (@n, '2026-03-29 01:00:00', NULL);
+DELETE FROM t WHERE id = 1 + @s MOD 800;

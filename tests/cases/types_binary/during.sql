@@ -1,0 +1,6 @@
+-- @writer
+UPDATE t SET b1 = CHAR(@i MOD 256), b = ELT(1 + @i MOD 5, X'00', X'6100', X'610000FF20', X'2000', NULL), b0 = ELT(1 + @i MOD 2, '', NULL) WHERE id BETWEEN @r MOD 700 AND @r MOD 700 + 5;
+UPDATE t SET vb = ELT(1 + @i MOD 5, '', X'00', X'20', X'5C27225C', NULL), tb = REPEAT(CHAR(@i MOD 256), 255), bl = REPEAT(X'00', @i MOD 300) WHERE id BETWEEN @s MOD 700 AND @s MOD 700 + 5;
+UPDATE t SET bits = ELT(1 + @i MOD 4, X'FFFFFFFFFFFFFFFF', X'8000000000000001', X'01', NULL), bit1 = @i MOD 2, bit13 = @i MOD 8192, b255 = CHAR(@i MOD 256) WHERE id BETWEEN @s MOD 700 AND @s MOD 700 + 5;
+INSERT INTO t (id, vb, lb, bits) VALUES (@n, SHA2(@i, 256), UNHEX(SHA2(@i, 512)), @n);
+DELETE FROM t WHERE id = 1 + @s MOD 700;

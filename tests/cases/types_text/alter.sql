@@ -1,0 +1,1 @@
+ADD COLUMN note TEXT, MODIFY v VARCHAR(250) NULL, ADD KEY v (v(20)), ADD KEY tx (tx(10))

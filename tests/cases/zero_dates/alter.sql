@@ -1,0 +1,1 @@
+ADD COLUMN x INT, ADD KEY d (d), ADD KEY dt (dt)

@@ -1,0 +1,244 @@
+"""What the tests of the cutover share: tables to swap, a source to swap them with, writers."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import MySQLdb
+
+from spirit_py.config import ConnectionOptions
+from spirit_py.contracts import FeedStatistics, SqlSession
+from spirit_py.cutover.plan import Swap
+
+Hook = Callable[..., object]
+
+
+def options(db, proxy=None) -> ConnectionOptions:
+    """How the program reaches the test's server, through a proxy if one is given."""
+    host, port = proxy.address if proxy else (db.server.host, db.server.port)
+    return ConnectionOptions(
+        host=host, port=port, user=db.server.user, password=db.server.password, connect_timeout=5
+    )
+
+
+def until(
+    condition: Callable[[], Any], what: str, seconds: float = 30.0, pause: float = 0.005
+) -> Any:
+    """Wait until a condition holds and give what it gave; fail after a deadline."""
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"still waiting for {what}"
+        time.sleep(pause)
+    return found
+
+
+def make_tables(db, name: str = "t", rows: int = 10) -> Swap:
+    """Create a source table with rows, and the new table with one more column, still empty."""
+    db.execute(f"CREATE TABLE `{name}` (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
+    db.execute(f"CREATE TABLE `_{name}_new` LIKE `{name}`")
+    db.execute(f"ALTER TABLE `_{name}_new` ADD COLUMN extra INT NOT NULL DEFAULT 7")
+    for number in range(rows):
+        db.execute(f"INSERT INTO `{name}` (v) VALUES (%s)", (number,))
+    return Swap(schema=db.name, table=name, new=f"_{name}_new", old=f"_{name}_old")
+
+
+def tables(db) -> set[str]:
+    """Give the names of the schema's tables."""
+    return {name for (name,) in db.query("SHOW TABLES")}
+
+
+def swapped(db, swap: Swap) -> bool:
+    """Whether the new table stands in the source's place, and the source in the old one's."""
+    columns = [row[0] for row in db.query(f"SHOW COLUMNS FROM `{swap.table}`")]
+    return (
+        {swap.table, swap.old} <= tables(db) and swap.new not in tables(db) and "extra" in columns
+    )
+
+
+def untouched(db, swap: Swap) -> bool:
+    """Whether the source is in place, and takes writes at once from any session."""
+    db.execute("SET SESSION lock_wait_timeout = 1")
+    db.execute(f"INSERT INTO `{swap.table}` (v) VALUES (-1)")
+    return {swap.table, swap.new} <= tables(db) and swap.old not in tables(db)
+
+
+def lock_request(db) -> int | None:
+    """Give the session that waits for a table lock, or None."""
+    rows = db.query(
+        "SELECT processlist_id FROM performance_schema.threads"
+        " WHERE processlist_info LIKE 'LOCK TABLES%%' AND processlist_state LIKE 'Waiting for%%'"
+    )
+    return rows[0][0] if rows else None
+
+
+class SnapshotSource:
+    """A change source that brings the new table up to date in one go under the table lock.
+
+    It holds no state of its own, so a failed try costs nothing, and what it writes is all that
+    the source has at that moment. ``hooks`` run before the method of their name.
+    """
+
+    def __init__(self, *swaps: Swap) -> None:
+        self.swaps = swaps
+        self.hooks: dict[str, Hook] = {}
+        self.calls: list[str] = []
+        self.stopped = False
+        self.own_ddl: list[int] = []
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        self.calls.append(name)
+        if name in self.hooks:
+            self.hooks[name](*arguments)
+
+    def block_wait(self, timeout: float | None = None) -> None:
+        """Receive nothing: what the source has is read under the lock."""
+        self._call("block_wait")
+
+    def flush(self) -> None:
+        """Apply nothing yet."""
+        self._call("flush")
+
+    def flush_under_table_lock(self, session: SqlSession) -> None:
+        """Make the new table equal to the source, which stands still."""
+        self._call("flush_under_table_lock", session)
+        for swap in self.swaps:
+            session.execute(f"DELETE FROM `{swap.schema}`.`{swap.new}`")
+            session.execute(
+                f"INSERT INTO `{swap.schema}`.`{swap.new}` (id, v)"
+                f" SELECT id, v FROM `{swap.schema}`.`{swap.table}`"
+            )
+
+    def all_changes_flushed(self) -> bool:
+        """Say yes."""
+        self._call("all_changes_flushed")
+        return True
+
+    def pending(self) -> int:
+        """Count nothing."""
+        return 0
+
+    def position(self) -> str:
+        """Give a position."""
+        return "here"
+
+    @contextlib.contextmanager
+    def applies_paused(self) -> Iterator[None]:
+        """Apply nothing meanwhile."""
+        self._call("applies_paused")
+        yield
+        self._call("applies_resumed")
+
+    def expect_own_ddl(self, session_id: int) -> None:
+        """Note the session."""
+        self.own_ddl.append(session_id)
+        self._call("expect_own_ddl", session_id)
+
+    def stop(self) -> None:
+        """Note that nothing may be applied any more."""
+        self._call("stop")
+        self.stopped = True
+
+    def add_subscription(self, mapping: Any) -> Any:
+        """Fail."""
+        raise AssertionError("the cutover must not do this")
+
+    def start(self) -> None:
+        """Fail."""
+        raise AssertionError("the cutover must not do this")
+
+    def start_from_position(self, position: str) -> None:
+        """Fail."""
+        raise AssertionError("the cutover must not do this")
+
+    def set_watermark_optimization(self, *, enabled: bool) -> None:
+        """Fail."""
+        raise AssertionError("the cutover must not do this")
+
+    def statistics(self) -> FeedStatistics:
+        """Count nothing."""
+        return FeedStatistics()
+
+    def close(self) -> None:
+        """Note the call."""
+        self._call("close")
+
+
+class Background:
+    """Runs a function in a thread and gives what it returned or raised."""
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self._work = work
+        self._result: Any = None
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="test-background")
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._result = self._work()
+        except BaseException as error:
+            self._error = error
+
+    def result(self, seconds: float = 60.0) -> Any:
+        """Wait for the end; give the result or raise the error."""
+        self._thread.join(seconds)
+        assert not self._thread.is_alive(), "still running"
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+
+class Writer:
+    """An application that inserts and updates until it is told to stop, and keeps a journal.
+
+    Attributes:
+        acknowledged: the last value that the server has confirmed for each id.
+        errors: everything that the server answered with an error.
+        longest: seconds of the longest write.
+    """
+
+    def __init__(self, connection: Any, table: str, number: int, writers: int) -> None:
+        self.connection = connection
+        self.table = table
+        self.number = number
+        self.step = writers
+        self.acknowledged: dict[int, int] = {}
+        self.errors: list[str] = []
+        self.longest = 0.0
+        self.writes = 0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"test-writer-{number}")
+        self._thread.start()
+
+    def _run(self) -> None:
+        key = 1_000_000 + self.number
+        value = 0
+        with contextlib.closing(self.connection.cursor()) as cursor:
+            while not self._stop.is_set():
+                value += 1
+                began = time.monotonic()
+                try:
+                    if value % 2:
+                        key += self.step
+                        cursor.execute(
+                            f"INSERT INTO `{self.table}` (id, v) VALUES ({key}, {value})"
+                        )
+                    else:
+                        cursor.execute(f"UPDATE `{self.table}` SET v = {value} WHERE id = {key}")
+                        assert cursor.rowcount == 1, f"the row {key} is missing"
+                except (MySQLdb.Error, AssertionError) as error:
+                    self.errors.append(str(error))
+                    return
+                self.longest = max(self.longest, time.monotonic() - began)
+                self.acknowledged[key] = value
+                self.writes += 1
+
+    def stop(self) -> None:
+        """Stop writing and wait for the last answer."""
+        self._stop.set()
+        self._thread.join(60)
+        assert not self._thread.is_alive(), "a writer hangs"

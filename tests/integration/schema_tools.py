@@ -1,0 +1,86 @@
+"""Sessions and contexts for the tests of definitions and preflight."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from spirit_py.config import ConnectionOptions, MigrationConfig
+from spirit_py.mysql.connect import connect
+from spirit_py.mysql.inspect import read_table
+from spirit_py.mysql.newtable import create_new_table, drop_table
+from spirit_py.mysql.session import Session
+from spirit_py.preflight.finding import Finding
+from spirit_py.preflight.preflight import check_after_create, check_before_create, prepare
+from spirit_py.statement import alter_of
+from spirit_py.table.mapping import TableMapping
+from spirit_py.table.names import AuxiliaryNames
+from spirit_py.table.schema import TableSchema
+
+
+def options_of(server: Any) -> ConnectionOptions:
+    """Give the options of a connection to a test server."""
+    return ConnectionOptions(
+        host=server.host, port=server.port, user=server.user, password=server.password
+    )
+
+
+@dataclass(frozen=True)
+class Desk:
+    """A schema with the two kinds of sessions that definitions are changed through."""
+
+    schema: str
+    options: ConnectionOptions
+    session: Session
+    native: Session
+
+    def table(self, name: str = "t") -> TableSchema:
+        """Read a table that is there."""
+        found = read_table(self.session, self.schema, name)
+        assert found is not None
+        return found
+
+    def create(self, alter: str, name: str = "t") -> TableSchema:
+        """Create the new table of ``name``."""
+        statement = alter_of(self.schema, name, alter)
+        return create_new_table(self.session, self.native, self.table(name), statement)
+
+    def config(self, alter: str, **more: Any) -> MigrationConfig:
+        """Give the configuration of a migration."""
+        given = {"connection": self.options, "database": self.schema, "table": "t"} | more
+        return MigrationConfig(alter=alter, **given)
+
+    def before(self, alter: str, **more: Any) -> tuple[Finding, ...]:
+        """Run the checks before anything is written; give the warnings."""
+        return check_before_create(prepare(self.session, self.config(alter, **more)))
+
+    def after(self, alter: str) -> tuple[TableMapping, tuple[Finding, ...]]:
+        """Run the checks on the empty new table, then drop it."""
+        context = prepare(self.session, self.config(alter))
+        assert context.source is not None
+        target = create_new_table(self.session, self.native, context.source, context.statement)
+        try:
+            return check_after_create(context, target)
+        finally:
+            drop_table(self.session, self.schema, AuxiliaryNames.of("t").new)
+
+
+@contextlib.contextmanager
+def desk_of(db: Any) -> Iterator[Desk]:
+    """Open a desk in a test's schema."""
+    options = options_of(db.server)
+    with (
+        connect(options, database=db.name, role="driver") as session,
+        connect(options, database=db.name, role="ddl", native=True) as native,
+    ):
+        yield Desk(db.name, options, session, native)
+
+
+def account(db: Any, name: str, *grants: str) -> ConnectionOptions:
+    """Make an account with these grants; the caller drops it. ``{db}`` is the schema."""
+    db.execute(f"DROP USER IF EXISTS {name}; CREATE USER {name} IDENTIFIED BY 'secret-Pw-1'")
+    for grant in grants:
+        db.execute(f"GRANT {grant.format(db=f'`{db.name}`')} TO {name}")
+    return replace(options_of(db.server), user=name, password="secret-Pw-1")

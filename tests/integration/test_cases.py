@@ -1,0 +1,175 @@
+"""Every case of ``tests/cases`` through the real entry point, judged by the server itself.
+
+One Spark serves all cases. A wave of chunks begins only after every writer of the case has written
+again, so that rows change between the moment a chunk is cut and the moment it is copied.
+``SPIRIT_PY_CASE_SEED`` replays the random numbers of a case's writers.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from spirit_py import cli, runner
+from spirit_py.chunk.sizing import ChunkSizer
+from spirit_py.errors import SpiritError
+from spirit_py.spark.options import SparkOptions
+from spirit_py.spark.session import SparkEngine
+from tests.oracle.case import Case, load, load_all
+from tests.oracle.case import FOLDER as CASES
+from tests.oracle.scene import Outcome, play
+from tests.oracle.zones import test_zones as zones
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from tests.fix_mysql import Database
+
+THREADS = 2
+#: Rows of the first chunks: small, so that even a small table is copied in many.
+FIRST_ROWS = 60
+
+
+class SharedEngine:
+    """The one Spark of all cases, as each migration sees it: stopping it does nothing."""
+
+    def __init__(self, engine: SparkEngine, before_wave: Callable[[], None]) -> None:
+        """Wrap ``engine``; ``before_wave`` is called before chunks are handed to Spark."""
+        self._engine = engine
+        self._before_wave = before_wave
+
+    def run_wave(self, specs: Sequence[Any], function: Any, **more: Any) -> None:
+        """Let the case's applications write, then run the wave."""
+        self._before_wave()
+        self._engine.run_wave(specs, function, **more)
+
+    def stop(self) -> None:
+        """Leave Spark running for the next case."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Give everything else as the engine has it."""
+        return getattr(self._engine, name)
+
+
+class Recorder:
+    """A reporter that keeps what the operator would have read."""
+
+    def __init__(self) -> None:
+        """Begin with nothing said."""
+        self.lines: list[str] = []
+
+    def start(self) -> None:
+        """Nothing to prepare."""
+
+    def message(self, text: str, **fields: object) -> None:
+        """Keep a line."""
+        self.lines.append(f"{text} {fields or ''}")
+
+    def progress(self, snapshot: Any) -> None:
+        """Look at the snapshot as a display would."""
+        str(snapshot)
+
+    def stop(self) -> None:
+        """Nothing to clean."""
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkEngine]:
+    """Return a running Spark for all cases."""
+    engine = SparkEngine(SparkOptions(threads=THREADS))
+    engine.start()
+    yield engine
+    engine.stop()
+
+
+@pytest.fixture(autouse=True)
+def other_time_zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let the program run in a time zone that is neither the server's nor any writer's."""
+    monkeypatch.setenv("TZ", "XYZ-11:15")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+def command_line(case: Case, db: Database) -> list[str]:
+    """Give the command line of a case."""
+    server = db.server
+    table = "`" + case.expect.table.replace("`", "``") + "`"
+    what = (
+        ["--statement", case.statement.replace("{table}", table)]
+        if case.statement
+        else ["--table", case.expect.table, "--alter", case.alter]
+    )
+    return [
+        *("--host", server.host, "--port", str(server.port)),
+        *("--user", server.user, "--password", server.password),
+        *("--database", db.name, *what, "--threads", str(THREADS)),
+        *("--target-chunk-time", "0.02"),
+        *([] if case.expect.shortcut else ["--no-shortcut"]),
+        *case.expect.arguments,
+    ]
+
+
+def migrate(
+    case: Case,
+    db: Database,
+    another_round: Callable[[], None],
+    *,
+    engine: SparkEngine,
+    folder: Path,
+) -> Outcome:
+    """Run the command in this process, with the one Spark of all cases."""
+    path = folder / "report.json"
+    arguments = [*command_line(case, db), "--report-json", str(path)]
+    config = cli.migration_config(cli.migrate.make_context("migrate", arguments).params)
+    recorder = Recorder()
+    shared: Any = SharedEngine(engine, another_round)
+    try:
+        runner.migrate(config, reporter=recorder, engine_factory=lambda _: shared)
+    except SpiritError as error:
+        text = "\n".join([error.message, *error.details, error.hint])
+        return Outcome(exit_code=error.exit_code, text=text, report=json.loads(path.read_text()))
+    finally:
+        print("\n".join(recorder.lines))  # noqa: T201 -- shown when the case fails
+    report = json.loads(path.read_text())
+    return Outcome(exit_code=0, text="\n".join(recorder.lines), report=report)
+
+
+@pytest.mark.parametrize("case", load_all(), ids=lambda case: case.name)
+def test_case(
+    case: Case, db: Database, spark: SparkEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table is, in every row and column, what the server itself would have made of it."""
+    monkeypatch.setattr(
+        "spirit_py.copier.copier.ChunkSizer", functools.partial(ChunkSizer, first_rows=FIRST_ROWS)
+    )
+    with zones(db):
+        play(case, db, functools.partial(migrate, engine=spark, folder=tmp_path))
+
+
+def test_command_line(db: Database, tmp_path: Path) -> None:
+    """The command itself, in a process of its own, does what the entry point does."""
+
+    def command(case: Case, db: Database, another_round: Callable[[], None]) -> Outcome:
+        path = tmp_path / "report.json"
+        done = subprocess.run(
+            [sys.executable, "-m", "spirit_py", "migrate", *command_line(case, db)]
+            + ["--report-json", str(path)],
+            env={**os.environ, "SPIRIT_PY_LOG_FORMAT": "json"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        report = json.loads(path.read_text()) if path.exists() else {}
+        return Outcome(exit_code=done.returncode, text=done.stdout + done.stderr, report=report)
+
+    play(load(CASES / "add_column"), db, command)

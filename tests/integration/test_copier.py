@@ -1,0 +1,401 @@
+"""The copy on a real server, by real Spark tasks: R1, R3, R10, R18 and the driver's loop."""
+
+from __future__ import annotations
+
+import os
+import signal
+import uuid
+from pathlib import Path
+
+import pytest
+
+from spirit_py.chunk.chunker import make_chunker
+from spirit_py.copier.boundary import BoundaryReader
+from spirit_py.copier.sql import chunk_lock, chunk_lock_prefix
+from spirit_py.errors import CopyFailure, Interrupted, ValueLost
+from spirit_py.stop import StopSwitch
+from tests.integration.copying import chunk_sessions, copying, wait_until
+from tests.integration.tables import map_table, open_session, options
+from tests.unit.chunk.tables import chunk
+
+ROWS = 5000
+
+
+def fill(db, rows: int = ROWS, definition: str = "v VARCHAR(20)", value: str = "CONCAT('v', n)"):
+    """Create ``t`` with an AUTO_INCREMENT key and this many rows."""
+    db.execute(f"CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, {definition})")
+    db.execute("SET SESSION cte_max_recursion_depth = 1000000")
+    db.execute(
+        "INSERT INTO t WITH RECURSIVE r AS (SELECT 1 n UNION ALL SELECT n + 1 FROM r"
+        f" WHERE n < {rows}) SELECT n, {value} FROM r"
+    )
+    db.execute("ANALYZE TABLE t")
+
+
+def differences(db) -> int:
+    """Count rows of either table that the other has not."""
+    ((missing,),) = db.query("SELECT COUNT(*) FROM (TABLE t EXCEPT TABLE _t_new) d")
+    ((extra,),) = db.query("SELECT COUNT(*) FROM (TABLE _t_new EXCEPT TABLE t) d")
+    return missing + extra
+
+
+def copied(db) -> int:
+    """Count the rows of the new table."""
+    ((rows,),) = db.query("SELECT COUNT(*) FROM _t_new")
+    return rows
+
+
+def test_every_row_is_copied(db, spark_engine):
+    """All rows, every chunk dispatched before it ran and committed after, and no session left."""
+    fill(db)
+    mapping = map_table(db)
+    with copying(db, mapping, spark_engine) as run:
+        run.copier.run()
+        seen = run.copier.statistics()
+        assert differences(db) == 0
+        assert (seen.rows, seen.in_flight, seen.fraction) == (ROWS, 0, 1.0)
+        assert seen.chunks == len(run.feed.dispatched) > 3
+        assert run.feed.tracker.settled == run.feed.tracker.dispatched == seen.chunks
+        assert run.feed.finished
+        assert seen.rows_per_second is not None
+        assert seen.chunk_seconds_p90 is not None
+    wait_until(lambda: not chunk_sessions(db), "the executors' sessions to end")
+
+
+def test_a_text_key_without_gtids(db_file, spark_engine):
+    """A key that Python cannot order, on a server without GTIDs: nothing to wait for."""
+    db_file.execute("CREATE TABLE t (k VARCHAR(20) PRIMARY KEY, n INT)")
+    db_file.execute("SET SESSION cte_max_recursion_depth = 1000000")
+    db_file.execute(
+        "INSERT INTO t WITH RECURSIVE r AS (SELECT 1 n UNION ALL SELECT n + 1 FROM r"
+        " WHERE n < 3000) SELECT CONCAT(CHAR(97 + n % 26), n), n FROM r"
+    )
+    mapping = map_table(db_file)
+    with copying(db_file, mapping, spark_engine) as run:
+        run.copier.run()
+        assert run.feed.tracker.settled == len(run.feed.dispatched)
+    assert differences(db_file) == 0
+
+
+def test_an_empty_table(db, spark_engine):
+    """One chunk over everything, no rows."""
+    db.execute("CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY)")
+    with copying(db, map_table(db), spark_engine) as run:
+        run.copier.run()
+        assert run.copier.statistics().chunks == 1
+    assert copied(db) == 0
+
+
+def test_the_source_is_read_without_locks(db, spark_engine):
+    """Writers' open transactions do not hold a chunk up, and a chunk locks no row (R1)."""
+    fill(db, 100)
+    mapping = map_table(db)
+    writer = db.connect()
+    writer.autocommit(False)
+    cursor = writer.cursor()
+    cursor.execute("UPDATE t SET v = 'changed' WHERE id BETWEEN 10 AND 20")
+    cursor.execute("INSERT INTO t VALUES (1000, 'new')")
+    cursor.execute("DELETE FROM t WHERE id = 30")
+    other = db.connect()
+    blocker = other.cursor()
+    blocker.execute("BEGIN")
+    blocker.execute("INSERT INTO _t_new VALUES (50, 'mine')")
+    with copying(db, mapping, spark_engine) as run:
+        run.start()
+        # The chunk is in the middle of its statement: it waits for row 50 of the new table.
+        waiting = wait_until(
+            lambda: db.query(
+                "SELECT t.processlist_id FROM performance_schema.data_lock_waits w"
+                " JOIN performance_schema.threads t ON t.thread_id = w.requesting_thread_id"
+            ),
+            "the chunk to wait for the row lock in the new table",
+        )
+        locks = db.query(
+            "SELECT l.object_name, l.lock_type, l.lock_mode FROM performance_schema.data_locks l"
+            " JOIN performance_schema.threads t USING (thread_id)"
+            f" WHERE t.processlist_id = {waiting[0][0]}"
+        )
+        assert {name for name, kind, _ in locks if kind == "RECORD"} == {"_t_new"}
+        # IS on the table would be harmless; there is not even that.
+        assert [lock for lock in locks if lock[0] == "t"] == []
+        db.execute("UPDATE t SET v = 'free' WHERE id = 70")
+        blocker.execute("ROLLBACK")
+        run.join()
+    assert copied(db) == 100
+    assert db.query("SELECT v FROM _t_new WHERE id IN (10, 30)") == [("v10",), ("v30",)]
+    writer.rollback()
+
+
+def test_a_chunk_waits_until_a_transaction_is_visible(db, spark_engine):
+    """A chunk reads only when the transactions dropped before it can be read (R3)."""
+    fill(db, 100)
+    mapping = map_table(db)
+    future = str(uuid.uuid4())
+    with copying(db, mapping, spark_engine) as run:
+        run.feed.visibility = f"{future}:1"
+        run.start()
+        wait_until(
+            lambda: [s for s in chunk_sessions(db).values() if "WAIT_FOR_EXECUTED" in s],
+            "the chunk to wait for the transaction",
+        )
+        assert copied(db) == 0
+        db.execute(f"SET gtid_next = '{future}:1'")
+        db.execute("UPDATE t SET v = 'seen' WHERE id = 7")
+        db.execute("SET gtid_next = 'AUTOMATIC'")
+        run.join()
+    assert db.query("SELECT v FROM _t_new WHERE id = 7") == [("seen",)]
+    assert differences(db) == 0
+
+
+def test_a_transaction_that_never_becomes_visible_stops_the_copy(db, spark_engine):
+    """The wait of R3 is bounded, and its end is an error, never a read without it."""
+    fill(db, 100)
+    mapping = map_table(db)
+    with copying(db, mapping, spark_engine, visibility_timeout=0.3) as run:
+        run.feed.visibility = f"{uuid.uuid4()}:1"
+        with pytest.raises(CopyFailure, match="are not visible after"):
+            run.copier.run()
+        assert not run.feed.finished
+    assert copied(db) == 0
+
+
+def test_a_second_attempt_waits_for_the_firsts_session(db, spark_engine):
+    """An executor is killed while its chunk runs on the server; the rerun is fenced (R18)."""
+    fill(db, 100)
+    mapping = map_table(db)
+    gate = db.connect().cursor()
+    gate.execute("LOCK TABLES _t_new WRITE")
+    with copying(db, mapping, spark_engine) as run:
+        run.start()
+        first = wait_until(
+            lambda: [k for k, s in chunk_sessions(db).items() if "REPLACE" in s],
+            "the first attempt to execute",
+        )
+        kill_python_workers(spark_engine)
+        wait_until(
+            lambda: [
+                s for k, s in chunk_sessions(db).items() if k not in first and "GET_LOCK" in s
+            ],
+            "the second attempt to wait at the fence",
+        )
+        still = chunk_sessions(db)
+        assert "REPLACE" in still[first[0]]
+        assert [s for k, s in still.items() if k not in first and "REPLACE" in s] == []
+        gate.execute("UNLOCK TABLES")
+        run.join()
+        assert run.copier.statistics().chunks == len(run.feed.dispatched)
+    assert differences(db) == 0
+
+
+def kill_python_workers(engine) -> None:
+    """Kill the Python processes that run tasks; Spark starts others."""
+    for pid in engine._process._members():
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        above = Path(f"/proc/{parent}/cmdline").read_bytes()
+        if b"pyspark.daemon" in command and b"pyspark.daemon" in above:
+            os.kill(pid, signal.SIGKILL)
+
+
+def test_chunks_of_an_earlier_run_are_ended_first(db, spark_engine):
+    """A chunk that a dead driver left on the server must not write into the new run (R18)."""
+    fill(db, 100)
+    mapping = map_table(db)
+    with open_session(db, role="chunk") as stale:
+        assert stale.value("SELECT GET_LOCK(%s, 0)", (chunk_lock(mapping, chunk(7, None, None)),))
+        with copying(db, mapping, spark_engine) as run:
+            run.copier.run()
+        assert not stale.alive()
+    assert differences(db) == 0
+
+
+def test_a_killed_session_is_a_transient_fault(db, spark_engine):
+    """A chunk whose session is killed is repeated on another one, and counted."""
+    fill(db, 100)
+    mapping = map_table(db)
+    gate = db.connect().cursor()
+    gate.execute("LOCK TABLES _t_new WRITE")
+    with copying(db, mapping, spark_engine) as run:
+        run.start()
+        (victim,) = wait_until(
+            lambda: [k for k, s in chunk_sessions(db).items() if "REPLACE" in s],
+            "the chunk to execute",
+        )
+        db.execute(f"KILL {victim}")
+        wait_until(
+            lambda: [k for k, s in chunk_sessions(db).items() if k != victim and "REPLACE" in s],
+            "the chunk to be repeated",
+        )
+        gate.execute("UNLOCK TABLES")
+        run.join()
+        assert run.copier.statistics().replaced_chunks >= 1
+    assert differences(db) == 0
+
+
+@pytest.mark.parametrize(
+    ("definition", "value", "alter", "text"),
+    [
+        (
+            "v VARCHAR(20)",
+            "IF(n = 77, 'too long for it', 'ok')",
+            "MODIFY v VARCHAR(5)",
+            "truncated",
+        ),
+        ("v INT", "IF(n = 77, 70000, 1)", "MODIFY v SMALLINT", "Out of range"),
+        ("v INT", "IF(n = 77, NULL, 1)", "MODIFY v INT NOT NULL", "cannot be null"),
+        ("v DECIMAL(8,4)", "IF(n = 77, 1.2345, 1)", "MODIFY v DECIMAL(6,2)", "truncated"),
+        (
+            "v VARCHAR(20)",
+            "IF(n = 77, 'ü中', 'a')",
+            "MODIFY v VARCHAR(20) CHARACTER SET latin1",
+            "v",
+        ),
+        ("v VARCHAR(20)", "IF(n = 77, 'x', '1')", "MODIFY v INT", "'x'"),
+    ],
+    ids=["long", "range", "null", "scale", "charset", "number"],
+)
+def test_a_value_that_would_be_lost_stops_the_copy(
+    db, spark_engine, definition, value, alter, text
+):
+    """Truncation, range, NULL, rounding and unknown characters are errors that name the row."""
+    db.execute("SET SESSION sql_mode = 'ALLOW_INVALID_DATES'")
+    fill(db, 100, definition, value)
+    mapping = map_table(db, alter)
+    before = db.query("CHECKSUM TABLE t")
+    with copying(db, mapping, spark_engine) as run, pytest.raises(ValueLost) as lost:
+        run.copier.run()
+    assert text in str(lost.value)
+    assert "'v'" in str(lost.value)
+    assert lost.value.details == ("in or near the row with id = 77",)
+    assert db.query("CHECKSUM TABLE t") == before
+
+
+def test_a_check_constraint_stops_the_copy(db, spark_engine):
+    """A row that a new CHECK refuses stops the copy with the constraint's name."""
+    fill(db, 100, "v INT", "n")
+    mapping = map_table(db, "ADD CONSTRAINT small CHECK (v < 50)")
+    with copying(db, mapping, spark_engine) as run, pytest.raises(ValueLost, match="small"):
+        run.copier.run()
+
+
+def test_a_missing_table_stops_the_copy(db, spark_engine):
+    """A fault that repeating does not cure is raised at once, in one line, with the chunk."""
+    fill(db, 100)
+    mapping = map_table(db)
+    db.execute("DROP TABLE _t_new")
+    with (
+        copying(db, mapping, spark_engine) as run,
+        pytest.raises(CopyFailure, match=r"chunk \d+ of .* could not be copied: .*doesn't exist"),
+    ):
+        run.copier.run()
+
+
+def test_a_stop_ends_running_chunks_on_the_server(db, spark_engine):
+    """Stopped while chunks hang: they are killed, nothing is written later, no session stays."""
+    fill(db, 5000)
+    mapping = map_table(db)
+    gate = db.connect().cursor()
+    gate.execute("LOCK TABLES _t_new WRITE")
+    with copying(db, mapping, spark_engine, grace=0.5) as run:
+        run.start()
+        wait_until(
+            lambda: [s for s in chunk_sessions(db).values() if "REPLACE" in s], "a chunk to execute"
+        )
+        run.stop.request(Interrupted(15))
+        with pytest.raises(Interrupted):
+            run.join()
+        assert not run.feed.finished
+        handed_out = len(run.feed.dispatched)
+    held = db.query(
+        "SELECT COUNT(*) FROM performance_schema.metadata_locks"
+        f" WHERE object_name LIKE '{chunk_lock_prefix(mapping)}%'"
+    )
+    assert held == [(0,)]
+    wait_until(lambda: not chunk_sessions(db), "the sessions to end")
+    gate.execute("UNLOCK TABLES")
+    assert copied(db) == 0
+    assert handed_out < 12
+
+
+def test_a_stop_lets_quick_chunks_commit(db, spark_engine):
+    """Stopped in full swing: what was handed out commits, nothing more is handed out."""
+    fill(db, 20_000)
+    mapping = map_table(db)
+    with copying(db, mapping, spark_engine, grace=20.0) as run:
+        run.start()
+        wait_until(lambda: run.copier.statistics().chunks >= 2, "the first chunks")
+        run.stop.request(Interrupted(2))
+        with pytest.raises(Interrupted):
+            run.join()
+        assert run.feed.tracker.settled == len(run.feed.dispatched)
+        assert run.copier.statistics().rows == copied(db)
+
+
+def test_the_boundary_session_is_opened_again(db):
+    """The driver's session is killed between two boundaries; the next one is found all the same."""
+    fill(db, 100)
+    mapping = map_table(db)
+    reader = BoundaryReader(options(db), stop=StopSwitch())
+    try:
+        chunker = make_chunker(mapping, reader.query)
+        chunker.next_chunk(10)
+        ((number,),) = reader.query("SELECT CONNECTION_ID()")
+        db.execute(f"KILL {number}")
+        assert chunker.next_chunk(10) == chunk(1, 10, 20)
+    finally:
+        reader.close()
+
+
+def test_the_throttle_holds_the_copy_back(db, spark_engine):
+    """While there is a reason to wait nothing is handed out, and the reason is shown."""
+    fill(db, 3000)
+    mapping = map_table(db)
+    with copying(db, mapping, spark_engine) as run:
+        run.throttle.reason = "the replica lags"
+        run.start()
+        wait_until(lambda: run.throttle.asked >= 3, "the throttle to be asked again")
+        assert run.feed.dispatched == []
+        assert run.copier.statistics().throttled == "the replica lags"
+        run.throttle.reason = ""
+        run.join()
+        seen = run.copier.statistics()
+        assert seen.throttled == ""
+        assert seen.throttled_seconds > 0
+    assert differences(db) == 0
+
+
+def test_timestamps_convert_in_the_servers_zone(db, spark_engine):
+    """TIMESTAMP to DATETIME becomes what a native ALTER in that zone would make of it."""
+    fill(
+        db,
+        2000,
+        "v TIMESTAMP(2) NULL",
+        "TIMESTAMP'2024-10-27 00:00:00' + INTERVAL n * 7 SECOND",
+    )
+    mapping = map_table(db, "MODIFY v DATETIME(2)", time_zone="+05:30")
+    assert mapping.time_zone == "+05:30"
+    with copying(db, mapping, spark_engine) as run:
+        run.copier.run()
+        assert run.copier.statistics().rows == 2000
+    db.execute("CREATE TABLE native LIKE t; INSERT INTO native TABLE t")
+    db.execute("SET SESSION time_zone = '+05:30'")
+    db.execute("ALTER TABLE native MODIFY v DATETIME(2), ALGORITHM=COPY")
+    assert db.query("SELECT COUNT(*) FROM (TABLE native EXCEPT TABLE _t_new) d") == [(0,)]
+    assert copied(db) == 2000
+
+
+def test_the_value_zero_stays_zero(db, spark_engine):
+    """0 in an AUTO_INCREMENT column, zero dates and ENUM ordinal 0 are copied as they are (R10)."""
+    db.execute("SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES'")
+    db.execute(
+        "CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, d DATE, e ENUM('a', 'b'), y YEAR)"
+    )
+    db.execute("INSERT IGNORE INTO t VALUES (0, '0000-00-00', 'nonsense', 0)")
+    db.execute("INSERT INTO t VALUES (-5, '2023-02-31', 'a', 2024)")
+    mapping = map_table(db, "ADD COLUMN n INT NULL")
+    with copying(db, mapping, spark_engine) as run:
+        run.copier.run()
+    assert db.query("SELECT id, CAST(d AS CHAR), e + 0, y + 0 FROM _t_new ORDER BY id") == [
+        (-5, "2023-02-31", 1.0, 2024),
+        (0, "0000-00-00", 0.0, 0),
+    ]

@@ -1,0 +1,483 @@
+"""The swap on a real server: done, or cleanly not done, whatever happens in between."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spirit_py.cutover.cleanup import drop_old_table
+from spirit_py.cutover.cutover import Cutover
+from spirit_py.cutover.plan import CutoverLimits
+from spirit_py.errors import (
+    ChangesNotFlushed,
+    CutoverFailure,
+    DuplicateForUnique,
+    Interrupted,
+    OutcomeUnknown,
+)
+from spirit_py.stop import StopSwitch
+from tests.cutover_kit import (
+    Background,
+    SnapshotSource,
+    lock_request,
+    make_tables,
+    options,
+    swapped,
+    tables,
+    until,
+    untouched,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+QUICK = CutoverLimits(lock_wait=2, attempts=2, pause=0.01, kill=False)
+
+
+class Once:
+    """A hook that acts on the first call only."""
+
+    def __init__(self, action: Callable[..., object]) -> None:
+        self.action: Callable[..., object] | None = action
+
+    def __call__(self, *arguments: object) -> None:
+        """Act, once."""
+        action, self.action = self.action, None
+        if action:
+            action(*arguments)
+
+
+@pytest.fixture
+def cutover(db):
+    """Return a function that builds a cutover."""
+
+    def build(source, *, limits=QUICK, proxy=None, stop=None, **more):
+        return Cutover(
+            options(db, proxy),
+            source.swaps,
+            source,
+            stop=stop or StopSwitch(),
+            limits=limits,
+            **more,
+        )
+
+    return build
+
+
+def write_locked(db) -> set[str]:
+    """Give the tables that are locked with LOCK TABLES ... WRITE."""
+    rows = db.query(
+        "SELECT object_name FROM performance_schema.metadata_locks"
+        " WHERE lock_type = 'SHARED_NO_READ_WRITE' AND object_schema = %s",
+        (db.name,),
+    )
+    return {name for (name,) in rows}
+
+
+def test_swap(db, cutover):
+    """A swap puts the new table in place with every row, and stops the feed before it unlocks."""
+    swap = make_tables(db)
+    source = SnapshotSource(swap)
+    locked = {}
+    for moment in ("stop", "applies_resumed"):
+        source.hooks[moment] = lambda moment=moment: locked.update({moment: write_locked(db)})
+
+    result = cutover(source).run()
+
+    assert locked == {"stop": {"_t_old", "t"}, "applies_resumed": set()}
+    assert swapped(db, swap)
+    assert db.query("SELECT id, v, extra FROM t ORDER BY id") == [(n + 1, n, 7) for n in range(10)]
+    assert result.attempts == 1
+    assert result.position == "here"
+    assert not result.answer_lost
+    assert list(result.steps_ms) == ["receive", "flush", "checks", "rename"]
+    assert result.lock_held_ms >= sum(result.steps_ms.values())
+    assert source.calls == [
+        "block_wait",
+        "flush",
+        "applies_paused",
+        "block_wait",
+        "flush_under_table_lock",
+        "all_changes_flushed",
+        "expect_own_ddl",
+        "stop",
+        "applies_resumed",
+    ]
+
+
+def test_two_tables_in_one_rename(db, cutover):
+    """Several tables are swapped by one RENAME under one lock."""
+    swaps = [make_tables(db, "a"), make_tables(db, "b")]
+
+    cutover(SnapshotSource(*swaps)).run()
+
+    assert all(swapped(db, swap) for swap in swaps)
+
+
+def test_waits_for_an_uncommitted_transaction(db, cutover):
+    """The lock waits for a running transaction, whose row is then in the swapped table."""
+    swap = make_tables(db)
+    other = db.connect(autocommit=False).cursor()
+    other.execute("INSERT INTO t (id, v) VALUES (500, 5)")
+    running = Background(cutover(SnapshotSource(swap), limits=CutoverLimits(lock_wait=30)).run)
+    until(lambda: lock_request(db), "the lock request")
+
+    other.connection.commit()
+
+    assert running.result().lock_wait_ms > 0
+    assert swapped(db, swap)
+    assert db.query("SELECT v FROM t WHERE id = 500") == [(5,)]
+
+
+def test_a_transaction_held_through_all_tries(db, cutover):
+    """A transaction that never ends fails the cutover, which names it and leaves all as it was."""
+    swap = make_tables(db)
+    other = db.connect(autocommit=False).cursor()
+    other.execute("INSERT INTO t (v) VALUES (5)")
+    source = SnapshotSource(swap)
+    limits = CutoverLimits(lock_wait=1, attempts=3, pause=0.01, kill=False)
+
+    with pytest.raises(CutoverFailure) as failure:
+        cutover(source, limits=limits).run()
+
+    assert len(failure.value.details) == 3
+    assert f"session {other.connection.thread_id()} of root" in failure.value.details[2]
+    assert "idle in a transaction" in failure.value.message
+    assert not source.stopped
+    assert untouched(db, swap)
+    other.connection.commit()
+
+
+def test_kills_who_is_in_the_way(db, cutover):
+    """At its time the session in the way is killed, and the result says what it was doing."""
+    swap = make_tables(db)
+    other = db.connect(autocommit=False)
+    other.cursor().execute("UPDATE t SET v = 99 WHERE id = 1")
+    limits = CutoverLimits(lock_wait=20, attempts=1, kill_after=0.5)
+
+    result = cutover(SnapshotSource(swap), limits=limits).run()
+
+    assert len(result.killed) == 1
+    assert f"session {other.thread_id()} of root" in result.killed[0]
+    assert "UPDATE `t` SET `v` = ?" in result.killed[0]
+    assert swapped(db, swap)
+    assert db.query("SELECT v FROM t WHERE id = 1") == [(0,)]
+
+
+def test_spares_lock_tables(db, cutover):
+    """A session that holds LOCK TABLES is never killed; the failure says so."""
+    swap = make_tables(db)
+    other = db.connect()
+    other.cursor().execute("LOCK TABLES t READ")
+    limits = CutoverLimits(lock_wait=1, attempts=1, kill_after=0.3)
+
+    with pytest.raises(CutoverFailure, match="not killed, it holds LOCK TABLES"):
+        cutover(SnapshotSource(swap), limits=limits).run()
+
+    other.cursor().execute("UNLOCK TABLES")
+    assert untouched(db, swap)
+
+
+def test_locking_session_killed_under_the_lock(db, cutover):
+    """A lock lost before RENAME is a failed try; the next one, in a new session, succeeds."""
+    swap = make_tables(db)
+    source = SnapshotSource(swap)
+    source.hooks["flush_under_table_lock"] = Once(lambda session: db.execute(f"KILL {session.id}"))
+
+    result = cutover(source).run()
+
+    assert result.attempts == 2
+    assert "the locking session was lost" in result.failures[0]
+    assert len(set(source.own_ddl)) == 1
+    assert swapped(db, swap)
+
+
+def test_lock_lost_in_a_living_session(db, cutover):
+    """RENAME is not sent when the session lives on but its table lock is gone."""
+    swap = make_tables(db)
+    source = SnapshotSource(swap)
+
+    with pytest.raises(CutoverFailure, match="no longer holds the table lock"):
+        cutover(source, final_checks=lambda session: session.execute("UNLOCK TABLES")).run()
+
+    assert source.own_ddl == []
+    assert untouched(db, swap)
+
+
+def waiting_rename(db):
+    """Give the session whose RENAME waits for another lock, or None."""
+    rows = db.query(
+        "SELECT processlist_id FROM performance_schema.threads"
+        " WHERE processlist_info LIKE 'RENAME%%' AND processlist_state LIKE 'Waiting for%%'"
+    )
+    return rows[0][0] if rows else None
+
+
+def test_locking_session_killed_during_rename(db, cutover):
+    """A session killed while its RENAME runs has not renamed, which the next try makes good."""
+    swap = make_tables(db)
+    other = db.connect().cursor()
+    other.execute("LOCK INSTANCE FOR BACKUP")
+    running = Background(cutover(SnapshotSource(swap)).run)
+    victim = until(lambda: waiting_rename(db), "RENAME")
+    db.execute(f"KILL {victim}")
+    until(lambda: waiting_rename(db) != victim, "the end of the killed session")
+    other.execute("UNLOCK INSTANCE")
+
+    result = running.result()
+
+    assert result.attempts == 2
+    assert "before RENAME took effect" in result.failures[0]
+    assert swapped(db, swap)
+
+
+def test_backup_lock_stops_rename_only_briefly(db, cutover):
+    """A running backup makes RENAME fail after a second, and the table is free meanwhile."""
+    swap = make_tables(db)
+    other = db.connect().cursor()
+    other.execute("LOCK INSTANCE FOR BACKUP")
+
+    with pytest.raises(CutoverFailure, match="Lock wait timeout"):
+        cutover(SnapshotSource(swap), limits=CutoverLimits(attempts=1)).run()
+
+    assert untouched(db, swap)
+    other.execute("UNLOCK INSTANCE")
+
+
+def test_answer_to_rename_lost(db, proxy, cutover):
+    """When the answer to RENAME is lost, the tables tell that it was done."""
+    swap = make_tables(db)
+    source = SnapshotSource(swap)
+    proxy.lose_reply(b"RENAME TABLE")
+
+    result = cutover(source, proxy=proxy).run()
+
+    assert proxy.lost.is_set()
+    assert result.answer_lost
+    assert result.attempts == 1
+    assert source.stopped
+    assert swapped(db, swap)
+
+
+def test_rename_never_arrived(db, proxy, cutover):
+    """When the connection breaks before RENAME arrives, the tables tell that it was not done."""
+    swap = make_tables(db)
+    source = SnapshotSource(swap)
+    source.hooks["expect_own_ddl"] = Once(lambda _: proxy.cut())
+
+    result = cutover(source, proxy=proxy).run()
+
+    assert result.attempts == 2
+    assert not result.answer_lost
+    assert swapped(db, swap)
+
+
+def test_outcome_unknown(db, proxy, cutover):
+    """When the server cannot be asked after a lost answer, that is an outcome of its own."""
+    swap = make_tables(db)
+    source = SnapshotSource(swap)
+    proxy.lose_reply(b"RENAME TABLE")
+    limits = CutoverLimits(attempts=2, look=0.3)
+
+    with pytest.raises(OutcomeUnknown) as unknown:
+        cutover(source, proxy=proxy, limits=limits, message=lambda _: proxy.stop()).run()
+
+    assert unknown.value.exit_code == 3
+    assert f"`{db.name}`.`_t_old`" in unknown.value.hint
+    assert source.stopped
+
+
+def test_connection_cut_while_waiting_for_the_lock(db, proxy, cutover):
+    """A lock request whose client is gone does not stay in the queue."""
+    swap = make_tables(db)
+    other = db.connect(autocommit=False).cursor()
+    other.execute("INSERT INTO t (v) VALUES (5)")
+    limits = CutoverLimits(lock_wait=30, attempts=1, kill=False)
+    running = Background(cutover(SnapshotSource(swap), proxy=proxy, limits=limits).run)
+    until(lambda: lock_request(db), "the lock request")
+
+    proxy.cut()
+
+    with pytest.raises(CutoverFailure):
+        running.result()
+    assert lock_request(db) is None
+    other.connection.commit()
+    assert untouched(db, swap)
+
+
+def test_old_table_there_before(db, cutover):
+    """A table in the old one's place is a clean failure, without a lock and without a retry."""
+    swap = make_tables(db)
+    db.execute("CREATE TABLE _t_old (id INT)")
+    source = SnapshotSource(swap)
+
+    with pytest.raises(CutoverFailure, match="_t_old` exists already"):
+        cutover(source).run()
+
+    assert "flush_under_table_lock" not in source.calls
+    assert "extra" not in str(db.query("SHOW COLUMNS FROM t"))
+
+
+def test_old_table_appears_under_the_lock(db, cutover):
+    """A table that appears in the old one's place at the last moment is a clean failure too."""
+    swap = make_tables(db)
+    source = SnapshotSource(swap)
+    source.hooks["expect_own_ddl"] = lambda _: db.execute("CREATE TABLE _t_old (id INT)")
+
+    with pytest.raises(CutoverFailure, match="already exists"):
+        cutover(source).run()
+
+    db.execute("DROP TABLE _t_old")
+    assert not source.stopped
+    assert untouched(db, swap)
+
+
+def test_new_table_gone(db, cutover):
+    """Without the new table nothing is locked."""
+    swap = make_tables(db)
+    db.execute("DROP TABLE _t_new")
+
+    with pytest.raises(CutoverFailure, match="_t_new` is gone"):
+        cutover(SnapshotSource(swap)).run()
+
+
+def test_short_timeouts_of_the_server(db, cutover):
+    """The server's own wait_timeout and lock_wait_timeout do not end our sessions or waits."""
+    swap = make_tables(db)
+    db.set_global("wait_timeout", 2)
+    db.set_global("lock_wait_timeout", 1)
+    other = db.connect(autocommit=False).cursor()
+    other.execute("SET SESSION wait_timeout = 100")
+    other.execute("INSERT INTO t (id, v) VALUES (500, 5)")
+    running = Background(cutover(SnapshotSource(swap), limits=CutoverLimits(lock_wait=30)).run)
+    request = until(lambda: lock_request(db), "the lock request")
+    waited = "SELECT processlist_time > 2 FROM performance_schema.threads WHERE processlist_id = %s"
+    until(lambda: db.query(waited, (request,)) == [(1,)], "a wait above both timeouts")
+    other.connection.commit()
+
+    assert running.result().attempts == 1
+    assert swapped(db, swap)
+
+
+def test_backlog_that_does_not_drain(db, cutover):
+    """A feed that cannot keep up is asked in each try, and never under the lock."""
+    swap = make_tables(db)
+    source = SnapshotSource(swap)
+
+    def refuse() -> None:
+        raise ChangesNotFlushed("20000 changes pending")
+
+    source.hooks["flush"] = refuse
+
+    with pytest.raises(CutoverFailure, match="20000 changes pending"):
+        cutover(source).run()
+
+    assert source.calls.count("flush") == 2
+    assert "applies_paused" not in source.calls
+    assert untouched(db, swap)
+
+
+def test_lock_is_not_held_for_long(db, cutover):
+    """A flush under the lock that takes too long is ended together with the lock."""
+    swap = make_tables(db)
+    source = SnapshotSource(swap)
+    source.hooks["flush_under_table_lock"] = lambda session: session.query("SELECT SLEEP(60)")
+    limits = CutoverLimits(attempts=1, lock_hold=0.3)
+
+    with pytest.raises(CutoverFailure, match=r"the table lock was given up: it was held for 0.3 s"):
+        cutover(source, limits=limits).run()
+
+    assert untouched(db, swap)
+
+
+def test_stop_while_waiting_for_the_lock(db, cutover):
+    """A stop request ends the wait for the lock at once."""
+    swap = make_tables(db)
+    stop = StopSwitch()
+    other = db.connect(autocommit=False).cursor()
+    other.execute("INSERT INTO t (v) VALUES (5)")
+    limits = CutoverLimits(lock_wait=300, attempts=1, kill=False)
+    running = Background(cutover(SnapshotSource(swap), stop=stop, limits=limits).run)
+    until(lambda: lock_request(db), "the lock request")
+
+    stop.request(Interrupted(15))
+
+    with pytest.raises(Interrupted):
+        running.result()
+    other.connection.commit()
+    assert untouched(db, swap)
+
+
+def test_stop_under_the_lock(db, cutover):
+    """A stop request under the lock ends the try before RENAME is sent."""
+    swap = make_tables(db)
+    stop = StopSwitch()
+    source = SnapshotSource(swap)
+    source.hooks["all_changes_flushed"] = lambda: stop.request(Interrupted(2))
+
+    with pytest.raises(Interrupted):
+        cutover(source, stop=stop).run()
+
+    assert untouched(db, swap)
+
+
+def test_final_checks_end_the_cutover(db, cutover):
+    """An error of the final checks leaves the table unlocked and is not tried again."""
+    swap = make_tables(db)
+    source = SnapshotSource(swap)
+
+    def refuse(_session) -> None:
+        raise DuplicateForUnique("two rows with v = 1")
+
+    with pytest.raises(DuplicateForUnique):
+        cutover(source, final_checks=refuse).run()
+
+    assert source.calls.count("flush_under_table_lock") == 1
+    assert untouched(db, swap)
+
+
+def test_before_lock_runs_without_a_lock(db, cutover):
+    """Work given for before the lock may still change the new table's definition."""
+    swap = make_tables(db)
+
+    cutover(
+        SnapshotSource(swap),
+        before_lock=lambda session: session.execute(
+            f"ALTER TABLE `{db.name}`.`_t_new` AUTO_INCREMENT = 1000"
+        ),
+    ).run()
+
+    db.execute("INSERT INTO t (v) VALUES (1)")
+    assert db.query("SELECT MAX(id) FROM t") == [(1000,)]
+    assert tables(db) == {"t", "_t_old"}
+
+
+def test_drop_old_table(db):
+    """The old table is dropped, and dropping what is not there is no trouble."""
+    make_tables(db)
+
+    assert drop_old_table(options(db), db.name, "t", stop=StopSwitch()) == ""
+    assert drop_old_table(options(db), db.name, "t", stop=StopSwitch()) == ""
+    assert tables(db) == {"_t_new"}
+
+
+def test_old_table_in_use(db):
+    """An old table that a reader still has open stays, and the reason is told."""
+    make_tables(db)
+    reader = db.connect(autocommit=False).cursor()
+    reader.execute("SELECT * FROM t")
+
+    why = drop_old_table(options(db), db.name, "t", stop=StopSwitch(), lock_wait=1, attempts=1)
+
+    assert "Lock wait timeout" in why
+    reader.connection.rollback()
+    assert "t" in tables(db)
+
+
+def test_old_table_without_a_server(db, proxy):
+    """A server that is away after the swap is told, not raised."""
+    through = options(db, proxy)
+    proxy.stop()
+
+    assert drop_old_table(through, db.name, "t", stop=StopSwitch(), attempts=1)

@@ -1,0 +1,217 @@
+"""Swaps with the real feed that an application writes through: nothing lost, no client error."""
+
+from __future__ import annotations
+
+import logging
+import os
+
+import pytest
+
+from spirit_py.cutover.cutover import Cutover
+from spirit_py.cutover.plan import CutoverLimits
+from spirit_py.errors import CutoverFailure
+from spirit_py.stop import StopSwitch
+from tests.cutover_feed_kit import FollowedTable
+from tests.cutover_kit import (
+    Background,
+    Writer,
+    lock_request,
+    make_tables,
+    options,
+    until,
+)
+
+LOG = logging.getLogger(__name__)
+SWAPS = int(os.environ.get("SPIRIT_PY_TEST_SWAPS", "5"))
+WRITERS = int(os.environ.get("SPIRIT_PY_TEST_WRITERS", "8"))
+
+
+class Application:
+    """Writers on one table, and what they know of it."""
+
+    def __init__(self, connections: list, table: str) -> None:
+        self.writers = [
+            Writer(connection, table, n, len(connections))
+            for n, connection in enumerate(connections)
+        ]
+
+    def writes_on(self) -> None:
+        """Wait until every writer has had several more writes acknowledged."""
+        before = [writer.writes for writer in self.writers]
+
+        def all_wrote() -> bool:
+            assert self.errors() == []
+            return all(w.writes > n + 2 for w, n in zip(self.writers, before, strict=True))
+
+        until(all_wrote, "writes of every writer")
+
+    def errors(self) -> list[str]:
+        """Give every error that a writer met."""
+        return [error for writer in self.writers for error in writer.errors]
+
+    def forget_stalls(self) -> None:
+        """Measure the longest write from now on."""
+        for writer in self.writers:
+            writer.longest = 0.0
+
+    def longest_ms(self) -> float:
+        """Give the longest write since, in milliseconds."""
+        return max(writer.longest for writer in self.writers) * 1000
+
+    def stop(self) -> None:
+        """End all writers."""
+        for writer in self.writers:
+            writer.stop()
+
+    def acknowledged(self) -> dict[int, int]:
+        """Give every row as its writer last heard that it is."""
+        return {k: v for writer in self.writers for k, v in writer.acknowledged.items()}
+
+
+@pytest.fixture
+def application(db):
+    """Return writers that write to the table from before the test until they are stopped."""
+    make_tables(db)
+    db.execute("DROP TABLE _t_new")
+    running = Application([db.connect() for _ in range(WRITERS)], "t")
+    yield running
+    running.stop()
+
+
+def newer_in_old_table(db) -> list:
+    """Give rows of the old table that the new one lacks, or has in an older state."""
+    return db.query(
+        "SELECT o.id, o.v, t.v FROM _t_old o LEFT JOIN t USING (id) WHERE t.id IS NULL OR t.v < o.v"
+    )
+
+
+def check_nothing_lost(db, application) -> None:
+    """Compare the table with what the writers were told, when they have stopped."""
+    application.stop()
+    assert application.errors() == []
+    assert dict(db.query("SELECT id, v FROM t WHERE id >= 1000000")) == application.acknowledged()
+
+
+def test_swaps_under_writers(db, application):
+    """Every acknowledged write is in the table after many swaps, and none came too late."""
+    stop = StopSwitch()
+    stalls, held = [], []
+    for number in range(SWAPS):
+        with FollowedTable(db, "t", f"ADD COLUMN c{number} INT NOT NULL DEFAULT 7", stop) as table:
+            application.writes_on()
+            application.forget_stalls()
+            result = Cutover(options(db), [table.swap], table.feed, stop=stop).run()
+            application.writes_on()
+        stalls.append(round(application.longest_ms(), 1))
+        held.append(round(result.lock_held_ms, 1))
+        LOG.info("steps, ms: %s", {k: round(v, 1) for k, v in result.steps_ms.items()})
+        assert newer_in_old_table(db) == []
+        db.execute("DROP TABLE _t_old")
+
+    check_nothing_lost(db, application)
+    assert not stop.requested
+    LOG.info("longest write through each swap, ms: %s", stalls)
+    LOG.info("lock held in each swap, ms: %s", held)
+
+
+def test_failed_tries_leave_the_feed_running(db, application):
+    """After tries that failed for a held transaction the feed still follows every write."""
+    stop = StopSwitch()
+    limits = CutoverLimits(lock_wait=1, attempts=2, pause=0.01, kill=False)
+    with FollowedTable(db, "t", "ADD COLUMN c INT", stop) as table:
+        other = db.connect(autocommit=False).cursor()
+        other.execute("UPDATE t SET v = -5 WHERE id = 1")
+        with pytest.raises(CutoverFailure):
+            Cutover(options(db), [table.swap], table.feed, stop=stop, limits=limits).run()
+        application.writes_on()
+        other.connection.commit()
+
+        Cutover(options(db), [table.swap], table.feed, stop=stop).run()
+
+        application.writes_on()
+    assert newer_in_old_table(db) == []
+    assert db.query("SELECT v FROM t WHERE id = 1") == [(-5,)]
+    check_nothing_lost(db, application)
+
+
+def test_locking_session_killed_while_flushing(db, application):
+    """What a killed locking session left unapplied is applied by the next try."""
+    stop = StopSwitch()
+    killed = []
+    with FollowedTable(db, "t", "ADD COLUMN c INT", stop) as table:
+        flush = table.feed.flush_under_table_lock
+
+        def kill_first(session) -> None:
+            if not killed:
+                killed.append(session.id)
+                db.execute(f"KILL {session.id}")
+            flush(session)
+
+        table.feed.flush_under_table_lock = kill_first
+        application.writes_on()
+
+        result = Cutover(options(db), [table.swap], table.feed, stop=stop).run()
+
+        application.writes_on()
+    assert result.attempts == 2
+    assert not stop.requested
+    assert newer_in_old_table(db) == []
+    check_nothing_lost(db, application)
+
+
+def test_answer_lost_under_writers(db, proxy, application):
+    """With the answer to RENAME lost, what is written to the swapped table stays as it is."""
+    stop = StopSwitch()
+    with FollowedTable(db, "t", "ADD COLUMN c INT", stop, proxy) as table:
+        application.writes_on()
+        proxy.lose_reply(b"RENAME TABLE")
+
+        result = Cutover(options(db, proxy), [table.swap], table.feed, stop=stop).run()
+
+        application.writes_on()
+    assert result.answer_lost
+    assert not stop.requested
+    assert newer_in_old_table(db) == []
+    check_nothing_lost(db, application)
+
+
+def test_transaction_that_commits_while_the_lock_is_awaited(db, application):
+    """The last changes before the lock, in a long transaction, are in the swapped table."""
+    stop = StopSwitch()
+    with FollowedTable(db, "t", "ADD COLUMN c INT", stop) as table:
+        other = db.connect(autocommit=False).cursor()
+        other.execute("UPDATE t SET v = v - 1000 WHERE id < 5")
+        cutover = Cutover(options(db), [table.swap], table.feed, stop=stop)
+        running = Background(cutover.run)
+        until(lambda: lock_request(db), "the lock request")
+        other.connection.commit()
+        running.result()
+        application.writes_on()
+    assert db.query("SELECT COUNT(*) FROM t WHERE v BETWEEN -1000 AND -900") == [(4,)]
+    assert newer_in_old_table(db) == []
+    check_nothing_lost(db, application)
+
+
+def test_backlog_above_the_limit(db, application):
+    """A backlog that is above the limit under the lock fails the try; the source goes on."""
+    stop = StopSwitch()
+    limits = CutoverLimits(attempts=2, pause=0.01)
+    with FollowedTable(db, "t", "ADD COLUMN c INT", stop) as table:
+        flush = table.feed.flush_under_table_lock
+        refused = []
+
+        def burst(session) -> None:
+            table.feed.block_wait()
+            refused.append(table.feed.pending())
+            flush(session)
+
+        table.feed.flush_under_table_lock = burst
+        table.feed._options = type(table.feed._options)(under_lock_changes=-1)
+        application.writes_on()
+
+        with pytest.raises(CutoverFailure, match="changes are pending under the table lock"):
+            Cutover(options(db), [table.swap], table.feed, stop=stop, limits=limits).run()
+
+        application.writes_on()
+    assert len(refused) == 2
+    check_nothing_lost(db, application)

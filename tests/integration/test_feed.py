@@ -1,0 +1,397 @@
+"""The change feed against a real server: what one table's changes become in the new table."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spirit_py.errors import (
+    ChangesNotFlushed,
+    FeedFailure,
+    PositionNotFound,
+    SchemaChanged,
+    UnreadableChange,
+)
+from spirit_py.mysql.connect import connect
+from tests.feed_kit import chunk
+from tests.fix_feed import DEADLINE, fill, until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.fix_feed import Scene
+    from tests.tcp_proxy import TcpProxy
+
+PARTIAL_JSON = (
+    "SET SESSION binlog_row_value_options = PARTIAL_JSON; UPDATE t SET j = JSON_SET(j, '$.a', 2)"
+)
+
+
+def test_inserts_updates_and_deletes_follow(either: Scene) -> None:
+    """R5: what the source holds after any changes, the new table holds after a drain."""
+    either.tables()
+    either.open()
+    fill(either.db, 500)
+    either.db.execute("UPDATE t SET v = 'changed', n = n + 1 WHERE id % 3 = 0")
+    either.db.execute("UPDATE t SET v = NULL WHERE id = 7")
+    either.db.execute("DELETE FROM t WHERE id % 5 = 0")
+    either.drain()
+    either.assert_equal()
+    assert len(either.rows("t")) == 400
+
+
+def test_many_changes_of_one_row_are_applied_once(scene: Scene) -> None:
+    """R6: the latest image stands for all."""
+    scene.tables()
+    scene.open()
+    scene.db.execute("INSERT INTO t VALUES (1, 'a', 0)")
+    for n in range(1, 51):
+        scene.db.execute(f"UPDATE t SET n = {n}")
+    scene.drain()
+    scene.assert_equal()
+    found = scene.feed.statistics()
+    assert (found.received, found.applied, found.deduplicated) == (51, 1, 50)
+
+
+def test_a_changed_key_moves_the_row(either: Scene) -> None:
+    """R6: a key update deletes the old key and writes the new one; keys may also swap."""
+    either.tables()
+    either.open()
+    fill(either.db, 100)
+    either.drain()
+    either.db.execute("UPDATE t SET id = id + 1000 WHERE id % 2 = 0")
+    either.db.execute(
+        "BEGIN; UPDATE t SET id = -1 WHERE id = 1; UPDATE t SET id = 1 WHERE id = 3;"
+        " UPDATE t SET id = 3 WHERE id = -1; COMMIT"
+    )
+    either.drain()
+    either.assert_equal()
+
+
+def test_unique_values_that_move_between_rows_settle(scene: Scene) -> None:
+    """R5: REPLACE may push a row out for a moment; its own image brings it back."""
+    scene.tables("id INT PRIMARY KEY, v VARCHAR(20), n INT, UNIQUE KEY (n)")
+    scene.open(batch_rows=3, apply_threads=2)
+    fill(scene.db, 30)
+    scene.drain()
+    for at in range(1, 30, 2):
+        scene.db.execute(
+            f"BEGIN; UPDATE t SET n = NULL WHERE id = {at}; UPDATE t SET n = {at} WHERE id ="
+            f" {at + 1}; UPDATE t SET n = {at + 1} WHERE id = {at}; COMMIT"
+        )
+    scene.drain()
+    scene.assert_equal()
+
+
+def test_keys_of_a_collation_go_through_the_queue(scene: Scene) -> None:
+    """R6: 'a' and 'A' are one row for the server, and the order of changes decides."""
+    scene.tables("id VARCHAR(20) COLLATE utf8mb4_0900_ai_ci PRIMARY KEY, v VARCHAR(20), n INT")
+    scene.open()
+    scene.db.execute("INSERT INTO t VALUES ('a', 'one', 1), ('b', 'two', 2), ('c', 'three', 3)")
+    scene.db.execute("UPDATE t SET id = 'A' WHERE id = 'a'")
+    scene.db.execute("DELETE FROM t WHERE id = 'b'; INSERT INTO t VALUES ('B', 'four', 4)")
+    scene.db.execute("UPDATE t SET n = 9 WHERE id = 'C'; DELETE FROM t WHERE id = 'C'")
+    scene.drain()
+    scene.assert_equal()
+    assert scene.feed.statistics().deduplicated == 0
+
+
+def test_a_compressed_transaction_is_decoded(scene: Scene) -> None:
+    """R13: any session may compress its transactions."""
+    scene.tables()
+    scene.open()
+    scene.db.execute("SET SESSION binlog_transaction_compression = ON")
+    fill(scene.db, 5000)
+    scene.db.execute("UPDATE t SET v = 'changed' WHERE id % 2 = 0")
+    scene.drain()
+    scene.assert_equal()
+    assert scene.feed.statistics().received == 7500
+
+
+def test_the_dump_thread_may_be_killed_again_and_again(either: Scene) -> None:
+    """R12: the feed reconnects behind the last complete transaction; nothing is lost."""
+    either.tables()
+    feed = either.open()
+    killer = either.db.connect()
+    kills = 0
+    for round_ in range(6):
+        before = feed.statistics().reconnects
+        with killer.cursor() as cursor:
+            cursor.execute(
+                "SELECT id FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'"
+            )
+            for (number,) in cursor.fetchall():
+                cursor.execute(f"KILL {number}")
+                kills += 1
+        base = round_ * 1000
+        either.db.execute(
+            "BEGIN; "
+            + "; ".join(f"INSERT INTO t VALUES ({base + i}, 'x', {i})" for i in range(50))
+            + "; COMMIT"
+        )
+        until(lambda before=before: feed.statistics().reconnects > before)  # type: ignore[misc]
+        either.db.execute(f"UPDATE t SET n = n + 1 WHERE id >= {base}")
+    either.drain()
+    either.assert_equal()
+    assert kills >= 6
+    assert either.stop.reason is None
+
+
+def test_a_black_holed_connection_is_noticed(scene: Scene, proxy: TcpProxy) -> None:
+    """R12: silence is a fault; heartbeats make it measurable."""
+    scene.tables()
+    feed = scene.open(
+        connection=scene.options(host=proxy.host, port=proxy.port, ssl_mode="DISABLED"),
+        wait_timeout=2.0,
+    )
+    scene.db.execute("INSERT INTO t VALUES (1, 'before', 1)")
+    feed.block_wait()
+    proxy.black_hole = True
+    scene.db.execute("INSERT INTO t VALUES (2, 'during', 2)")
+    until(lambda: feed._stream.trouble != "")
+    proxy.cut()
+    proxy.black_hole = False
+    until(lambda: feed.statistics().reconnects > 0)
+    scene.db.execute("INSERT INTO t VALUES (3, 'after', 3)")
+    feed.block_wait(DEADLINE)
+    scene.drain()
+    scene.assert_equal()
+
+
+def test_block_wait_fails_when_the_feed_is_not_live(scene: Scene, proxy: TcpProxy) -> None:
+    """R12: the cutover refuses a feed that hears nothing, soon and with the reason."""
+    scene.tables()
+    feed = scene.open(
+        connection=scene.options(host=proxy.host, port=proxy.port, ssl_mode="DISABLED"),
+        wait_timeout=2.0,
+    )
+    feed.block_wait()
+    proxy.black_hole = True
+    scene.db.execute("INSERT INTO t VALUES (1, 'a', 1)")
+    with pytest.raises(FeedFailure):
+        feed.block_wait()
+    proxy.cut()
+    proxy.black_hole = False
+    feed.block_wait(DEADLINE)
+    assert feed.pending() == 1
+
+
+@pytest.mark.parametrize(
+    ("sql", "error"),
+    [
+        ("ALTER TABLE t ADD y INT", SchemaChanged),
+        ("TRUNCATE t", SchemaChanged),
+        ("RENAME TABLE t TO t2", SchemaChanged),
+        ("DROP TABLE t", SchemaChanged),
+        ("CREATE INDEX i ON t (n)", SchemaChanged),
+        ("CREATE TRIGGER tr BEFORE INSERT ON t FOR EACH ROW SET @a = 1", SchemaChanged),
+        ("SET SESSION binlog_format = STATEMENT; UPDATE t SET v = 'x'", UnreadableChange),
+        ("SET SESSION binlog_row_image = MINIMAL; UPDATE t SET v = 'x'", UnreadableChange),
+        ("SET SESSION binlog_row_image = NOBLOB; UPDATE t SET b = 'x'", UnreadableChange),
+        (PARTIAL_JSON, UnreadableChange),
+    ],
+)
+def test_what_others_do_to_the_table_stops_the_feed(
+    scene: Scene, sql: str, error: type[Exception]
+) -> None:
+    """R13, R14: a foreign DDL or an unreadable change is named, and the stop switch knows."""
+    scene.tables("id INT PRIMARY KEY, v VARCHAR(200), n INT, b TEXT, j JSON")
+    scene.db.execute(
+        "INSERT INTO t VALUES (1, 'a', 1, REPEAT('b', 5000),"
+        " JSON_OBJECT('a', 1, 'b', REPEAT('c', 5000)))"
+    )
+    feed = scene.open()
+    session = scene.db.connect()
+    with session.cursor() as cursor:
+        for part in sql.split("; "):
+            cursor.execute(part)
+    fault = scene.fault()
+    assert isinstance(fault, error)
+    assert f"{scene.db.name}.t" in str(fault)
+    with pytest.raises(error):
+        feed.flush()
+    with pytest.raises(error):
+        feed.block_wait()
+
+
+def test_ddl_elsewhere_is_let_pass(scene: Scene) -> None:
+    """R14: other tables, the same name in another schema, and ANALYZE are nobody's business."""
+    scene.tables()
+    scene.open()
+    scene.db.execute("CREATE TABLE other (id INT PRIMARY KEY, t INT)")
+    scene.db.execute("ALTER TABLE other ADD t2 INT; ANALYZE TABLE t; TRUNCATE other")
+    scene.db.execute("ALTER TABLE _t_new COMMENT 'ours'; DROP TABLE other")
+    fill(scene.db, 10)
+    scene.drain()
+    scene.assert_equal()
+
+
+def test_our_own_rename_ends_the_feed(scene: Scene) -> None:
+    """What comes behind the swap belongs to the new table and is taken from nowhere."""
+    scene.tables()
+    feed = scene.open()
+    fill(scene.db, 10)
+    scene.drain()
+    with connect(scene.options(), database=scene.db.name, role="test") as session:
+        feed.expect_own_ddl(session.id)
+        session.execute("RENAME TABLE t TO _t_old, _t_new TO t")
+    scene.db.execute("INSERT INTO t VALUES (100, 'new', 1, 5)")
+    # The reader sees a table that it does not know, and ends; that is nobody's fault now.
+    until(lambda: not feed._threads[0].is_alive())
+    until(lambda: len(set(feed._store.cursors)) == 1)
+    assert scene.stop.reason is None
+    assert feed.pending() == 0
+
+
+def test_a_position_is_resumed_from(either: Scene) -> None:
+    """R7: what was committed after the safe position comes again, and nothing is lost."""
+    either.tables()
+    feed = either.open()
+    fill(either.db, 20)
+    either.drain()
+    position = feed.position()
+    either.db.execute("UPDATE t SET v = 'pending' WHERE id <= 5")
+    feed.block_wait()
+    assert feed.position() == position or feed.pending() == 0
+    safe = feed.position()
+    either.close()
+    either.db.execute("UPDATE t SET v = 'while away' WHERE id > 15; DELETE FROM t WHERE id = 8")
+    either.open(position=safe)
+    either.drain()
+    either.assert_equal()
+
+
+def test_a_purged_position_is_not_found(either: Scene) -> None:
+    """R17: a place that the server no longer has is proof that nothing can be resumed."""
+    either.tables()
+    feed = either.open()
+    fill(either.db, 5)
+    either.drain()
+    position = feed.position()
+    either.close()
+    either.db.execute("DELETE FROM t; FLUSH BINARY LOGS; FLUSH BINARY LOGS")
+    last = either.db.query("SHOW BINARY LOGS")[-1][0]
+    either.db.execute(f"PURGE BINARY LOGS TO '{last}'")
+    with pytest.raises(PositionNotFound):
+        either.open(position=position)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text.replace(text.split(";")[1], "00000000-0000-0000-0000-000000000001"),
+        lambda text: text + ":900000000",
+        lambda _: "nonsense",
+    ],
+    ids=["another server", "never executed", "damaged"],
+)
+def test_a_foreign_position_is_not_found(scene: Scene, change: Callable[[str], str]) -> None:
+    """R14, R17: another server's, a never executed, or a damaged position is refused."""
+    scene.tables()
+    position = scene.open().position()
+    scene.close()
+    with pytest.raises(PositionNotFound):
+        scene.open(position=change(position))
+
+
+def test_a_tiny_buffer_parks_the_reader_and_loses_nothing(scene: Scene) -> None:
+    """R19: memory stays bounded, a transaction of any size streams through."""
+    scene.tables()
+    feed = scene.open(soft_limit_bytes=1 << 20, copying=True)
+    scene.subscription.dispatch(chunk(0, None, None))
+    fill(scene.db, 20_000)
+    until(lambda: feed.statistics().parked)
+    found = feed.statistics()
+    assert found.buffered_bytes < 3 << 20
+    assert found.pending < 20_000
+    scene.subscription.committed(chunk(0, None, None))
+    scene.subscription.copy_finished()
+    feed.block_wait(DEADLINE)
+    scene.drain()
+    scene.assert_equal()
+    assert feed.statistics().parked_seconds > 0
+    assert feed.statistics().peak_buffered_bytes < 4 << 20
+
+
+def test_a_large_backlog_is_refused_under_the_lock(scene: Scene) -> None:
+    """The application waits while the lock is held; so the flush there must be short."""
+    scene.tables()
+    feed = scene.open(under_lock_changes=50)
+    fill(scene.db, 100)
+    feed.block_wait()
+    with connect(scene.options(), database=scene.db.name, role="test") as session:
+        session.execute("LOCK TABLES t WRITE, _t_new WRITE")
+        with pytest.raises(ChangesNotFlushed):
+            feed.flush_under_table_lock(session)
+        session.execute("UNLOCK TABLES")
+    scene.drain()
+    scene.assert_equal()
+
+
+@pytest.mark.parametrize(
+    "alter", ["ADD x INT DEFAULT 7", "MODIFY n BIGINT UNSIGNED", "ADD z INT NOT NULL"]
+)
+def test_a_flush_under_the_lock_applies_everything(either: Scene, alter: str) -> None:
+    """R15: through the locking session, direct and staged path alike."""
+    either.tables(alter=alter)
+    feed = either.open()
+    fill(either.db, 50)
+    feed.block_wait()
+    with (
+        feed.applies_paused(),
+        connect(either.options(), database=either.db.name, role="test") as session,
+    ):
+        session.execute("LOCK TABLES t WRITE, _t_new WRITE")
+        feed.block_wait()
+        feed.flush_under_table_lock(session)
+        assert feed.all_changes_flushed()
+        session.execute("UNLOCK TABLES")
+    either.assert_equal()
+
+
+def test_paused_applies_change_nothing(scene: Scene) -> None:
+    """While a repair copies rows again, no older image may be written."""
+    scene.tables()
+    feed = scene.open(flush_interval=0.01)
+    with feed.applies_paused():
+        fill(scene.db, 50)
+        feed.block_wait()
+        assert feed.pending() == 50
+        assert scene.rows("_t_new") == []
+    until(lambda: feed.pending() == 0)
+    scene.assert_equal()
+
+
+def test_changes_are_flushed_periodically(scene: Scene) -> None:
+    """The backlog and the safe position move without anybody asking."""
+    scene.tables()
+    feed = scene.open(flush_interval=0.05)
+    fill(scene.db, 50)
+    until(lambda: feed.statistics().applied == 50)
+    scene.assert_equal()
+
+
+def test_closing_leaves_no_thread_and_no_session(either: Scene) -> None:
+    """R16: close is quick, complete, and may be repeated; the fixture looks for sessions."""
+    either.tables()
+    feed = either.open()
+    feed.close()
+    feed.close()
+    assert not [t.name for t in threading.enumerate() if t.name.startswith("spirit-feed")]
+
+
+def test_the_feed_names_an_account_that_may_not_read(scene: Scene) -> None:
+    """A missing privilege is named with its GRANT, not retried for ever."""
+    scene.tables()
+    scene.db.execute("CREATE USER feedless IDENTIFIED BY 'secret'")
+    try:
+        scene.db.execute(f"GRANT ALL ON `{scene.db.name}`.* TO feedless")
+        options = scene.options(user="feedless", password="secret")
+        with pytest.raises(FeedFailure, match="may not read") as caught:
+            scene.open(connection=options)
+        assert "REPLICATION SLAVE" in caught.value.hint
+        assert "secret" not in str(caught.value)
+    finally:
+        scene.db.execute("DROP USER feedless")

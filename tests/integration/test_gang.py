@@ -1,0 +1,235 @@
+"""The gang's conversation through a real server, with threads and with Spark."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pytest
+
+from spirit_py.errors import Interrupted, MigrationFailure, ValueLost, WorkersLost
+from spirit_py.mysql.connect import connect
+from spirit_py.mysql.kill import kill_session
+from spirit_py.spark.gang import Gang
+from spirit_py.stop import StopSwitch
+from tests.integration.checksum_rig import ThreadEngine, connection_options
+
+
+@dataclass
+class Echo:
+    """A member that answers with its rank and the order, and remembers the orders."""
+
+    session: Any
+    rank: int
+
+    def __post_init__(self) -> None:
+        self.sessions = [("source", self.session.id)]
+        self.heard: list[str] = []
+
+    def handle(self, order: str) -> str:
+        """Answer; or sleep on the server, or fail, as the order says."""
+        self.heard.append(order)
+        if order == "sleep":
+            self.session.query("SELECT SLEEP(60)")
+        if order == "fail":
+            raise ValueLost("this value does not fit")
+        return f"{self.rank}:{order}"
+
+    def result(self) -> list[str]:
+        """Give the orders heard."""
+        return self.heard
+
+    def close(self) -> None:
+        """Close the session."""
+        self.session.close()
+
+
+def join(options, rank) -> Echo:
+    """Be the member of a rank; ships to Spark by reference to this module or as a closure."""
+    return Echo(connect(options, role=f"echo-{rank}"), rank)
+
+
+def fail_to_join(rank) -> Echo:
+    """Be a member that cannot come."""
+    raise MigrationFailure(f"member {rank} found no server")
+
+
+@contextlib.contextmanager
+def gang(db, engine=None, *, size=2, stop=None, member=None):
+    """Open a gang of echoes that has come together."""
+    options = connection_options(db)
+
+    def kill(_server: str, session: int) -> None:
+        with connect(options, role="kill") as killer:
+            kill_session(killer, session)
+
+    with (
+        connect(options, role="control") as control,
+        Gang[list[str]](
+            engine or ThreadEngine(size),
+            control,
+            member or partial(join, options),
+            size=size,
+            stop=stop or StopSwitch(),
+            kill=kill,
+            description="echoes",
+        ) as together,
+    ):
+        together.assemble(60)
+        yield together
+
+
+def collect(together, number):
+    """Collect so many answers."""
+    answers = []
+    while len(answers) < number:
+        answers += together.collect()
+    return answers
+
+
+def run(db, body, engine=None, **given):
+    """Run a scenario in a gang."""
+    with gang(db, engine, **given) as together:
+        body(together)
+
+
+def wait_for_statement(db, text):
+    """Wait until a session executes a statement with this text."""
+    for _ in range(5000):
+        if db.query(
+            "SELECT 1 FROM performance_schema.threads WHERE processlist_info LIKE %s"
+            " AND processlist_id <> CONNECTION_ID()",
+            (text,),
+        ):
+            return
+        threading.Event().wait(0.002)
+    raise AssertionError(f"no session came to execute {text}")
+
+
+def test_every_member_hears_an_order(db):
+    """One order to all is answered by each, once."""
+    with gang(db, size=3) as together:
+        assert together.everyone("a", 20) == ["0:a", "1:a", "2:a"]
+        assert together.everyone("b", 20) == ["0:b", "1:b", "2:b"]
+        assert together.finish() == [["a", "b"]] * 3
+
+
+def test_outstanding_orders_are_answered_in_sequence(db):
+    """Orders posted before the last was answered are neither lost nor mixed up."""
+    with gang(db) as together:
+        together.everyone("0", 20)
+        posted = {0: 1, 1: 1}
+        answers = []
+        while len(answers) < 60:
+            for rank in (0, 1):
+                while together.outstanding(rank) < 3 and posted[rank] <= 30:
+                    together.post(rank, str(posted[rank]))
+                    posted[rank] += 1
+            answers += together.collect()
+        expected = [str(number) for number in range(31)]
+        assert together.finish() == [expected, expected]
+        for rank in (0, 1):
+            said = [answer.text for answer in answers if answer.rank == rank]
+            assert said == [f"{rank}:{number}" for number in range(1, 31)]
+
+
+def test_letters_of_any_text(db):
+    """Quotes, backslashes, percent signs and length survive the mailbox."""
+    text = "'\"\\%s %(x)s `ä\U0001f600\0\n" + "x" * 200_000
+    with gang(db, size=1) as together:
+        assert together.everyone(text, 20) == [f"0:{text}"]
+        assert together.finish() == [[text]]
+
+
+def fail_at_rank_one(together):
+    """Let one member fail."""
+    together.post(1, "fail")
+    collect(together, 1)
+
+
+def test_a_member_that_fails_ends_the_gang_with_its_error(db):
+    """The error of one member is raised in the driver, and the others go home."""
+    with pytest.raises(ValueLost, match="does not fit"):
+        run(db, fail_at_rank_one)
+
+
+def test_a_member_that_cannot_come(db):
+    """When a task fails before it says hello, the driver does not wait out its time."""
+    with pytest.raises(MigrationFailure, match="found no server"):
+        run(db, print, member=fail_to_join)
+
+
+def test_a_lost_session_loses_the_gang(db):
+    """A member whose session is killed is noticed; the rest goes home."""
+
+    def kill_one(together):
+        together.everyone("a", 20)
+        victim = db.query(
+            "SELECT t.processlist_id FROM performance_schema.threads t"
+            " JOIN performance_schema.user_variables_by_thread v USING (thread_id)"
+            " WHERE v.variable_name = 'spirit_py_role' AND v.variable_value = 'echo-1'"
+        )
+        db.execute(f"KILL {victim[0][0]}")
+        collect(together, 1)
+
+    with pytest.raises(WorkersLost):
+        run(db, kill_one)
+
+
+def test_leaving_early_ends_members_that_work(db):
+    """A driver that fails does not leave a statement of a member behind on the server."""
+
+    def leave(together):
+        together.post(0, "sleep")
+        wait_for_statement(db, "SELECT SLEEP(60)")
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        run(db, leave)
+
+
+def test_the_stop_switch_is_heard(db):
+    """A stop ends the conversation with its reason."""
+    stop = StopSwitch()
+
+    def interrupt(together):
+        together.everyone("a", 20)
+        stop.request(Interrupted(2))
+        together.collect()
+
+    with pytest.raises(Interrupted):
+        run(db, interrupt, stop=stop)
+
+
+def test_members_end_when_the_driver_is_gone(db):
+    """Without the driver's session there are no more orders: the tasks end by themselves."""
+
+    def lose_driver(together):
+        together.everyone("a", 20)
+        db.execute(f"KILL {together._control.id}")
+        together._thread.join(20)
+        assert not together._thread.is_alive()
+        together.collect()
+
+    with pytest.raises(MigrationFailure):
+        run(db, lose_driver)
+
+
+def test_on_spark(db, spark_engine):
+    """The same conversation with tasks in barrier mode, twice on the same engine."""
+    for text in ("a", "b"):
+        with gang(db, spark_engine, size=spark_engine.slots) as together:
+            assert together.everyone(text, 60) == [f"{rank}:{text}" for rank in range(2)]
+            assert together.finish() == [[text]] * 2
+
+
+def test_an_error_on_spark(db, spark_engine):
+    """An error of a Spark task arrives as it was raised, and the engine lives on."""
+    with pytest.raises(ValueLost, match="does not fit"):
+        run(db, fail_at_rank_one, spark_engine)
+    with gang(db, spark_engine) as together:
+        assert together.everyone("a", 60) == ["0:a", "1:a"]
+        together.finish()

@@ -1,0 +1,313 @@
+"""Table locks that prove themselves, named locks, and who stands in the way, on a real server."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from spirit_py.errors import CutoverFailure, MigrationFailure, Refusal, ServerFault
+from spirit_py.mysql.connect import connect
+from spirit_py.mysql.kill import FRESH_SECONDS, Blocker, find_blockers
+from spirit_py.mysql.locks import AdvisoryLock, TableLock, named_lock_holder, take_named_lock
+from spirit_py.stop import StopSwitch
+from spirit_py.table.names import lock_name
+from tests.cutover_kit import Background, lock_request, make_tables, options, until
+
+
+@pytest.fixture
+def session(db):
+    """Return a session of the program."""
+    with connect(options(db), role="test", lock_wait_timeout=1) as opened:
+        yield opened
+
+
+@pytest.fixture
+def lock(db, session):
+    """Return a table lock on the tables of a swap, not yet taken."""
+    make_tables(db)
+    return TableLock(session, [(db.name, "t"), (db.name, "_t_new")])
+
+
+def test_table_lock(db, session, lock):
+    """A taken lock proves itself, keeps others out, and is gone when it is given back."""
+    lock.acquire()
+    lock.verify()
+    db.execute("SET SESSION lock_wait_timeout = 1")
+    with pytest.raises(Exception, match="Lock wait timeout"):
+        db.query("SELECT * FROM t")
+
+    lock.release()
+
+    assert len(db.query("SELECT * FROM t")) == 10
+    assert lock.waited_ms > 0
+
+
+def test_proof_does_not_disturb(db, session, lock):
+    """A proof, an error inside the server, leaves the lock and the session's work intact."""
+    lock.acquire()
+    session.execute(f"INSERT INTO `{db.name}`._t_new (id, v) VALUES (1, 1)")
+    for _ in range(3):
+        lock.verify()
+    session.execute(f"RENAME TABLE `{db.name}`.t TO `{db.name}`._t_old")
+    lock.release()
+    assert db.query("SELECT COUNT(*) FROM _t_new") == [(1,)]
+
+
+@pytest.mark.parametrize("statement", ["UNLOCK TABLES", "START TRANSACTION"])
+def test_lock_lost_in_a_living_session(session, lock, statement):
+    """A session that lives on without its lock fails the proof."""
+    lock.acquire()
+    session.execute(statement)
+
+    with pytest.raises(CutoverFailure, match="no longer holds"):
+        lock.verify()
+
+
+def test_lock_lost_with_the_session(db, session, lock):
+    """A killed session fails the proof."""
+    lock.acquire()
+    db.execute(f"KILL {session.id}")
+
+    with pytest.raises(CutoverFailure, match="was lost"):
+        lock.verify()
+
+
+def test_never_locked(lock):
+    """A lock that was never taken fails the proof."""
+    with pytest.raises(CutoverFailure):
+        lock.verify()
+
+
+def test_wait_is_bounded(db, lock):
+    """A lock that is not to be had is an error after the session's lock_wait_timeout."""
+    other = db.connect(autocommit=False).cursor()
+    other.execute("SELECT * FROM t")
+
+    with pytest.raises(ServerFault) as fault:
+        lock.acquire()
+
+    assert fault.value.code == 1205
+    assert lock.waited_ms >= 1000
+    other.connection.rollback()
+
+
+def blockers_of(db, session, lock, rows=0):
+    """Ask for the lock in the background; give who stands in the way, having changed ``rows``."""
+    session.execute("SET SESSION lock_wait_timeout = 30")
+    asking = Background(lock.acquire)
+    until(lambda: lock_request(db), "the lock request")
+    with connect(options(db), role="test") as watcher:
+
+        def look() -> list[Blocker]:
+            found = find_blockers(watcher, session.id)
+            return found if sum(b.rows_modified or 0 for b in found) == rows else []
+
+        found = until(look, "blockers with fresh sizes", pause=FRESH_SECONDS)
+    return asking, found
+
+
+def test_blockers(db, session, lock):
+    """Every session with a lock in the way is found, with its size and what it was doing."""
+    reader = db.connect(autocommit=False).cursor()
+    writer = db.connect(autocommit=False).cursor()
+    reader.execute("SELECT v FROM t WHERE id = 3")
+    writer.execute("UPDATE t SET v = 77 WHERE id < 5")
+    asking, found = blockers_of(db, session, lock, rows=4)
+
+    by_id = {blocker.session: blocker for blocker in found}
+    assert set(by_id) == {reader.connection.thread_id(), writer.connection.thread_id()}
+    read = by_id[reader.connection.thread_id()]
+    written = by_id[writer.connection.thread_id()]
+    assert (read.rows_modified, written.rows_modified) == (0, 4)
+    assert (read.user, read.idle, read.table_locks, read.defining, read.system) == (
+        "root", True, False, False, False,
+    )  # fmt: skip
+    assert written.statement == "UPDATE `t` SET `v` = ? WHERE `id` < ?"
+    reader.connection.rollback()
+    writer.connection.rollback()
+    asking.result()
+
+
+def test_a_later_transaction_has_another_key(db, session, lock):
+    """The same session in its next transaction is not taken for the one seen before."""
+    other = db.connect(autocommit=False).cursor()
+    keys = set()
+    for _ in range(2):
+        other.execute("SELECT v FROM t")
+        asking, found = blockers_of(db, session, lock)
+        keys |= {blocker.key for blocker in found}
+        other.connection.commit()
+        asking.result()
+        lock.release()
+    assert len(keys) == 2
+
+
+@pytest.mark.parametrize(
+    ("take", "give"),
+    [
+        ("LOCK TABLES t READ", "UNLOCK TABLES"),
+        ("LOCK TABLES t WRITE", "UNLOCK TABLES"),
+        ("FLUSH TABLES WITH READ LOCK", "UNLOCK TABLES"),
+        ("FLUSH TABLES t WITH READ LOCK", "UNLOCK TABLES"),
+        ("LOCK INSTANCE FOR BACKUP; BEGIN; SELECT * FROM t", "ROLLBACK; UNLOCK INSTANCE"),
+    ],
+)
+def test_blockers_with_table_locks(db, session, lock, take, give):
+    """Sessions that hold table locks, of one table or of all, are told apart."""
+    other = db.connect()
+    for statement in take.split("; "):
+        other.cursor().execute(statement)
+    asking, found = blockers_of(db, session, lock)
+
+    assert [(b.session, b.table_locks) for b in found] == [(other.thread_id(), True)]
+    for statement in give.split("; "):
+        other.cursor().execute(statement)
+    asking.result()
+
+
+def test_blocker_that_changes_the_table(db, session, lock):
+    """A session that changes the definition of the table is told apart."""
+    reader, other = db.connect(autocommit=False).cursor(), db.connect()
+    other_id = other.thread_id()
+    reader.execute("SELECT v FROM t")
+    altering = Background(lambda: other.cursor().execute("ALTER TABLE t ADD COLUMN x INT"))
+    waiting = (
+        "SELECT 1 FROM performance_schema.threads WHERE processlist_info LIKE 'ALTER%'"
+        f" AND processlist_state LIKE 'Waiting%' AND processlist_id = {other_id}"
+    )
+    until(lambda: db.query(waiting), "the ALTER")
+    asking, found = blockers_of(db, session, lock)
+
+    assert {b.session: b.defining for b in found} == {
+        reader.connection.thread_id(): False,
+        other_id: True,
+    }
+    reader.connection.rollback()
+    altering.result()
+    asking.result()
+
+
+def test_blocker_without_a_session(db, session, lock):
+    """A prepared XA transaction whose session has gone is found, without a session to kill."""
+    other = db.connect()
+    cursor = other.cursor()
+    for statement in ("XA START 'x'", "UPDATE t SET v = 1", "XA END 'x'", "XA PREPARE 'x'"):
+        cursor.execute(statement)
+    other.close()
+    until(db.xa_branches, "the prepared branch")
+    asking, found = blockers_of(db, session, lock)
+
+    assert [blocker.session for blocker in found] == [None]
+    assert "prepared XA transaction" in str(found[0])
+    db.execute("XA ROLLBACK 'x'")
+    asking.result()
+
+
+def test_blockers_without_the_process_privilege(db, session, lock):
+    """Without PROCESS the size of a transaction is unknown, not zero."""
+    other = db.connect(autocommit=False).cursor()
+    other.execute("UPDATE t SET v = 77")
+    user = f"{db.name}_watch"
+    db.execute(f"CREATE USER `{user}` IDENTIFIED BY 'pw'")
+    db.execute(f"GRANT SELECT ON performance_schema.* TO `{user}`")
+    plain = dataclasses.replace(options(db), user=user, password="pw")
+    asking = Background(lock.acquire)
+    until(lambda: lock_request(db), "the lock request")
+
+    with connect(plain, role="test") as watcher:
+        found = find_blockers(watcher, session.id)
+
+    assert [blocker.rows_modified for blocker in found] == [None]
+    other.connection.rollback()
+    asking.result()
+    db.execute(f"DROP USER `{user}`")
+
+
+def test_nobody_in_the_way(db, session):
+    """A session that waits for nothing has nobody in its way."""
+    with connect(options(db), role="test") as watcher:
+        assert find_blockers(watcher, session.id) == []
+
+
+def test_named_lock(db, session):
+    """A named lock has one holder, who can be asked for, until its session ends."""
+    name = lock_name("test", db.name)
+    with connect(options(db), role="other") as other:
+        assert take_named_lock(other, name)
+        assert not take_named_lock(session, name)
+        assert named_lock_holder(session, name) == other.id
+    until(lambda: named_lock_holder(session, name) is None, "the end of the session")
+    assert take_named_lock(session, name)
+
+
+@pytest.fixture
+def name(db):
+    """Return the name of the migration's lock."""
+    return lock_name("migration", db.name)
+
+
+@pytest.fixture
+def advisory(db, name):
+    """Return a function that builds the lock of a migration, with a short keep-alive."""
+
+    def build(stop: StopSwitch, **more) -> AdvisoryLock:
+        settings = {"keep_alive": 0.02} | more
+        return AdvisoryLock(options(db), name, stop=stop, purpose="migration of t", **settings)
+
+    return build
+
+
+def test_one_migration_at_a_time(db, advisory):
+    """A second migration of the same table is refused, and may run after the first."""
+    with (
+        advisory(StopSwitch()),
+        pytest.raises(Refusal, match=r"another migration of t is running \(server session \d+"),
+    ):
+        advisory(StopSwitch()).acquire()
+    with advisory(StopSwitch()):
+        pass
+
+
+def test_advisory_lock_comes_back(db, advisory, name, session):
+    """A lost session is opened again, and the lock taken again, without a stop."""
+    stop = StopSwitch()
+    with advisory(stop):
+        first = until(lambda: named_lock_holder(session, name), "the lock")
+        db.execute(f"KILL {first}")
+        until(
+            lambda: named_lock_holder(session, name) not in {first, None},
+            "the lock in another session",
+        )
+    assert not stop.requested
+
+
+def test_advisory_lock_taken_by_another(db, advisory, name, session):
+    """When another has taken the lock meanwhile, the migration is stopped."""
+    stop = StopSwitch()
+    with advisory(stop, keep_alive=0.5):
+        first = named_lock_holder(session, name)
+        db.execute(f"KILL {first}")
+        until(lambda: take_named_lock(session, name), "the lock")
+        until(lambda: stop.requested, "the stop")
+
+    assert isinstance(stop.reason, MigrationFailure)
+    assert "migration of t" in str(stop.reason)
+
+
+def test_advisory_lock_without_a_server(db, proxy, name):
+    """When the server stays away for too long, the migration is stopped."""
+    stop = StopSwitch()
+    lock = AdvisoryLock(
+        options(db, proxy),
+        name,
+        stop=stop,
+        purpose="migration of t",
+        keep_alive=0.02,
+        patience=0.1,
+    )
+    with lock:
+        proxy.stop()
+        until(lambda: stop.requested, "the stop")
+
+    assert "lock that keeps a second migration of t away" in str(stop.reason)

@@ -1,0 +1,273 @@
+"""The new table after the swap is what a native ALTER would have left."""
+
+from __future__ import annotations
+
+import re
+import shutil
+
+import pytest
+
+from spirit_py.errors import Refusal, ServerFault
+from spirit_py.mysql.inspect import read_table
+from spirit_py.mysql.newtable import align_auto_increment, drop_auxiliary_tables, drop_table
+from spirit_py.statement import alter_of
+from spirit_py.table.build import build_mapping
+from spirit_py.table.names import AuxiliaryNames
+from tests.integration.schema_tools import Desk, desk_of
+
+PLAIN = "CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, a INT, b VARCHAR(20) NOT NULL DEFAULT 'x', KEY k (a))"
+CHECKED = "CREATE TABLE t (id INT PRIMARY KEY, v INT, w INT, CHECK (v > 0), CONSTRAINT t_chk_7 CHECK (w > 0))"
+GENERATED = (
+    "CREATE TABLE t (id INT PRIMARY KEY, a INT, v INT AS (a + 1) VIRTUAL, s INT AS (a * 2) STORED,"
+    " j JSON, hidden INT INVISIBLE, KEY f ((CAST(j->>'$.n' AS CHAR(9)))), KEY l ((a + 2)), KEY m ((CAST(j->'$.l' AS UNSIGNED ARRAY))))"
+)
+PARTITIONED = (
+    "CREATE TABLE t (id INT PRIMARY KEY, a INT) PARTITION BY RANGE (id)"
+    " (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN MAXVALUE)"
+)
+OPTIONS = (
+    "CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(9), b TEXT, FULLTEXT ft (b), g POINT NOT NULL SRID 4326,"
+    " SPATIAL KEY sp (g), e ENUM('it''s', 'b\\\\c', 'd,e'), KEY d (a DESC, id) COMMENT 'c' INVISIBLE)"
+    " ROW_FORMAT=DYNAMIC COMMENT='it''s; \\\\ \\n' STATS_PERSISTENT=1 STATS_SAMPLE_PAGES=9"
+    " MAX_ROWS=99 DEFAULT CHARSET=latin1 COLLATE=latin1_bin"
+)
+
+CASES = [
+    (PLAIN, "ADD c BIGINT UNSIGNED NOT NULL FIRST"),
+    (PLAIN, "ADD c INT DEFAULT (a + 1) COMMENT 'x, y' AFTER a, DROP b"),
+    (PLAIN, "CHANGE a c BIGINT NOT NULL COMMENT 'renamed', RENAME INDEX k TO l"),
+    (PLAIN, "RENAME COLUMN a TO b, RENAME COLUMN b TO a"),
+    (PLAIN, "DROP COLUMN a, ADD COLUMN a VARCHAR(5)"),
+    (PLAIN, "MODIFY b TEXT CHARACTER SET latin1 COLLATE latin1_bin, DROP KEY k"),
+    (PLAIN, "ADD UNIQUE u (a, b(5)), ADD KEY (b), ADD FULLTEXT (b)"),
+    (PLAIN, "DROP PRIMARY KEY, ADD PRIMARY KEY (id, b)"),
+    (PLAIN, "PARTITION BY HASH (id) PARTITIONS 3"),
+    (PLAIN, "ENGINE=InnoDB ROW_FORMAT=COMPRESSED KEY_BLOCK_SIZE=8 COMMENT 'é😀'"),
+    (PLAIN, "CONVERT TO CHARACTER SET latin1"),
+    (PLAIN, "ADD CHECK (a > 0), ADD CONSTRAINT named CHECK (a < 9) NOT ENFORCED"),
+    (PLAIN, "ADD ts TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP"),
+    (PLAIN, "ALTER b SET DEFAULT 'new', ALTER INDEX k INVISIBLE"),
+    (PLAIN, "ADD big SERIAL, DROP id"),
+    (CHECKED, "ADD c INT"),
+    (CHECKED, "DROP CHECK t_chk_1, MODIFY v BIGINT"),
+    (CHECKED, "DROP CONSTRAINT t_chk_7, ADD CONSTRAINT t_chk_7 CHECK (w < 100)"),
+    (CHECKED, "ALTER CHECK t_chk_1 NOT ENFORCED, ADD CHECK (v <> w)"),
+    (CHECKED, "ADD c INT CONSTRAINT t_chk_20 CHECK (c > 0) CHECK (c < 9)"),
+    (GENERATED, "ADD v2 INT AS (s + 1) STORED"),
+    (GENERATED, "DROP v, MODIFY s INT, ALTER COLUMN hidden SET VISIBLE"),
+    (GENERATED, "DROP INDEX f, ADD UNIQUE ((a + 1)), ADD c INT INVISIBLE"),
+    (PARTITIONED, "REMOVE PARTITIONING"),
+    (PARTITIONED, "MODIFY a BIGINT PARTITION BY KEY (id) PARTITIONS 2"),
+    (PARTITIONED, "REORGANIZE PARTITION p1 INTO (PARTITION p1 VALUES LESS THAN (20),"
+                  " PARTITION p2 VALUES LESS THAN MAXVALUE)"),
+    ("CREATE TABLE t (id INT PRIMARY KEY) PARTITION BY HASH (id) PARTITIONS 2", "ADD PARTITION PARTITIONS 2"),
+    ("CREATE TABLE t (id INT PRIMARY KEY) PARTITION BY HASH (id) PARTITIONS 3", "COALESCE PARTITION 1"),
+    (OPTIONS, "ADD c INT"),
+    (OPTIONS, "STATS_PERSISTENT=DEFAULT, COMMENT '', MODIFY e ENUM('d,e', 'it''s')"),
+    (OPTIONS, "DEFAULT CHARSET utf8mb4, MODIFY a VARCHAR(300)"),
+    ("CREATE TABLE t (`a``b` INT PRIMARY KEY, `c\nd` INT, `select` INT)", "DROP `select`, CHANGE `c\nd` `e f` INT"),
+]  # fmt: skip
+
+
+@pytest.fixture
+def desk(db):
+    """Open the two sessions in the test's schema."""
+    with desk_of(db) as found:
+        yield found
+
+
+def definition(desk: Desk, schema: str, name: str = "t") -> str:
+    """Give a table's definition as the server shows it."""
+    found = read_table(desk.session, schema, name)
+    assert found is not None
+    return found.create_sql
+
+
+@pytest.mark.parametrize(("create", "alter"), CASES)
+def test_as_a_native_alter(db, desk, create, alter):
+    """Created, altered and swapped, the table's definition is the native one, letter by letter."""
+    db.execute(create)
+    desk.create(alter)
+    desk.session.execute("RENAME TABLE t TO _t_old, _t_new TO t")
+    ours = definition(desk, db.name)
+    desk.session.execute("DROP TABLE t, _t_old")
+    db.execute(create)
+    db.execute(f"ALTER TABLE t {alter}")
+    assert ours == definition(desk, db.name)
+
+
+def test_counter_is_kept(db, desk):
+    """AUTO_INCREMENT is carried over from the source, also with no rows to raise it."""
+    db.execute(PLAIN + " AUTO_INCREMENT=1000")
+    assert desk.create("ADD c INT").auto_increment == 1000
+
+
+def test_data_directory_is_kept(db, desk):
+    """A table that lies elsewhere stays there, its other options and constraints with it."""
+    ((folder,),) = db.query("SELECT CONCAT(@@tmpdir, '/', DATABASE(), '_data')")
+    db.execute(
+        "CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, v INT,"
+        " CONSTRAINT c CHECK (v > 0), CHECK (v < 9))"
+        f" AUTO_INCREMENT=7 COMMENT='x' DATA DIRECTORY='{folder}'"
+    )
+    try:
+        created = desk.create("ADD b INT")
+        native = desk.table().create_sql.replace("TABLE `t`", "TABLE `_t_new`")
+        native = native.replace("`c` CHECK", "`_c` CHECK").replace("t_chk_1", "_t_new_chk_1")
+        assert created.create_sql == native.replace(
+            "  PRIMARY KEY", "  `b` int DEFAULT NULL,\n  PRIMARY KEY"
+        )
+        assert f"DATA DIRECTORY='{folder}" in created.create_sql
+    finally:
+        db.execute("DROP TABLE IF EXISTS t, _t_new")
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_own_names_of_checks(db, desk):
+    """A CHECK constraint whose name RENAME leaves alone gets a name beside it; meaning is kept."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT CONSTRAINT positive CHECK (v > 0))")
+    created = desk.create("ADD c INT")
+    assert "CONSTRAINT `_positive` CHECK ((`v` > 0))" in created.create_sql
+    drop_table(desk.session, db.name, "_t_new")
+    created = desk.create("DROP CHECK positive, ADD CONSTRAINT positive CHECK (v > 5)")
+    assert "CONSTRAINT `_positive` CHECK ((`v` > 5))" in created.create_sql
+    assert "`v` > 0" not in created.create_sql
+
+
+def test_longest_table_name(db, desk):
+    """A table name of 64 letters can be migrated and swapped."""
+    name = "é" * 64
+    db.execute(f"CREATE TABLE `{name}` (id INT PRIMARY KEY)")
+    names = AuxiliaryNames.of(name)
+    desk.create("ADD c INT", name)
+    db.execute(f"RENAME TABLE `{name}` TO `{names.old}`, `{names.new}` TO `{name}`")
+    assert desk.table(name).has_column("c")
+
+
+def test_longest_table_name_with_checks(db, desk):
+    """The swap can rename CHECK constraints of the longest name that has any."""
+    name = "t" * 58
+    db.execute(f"CREATE TABLE {name} (id INT PRIMARY KEY, CHECK (id > 0))")
+    names = AuxiliaryNames.of(name)
+    desk.create("ADD c INT", name)
+    db.execute(f"RENAME TABLE {name} TO {names.old}, {names.new} TO {name}")
+    assert f"`{name}_chk_1`" in desk.table(name).create_sql
+
+
+@pytest.mark.parametrize(
+    ("alter", "message"),
+    [
+        ("ADD a INT", "Duplicate column name 'a'"),
+        ("DROP nonesuch", "Can't DROP 'nonesuch'"),
+        ("ADD c INTT", "syntax to use near 'INTT'"),
+        ("MODIFY a INT PRIMARY KEY", "Multiple primary key defined"),
+        ("ADD KEY (nonesuch)", "Key column 'nonesuch' doesn't exist"),
+        ("ADD CHECK (nonesuch > 0)", "nonesuch"),
+        ("ADD c VARCHAR(99999)", "Column length too big"),
+        ("MODIFY b DATE DEFAULT '2024-02-31'", "Invalid default value"),
+    ],
+)
+def test_refused_by_the_server(db, desk, alter, message):
+    """What the server refuses is a refusal in its own words, and no table is left behind."""
+    db.execute(PLAIN)
+    with pytest.raises(Refusal, match=re.escape(message)) as refused:
+        desk.create(alter)
+    assert refused.value.exit_code == 2
+    assert db.query("SHOW TABLES") == [("t",)]
+
+
+def test_sql_mode_is_the_servers(db, desk):
+    """The ALTER means what it means under the server's own sql_mode, not under the program's."""
+    db.execute(PLAIN)
+    with pytest.raises(Refusal, match="Invalid default value"):
+        desk.create("ADD d DATE NOT NULL DEFAULT '0000-00-00'")
+    desk.native.execute("SET SESSION sql_mode = 'ANSI_QUOTES,PIPES_AS_CONCAT'")
+    created = desk.create(
+        "ADD d DATE NOT NULL DEFAULT '0000-00-00', ADD c VARCHAR(99) AS (b || 'x')"
+    )
+    assert "concat(`b`,_utf8mb4'x')" in created.create_sql
+    assert "DEFAULT '0000-00-00'" in created.create_sql
+
+
+def test_a_table_that_is_there_is_not_touched(db, desk):
+    """Where the name is taken the other table stays as it was."""
+    db.execute(PLAIN)
+    db.execute("CREATE TABLE _t_new (mine INT); INSERT INTO _t_new VALUES (7)")
+    with pytest.raises(Refusal, match="already exists"):
+        desk.create("ADD c INT")
+    assert list(db.query("SELECT mine FROM _t_new")) == [(7,)]
+
+
+def test_a_lost_server_is_no_refusal(db, desk):
+    """A session that is killed is reported as that, and the new table is dropped."""
+    db.execute(PLAIN)
+    db.execute(f"KILL {desk.native.id}")
+    with pytest.raises(ServerFault):
+        desk.create("ADD c INT")
+    assert read_table(desk.session, db.name, "_t_new") is None
+
+
+def aligned(desk: Desk, alter: str) -> int | None:
+    """Create the new table and align its counter."""
+    source, target = desk.table(), desk.create(alter)
+    mapping = build_mapping(source, target, alter_of(desk.schema, "t", alter), "SYSTEM")
+    return align_auto_increment(desk.session, mapping)
+
+
+def test_counter_is_raised_when_rows_at_the_end_are_gone(db, desk):
+    """Rows that were inserted and deleted during the copy have used up numbers."""
+    db.execute(PLAIN)
+    source, target = desk.table(), desk.create("ADD c INT")
+    mapping = build_mapping(source, target, alter_of(db.name, "t", "ADD c INT"), "SYSTEM")
+    assert align_auto_increment(desk.session, mapping) == 1
+    db.execute("INSERT INTO t (id) VALUES (500); DELETE FROM t")
+    assert align_auto_increment(desk.session, mapping) == 501
+    assert desk.table("_t_new").auto_increment == 501
+
+
+def test_counter_is_never_lowered(db, desk):
+    """A counter that the ALTER raises stays raised; one that it lowers is raised again."""
+    db.execute(PLAIN + " AUTO_INCREMENT=100")
+    assert aligned(desk, "AUTO_INCREMENT=5000") == 5000
+    drop_table(desk.session, db.name, "_t_new")
+    assert aligned(desk, "AUTO_INCREMENT=50") == 100
+
+
+def test_counter_of_a_renamed_column(db, desk):
+    """The counter follows a renamed column."""
+    db.execute(PLAIN + " AUTO_INCREMENT=100")
+    assert aligned(desk, "CHANGE id pk BIGINT AUTO_INCREMENT") == 100
+
+
+def test_no_counter_to_align(db, desk):
+    """A counter that is dropped, or belongs to a new column, is left alone."""
+    db.execute(PLAIN + " AUTO_INCREMENT=100")
+    assert aligned(desk, "MODIFY id INT") is None
+    drop_table(desk.session, db.name, "_t_new")
+    assert aligned(desk, "MODIFY id INT, ADD n INT AUTO_INCREMENT UNIQUE") is None
+
+
+def test_counter_under_the_table_lock(db, desk):
+    """The counter can be raised by the session that holds both tables."""
+    db.execute(PLAIN)
+    source, target = desk.table(), desk.create("ADD c INT")
+    mapping = build_mapping(source, target, alter_of(db.name, "t", "ADD c INT"), "SYSTEM")
+    db.execute("INSERT INTO t (id) VALUES (500); DELETE FROM t")
+    desk.session.execute("LOCK TABLES t WRITE, _t_new WRITE")
+    assert align_auto_increment(desk.session, mapping) == 501
+    desk.session.execute("RENAME TABLE t TO _t_old, _t_new TO t")
+    desk.session.execute("UNLOCK TABLES")
+    db.execute("INSERT INTO t (a) VALUES (1)")
+    assert list(db.query("SELECT id FROM t")) == [(501,)]
+
+
+def test_drop_auxiliary_tables(db, desk):
+    """Everything beside the table goes, the old table only when it is asked for."""
+    names = AuxiliaryNames.of("t")
+    tables = ("t", names.new, names.old, names.checkpoint, names.sentinel)
+    for name in tables:
+        db.execute(f"CREATE TABLE {name} (id INT)")
+    drop_auxiliary_tables(desk.session, db.name, "t", old=False)
+    assert {row[0] for row in db.query("SHOW TABLES")} == {"t", "_t_old"}
+    drop_auxiliary_tables(desk.session, db.name, "t", old=True)
+    assert {row[0] for row in db.query("SHOW TABLES")} == {"t"}

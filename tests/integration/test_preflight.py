@@ -1,0 +1,626 @@
+"""Every check, on a real server: what it refuses, in which words, and that nothing is written."""
+
+from __future__ import annotations
+
+import pytest
+
+from spirit_py.checkpoint.record import CheckpointRecord
+from spirit_py.checkpoint.store import CheckpointStore
+from spirit_py.config import MigrationConfig
+from spirit_py.errors import Refusal
+from spirit_py.mysql.connect import connect
+from spirit_py.mysql.facts import ServerFacts, read_facts
+from spirit_py.preflight import disk_space, scan
+from spirit_py.preflight.leftovers import is_ours
+from spirit_py.preflight.preflight import check_before_create, prepare
+from spirit_py.preflight.server_version import require_mysql
+from tests.integration.schema_tools import account, desk_of
+
+TABLE = "CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, a INT, b VARCHAR(20))"
+
+
+@pytest.fixture
+def desk(db):
+    """Open a desk in a schema with an ordinary table."""
+    db.execute(TABLE)
+    with desk_of(db) as found:
+        yield found
+
+
+def refusals(desk, alter="ADD c INT", **more) -> list[str]:
+    """Run the first checks; give the causes and remedies of what they refuse."""
+    with pytest.raises(Refusal) as refused:
+        desk.before(alter, **more)
+    error = refused.value
+    assert error.exit_code == 2
+    if not error.details:
+        assert error.hint
+    return [error.message, error.hint, *error.details]
+
+
+def test_nothing_to_say(desk):
+    """An ordinary table on an ordinary server passes without a word."""
+    assert desk.before("ADD c INT") == ()
+    mapping, warnings = desk.after("ADD c INT")
+    assert (mapping.key.name, warnings) == ("PRIMARY", ())
+
+
+def test_nothing_is_written(db, desk):
+    """The checks leave no table, no setting and no row behind."""
+    before = db.query("SELECT @@gtid_executed")
+    desk.before("ADD c INT")
+    assert db.query("SELECT @@gtid_executed") == before
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "cause"),
+    [
+        ("binlog_format", "MIXED", "binlog_format is MIXED"),
+        ("binlog_format", "STATEMENT", "binlog_format is STATEMENT"),
+        ("binlog_row_image", "MINIMAL", "binlog_row_image is MINIMAL"),
+        ("binlog_row_image", "NOBLOB", "binlog_row_image is NOBLOB"),
+        ("binlog_row_value_options", "PARTIAL_JSON", "PARTIAL_JSON"),
+        ("binlog_order_commits", "OFF", "binlog_order_commits is OFF"),
+        ("read_only", "ON", "takes no writes (read_only=ON)"),
+        ("super_read_only", "ON", "takes no writes (super_read_only=ON)"),
+    ],
+)
+def test_server_settings(db, desk, name, value, cause):
+    """A setting that would hide changes or forbid writes is refused by name."""
+    db.set_global("read_only", 0)
+    db.set_global(name, value)
+    message, hint, *_ = refusals(desk)
+    assert cause in message
+    assert hint
+
+
+def facts_with(desk, **variables) -> ServerFacts:
+    """Give the server's facts with other values of some variables."""
+    facts = read_facts(desk.session)
+    return ServerFacts(
+        version=variables.pop("version", facts.version),
+        user=facts.user,
+        variables=dict(facts.variables) | variables,
+    )
+
+
+def with_facts(desk, **variables) -> list[str]:
+    """Run the first checks with other facts, for what a running server cannot be changed to."""
+    context = prepare(desk.session, desk.config("ADD c INT"))
+    changed = type(context)(
+        **{name: getattr(context, name) for name in context.__dataclass_fields__}
+        | {"facts": facts_with(desk, **variables)}
+    )
+    with pytest.raises(Refusal) as refused:
+        check_before_create(changed)
+    return [refused.value.message, *refused.value.details]
+
+
+def test_no_binary_log(desk):
+    """A server without a binary log is refused."""
+    assert "log_bin=OFF" in with_facts(desk, log_bin="OFF")[0]
+
+
+def test_no_performance_schema(desk):
+    """A server without performance_schema is refused."""
+    assert "performance_schema is OFF" in with_facts(desk, performance_schema="OFF")[0]
+
+
+def test_all_failures_together(db, desk):
+    """Every failure is named in one answer, whichever part it is about."""
+    db.set_global("binlog_row_image", "MINIMAL")
+    db.set_global("binlog_order_commits", "OFF")
+    db.execute("CREATE TRIGGER g BEFORE INSERT ON t FOR EACH ROW SET NEW.a = 1")
+    db.execute("CREATE TABLE _t_new (id INT)")
+    text = "\n".join(refusals(desk))
+    assert "4 checks" in text
+    for cause in ("MINIMAL", "binlog_order_commits", "trigger g", "_t_new"):
+        assert cause in text
+    assert text.count("remedy: ") == 4
+
+
+@pytest.mark.parametrize(
+    ("version", "comment", "cause"),
+    [
+        ("11.4.2-MariaDB-log", "", "MariaDB"),
+        ("5.5.5-10.6.1-MariaDB", "", "MariaDB"),
+        ("10.11.6", "mariadb.org binary distribution", "MariaDB"),
+        ("5.7.44-log", "MySQL Community Server", "8.0.13 or later"),
+        ("8.0.12", "MySQL Community Server", "8.0.13 or later"),
+    ],
+)
+def test_other_servers(desk, version, comment, cause):
+    """MariaDB is refused by name, and so is a MySQL that is too old."""
+    with pytest.raises(Refusal, match=cause) as refused:
+        require_mysql(facts_with(desk, version=version, version_comment=comment))
+    assert refused.value.hint
+
+
+@pytest.mark.parametrize("version", ["8.0.13", "8.0.44", "8.4.0-debug", "9.7.4-2"])
+def test_good_servers(desk, version):
+    """MySQL 8.0 and everything later is taken."""
+    require_mysql(facts_with(desk, version=version, version_comment="MySQL"))
+
+
+@pytest.mark.parametrize(
+    ("make", "name", "cause"),
+    [
+        ("", "nonesuch", "there is no table"),
+        ("CREATE VIEW t2 AS SELECT * FROM t", "t2", "is a view"),
+        ("CREATE TABLE t2 (id INT PRIMARY KEY) ENGINE=MyISAM", "t2", "engine MyISAM"),
+        ("CREATE TABLE t2 (id INT PRIMARY KEY) ENGINE=MEMORY", "t2", "engine MEMORY"),
+    ],
+)
+def test_not_a_table_of_innodb(db, desk, make, name, cause):
+    """What is not an InnoDB base table is refused as what it is."""
+    if make:
+        db.execute(make)
+    assert cause in refusals(desk, table=name)[0]
+
+
+def test_other_schemas(desk):
+    """A schema that is not there, and the server's own ones, are refused."""
+    assert "there is no schema nonesuch" in refusals(desk, database="nonesuch")[0]
+    assert "schema of the server itself" in refusals(desk, database="mysql", table="user")[0]
+
+
+@pytest.mark.parametrize(
+    "create",
+    [
+        "CREATE TABLE k (id INT)",
+        "CREATE TABLE k (id INT, KEY (id))",
+        "CREATE TABLE k (id INT, UNIQUE (id))",
+        "CREATE TABLE k (id VARCHAR(9) NOT NULL, UNIQUE (id(3)))",
+        "CREATE TABLE k (id INT NOT NULL, UNIQUE ((id + 1)))",
+    ],
+)
+def test_no_usable_key(db, desk, create):
+    """A table whose rows cannot be told apart is refused."""
+    db.execute("SET SESSION sql_generate_invisible_primary_key = OFF")
+    db.execute(create)
+    assert "neither a primary key" in refusals(desk, table="k")[0]
+
+
+def test_server_made_key(db, desk):
+    """The invisible primary key of the server's own making is a key like any other."""
+    db.execute("SET SESSION sql_generate_invisible_primary_key = ON")
+    db.execute("CREATE TABLE k (a INT)")
+    desk.session.execute(
+        "SET SESSION show_gipk_in_create_table_and_information_schema = OFF"
+    )
+    assert desk.before("ADD c INT", table="k") == ()
+
+
+def test_key_lost_by_the_alter(desk):
+    """An ALTER that takes the last usable key away is refused on the new table."""
+    with pytest.raises(Refusal, match="before and after"):
+        desk.after("MODIFY id INT, DROP PRIMARY KEY")
+
+
+def test_swapped_primary_key(db, desk):
+    """A swapped primary key passes where another unique key stays."""
+    db.execute("ALTER TABLE t ADD u INT NOT NULL, ADD UNIQUE (u)")
+    mapping, _ = desk.after("MODIFY id INT, DROP PRIMARY KEY, ADD PRIMARY KEY (u)")
+    assert mapping.key.columns == ("u",)
+
+
+def test_foreign_keys(db, desk):
+    """A foreign key is refused in either direction, and one of the table to itself."""
+    db.execute(
+        "CREATE TABLE child (id INT PRIMARY KEY, p INT, CONSTRAINT up FOREIGN KEY (p) REFERENCES t (id))"
+    )
+    assert "up ties" in refusals(desk)[0]
+    assert "up ties" in refusals(desk, table="child")[0]
+    db.execute("DROP TABLE child; ALTER TABLE t ADD CONSTRAINT loop_1 FOREIGN KEY (a) REFERENCES t (id)")
+    assert "loop_1 ties" in refusals(desk)[0]
+
+
+def test_foreign_key_of_another_schema(db, desk):
+    """A foreign key from another schema is seen too."""
+    other = f"{db.name}_other"
+    db.execute(f"CREATE DATABASE {other}")
+    try:
+        db.execute(
+            f"CREATE TABLE {other}.child (id INT PRIMARY KEY, p INT,"
+            f" CONSTRAINT far FOREIGN KEY (p) REFERENCES {db.name}.t (id))"
+        )
+        assert "far ties" in refusals(desk)[0]
+    finally:
+        db.execute(f"DROP DATABASE {other}")
+
+
+def test_triggers(db, desk):
+    """Each trigger is named."""
+    db.execute("CREATE TRIGGER g1 BEFORE INSERT ON t FOR EACH ROW SET NEW.a = 1")
+    db.execute("CREATE TRIGGER g2 AFTER DELETE ON t FOR EACH ROW SET @x = 1")
+    text = "\n".join(refusals(desk))
+    assert "trigger g1 (BEFORE INSERT)" in text
+    assert "trigger g2 (AFTER DELETE)" in text
+
+
+@pytest.mark.parametrize("name", ["_t_new", "_t_old", "_t_chkpnt", "_t_snt"])
+def test_leftovers_of_others(db, desk, name):
+    """A table of another tool under an auxiliary name is named and not touched."""
+    db.execute(f"CREATE TABLE {name} (id INT); INSERT INTO {name} VALUES (7)")
+    message, hint, *_ = refusals(desk)
+    assert name in message
+    assert name in hint
+    assert db.query(f"SELECT id FROM {name}") == [(7,)]
+
+
+def test_own_leftovers(db, desk):
+    """Tables beside a readable checkpoint are the program's own; an old table never is."""
+    db.execute("CREATE TABLE _t_new (id INT)")
+    store = CheckpointStore(db.name, "_t_chkpnt")
+    store.create(desk.session, a_record(db.name))
+    assert is_ours(prepare(desk.session, desk.config("ADD c INT")))
+    assert desk.before("ADD c INT") == ()
+    db.execute("CREATE TABLE _t_old (id INT)")
+    assert "_t_old exists" in refusals(desk)[0]
+
+
+def test_a_checkpoint_that_is_none(db, desk):
+    """A table that only has the checkpoint's name proves nothing."""
+    db.execute("CREATE TABLE _t_chkpnt (id INT, record TEXT); CREATE TABLE _t_new (id INT)")
+    assert not is_ours(prepare(desk.session, desk.config("ADD c INT")))
+    assert "2 checks" in refusals(desk)[0]
+
+
+def test_checks_of_the_source(db, desk):
+    """A CHECK constraint that loses its name is a warning."""
+    db.execute("ALTER TABLE t ADD CONSTRAINT positive CHECK (a > 0), ADD CHECK (a < 9)")
+    (warning,) = desk.before("ADD c INT")
+    assert "positive will be called _positive" in warning.cause
+
+
+def test_check_name_without_room(db, desk):
+    """A CHECK constraint whose name cannot grow with its table's is refused."""
+    name = "t_chk_" + "x" * 58
+    db.execute(f"ALTER TABLE t ADD CONSTRAINT {name} CHECK (a > 0)")
+    assert "more than 64" in refusals(desk)[0]
+
+
+def test_disk_space(db, desk, monkeypatch):
+    """Too little free space is refused where it is known."""
+    monkeypatch.setattr(disk_space, "free_bytes", lambda facts: 100)
+    assert "100 bytes free" in refusals(desk)[0]
+    monkeypatch.setattr(disk_space, "free_bytes", lambda facts: None)
+    assert desk.before("ADD c INT") == ()
+    monkeypatch.setattr(disk_space, "_SMALL", 1)
+    (warning,) = desk.before("ADD c INT")
+    assert "unknown" in warning.cause
+
+
+def test_free_space_of_another_machine(desk):
+    """A data directory that is not on this machine, or is another server's, says nothing."""
+    assert disk_space.free_bytes(facts_with(desk, datadir="/nonesuch")) is None
+    assert disk_space.free_bytes(facts_with(desk, server_uuid="another")) is None
+
+
+@pytest.mark.parametrize(
+    ("alter", "message"),
+    [
+        ("ADD c INTT", "near 'INTT'"),
+        ("FROBNICATE c", "near 'FROBNICATE c'"),
+        ("ADD INDEX", "near ''"),
+        ("ADD c INT DEFAULT 'x", "quote"),
+        ("RENAME TO u", "cannot be renamed"),
+        ("ADD c INT, ALGORITHM=COPY", "ALGORITHM"),
+    ],
+)
+def test_bad_statements(desk, alter, message):
+    """A syntax error shows the server's own message; what cannot be honoured, its reason."""
+    assert message in refusals(desk, alter)[0]
+
+
+def test_several_statements(desk):
+    """Several statements at once are refused for now."""
+    config = MigrationConfig(
+        connection=desk.options,
+        database=desk.schema,
+        statement="ALTER TABLE t ADD c INT; ALTER TABLE t ADD d INT",
+    )
+    with pytest.raises(Refusal, match="2 statements"):
+        prepare(desk.session, config)
+
+
+def test_sql_mode_of_the_server_reads_the_statement(db, desk):
+    """A double quote is read as the server's sql_mode says."""
+    db.set_global("sql_mode", "ANSI_QUOTES")
+    context = prepare(desk.session, desk.config('DROP COLUMN "a"'))
+    assert context.statement.dropped == {"a"}
+    assert check_before_create(context) == ()
+
+
+ALL = (
+    "SELECT, INSERT, DELETE, CREATE, DROP, ALTER, INDEX, TRIGGER, LOCK TABLES,"
+    " CREATE TEMPORARY TABLES ON {db}.*"
+)
+GLOBAL = "REPLICATION SLAVE, REPLICATION CLIENT, PROCESS, XA_RECOVER_ADMIN, CONNECTION_ADMIN ON *.*"
+SEEN = "SELECT ON performance_schema.*"
+
+
+def findings_of(desk, options) -> list[str]:
+    """Run the first checks as an account; give its lines."""
+    with connect(options, database=desk.schema, role="driver") as session:
+        context = prepare(session, desk.config("ADD c INT"))
+        try:
+            return [warning.cause for warning in check_before_create(context)]
+        except Refusal as error:
+            return [error.message, error.hint, *error.details]
+
+
+@pytest.fixture
+def user(db):
+    """Give an account's name; the account is dropped afterwards."""
+    name = f"u_{db.name[-10:]}"
+    yield name
+    db.execute(f"DROP USER IF EXISTS {name}; DROP ROLE IF EXISTS r_{name}")
+
+
+def test_all_privileges_that_are_asked_for(db, desk, user):
+    """The listed grants are enough to pass."""
+    assert findings_of(desk, account(db, user, ALL, GLOBAL, SEEN)) == []
+
+
+@pytest.mark.parametrize(
+    "privilege",
+    [
+        *("SELECT", "INSERT", "DELETE", "CREATE", "DROP", "ALTER", "INDEX", "TRIGGER"),
+        *("LOCK TABLES", "CREATE TEMPORARY TABLES"),
+    ],
+)
+def test_missing_on_the_schema(db, desk, user, privilege):
+    """A privilege that is missing on the schema is named with the GRANT that gives it."""
+    kept = ALL.replace(f"{privilege},", "").replace(f", {privilege} ON", " ON")
+    assert privilege not in kept.split(" ON ")[0].split(", ")
+    text = "\n".join(findings_of(desk, account(db, user, kept, GLOBAL, SEEN)))
+    assert f"lacks {privilege} on `{db.name}`.*" in text
+    assert f"GRANT {privilege} ON `{db.name}`.* TO `{user}`@`%`;" in text
+
+
+@pytest.mark.parametrize(
+    "privilege", ["REPLICATION SLAVE", "REPLICATION CLIENT", "PROCESS", "XA_RECOVER_ADMIN"]
+)
+def test_missing_globally(db, desk, user, privilege):
+    """A global privilege that is missing is named with the GRANT that gives it."""
+    kept = GLOBAL.replace(f"{privilege}, ", "")
+    text = "\n".join(findings_of(desk, account(db, user, ALL, kept, SEEN)))
+    assert f"lacks {privilege} on *.*" in text
+    assert f"GRANT {privilege} ON *.* TO `{user}`@`%`;" in text
+
+
+def test_missing_performance_schema(db, desk, user):
+    """The right to read performance_schema is asked for."""
+    text = "\n".join(findings_of(desk, account(db, user, ALL, GLOBAL)))
+    assert "GRANT SELECT ON performance_schema.* TO" in text
+
+
+def test_missing_right_to_kill(db, desk, user):
+    """Without CONNECTION_ADMIN it runs, with a warning."""
+    kept = GLOBAL.replace(", CONNECTION_ADMIN", "")
+    (warning,) = findings_of(desk, account(db, user, ALL, kept, SEEN))
+    assert "CONNECTION_ADMIN" in warning
+
+
+def test_privileges_of_a_role(db, desk, user):
+    """Privileges of an active role count; those of an inactive one are hinted at."""
+    db.execute(f"CREATE ROLE r_{user}")
+    for grant in (ALL, GLOBAL, SEEN):
+        db.execute(f"GRANT {grant.format(db=f'`{db.name}`')} TO r_{user}")
+    options = account(db, user)
+    db.execute(f"GRANT r_{user} TO {user}; SET DEFAULT ROLE r_{user} TO {user}")
+    assert findings_of(desk, options) == []
+    db.execute(f"SET DEFAULT ROLE NONE TO {user}; GRANT SELECT ON `{db.name}`.* TO {user}")
+    assert "SET DEFAULT ROLE" in "\n".join(findings_of(desk, options))
+
+
+def test_grants_on_single_tables(db, desk, user):
+    """Grants on the table alone do not reach the tables beside it."""
+    on_table = "SELECT, INSERT, DELETE, CREATE, DROP, ALTER, INDEX, TRIGGER ON {db}."
+    names = ("t", "_t_new", "_t_old", "_t_chkpnt", "_t_snt")
+    rest = ("LOCK TABLES, CREATE TEMPORARY TABLES ON {db}.*", GLOBAL, SEEN)
+    text = "\n".join(findings_of(desk, account(db, user, on_table + "t", *rest)))
+    assert "lacks CREATE on" in text
+    each = [on_table + name for name in names]
+    assert findings_of(desk, account(db, user, *each, *rest)) == []
+
+
+def test_reload_is_needed_without_gtids(db_file):
+    """Without GTIDs the right to FLUSH BINARY LOGS is asked for."""
+    db_file.execute(TABLE)
+    name = f"u_{db_file.name[-10:]}"
+    try:
+        with desk_of(db_file) as desk:
+            text = "\n".join(findings_of(desk, account(db_file, name, ALL, GLOBAL, SEEN)))
+            assert f"GRANT RELOAD ON *.* TO `{name}`@`%`;" in text
+            flush = account(db_file, name, ALL, GLOBAL, SEEN, "FLUSH_LOGS ON *.*")
+            assert findings_of(desk, flush) == []
+    finally:
+        db_file.execute(f"DROP USER IF EXISTS {name}")
+
+
+def test_prepared_branches(db, desk):
+    """A prepared and undecided XA transaction is a warning."""
+    other = db.connect()
+    other.query("XA START 'x'")
+    other.query("INSERT INTO t (a) VALUES (1)")
+    other.query("XA END 'x'")
+    other.query("XA PREPARE 'x'")
+    (warning,) = desk.before("ADD c INT")
+    assert "1 XA transactions are prepared" in warning.cause
+    other.query("XA ROLLBACK 'x'")
+
+
+def after(desk, alter) -> list[str]:
+    """Run the checks on the new table; give the lines of the refusal."""
+    with pytest.raises(Refusal) as refused:
+        desk.after(alter)
+    return [refused.value.message, refused.value.hint, *refused.value.details]
+
+
+DUPLICATES = [
+    ("(a INT)", "(1), (2), (2), (NULL), (NULL)", "ADD UNIQUE (a)", "a=2 in 2 rows"),
+    ("(a INT, b INT)", "(1, 2), (1, 3), (1, 3)", "ADD UNIQUE (a, b)", "a=1, b=3 in 2 rows"),
+    ("(a VARCHAR(9))", "('x'), ('X')", "ADD UNIQUE (a)", "in 2 rows"),
+    ("(a VARCHAR(9))", "('abc'), ('abd')", "ADD UNIQUE (a(2))", "a='ab' in 2 rows"),
+    ("(a VARCHAR(9))", "('x'), ('y'), ('Y')", "ADD UNIQUE ((lower(a)))", "='y' in 2 rows"),
+    ("(a INT, b INT, UNIQUE u (a, b))", "(1, 1), (1, 2)", "DROP b", "a=1 in 2 rows"),
+    (
+        "(a VARCHAR(9) COLLATE utf8mb4_bin UNIQUE)",
+        "('x'), ('X')",
+        "MODIFY a VARCHAR(9) COLLATE utf8mb4_general_ci",
+        "in 2 rows",
+    ),
+    (
+        "(a VARCHAR(9) COLLATE utf8mb4_0900_bin UNIQUE)",
+        "('x'), ('x ')",
+        "MODIFY a VARCHAR(9) COLLATE utf8mb4_bin",
+        "in 2 rows",
+    ),
+    (
+        "(a VARCHAR(9) CHARACTER SET latin1 COLLATE latin1_bin UNIQUE)",
+        "('\u00e9'), ('e')",
+        "CONVERT TO CHARACTER SET utf8mb4",
+        "in 2 rows",
+    ),
+    ("(a VARCHAR(9) UNIQUE)", "('1'), ('01')", "MODIFY a INT", "a=1 in 2 rows"),
+    ("(a DECIMAL(5,2) UNIQUE)", "(1.04), (1.01)", "MODIFY a DECIMAL(5,1)", "a='1.0' in 2 rows"),
+    (
+        "(a DATETIME(3) UNIQUE)",
+        "('2024-01-01 00:00:00.1'), ('2024-01-01 00:00:00.2')",
+        "MODIFY a DATETIME",
+        "in 2 rows",
+    ),
+    ("(a VARBINARY(9) UNIQUE)", "(X'61'), (X'6100')", "MODIFY a BINARY(9)", "X'61"),
+    (
+        "(a JSON)",
+        "('[1, 2]'), ('[2, 3]'), ('4'), ('[5, 5]')",
+        "ADD UNIQUE ((CAST(a AS UNSIGNED ARRAY)))",
+        "=2 in 2 rows",
+    ),
+    ("(a INT)", "(1), (2)", "ADD c INT NOT NULL, ADD UNIQUE (c)", "c=0 in 2 rows"),
+    ("(a INT)", "(1), (2)", "ADD c INT DEFAULT 7, ADD UNIQUE (c)", "in 2 rows"),
+    ("(a INT)", "(1), (2)", "ADD c INT AS (a DIV 3), ADD UNIQUE (c)", "c=0 in 2 rows"),
+    ("(a INT NOT NULL)", "(1), (1)", "MODIFY id INT NOT NULL UNIQUE, DROP PRIMARY KEY, ADD PRIMARY KEY (a)", "a=1 in 2 rows"),
+]
+
+
+@pytest.mark.parametrize(("columns", "rows", "alter", "example"), DUPLICATES)
+def test_duplicates(db, desk, columns, rows, alter, example):
+    """Rows that a new UNIQUE key takes for equal are named before the copy."""
+    db.execute("DROP TABLE t")
+    db.execute(f"CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, {columns[1:]}")
+    names = ", ".join(row[0] for row in db.query("SHOW COLUMNS FROM t") if row[0] != "id")
+    db.execute(f"INSERT INTO t ({names}) VALUES {rows}")
+    message, hint, *details = after(desk, alter)
+    assert "meets duplicates" in message
+    assert hint
+    assert any(example in line for line in details), details
+    assert len(details) == 1
+
+
+@pytest.mark.parametrize(
+    ("columns", "rows", "alter"),
+    [
+        ("(a INT)", "(1), (2), (NULL), (NULL)", "ADD UNIQUE (a)"),
+        ("(a VARCHAR(9))", "('x'), ('X')", "ADD UNIQUE ((CAST(a AS BINARY(9))))"),
+        ("(a INT)", "(1), (1)", "ADD UNIQUE (a, id)"),
+        ("(a INT)", "(1), (1)", "ADD c INT, ADD UNIQUE (c)"),
+        ("(a JSON)", "('[5, 5]'), ('[6]'), ('[]'), (NULL)", "ADD UNIQUE ((CAST(a AS UNSIGNED ARRAY)))"),
+        ("(a VARCHAR(9) UNIQUE)", "('x'), ('y')", "CONVERT TO CHARACTER SET latin1"),
+    ],
+)
+def test_no_duplicates(db, desk, columns, rows, alter):
+    """Rows that the new key can hold together are not refused."""
+    db.execute("DROP TABLE t")
+    db.execute(f"CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, {columns[1:]}")
+    db.execute(f"INSERT INTO t (a) VALUES {rows}")
+    mapping, _ = desk.after(alter)
+    assert mapping.key.name == "PRIMARY"
+
+
+def test_ten_examples(db, desk):
+    """At most ten examples are given."""
+    db.execute("INSERT INTO t (a) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n"
+               " WHERE i < 50) SELECT i DIV 2 FROM n")
+    message, _, *details = after(desk, "ADD UNIQUE (a)")
+    assert "10 or more values" in message
+    assert len(details) == 10
+
+
+def test_new_not_null(db, desk):
+    """NULL in a column that becomes NOT NULL is found, and the row is named."""
+    db.execute("INSERT INTO t (id, a) VALUES (1, 1), (42, NULL)")
+    assert "is NULL in the row with id=42" in after(desk, "MODIFY a INT NOT NULL")[0]
+    db.execute("DELETE FROM t WHERE a IS NULL")
+    desk.after("MODIFY a INT NOT NULL")
+
+
+def test_implicit_timestamps(db, desk):
+    """A TIMESTAMP that becomes NOT NULL is refused where NULL would mean now."""
+    db.execute("ALTER TABLE t ADD ts TIMESTAMP NULL")
+    desk.after("MODIFY ts TIMESTAMP NOT NULL")
+    db.set_global("explicit_defaults_for_timestamp", "OFF")
+    assert "explicit_defaults_for_timestamp" in after(desk, "MODIFY ts TIMESTAMP NOT NULL")[0]
+
+
+@pytest.mark.parametrize(
+    ("old", "value", "new", "lost"),
+    [
+        ("ENUM('x', 'y')", "'y'", "ENUM('x', 'z')", True),
+        ("ENUM('x', 'y')", "'x'", "ENUM('x', 'z')", False),
+        ("ENUM('x', 'y')", "'y'", "ENUM('y', 'x')", False),
+        ("ENUM('x', 'y')", "'y'", "ENUM('Y', 'x')", False),
+        ("SET('x', 'y')", "'x,y'", "SET('x')", True),
+        ("SET('x', 'y')", "'x'", "SET('x')", False),
+        ("SET('x', 'y')", "'x,y'", "SET('y', 'x')", False),
+    ],
+)
+def test_lost_members(db, desk, old, value, new, lost):
+    """A member that goes away while a row has it is refused; one that moves is not."""
+    db.execute(f"ALTER TABLE t ADD e {old}; INSERT INTO t (id, e) VALUES (7, {value})")
+    if lost:
+        assert "in the row with id=7" in after(desk, f"MODIFY e {new}")[0]
+    else:
+        desk.after(f"MODIFY e {new}")
+
+
+def test_looking_takes_too_long(db, desk, monkeypatch):
+    """A look that does not end in its time is a warning."""
+    db.execute("ALTER TABLE t ADD e ENUM('x', 'y')")
+    db.execute("INSERT INTO t (a) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n"
+               " WHERE i < 900) SELECT i FROM n")
+    db.execute("INSERT INTO t (a) SELECT t.a FROM t, t AS u LIMIT 400000")
+    monkeypatch.setattr(scan, "SECONDS", 0.001)
+    _, warnings = desk.after("MODIFY a INT NOT NULL, MODIFY e ENUM('x')")
+    assert len(warnings) == 2
+    assert all("was not known" in warning.cause for warning in warnings)
+
+
+def test_numbering_nulls(db, desk):
+    """A nullable column does not become AUTO_INCREMENT: each NULL would get a number."""
+    db.execute("ALTER TABLE t MODIFY id INT")
+    assert "AUTO_INCREMENT" in after(desk, "MODIFY a INT AUTO_INCREMENT UNIQUE")[0]
+
+
+def test_a_new_number(db, desk):
+    """A new AUTO_INCREMENT column is numbered in the order of the copy: a warning."""
+    db.execute("ALTER TABLE t MODIFY id INT")
+    _, (warning,) = desk.after("ADD n INT AUTO_INCREMENT UNIQUE")
+    assert "order in which rows are copied" in warning.cause
+
+
+def test_forbidden_zero_dates(db, desk):
+    """A new date that would be zero is refused as the server refuses it, when there are rows."""
+    desk.after("ADD d DATE NOT NULL")
+    db.execute("INSERT INTO t (a) VALUES (1)")
+    assert "NO_ZERO_DATE" in after(desk, "ADD d DATE NOT NULL")[0]
+    db.set_global("sql_mode", "STRICT_ALL_TABLES")
+    desk.after("ADD d DATE NOT NULL")
+
+
+@pytest.mark.parametrize("kind", ["POINT", "VECTOR(3)"])
+def test_no_value_for_existing_rows(desk, kind):
+    """A new NOT NULL column of a type without a zero is refused."""
+    assert "no value" in after(desk, f"ADD p {kind} NOT NULL")[0]

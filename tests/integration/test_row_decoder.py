@@ -1,0 +1,396 @@
+"""The row decoder against a real server: what it renders is stored as the same value (R5, R9).
+
+``SPIRIT_PY_SEED`` replays a run, ``SPIRIT_PY_FUZZ_ROWS`` sets the rows of each family.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+
+import raw_events
+from spirit_py.change.codec import RowCodec
+from spirit_py.change.codec_cache import CodecCache
+from spirit_py.change.codec_tablemap import parse_table_map
+from spirit_py.change.codec_text import CODECS
+from spirit_py.errors import SchemaChanged, UnreadableChange
+from spirit_py.mysql.inspect import read_table
+from spirit_py.sql import identifier_list
+from spirit_py.table.keys import comparable
+from spirit_py.table.values import (
+    bound_from_key,
+    bound_from_row,
+    key_select_expressions,
+    row_key_sql,
+)
+from tests.integration.row_families import FAMILIES, KEYS, LEAVES
+from tests.integration.tables import map_table, open_session
+
+SEED = int(os.environ.get("SPIRIT_PY_SEED") or random.SystemRandom().randrange(2**32))
+ROWS = int(os.environ.get("SPIRIT_PY_FUZZ_ROWS", "240"))
+BATCH = 40
+_DECIMAL_IN_JSON = re.compile(r"CAST\((-?\d+\.\d+) AS DECIMAL\(\d+,\d+\)\)")
+LOOSE = "SET SESSION sql_mode = 'ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO', time_zone = '+00:00'"
+
+
+class Recorder:
+    """Reads the raw row events of one schema from the binlog, from its creation on."""
+
+    def __init__(self, db):
+        self._schema = db.name
+        self._connect = lambda: raw_events.connect(
+            db.server.host, db.server.port, db.server.user, db.server.password
+        )
+        reader = self._connect()
+        self._start = raw_events.position(reader)
+        reader.close()
+
+    def events(self):
+        """Give the table maps and rows events of the schema since the last call, in order."""
+        reader = self._connect()
+        end = raw_events.position(reader)
+        found = [
+            event
+            for event in raw_events.read_events(reader, self._start)
+            if event.type == raw_events.TABLE_MAP or event.type in {*raw_events.ROWS, 39}
+        ]
+        reader.close()
+        self._start = end
+        return found
+
+    def changes(self, compilers):
+        """Give ``(table, change)`` of the tables that ``compilers`` names."""
+
+        def compile_codec(table_map):
+            followed = table_map.schema == self._schema and table_map.table in compilers
+            return compilers[table_map.table](table_map) if followed else None
+
+        cache = CodecCache(compile_codec)
+        found = []
+        for event in self.events():
+            if event.type == raw_events.TABLE_MAP:
+                cache.add(event.body)
+            elif codec := cache.get(int.from_bytes(event.body[:6], "little")):
+                rows = codec.rows(event.type, event.body)
+                found += [(codec.schema.name, change) for change in rows]
+        return found
+
+
+def only_table_map(events):
+    """Give the last table map of some events, parsed."""
+    return parse_table_map([e.body for e in events if e.type == raw_events.TABLE_MAP][-1])
+
+
+def definition_of(db):
+    """Read the definition of table ``t``."""
+    with open_session(db) as session:
+        schema = read_table(session, db.name, "t")
+    assert schema is not None
+    return schema
+
+
+def apply(db, mapping, changes):
+    """Apply changes as the program does: one at a time, staged rows without strict mode."""
+    names = identifier_list(pair.new.name for pair in mapping.pairs)
+    keys = identifier_list(mapping.new_key_columns)
+    with open_session(db) as session, open_session(db) as loose:
+        loose.execute(LOOSE)
+        for change in changes:
+            if change.before is not None and (
+                change.after is None or change.before.key != change.after.key
+            ):
+                session.execute(f"DELETE FROM _t_new WHERE ({keys}) IN ({change.before.key_sql})")
+            if change.after is not None:
+                row = change.after.render()
+                chosen = loose if row.staged else session
+                chosen.execute(f"REPLACE INTO _t_new ({names}) VALUES {row.sql}")
+                assert row.staged or not session.warning_count, (session.warnings(), row.sql)
+
+
+def stored(db, table, family, mapping):
+    """Give every column of every row in a form that shows all of the stored value."""
+    shown = ", ".join(
+        f"({family.compare.format(c=f'`{column.name}`')})"
+        for column in mapping.source.columns
+        if column.name in family.columns or column.generated
+    )
+    return db.query(f"SELECT id, {shown} FROM {table} ORDER BY id")
+
+
+def latest(changes):
+    """Give the SQL of the latest image of each key, which holds every value and type.
+
+    Only the precision that a DECIMAL inside JSON was made with may differ; its value may not.
+    """
+    images: dict = {}
+    for change in changes:
+        if change.before is not None:
+            images.pop(change.before.key, None)
+        if change.after is not None:
+            sql = change.after.render().sql
+            images[change.after.key] = _DECIMAL_IN_JSON.sub(r"\1", sql)
+    return images
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_random_rows_survive_the_decoder(db, name):
+    """Inserted, updated and deleted rows of every type arrive unchanged in a twin table."""
+    print(f"SPIRIT_PY_SEED={SEED}")  # noqa: T201  to replay a failure
+    rng = random.Random(f"{SEED} {name}")
+    family = FAMILIES[name]()
+    definitions = ", ".join(f"`{c}` {kind}" for c, (kind, _) in family.columns.items())
+    db.execute(LEAVES)
+    db.execute(f"CREATE TABLE t (id int unsigned PRIMARY KEY, {definitions}{family.extra})")
+    mapping = map_table(db)
+    pairs = tuple(replace(pair, old=pair.new) for pair in mapping.pairs)
+    twin_mapping = replace(mapping, source=mapping.target, pairs=pairs)
+    recorder = Recorder(db)
+    db.execute(LOOSE)
+    compilers = {
+        "t": lambda table_map: RowCodec.compile(table_map, mapping),
+        "_t_new": lambda table_map: RowCodec.compile(table_map, twin_mapping),
+    }
+    seen: dict[str, list] = {"t": [], "_t_new": []}
+
+    def follow_and_compare():
+        changes = [change for table, change in recorder.changes(compilers) if table == "t"]
+        seen["t"] += changes
+        apply(db, mapping, changes)
+        seen["_t_new"] += [c for table, c in recorder.changes(compilers) if table == "_t_new"]
+        assert stored(db, "t", family, mapping) == stored(db, "_t_new", family, mapping)
+        assert latest(seen["t"]) == latest(seen["_t_new"])
+
+    def value(column):
+        kind, make = family.columns[column]
+        nullable = "not null" not in kind
+        return "NULL" if nullable and rng.random() < 0.15 else make(rng)
+
+    columns = list(family.columns)
+    db.set_global("binlog_row_metadata", "MINIMAL")
+    for start in range(0, ROWS, BATCH):
+        rows = (
+            f"({number}, {', '.join(value(c) for c in columns)})"
+            for number in range(start, min(start + BATCH, ROWS))
+        )
+        db.execute(f"INSERT INTO t (id, {identifier_list(columns)}) VALUES {', '.join(rows)}")
+    follow_and_compare()
+
+    db.set_global("binlog_row_metadata", "FULL")
+    for number in rng.sample(range(ROWS), ROWS // 4):
+        chosen = rng.sample(columns, rng.randint(1, len(columns)))
+        sets = ", ".join(f"`{column}` = {value(column)}" for column in chosen)
+        moved = number + rng.choice([0, 0, 10**6])
+        db.execute(f"UPDATE t SET {sets}, id = {moved} WHERE id = {number}")
+    gone = rng.sample(range(ROWS), ROWS // 5)
+    db.execute(f"DELETE FROM t WHERE id IN ({', '.join(map(str, gone))})")
+    follow_and_compare()
+    assert db.query("SELECT COUNT(*) FROM t")[0][0] >= ROWS * 3 // 5
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_keys_from_images_equal_keys_from_select_and_order_as_the_server(db, name):
+    """A key read from the binlog and from SELECT is the same bound, and sorts as the server."""
+    print(f"SPIRIT_PY_SEED={SEED}")  # noqa: T201  to replay a failure
+    rng = random.Random(f"{SEED} key {name}")
+    definition, make = KEYS[name]
+    db.execute(f"CREATE TABLE t (k {definition} NOT NULL, n int NOT NULL, PRIMARY KEY (k, n))")
+    mapping = map_table(db)
+    recorder = Recorder(db)
+    db.execute(LOOSE)
+    rows = ", ".join(f"({make(rng)}, {rng.randrange(3)})" for _ in range(min(ROWS, 2000)))
+    db.execute(f"INSERT IGNORE INTO t VALUES {rows}")
+
+    columns = mapping.key_columns
+    compilers = {"t": lambda table_map: RowCodec.compile(table_map, mapping)}
+    images = [change.after for _, change in recorder.changes(compilers)]
+    with open_session(db) as session:
+        expressions = ", ".join(key_select_expressions(columns))
+        selected = session.query(f"SELECT {expressions} FROM t ORDER BY k, n")
+        from_select = [bound_from_row(columns, row) for row in selected]
+        from_images = [bound_from_key(columns, image.key) for image in images]
+        assert {b.literals for b in from_images} == {b.literals for b in from_select}
+        assert len(from_images) == len(from_select) > 1
+        keys = [bound.comparable for bound in from_select]
+        if comparable(columns):
+            assert keys == sorted(key for key in keys if key is not None)
+            assert set(keys) == {image.key for image in images}
+            assert len(set(keys)) == len(keys)
+        else:
+            assert set(keys) == {None}
+
+        assert {image.key_sql for image in images} == {row_key_sql(columns, r) for r in selected}
+        chosen = [image.key_sql for image in images[::2]]
+        gone = session.execute(f"DELETE FROM t WHERE (`k`, `n`) IN ({', '.join(chosen)})")
+        assert gone == len(chosen)
+        assert session.warning_count == 0
+        left = images[1]
+        assert session.execute(f"DELETE FROM t WHERE (k, n) IN ({left.key_sql})") == 1
+
+
+def test_every_bound_literal_finds_its_own_row(db):
+    """``column = literal`` with the literals of a bound finds exactly the row it came from."""
+    for name, (definition, make) in KEYS.items():
+        rng = random.Random(f"{SEED} bound {name}")
+        db.execute(f"CREATE TABLE t (k {definition} NOT NULL PRIMARY KEY)")
+        with open_session(db) as session:
+            session.execute(LOOSE)
+            for value in [make(rng) for _ in range(20)]:
+                session.execute(f"INSERT IGNORE INTO t VALUES ({value})")
+            columns = (definition_of(db).column("k"),)
+            (expression,) = key_select_expressions(columns)
+            for row in session.query(f"SELECT {expression} FROM t"):
+                (literal,) = bound_from_row(columns, row).literals
+                found = session.query(f"SELECT {expression} FROM t WHERE k = {literal}")
+                assert found == [row], (SEED, name, literal)
+        db.execute("DROP TABLE t")
+
+
+@pytest.mark.parametrize("image", ["MINIMAL", "NOBLOB"])
+def test_partial_images_are_refused_by_name(db, image):
+    """A session that hides columns from the binlog is found at its first change (R13)."""
+    db.execute("CREATE TABLE t (id int PRIMARY KEY, a int, b text)")
+    db.execute("INSERT INTO t VALUES (1, 2, 'x')")
+    mapping = map_table(db)
+    recorder = Recorder(db)
+    db.execute(f"SET SESSION binlog_row_image = '{image}'")
+    db.execute("UPDATE t SET a = 3 WHERE id = 1")
+    with pytest.raises(UnreadableChange, match=rf"{db.name}\.t .*all columns") as caught:
+        recorder.changes({"t": lambda table_map: RowCodec.compile(table_map, mapping)})
+    assert "binlog_row_image" in caught.value.hint
+
+
+def test_partial_json_is_refused_by_name(db):
+    """A partial JSON update, which carries no row image, is found at its first change (R13)."""
+    db.execute("CREATE TABLE t (id int PRIMARY KEY, j json)")
+    db.execute("INSERT INTO t VALUES (1, JSON_OBJECT('a', REPEAT('x', 400), 'b', 1))")
+    mapping = map_table(db)
+    recorder = Recorder(db)
+    db.execute("SET SESSION binlog_row_value_options = 'PARTIAL_JSON'")
+    db.execute("UPDATE t SET j = JSON_SET(j, '$.b', 2) WHERE id = 1")
+    with pytest.raises(UnreadableChange, match="event of type 39"):
+        recorder.changes({"t": lambda table_map: RowCodec.compile(table_map, mapping)})
+
+
+def test_document_updated_in_place_is_read_around_its_gaps(db):
+    """A document that the server changed in place, leaving gaps, is rendered as it is now."""
+    db.execute("CREATE TABLE t (id int PRIMARY KEY, j json)")
+    db.execute("INSERT INTO t VALUES (1, JSON_OBJECT('a', REPEAT('x', 400), 'b', 'long enough'))")
+    mapping = map_table(db)
+    recorder = Recorder(db)
+    db.execute("UPDATE t SET j = JSON_SET(j, '$.b', 'short', '$.a', 1) WHERE id = 1")
+    compilers = {"t": lambda table_map: RowCodec.compile(table_map, mapping)}
+    apply(db, mapping, [change for _, change in recorder.changes(compilers)])
+    assert db.query("SELECT CAST(j AS CHAR) FROM _t_new") == [('{"a": 1, "b": "short"}',)]
+
+
+ALTERS = [
+    "MODIFY a bigint",
+    "MODIFY a int unsigned",
+    "MODIFY a int NOT NULL",
+    "MODIFY v varchar(21)",
+    "MODIFY v varchar(20) CHARACTER SET latin1",
+    "MODIFY d decimal(10,3)",
+    "MODIFY ts timestamp(3) NULL",
+    "MODIFY c char(70)",
+    f"MODIFY e enum({', '.join(repr(f'm{n}') for n in range(300))})",
+    "ADD x int",
+    "DROP a",
+    "RENAME COLUMN a TO z",
+]
+
+
+@pytest.mark.parametrize("alter", ALTERS)
+def test_table_map_of_an_altered_table_is_refused(db, alter):
+    """Rows written after somebody altered the table are not taken for rows of ours (R14)."""
+    db.set_global("binlog_row_metadata", "FULL" if "RENAME" in alter else "MINIMAL")
+    db.execute(
+        "CREATE TABLE t (id int PRIMARY KEY, a int, v varchar(20), d decimal(10,2),"
+        " ts timestamp NULL, c char(60), e enum('m0', 'm1'), y year)"
+    )
+    mapping = map_table(db)
+    recorder = Recorder(db)
+    db.execute("INSERT INTO t (id) VALUES (1)")
+    RowCodec.compile(only_table_map(recorder.events()), mapping)
+    db.execute("DELETE FROM t")
+    db.execute(f"ALTER TABLE t {alter}")
+    db.execute("INSERT INTO t (id, v, d, ts, c, e) VALUES (2, '', 0, NULL, '', 'm1')"
+               if "NOT NULL" not in alter else "INSERT INTO t (id, a) VALUES (2, 0)")  # fmt: skip
+    with pytest.raises(SchemaChanged, match=rf"{db.name}\.t"):
+        RowCodec.compile(only_table_map(recorder.events()), mapping)
+
+
+def test_plain_values_are_those_of_the_server(db):
+    """Values for ``watch`` equal what the server shows, and carry what JSON text cannot."""
+    db.execute(
+        "CREATE TABLE t (id int PRIMARY KEY, u bigint unsigned, m mediumint, dc decimal(20,5),"
+        " f float, db double, b bit(12), y year, da date, ti time(3), dt datetime(6),"
+        " ts timestamp(1) NULL, c char(5), l varchar(9) CHARACTER SET latin1,"
+        " sj varchar(9) CHARACTER SET sjis, bi binary(4), e enum('a', ''), s set('x', 'y'),"
+        " j json, n int, v int GENERATED ALWAYS AS (id * 2) VIRTUAL, h int INVISIBLE DEFAULT 9)"
+    )
+    recorder = Recorder(db)
+    db.execute(LOOSE)
+    db.execute(
+        "INSERT INTO t (id, u, m, dc, f, db, b, y, da, ti, dt, ts, c, l, sj, bi, e, s, j, n) VALUES"
+        " (1, 18446744073709551615, -8388608, -0.00001, 0.1, 1e-300, 0xabc, 0, '2023-02-31',"
+        " '-00:00:00.5', '0000-00-00 00:00:00.000001', '2024-05-06 07:08:09.1', 'ä ', 'é€',"
+        " _sjis X'8341', X'6100', 'no such', 'x,y', '{\"k\": [1.5, null, \"é\"]}', NULL)"
+    )
+    schema = definition_of(db)
+    ((_, change),) = recorder.changes({"t": lambda tm: RowCodec.for_schema(tm, schema)})
+    values = change.after.values()
+    assert json.loads(json.dumps(values)) == values
+    assert values == {
+        "id": 1, "u": 2**64 - 1, "m": -8388608, "dc": "-0.00001", "f": 0.1, "db": 1e-300,
+        "b": 0xABC, "y": 0, "da": "2023-02-31", "ti": "-00:00:00.500",
+        "dt": "0000-00-00 00:00:00.000001", "ts": "2024-05-06 07:08:09.1", "c": "ä", "l": "é€",
+        "sj": {"charset": "sjis", "hex": "8341"}, "bi": {"hex": "61000000"}, "e": 0, "s": "x,y",
+        "j": '{"k": [1.5, null, "é"]}', "n": None, "v": 2, "h": 9,
+    }  # fmt: skip
+
+
+def test_json_text_for_readers_is_that_of_the_server(db):
+    """A document's text for ``watch`` reads as the server's own text of it."""
+    rng = random.Random(f"{SEED} json text")
+    db.execute(LEAVES)
+    db.execute("CREATE TABLE t (id int PRIMARY KEY, j json)")
+    recorder = Recorder(db)
+    db.execute(LOOSE)
+    _, make = FAMILIES["jsons"]().columns["j"]
+    for number in range(60):
+        db.execute(f"INSERT INTO t VALUES ({number}, {make(rng)})")
+    schema = definition_of(db)
+    changes = recorder.changes({"t": lambda tm: RowCodec.for_schema(tm, schema)})
+    found = {change.after.key[0]: change.after.values()["j"] for _, change in changes}
+    server = dict(db.query("SELECT id, CAST(j AS CHAR) FROM t"))
+
+    def read(text):
+        return json.loads(text, parse_float=lambda t: Decimal(repr(float(t))), strict=False)
+
+    assert {n: read(t) for n, t in found.items()} == {n: read(t) for n, t in server.items()}, SEED
+
+
+def test_python_reads_single_byte_charsets_as_the_server(db):
+    """Text for ``watch`` is decoded only in charsets that Python knows as the server does."""
+    sizes = dict(
+        db.query("SELECT character_set_name, maxlen FROM information_schema.character_sets")
+    )
+    compared = 0
+    for charset, codec in CODECS.items():
+        if sizes.get(charset) != 1:
+            continue
+        found = db.query(
+            "SELECT "
+            + ", ".join(f"CONVERT(_{charset} X'{n:02x}' USING utf8mb4)" for n in range(256))
+        )
+        for number, server in enumerate(found[0]):
+            text = bytes([number]).decode(codec, "replace")
+            assert text in {server, "\N{REPLACEMENT CHARACTER}"}, (charset, number)
+            compared += 1
+    assert compared > 2000

@@ -1,0 +1,348 @@
+"""Sessions on a real server: what values come back, which settings hold, how faults look."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from spirit_py.errors import ServerFault
+from spirit_py.mysql.connect import STRICT_SQL_MODE, connect
+from spirit_py.mysql.faults import connection_lost, connection_refusal
+from spirit_py.mysql.kill import kill_session, kill_statement
+from tests.cutover_kit import Background, options, until
+
+
+@pytest.fixture
+def session(db):
+    """Return a session of the program in the test's schema."""
+    with connect(options(db), database=db.name, role="test") as opened:
+        yield opened
+
+
+VALUES = """
+SELECT 1, -5, 18446744073709551615, COUNT(*), @@port > 0, CAST(2001 AS YEAR),
+       1.50, SUM(1), 1e0 / 3, CAST(1.1 AS FLOAT), DATE '2024-02-29', TIME '-10:00:00.5',
+       TIMESTAMP '2024-01-01 00:00:00.25', CAST('0000-00-00' AS DATE),
+       'ä😀', _latin1 X'E4', CAST('{"a": 1}' AS JSON), '100%', '',
+       X'00FF', b'1', CAST('x' AS BINARY), POINT(0, 0), STRING_TO_VECTOR('[1]'), NULL"""
+
+
+def test_values(session):
+    """Integers are int, other numbers and times text, text str, bytes bytes, NULL None."""
+    assert session.query(VALUES)[0] == (
+        1, -5, 18446744073709551615, 1, 1, 2001,
+        "1.50", "1", "0.3333333333333333", "1.1", "2024-02-29", "-10:00:00.5",
+        "2024-01-01 00:00:00.25", "0000-00-00",
+        "ä😀", "ä", '{"a": 1}', "100%", "",
+        b"\x00\xff", b"\x01", b"x", bytes(4) + b"\x01\x01" + bytes(19), b"\x00\x00\x80?", None,
+    )  # fmt: skip
+
+
+def test_columns_by_type(db, session):
+    """Columns come back by their type; a binary collation does not make text bytes."""
+    db.execute(
+        "CREATE TABLE c (e ENUM('a','ü'), s SET('x','y'), t TEXT COLLATE utf8mb4_bin, l LONGTEXT,"
+        " b LONGBLOB, vb VARBINARY(3), bi BIT(9), v VARCHAR(5) CHARACTER SET latin1 COLLATE"
+        " latin1_bin, ti TINYINT UNSIGNED, bg BIGINT UNSIGNED, m MEDIUMINT, sm SMALLINT)"
+    )
+    db.execute(
+        "INSERT INTO c VALUES ('ü', 'x,y', 'ä', 'long', X'FF', X'00', b'101', 'ä', 255,"
+        " 18446744073709551615, -8388608, -1)"
+    )
+
+    assert session.query("SELECT * FROM c") == [
+        ("ü", "x,y", "ä", "long", b"\xff", b"\x00", b"\x00\x05", "ä", 255, 2**64 - 1, -8388608, -1)
+    ]
+
+
+def test_parameters(session):
+    """Parameters of each type arrive as they were given."""
+    given = (1, -(2**63), "a'\\ü%s", b"\xff\x00'\\", None)
+
+    assert session.query("SELECT %s, %s, %s, %s, %s", given) == [given]
+    assert session.warning_count == 0
+
+
+def test_affected_rows_and_value(session):
+    """A statement gives its affected rows, a query can give one value."""
+    session.execute("CREATE TABLE a (id INT PRIMARY KEY, v INT)")
+
+    assert session.execute("REPLACE INTO a VALUES (1, 1), (2, 2)") == 2
+    assert session.execute("REPLACE INTO a VALUES (1, 3)") == 2
+    assert session.execute("DELETE FROM a WHERE id > %s", (5,)) == 0
+    assert session.value("SELECT v FROM a WHERE id = 1") == 3
+    assert session.value("SELECT v FROM a WHERE id = 7") is None
+
+
+def test_warnings(session):
+    """Warnings are counted and read with their numbers."""
+    session.execute("CREATE TABLE w (v TINYINT)")
+    session.execute("INSERT IGNORE INTO w VALUES (1000)")
+
+    assert session.warning_count == 1
+    assert session.warnings() == [("Warning", 1264, "Out of range value for column 'v' at row 1")]
+
+
+def test_one_statement_a_call(session):
+    """A second statement in one call is a syntax error, not a second statement."""
+    with pytest.raises(ServerFault) as fault:
+        session.execute("DO 1; DO 2")
+    assert fault.value.code == 1064
+
+
+SETTINGS = [
+    "sql_mode",
+    "time_zone",
+    "transaction_isolation",
+    "autocommit",
+    "foreign_key_checks",
+    "unique_checks",
+    "lock_wait_timeout",
+    "innodb_lock_wait_timeout",
+    "wait_timeout",
+    "binlog_row_image",
+    "innodb_strict_mode",
+    "character_set_client",
+    "character_set_connection",
+    "max_execution_time",
+    "sql_safe_updates",
+    "sql_auto_is_null",
+    "transaction_read_only",
+    "completion_type",
+]
+
+
+def read_settings(session):
+    """Read the settings that matter from a session."""
+    values = session.query("SELECT " + ", ".join(f"@@SESSION.{name}" for name in SETTINGS))[0]
+    return dict(zip(SETTINGS, values, strict=True))
+
+
+def test_settings_whatever_the_globals(db):
+    """The program's settings hold, however the server is set up."""
+    for name, value in {
+        "sql_mode": "ANSI_QUOTES,NO_BACKSLASH_ESCAPES,PAD_CHAR_TO_FULL_LENGTH",
+        "time_zone": "+05:30",
+        "transaction_isolation": "SERIALIZABLE",
+        "autocommit": "OFF",
+        "foreign_key_checks": "ON",
+        "unique_checks": "OFF",
+        "lock_wait_timeout": 1,
+        "innodb_lock_wait_timeout": 1,
+        "wait_timeout": 2,
+        "binlog_row_image": "MINIMAL",
+        "innodb_strict_mode": "OFF",
+        "max_execution_time": 1,
+        "sql_safe_updates": "ON",
+        "sql_auto_is_null": "ON",
+        "transaction_read_only": "ON",
+        "completion_type": "RELEASE",
+        "character_set_server": "latin1",
+    }.items():
+        db.set_global(name, value)
+
+    with connect(options(db), role="test") as session:
+        found = read_settings(session)
+        role = session.value("SELECT @spirit_py_role")
+
+    assert set(found.pop("sql_mode").split(",")) == set(STRICT_SQL_MODE.split(","))
+    assert found == {
+        "time_zone": "+00:00",
+        "transaction_isolation": "READ-COMMITTED",
+        "autocommit": 1,
+        "foreign_key_checks": 0,
+        "unique_checks": 1,
+        "lock_wait_timeout": 30,
+        "innodb_lock_wait_timeout": 3,
+        "wait_timeout": 28800,
+        "binlog_row_image": "FULL",
+        "innodb_strict_mode": 1,
+        "character_set_client": "utf8mb4",
+        "character_set_connection": "utf8mb4",
+        "max_execution_time": 0,
+        "sql_safe_updates": 0,
+        "sql_auto_is_null": 0,
+        "transaction_read_only": 0,
+        "completion_type": "NO_CHAIN",
+    }
+    assert role == "test"
+
+
+def test_native_session_keeps_the_servers_mode(db):
+    """A native session converts as a client of the operator would."""
+    db.set_global("sql_mode", "NO_ENGINE_SUBSTITUTION")
+    db.set_global("time_zone", "+05:30")
+
+    with connect(options(db), role="alter", native=True, lock_wait_timeout=7) as session:
+        found = read_settings(session)
+
+    assert (found["sql_mode"], found["time_zone"]) == ("NO_ENGINE_SUBSTITUTION", "+05:30")
+    assert (found["lock_wait_timeout"], found["foreign_key_checks"]) == (7, 1)
+
+
+@pytest.fixture
+def account(db):
+    """Return a function that creates an account of the test's own."""
+    names = []
+
+    def create(suffix: str, clause: str = "", grant: str = "") -> str:
+        name = f"{db.name}_{suffix}"
+        db.execute(f"CREATE USER `{name}` IDENTIFIED BY 'p''w' {clause}")
+        names.append(name)
+        if grant:
+            db.execute(f"GRANT {grant} TO `{name}`")
+        return name
+
+    yield create
+    for name in names:
+        db.execute(f"DROP USER `{name}`")
+
+
+def test_account_without_privileges_on_variables(db, account):
+    """Settings that need a privilege are only set where the server's differ."""
+    user = account("plain")
+    plain = dataclasses.replace(options(db), user=user, password="p'w")
+
+    with connect(plain, role="test") as session:
+        assert read_settings(session)["binlog_row_image"] == "FULL"
+
+    db.set_global("binlog_row_image", "MINIMAL")
+    with pytest.raises(ServerFault) as fault:
+        connect(plain, role="test")
+    assert fault.value.code == 1227
+
+
+def cipher(session) -> str:
+    """Give the cipher of the session's connection; empty without TLS."""
+    return session.query("SHOW SESSION STATUS LIKE 'Ssl_cipher'")[0][1]
+
+
+def test_tls(db, account):
+    """TLS is used when it is asked for or required, and the password works with and without."""
+    user = account("tls", "REQUIRE SSL")
+    strict = dataclasses.replace(options(db), user=user, password="p'w")
+
+    with connect(strict, role="test") as session:
+        assert cipher(session)
+    with connect(dataclasses.replace(options(db), ssl_mode="PREFERRED"), role="test") as session:
+        assert cipher(session)
+    with connect(dataclasses.replace(options(db), ssl_mode="DISABLED"), role="test") as session:
+        assert not cipher(session)
+    with pytest.raises(ServerFault, match="1045"):
+        connect(dataclasses.replace(strict, ssl_mode="DISABLED"), role="test")
+    with pytest.raises(ServerFault, match="2026"):
+        connect(dataclasses.replace(strict, ssl_mode="VERIFY_IDENTITY"), role="test")
+
+
+def test_server_that_takes_only_tls(db):
+    """A server that refuses plain connections is reached with TLS, or the cause is named."""
+    db.set_global("require_secure_transport", "ON")
+
+    with connect(options(db), role="test") as session:
+        assert cipher(session)
+    plain = dataclasses.replace(options(db), ssl_mode="DISABLED")
+    with pytest.raises(ServerFault) as fault:
+        connect(plain, role="test")
+    assert "only connections under TLS" in connection_refusal(fault.value, plain).message
+
+
+def test_socket(db):
+    """A socket file is used when one is given."""
+    path = db.query("SELECT @@socket")[0][0]
+    by_socket = dataclasses.replace(options(db), socket=path, host="no-such-host.invalid")
+
+    with connect(by_socket, role="test") as session:
+        assert session.value("SELECT 1") == 1
+    assert by_socket.address == path
+
+
+@pytest.mark.parametrize(
+    ("change", "cause"),
+    [
+        ({"host": "no-such-host.invalid"}, "the host no-such-host.invalid is unknown"),
+        ({"port": 1}, "no server answers there"),
+        ({"socket": "/no/such/socket"}, "no server answers there"),
+        ({"password": "wrong"}, "does not accept user"),
+        ({"user": "nobody_here"}, "does not accept user nobody_here"),
+    ],
+)
+def test_refused_connections(db, change, cause):
+    """Each way in which the first connection can fail is explained, without the password."""
+    changed = dataclasses.replace(options(db), **change)
+
+    with pytest.raises(ServerFault) as fault:
+        connect(changed, role="test")
+
+    refusal = connection_refusal(fault.value, changed)
+    assert cause in refusal.message
+    assert refusal.hint
+    assert changed.password not in refusal.message + refusal.hint + str(fault.value)
+
+
+def test_unknown_database(db):
+    """An unknown database is named."""
+    with pytest.raises(ServerFault) as fault:
+        connect(options(db), database="no_such_db", role="test")
+    assert "no_such_db" in connection_refusal(fault.value, options(db)).message
+
+
+def test_killed_session(db, session):
+    """A killed session is not alive, is not opened again by itself, and reads as lost."""
+    assert session.alive()
+    with connect(options(db), role="test") as other:
+        assert kill_session(other, session.id) == ""
+
+    assert not session.alive()
+    with pytest.raises(ServerFault) as fault:
+        session.query("SELECT 1")
+    assert connection_lost(fault.value)
+
+
+def test_killed_statement(db, session):
+    """A killed statement ends with its own number, and the session lives on."""
+    slow = "SELECT COUNT(*) FROM information_schema.COLUMNS WHERE SLEEP(60)"
+    running = Background(lambda: session.query(slow))
+    busy = (
+        "SELECT 1 FROM performance_schema.threads"
+        f" WHERE processlist_id = {session.id} AND processlist_state = 'User sleep'"
+    )
+    until(lambda: db.query(busy), "the statement")
+    with connect(options(db), role="test") as other:
+        assert kill_statement(other, session.id) == ""
+
+    with pytest.raises(ServerFault, match="1317"):
+        running.result()
+    assert session.alive()
+
+
+def test_kill_needs_a_privilege_for_other_accounts(db, account, session):
+    """Killing another account's session needs a privilege, killing our own account's does not."""
+    user = account("killer")
+    plain = dataclasses.replace(options(db), user=user, password="p'w")
+
+    with connect(plain, role="test") as killer, connect(plain, role="test") as victim:
+        assert "CONNECTION_ADMIN" in kill_session(killer, session.id)
+        assert kill_session(killer, victim.id) == ""
+        assert kill_session(killer, 2**31) == ""
+    assert session.alive()
+
+
+def test_answer_later_than_the_read_timeout(db):
+    """An answer that takes longer than the read timeout reads as a lost connection."""
+    with connect(options(db), role="test", read_timeout=1) as session:
+        with pytest.raises(ServerFault) as fault:
+            session.query("SELECT SLEEP(5)")
+        assert connection_lost(fault.value)
+        db.execute(f"KILL {session.id}")
+
+
+def test_close_twice(db):
+    """A session may be closed twice, and is a context."""
+    with connect(options(db), role="test") as session:
+        session.close()
+    session.close()
+    with pytest.raises(ServerFault):
+        session.query("SELECT 1")
+    assert not session.alive()
+    assert f"id={session.id}" in repr(session)

@@ -1,0 +1,236 @@
+"""INSTANT, INPLACE where it only touches metadata, and when neither will do."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from spirit_py.errors import Interrupted, MigrationFailure, Refusal, ServerFault
+from spirit_py.preflight import shortcut
+from spirit_py.preflight.shortcut import ShortcutResult, try_shortcut
+from spirit_py.statement import alter_of
+from spirit_py.stop import StopSwitch
+from tests.integration.schema_tools import desk_of
+
+TABLE = (
+    "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20) NOT NULL, n INT, e ENUM('a', 'b'),"
+    " KEY k (n), CHECK (n > 0))"
+)
+
+
+@pytest.fixture
+def desk(db):
+    """Open a desk in a schema with a table and a row."""
+    db.execute(TABLE)
+    db.execute("INSERT INTO t VALUES (1, 'x', 1, 'a')")
+    with desk_of(db) as found:
+        yield found
+
+
+def run(desk, alter, stop=None, **more) -> ShortcutResult:
+    """Try the shortcuts on table ``t``."""
+    statement = alter_of(desk.schema, "t", alter)
+    switch = stop or StopSwitch()
+    return try_shortcut(desk.native, desk.session, desk.table(), statement, switch, **more)
+
+
+@pytest.mark.parametrize(
+    "alter",
+    [
+        "ADD c INT",
+        "ADD c INT NOT NULL FIRST",
+        "ADD c INT, DROP e",
+        "RENAME COLUMN v TO w",
+        "ALTER n SET DEFAULT 5",
+        "MODIFY e ENUM('a', 'b', 'c')",
+        "ADD g INT AS (n + 1)",
+        "DROP CHECK t_chk_1",
+    ],
+)
+def test_instant(db, desk, alter):
+    """What the server changes instantly is changed, and the data is there."""
+    result = run(desk, alter)
+    assert (result.algorithm, result.attempts) == ("instant", 1)
+    assert db.query("SELECT COUNT(*) FROM t") == [(1,)]
+
+
+@pytest.mark.parametrize(
+    ("alter", "shows"),
+    [
+        ("DROP INDEX k", None),
+        ("RENAME INDEX k TO l", "KEY `l`"),
+        ("MODIFY v VARCHAR(60) NOT NULL", "varchar(60)"),
+        ("COMMENT 'new'", "COMMENT='new'"),
+        ("ALTER INDEX k INVISIBLE, COMMENT 'new'", "INVISIBLE"),
+        ("STATS_PERSISTENT=1", "STATS_PERSISTENT=1"),
+    ],
+)
+def test_inplace(desk, alter, shows):
+    """What only touches metadata is changed in place."""
+    result = run(desk, alter)
+    assert result.algorithm == "inplace"
+    assert result.attempts == 2
+    assert shows is None or shows in desk.table().create_sql
+
+
+@pytest.mark.parametrize(
+    ("alter", "reason"),
+    [
+        ("ADD INDEX (v)", "may rebuild"),
+        ("MODIFY n BIGINT", "INSTANT is not supported"),
+        ("MODIFY v VARCHAR(300) NOT NULL", "INPLACE is not supported"),
+        ("MODIFY v VARCHAR(60)", "may rebuild"),
+        ("ENGINE=InnoDB", "may rebuild"),
+        ("ADD c INT, ADD INDEX (c)", "may rebuild"),
+        ("ADD CHECK (n < 9)", "may rebuild"),
+        ("PARTITION BY HASH (id) PARTITIONS 2", "partitioning"),
+        ("ADD c INT PARTITION BY HASH (id) PARTITIONS 2", "partitioning"),
+    ],
+)
+def test_neither(desk, alter, reason):
+    """What would rebuild the table is left to the copy, the table is as it was."""
+    before = desk.table().create_sql
+    result = run(desk, alter)
+    assert result.algorithm is None
+    assert reason in result.reason
+    assert desk.table().create_sql == before
+
+
+@pytest.mark.parametrize(
+    ("alter", "message"),
+    [
+        ("ADD c INTT", "near 'INTT'"),
+        ("DROP nonesuch", "Can't DROP 'nonesuch'"),
+        ("ADD n INT", "Duplicate column name 'n'"),
+        ("RENAME INDEX nonesuch TO l", "nonesuch"),
+        ("RENAME COLUMN n TO m", "Check constraint 't_chk_1' uses column 'n'"),
+    ],
+)
+def test_a_wrong_statement_is_no_impossible_shortcut(desk, alter, message):
+    """What the server refuses for itself is refused in the server's words."""
+    with pytest.raises(Refusal, match=message) as refused:
+        run(desk, alter)
+    assert refused.value.exit_code == 2
+
+
+def test_row_versions_are_used_up(db, desk):
+    """After 64 instant changes the server says so, and the copy takes over."""
+    for number in range(70):
+        result = run(desk, f"ADD c{number} INT")
+        if result.algorithm is None:
+            break
+    assert "Maximum row versions" in result.reason
+    assert number >= 60
+
+
+def test_native_sql_mode(db, desk):
+    """The ALTER means what it means under the server's own sql_mode (R10)."""
+    with pytest.raises(Refusal, match="Invalid default"):
+        run(desk, "ADD d DATE NOT NULL DEFAULT '0000-00-00'")
+
+
+def test_lock_is_not_to_be_had(db, desk, monkeypatch):
+    """A transaction that keeps the metadata lock makes it fail cleanly, after bounded waits."""
+    monkeypatch.setattr(shortcut, "_PAUSE_SECONDS", 0.0)
+    other = db.connect()
+    other.query("BEGIN")
+    other.query("INSERT INTO t VALUES (2, 'y', 2, 'b')")
+    with pytest.raises(MigrationFailure, match="metadata lock") as failed:
+        run(desk, "ADD c INT", attempts=2)
+    assert failed.value.exit_code == 1
+    assert failed.value.hint
+    other.rollback()
+    assert not desk.table().has_column("c")
+
+
+def test_lock_is_had_at_last(db, desk, monkeypatch):
+    """When the transaction ends, a later attempt succeeds."""
+    monkeypatch.setattr(shortcut, "_PAUSE_SECONDS", 0.0)
+    other = db.connect()
+    other.query("BEGIN")
+    other.query("INSERT INTO t VALUES (2, 'y', 2, 'b')")
+    results = []
+    thread = threading.Thread(target=lambda: results.append(run(desk, "ADD c INT", attempts=50)))
+    thread.start()
+    wait_until_locked(db)
+    other.commit()
+    thread.join(30)
+    (result,) = results
+    assert result.algorithm == "instant"
+    assert db.query("SELECT COUNT(*), COUNT(c) FROM t") == [(2, 0)]
+
+
+def wait_until_locked(db) -> None:
+    """Wait until an ALTER waits for the table's metadata lock."""
+    stop = threading.Event()
+    for _ in range(2000):
+        if db.query(
+            "SELECT 1 FROM information_schema.PROCESSLIST"
+            " WHERE STATE LIKE 'Waiting for table metadata lock' AND INFO LIKE 'ALTER%'"
+        ):
+            return
+        stop.wait(0.01)
+    raise AssertionError("no ALTER waits for the lock")
+
+
+def test_stopped_while_waiting(db, desk):
+    """A stop request ends the waiting between two attempts."""
+    other = db.connect()
+    other.query("BEGIN")
+    other.query("INSERT INTO t VALUES (2, 'y', 2, 'b')")
+    stop = StopSwitch()
+    stop.request(Interrupted(2))
+    with pytest.raises(Interrupted):
+        run(desk, "ADD c INT", stop)
+    other.rollback()
+
+
+def test_killed_before_it_took_effect(db, desk):
+    """A session that is killed while it waits has changed nothing, and that is what is said."""
+    other = db.connect()
+    other.query("BEGIN")
+    other.query("INSERT INTO t VALUES (2, 'y', 2, 'b')")
+    errors = []
+
+    def attempt():
+        try:
+            run(desk, "ADD c INT")
+        except ServerFault as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=attempt)
+    thread.start()
+    wait_until_locked(db)
+    db.execute(f"KILL {desk.native.id}")
+    thread.join(30)
+    other.rollback()
+    assert errors
+    assert not desk.table().has_column("c")
+
+
+class LosesTheAnswer:
+    """A session whose connection is lost after an ALTER was carried out."""
+
+    def __init__(self, desk, db):
+        self.id = desk.native.id
+        self._session = desk.native
+        self._db = db
+
+    def execute(self, sql: str) -> int:
+        """Run the statement, then lose the connection and the answer."""
+        done = self._session.execute(sql)
+        if sql.startswith("ALTER"):
+            self._db.execute(f"KILL {self.id}")
+            raise ServerFault(2013, "Lost connection to server during query", where="test")
+        return done
+
+
+def test_the_answer_is_lost(db, desk):
+    """When the answer is lost the table is looked at: a change that is there is a change."""
+    statement = alter_of(desk.schema, "t", "ADD c INT")
+    result = try_shortcut(
+        LosesTheAnswer(desk, db), desk.session, desk.table(), statement, StopSwitch()
+    )
+    assert result.algorithm == "instant"
+    assert desk.table().has_column("c")

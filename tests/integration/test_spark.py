@@ -1,0 +1,414 @@
+"""The real Spark: quiet, without secrets, every slot busy, and gone when it is stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spirit_py.errors import CopyFailure, MigrationFailure
+from spirit_py.spark.waves import Pull, WavePlan, WaveRunner
+from spirit_py.stop import StopSwitch
+from tests.fix_spark import SLOTS
+from tests.integration.copying import wait_until
+
+ROOT = Path(__file__).parent.parent.parent
+
+# PySpark keeps one gateway in a process, so engines that are stopped live in processes of
+# their own.
+PROLOGUE = """
+import json, os, sys, threading, time
+from pathlib import Path
+from spirit_py.config import ConnectionOptions
+from spirit_py.errors import SpiritError
+from spirit_py.spark.options import SparkOptions
+from spirit_py.spark.session import SparkEngine
+from spirit_py.spark.waves import Pull, WavePlan, WaveRunner
+from spirit_py.stop import StopSwitch
+
+def say(**fields):
+    print(json.dumps(fields), flush=True)
+
+def run(engine, function, specs):
+    waiting, got = iter(specs), []
+    WaveRunner(engine, WavePlan(
+        function=function, pull=lambda: next(waiting, Pull.END),
+        on_result=lambda spec, result: got.append(result), describe=lambda s: "wave",
+        on_abandon=lambda s: None, group="test",
+    ), slots=engine.slots, stop=StopSwitch(), clock=time.monotonic).run()
+    return got
+"""
+
+
+class Script:
+    """A Python process that runs an engine and says JSON lines."""
+
+    def __init__(self, body: str, **environ: str) -> None:
+        """Start it, in a process group of its own."""
+        self._popen = subprocess.Popen(
+            [sys.executable, "-c", PROLOGUE + body],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            stdin=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+            env=os.environ | environ,
+            start_new_session=True,
+        )
+
+    @property
+    def pid(self) -> int:
+        """The process."""
+        return self._popen.pid
+
+    def line(self) -> dict[str, Any]:
+        """Read what it says next."""
+        assert self._popen.stdout is not None
+        text = self._popen.stdout.readline()
+        if not text:
+            _, errors = self._popen.communicate()
+            pytest.fail(f"the script ended: {errors}")
+        said: dict[str, Any] = json.loads(text)
+        return said
+
+    def go_on(self) -> None:
+        """Send the newline that it waits for."""
+        assert self._popen.stdin is not None
+        self._popen.stdin.write("\n")
+        self._popen.stdin.flush()
+
+    def end(self) -> tuple[int, str]:
+        """Wait for the end; give the exit code and what it wrote to stderr."""
+        _, errors = self._popen.communicate(timeout=60)
+        return self._popen.returncode, errors
+
+    def kill(self) -> None:
+        """Kill it as the kernel would, and wait."""
+        self._popen.kill()
+        self._popen.communicate()
+
+
+def alive(pids: list[int]) -> list[int]:
+    """Give those processes that still run."""
+    found = []
+    for pid in pids:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            continue
+        if state not in "ZX":
+            found.append(pid)
+    return found
+
+
+def ended(pids: list[int]) -> bool:
+    """Tell whether none of these processes runs any more."""
+    return not alive(pids)
+
+
+def run(engine, function, specs, **more: Any) -> list[Any]:
+    """Run specs through waves on the session's engine; give the results as they came."""
+    waiting = iter(specs)
+    got: list[Any] = []
+    plan: WavePlan[Any, Any] = WavePlan(
+        **{
+            "function": function,
+            "pull": lambda: next(waiting, Pull.END),
+            "on_result": lambda spec, result: got.append(result),
+            "describe": lambda specs: f"{len(specs)} tasks",
+            "on_abandon": lambda specs: None,
+            "group": "test",
+        }
+        | more
+    )
+    WaveRunner(engine, plan, slots=engine.slots, stop=StopSwitch(), clock=time.monotonic).run()
+    return got
+
+
+def test_slots_are_what_was_asked_for(spark_engine):
+    """A local master has as many slots as it says."""
+    assert spark_engine.slots == SLOTS
+
+
+def test_every_slot_is_busy(spark_engine, tmp_path):
+    """Each task waits until another one runs beside it: a wave on one slot would hang."""
+    folder, total = str(tmp_path), 40
+
+    def task(n: int) -> int:
+        import time
+        from pathlib import Path
+
+        mine = Path(folder, f"running-{n}")
+        mine.touch()
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            done = len(list(Path(folder).glob("done-*")))
+            if len(list(Path(folder).glob("running-*"))) > done + 1 or done == total - 1:
+                Path(folder, f"done-{n}").touch()
+                return n
+            time.sleep(0.005)
+        raise CopyFailure(f"task {n} ran alone")
+
+    assert sorted(run(spark_engine, task, range(total))) == list(range(total))
+
+
+def test_results_come_while_the_job_runs(spark_engine, tmp_path):
+    """The accumulator tells of each task before its job has ended: no task waits for the last."""
+    gate = tmp_path / "gate"
+    path = str(gate)
+
+    def task(n: int) -> int:
+        import time
+        from pathlib import Path
+
+        deadline = time.monotonic() + 20
+        while n == 0 and not Path(path).exists():
+            if time.monotonic() > deadline:
+                raise CopyFailure("the other result never came")
+            time.sleep(0.005)
+        return n
+
+    got: list[int] = []
+
+    def on_result(spec: int, result: int) -> None:
+        got.append(result)
+        if result == 1:
+            gate.touch()
+
+    run(spark_engine, task, range(2), on_result=on_result)
+    assert got == [1, 0]
+
+
+def test_workers_are_reused_and_run_our_interpreter(spark_engine):
+    """One Python process a slot for all waves, of the driver's interpreter."""
+
+    def task(n: int) -> tuple[int, str]:
+        import os
+        import sys
+
+        return os.getpid(), sys.executable
+
+    got = run(spark_engine, task, range(30))
+    assert len({pid for pid, _ in got}) <= SLOTS
+    assert {program for _, program in got} == {sys.executable}
+
+
+def test_workers_run_the_shipped_package(spark_engine):
+    """Executors import the zip of the driver's code, not what lies on their disk."""
+
+    def task(n: int) -> str:
+        import spirit_py.copier.task
+
+        return spirit_py.copier.task.__file__ or ""
+
+    (path,) = run(spark_engine, task, [0])
+    assert "spirit_py.zip" in path
+
+
+def test_an_error_of_a_task_comes_back_as_itself(spark_engine):
+    """The task's own error, with its hint, instead of Spark's stack trace."""
+
+    def task(n: int) -> int:
+        if n == 3:
+            raise CopyFailure("chunk 3 is broken", hint="mend it", details=("a", "b"))
+        return n
+
+    with pytest.raises(CopyFailure, match=r"^chunk 3 is broken$") as failed:
+        run(spark_engine, task, range(10))
+    assert (failed.value.hint, failed.value.details) == ("mend it", ("a", "b"))
+
+
+def test_a_worker_that_dies_is_replaced(spark_engine, tmp_path):
+    """A task whose Python process is killed is run again; its result counts once (R18)."""
+    mark = str(tmp_path / "died")
+
+    def task(n: int) -> int:
+        import os
+        import signal
+        from pathlib import Path
+
+        if n == 2 and not Path(mark).exists():
+            Path(mark).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return n
+
+    assert sorted(run(spark_engine, task, range(6))) == list(range(6))
+    assert Path(mark).exists()
+
+
+def test_a_task_that_always_kills_its_worker_stops_the_run(spark_engine):
+    """After its tries Spark gives up; the error is one line of ours."""
+
+    def task(n: int) -> int:
+        import os
+        import signal
+
+        os.kill(os.getpid(), signal.SIGKILL)
+        return n
+
+    with pytest.raises(MigrationFailure, match="Spark could not run a job") as failed:
+        run(spark_engine, task, [0])
+    assert "\n" not in failed.value.message
+
+
+def test_jobs_carry_a_group_and_a_description(spark_engine):
+    """What Spark's UI and history show is the migration's story."""
+    run(spark_engine, str, range(2), group="spirit-py copy s.t", describe=lambda s: "chunks 0 to 1")
+    context = spark_engine.context()
+    jobs = context.statusTracker().getJobIdsForGroup("spirit-py copy s.t")
+    assert len(jobs) == 1
+    stages = context._jsc.sc().statusStore().jobsList(None)
+    assert stages.apply(0).description().get() == "chunks 0 to 1"
+
+
+def test_stop_leaves_no_process_and_nothing_on_disk():
+    """JVM, daemon, workers and scratch folder are gone when stop returns; another can start."""
+    script = Script("""
+for _ in range(2):
+    engine = SparkEngine(SparkOptions(threads=2))
+    engine.start()
+    got = run(engine, lambda n: n + 1, range(6))
+    members = sorted(engine._process._members())
+    engine.stop()
+    engine.stop()
+    say(got=sorted(got), members=members, left=sorted(engine._process._members()),
+        scratch=engine._scratch.exists())
+""")
+    for _ in range(2):
+        said = script.line()
+        assert said["got"] == [1, 2, 3, 4, 5, 6]
+        assert len(said["members"]) >= 3
+        assert (said["left"], said["scratch"]) == ([], False)
+        assert alive(said["members"]) == []
+    assert script.end() == (0, "")
+
+
+def test_stop_while_starting():
+    """An interrupt in preflight: the JVM that is starting is killed, not waited for."""
+    script = Script("""
+engine = SparkEngine(SparkOptions(threads=2))
+engine.start()
+while engine._process is None:
+    time.sleep(0.001)
+engine.stop()
+say(left=sorted(engine._process._members()), threads=[t.name for t in threading.enumerate()])
+try:
+    engine.context()
+except SpiritError as error:
+    say(error=str(error))
+""")
+    assert script.line() == {"left": [], "threads": ["MainThread"]}
+    assert "error" in script.line()
+    assert script.end()[0] == 0
+
+
+def test_a_driver_that_dies_takes_spark_with_it():
+    """When the driver is killed the JVM sees the end of its input, and the workers go as well."""
+    script = Script("""
+engine = SparkEngine(SparkOptions(threads=2))
+engine.start()
+run(engine, lambda n: n, range(4))
+say(members=sorted(engine._process._members()))
+time.sleep(600)
+""")
+    members = script.line()["members"]
+    assert len(alive(members)) >= 3
+    script.kill()
+    wait_until(lambda: ended(members), "the JVM and its workers to end")
+
+
+def test_signals_of_the_terminal_do_not_reach_spark():
+    """Ctrl-C and a closed terminal signal the whole group; Spark goes on until it is stopped."""
+    script = Script("""
+import signal
+caught = []
+signal.signal(signal.SIGINT, lambda *_: caught.append("int"))
+signal.signal(signal.SIGHUP, lambda *_: caught.append("hup"))
+engine = SparkEngine(SparkOptions(threads=2))
+engine.start()
+run(engine, lambda n: n, range(4))
+say(ready=True)
+sys.stdin.readline()
+say(caught=sorted(caught), got=run(engine, lambda n: n, [1]))
+engine.stop()
+""")
+    script.line()
+    os.killpg(script.pid, signal.SIGINT)
+    os.killpg(script.pid, signal.SIGHUP)
+    script.go_on()
+    assert script.line() == {"caught": ["hup", "int"], "got": [1]}
+    assert script.end()[0] == 0
+
+
+def test_secrets_are_nowhere_in_spark():
+    """The password is not in the JVM's arguments or environment, nor in Spark's settings (R20)."""
+    script = Script(
+        """
+engine = SparkEngine(SparkOptions(threads=1))
+engine.start()
+options = ConnectionOptions(user="u", password="s3cret-in-closure")
+got = run(engine, lambda n: options.password, [0])
+jvm = engine._process._popen.pid
+arguments = Path(f"/proc/{jvm}/cmdline").read_text()
+environ = Path(f"/proc/{jvm}/environ").read_text()
+settings = str(engine.context().getConf().getAll())
+log = (engine._scratch / "jvm.log").read_text() + (engine._scratch / "spark.log").read_text()
+say(got=got, found=[name for name, text in
+    [("arguments", arguments), ("environ", environ), ("settings", settings), ("log", log)]
+    if "s3cret" in text])
+engine.stop()
+""",
+        MYSQL_PWD="s3cret-in-environment",
+        SPIRIT_PY_PASSWORD="s3cret-in-environment",
+    )
+    assert script.line() == {"got": ["s3cret-in-closure"], "found": []}
+    assert script.end()[0] == 0
+
+
+def test_a_master_that_does_not_exist_is_one_line():
+    """A wrong --spark-master: cause, remedy, and no process left."""
+    script = Script("""
+engine = SparkEngine(SparkOptions(master="nonsense:1", threads=2))
+engine.start()
+try:
+    engine.context()
+except SpiritError as error:
+    say(message=error.message, hint=error.hint, code=error.exit_code)
+engine.stop()
+say(left=sorted(engine._process._members()))
+""")
+    said = script.line()
+    assert "master nonsense:1" in said["message"]
+    assert "\n" not in said["message"]
+    assert "--spark-master" in said["hint"]
+    assert script.line() == {"left": []}
+    assert script.end() == (0, "")
+
+
+@pytest.mark.slow
+def test_real_executors():
+    """local-cluster: tasks run in executor processes of their own, which stop ends as well."""
+    script = Script("""
+engine = SparkEngine(SparkOptions(master="local-cluster[2,1,1024]", threads=2))
+engine.start()
+def task(n):
+    import os, time
+    time.sleep(0.2)
+    return os.getppid(), "spirit_py.zip" in __import__("spirit_py.copier.task").__file__
+got = run(engine, task, range(12))
+members = sorted(engine._process._members())
+engine.stop()
+say(slots=2, daemons=len({parent for parent, _ in got}), shipped=all(z for _, z in got),
+    members=members, left=sorted(engine._process._members()))
+""")
+    said = script.line()
+    assert (said["daemons"], said["shipped"], said["left"]) == (2, True, [])
+    assert len(said["members"]) >= 7
+    assert script.end()[0] == 0

@@ -1,0 +1,170 @@
+"""A case of ``tests/cases``: a directory of SQL and an ``expect.toml``, read into frozen data.
+
+``table.sql``      session settings, CREATE TABLE and rows; run once, statement by statement.
+``alter.sql``      the clauses after ``ALTER TABLE t``; or ``statement.sql``, a whole statement with
+                   ``{table}`` for the table's name.
+``during.sql``     what applications do meanwhile. Every ``-- @writer`` begins a session of its own that
+                   repeats its statements from before the migration until after the swap. Lines:
+                   ``-- @session SQL`` run once at the session's start; ``-- @allow 1062 1213`` error
+                   codes that are part of the game; ``-- @after`` begins the statements that take over
+                   once the table has its new definition (without it the same ones go on);
+                   ``-- @meanwhile`` begins statements that run once, while the first rows are copied.
+                   Each round sets ``@i`` (0, 1, 2, ...), ``@n`` (unique over rounds and writers) and
+                   ``@r``, ``@s`` (random below 10^6). Statements end with ``;`` at a line's end.
+``expect.toml``    see :class:`Expectation`; may be empty.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).resolve().parent.parent / "cases"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Writer:
+    """One application session: what it repeats before and after the swap."""
+
+    session: tuple[str, ...] = ()
+    allowed: frozenset[int] = frozenset()
+    during: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    meanwhile: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expectation:
+    """What must come out.
+
+    Attributes:
+        exit_code: of the process; 0 means the table is changed, anything else that it is not.
+        message: parts of what the operator reads (error, details and hint, or the summary).
+        algorithm: ``copy``, ``instant`` or ``inplace``; not looked at when the migration fails.
+        arguments: more of the command line.
+        shortcut: let the program take the server's own quick way where there is one.
+        server: global variables of the server while the case runs; such a case runs alone.
+        ignore: columns whose values the server makes up row by row.
+        native_session: statements before the twin's ALTER, for other settings than the server's.
+        native: clauses of the twin's ALTER where they are not the case's own.
+        keyless: replay into a twin without keys.
+        rows_from_setup: the twin gets its first rows from table.sql, not from the binlog, because
+            they were written under an earlier definition.
+        auto_increment: what the table's counter must be at least.
+        report: fields of the report that must have these values.
+        left_tables: what else is in the schema afterwards.
+        effects: every statement of the writers must have changed a row (off where that is chance).
+    """
+
+    table: str = "t"
+    exit_code: int = 0
+    message: tuple[str, ...] = ()
+    algorithm: str = "copy"
+    arguments: tuple[str, ...] = ()
+    shortcut: bool = False
+    server: dict[str, Any] = field(default_factory=dict)
+    ignore: frozenset[str] = frozenset()
+    native_session: tuple[str, ...] = ()
+    native: str = ""
+    keyless: bool = True
+    rows_from_setup: bool = False
+    auto_increment: int = 0
+    report: dict[str, Any] = field(default_factory=dict)
+    left_tables: tuple[str, ...] = ()
+    effects: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One migration of one table shape under one load."""
+
+    name: str
+    setup: tuple[str, ...]
+    alter: str
+    statement: str
+    writers: tuple[Writer, ...]
+    expect: Expectation
+
+    @property
+    def alone(self) -> bool:
+        """Whether the case changes settings that other cases would feel."""
+        return bool(self.expect.server)
+
+    def native_statement(self) -> str:
+        """Give what the server would run itself, with ``{table}`` for the table's name."""
+        if self.statement:
+            return f"{self.statement} ALGORITHM=COPY" if _is_create(self.statement) else self.statement
+        clauses = self.expect.native or self.alter
+        partitioning = re.match(r"(PARTITION|REMOVE\s+PARTITIONING|ADD\s+PARTITION)\b", clauses, re.IGNORECASE)
+        separator = " " if partitioning else ", "
+        return f"ALTER TABLE {{table}} ALGORITHM=COPY{separator}{clauses}"
+
+
+def _is_create(statement: str) -> bool:
+    return statement.lstrip().upper().startswith("CREATE")
+
+
+def load_all() -> list[Case]:
+    """Read every case, in name order."""
+    return [load(path) for path in sorted(FOLDER.iterdir()) if path.is_dir()]
+
+
+def load(folder: Path) -> Case:
+    """Read one case.
+
+    Raises:
+        ValueError: when a file is missing or says what nobody understands.
+    """
+    statement = _text(folder / "statement.sql")
+    alter = _text(folder / "alter.sql")
+    if bool(statement) == bool(alter):
+        raise ValueError(f"{folder.name}: either alter.sql or statement.sql")
+    expectation = tomllib.loads(_text(folder / "expect.toml"))
+    for name, value in expectation.items():
+        if isinstance(value, list):
+            expectation[name] = frozenset(value) if name == "ignore" else tuple(value)
+    case = Case(
+        name=folder.name,
+        setup=statements((folder / "table.sql").read_text(encoding="utf-8")),
+        alter=alter,
+        statement=statement,
+        writers=_writers(_text(folder / "during.sql")),
+        expect=Expectation(**expectation),
+    )
+    if not case.writers:
+        raise ValueError(f"{folder.name}: nobody writes")
+    return case
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8").strip().removesuffix(";") if path.exists() else ""
+
+
+def statements(text: str) -> tuple[str, ...]:
+    """Split SQL at semicolons that end a line; comment lines are left out."""
+    lines = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("-- "))
+    return tuple(part.strip() for part in re.split(r";[ \t]*(?:\n|$)", lines) if part.strip())
+
+
+def _writers(text: str) -> tuple[Writer, ...]:
+    parts = re.split(r"^-- @writer.*$", text, flags=re.MULTILINE)
+    if parts[0].strip():
+        raise ValueError("during.sql must begin with -- @writer")
+    return tuple(_writer(part) for part in parts[1:])
+
+
+def _writer(text: str) -> Writer:
+    parts = re.split(r"^-- @(after|meanwhile)$", text, flags=re.MULTILINE)
+    named = {name: statements(part) for name, part in zip(parts[1::2], parts[2::2], strict=True)}
+    during = statements(parts[0])
+    codes = re.findall(r"^-- @allow (.*)$", text, re.MULTILINE)
+    return Writer(
+        session=tuple(re.findall(r"^-- @session (.*?);?$", text, re.MULTILINE)),
+        allowed=frozenset(int(code) for line in codes for code in line.split()),
+        during=during,
+        after=named.get("after", during),
+        meanwhile=named.get("meanwhile", ()),
+    )

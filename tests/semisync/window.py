@@ -1,0 +1,272 @@
+"""A migration whose first chunk reads between the binlog and the visibility of a transaction."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from typing import TYPE_CHECKING, Any
+
+from spirit_py.change.feed import ChangeFeed
+from spirit_py.change.position import FilePlace, Position
+from spirit_py.change.subscription import TableSubscription
+from spirit_py.config import ConnectionOptions, FeedOptions, MigrationConfig
+from spirit_py.copier.sql import chunk_lock
+from spirit_py.runner import migrate
+from tests.semisync.evidence import binlog_end
+from tests.semisync.stall import until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pytest
+
+    from spirit_py.chunk.chunk import Chunk
+    from spirit_py.spark.session import SparkEngine
+    from spirit_py.status.report import MigrationReport
+    from tests.fix_mysql import Database
+    from tests.semisync.stall import Stall
+
+_SESSION = (
+    "SELECT COALESCE(processlist_info, ''), COALESCE(processlist_state, ''), EXISTS (SELECT 1"
+    " FROM performance_schema.data_lock_waits w WHERE w.REQUESTING_THREAD_ID = t.thread_id)"
+    " FROM performance_schema.threads t WHERE processlist_id = IS_USED_LOCK(%s)"
+)
+_FLUSHES = "SELECT 1 FROM performance_schema.threads WHERE processlist_info = 'FLUSH BINARY LOGS'"
+
+
+class Shared:
+    """The test session's Spark, which a migration must not stop."""
+
+    def __init__(self, engine: SparkEngine) -> None:
+        self._engine = engine
+
+    def __getattr__(self, name: str) -> Any:
+        """Be the engine in everything else."""
+        return getattr(self._engine, name)
+
+    def stop(self) -> None:
+        """Leave the engine to the tests after this one."""
+
+
+class Quiet:
+    """A reporter that only remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.messages: list[str] = []
+
+    def start(self) -> None:
+        """Begin."""
+
+    def message(self, text: str, **fields: object) -> None:
+        """Remember."""
+        self.messages.append(f"{text} {fields}")
+
+    def progress(self, snapshot: Any) -> None:
+        """Show nothing."""
+
+    def stop(self) -> None:
+        """End."""
+
+
+def run_migration(
+    db: Database, engine: SparkEngine, *, flush_interval: float = 30.0, chunk_time: float = 0.5
+) -> MigrationReport:
+    """Add a column to the table `t` by copying it, and return the report."""
+    server = db.server
+    config = MigrationConfig(
+        connection=ConnectionOptions(
+            host=server.host, port=server.port, user=server.user, password=server.password
+        ),
+        database=db.name,
+        table="t",
+        alter="ADD COLUMN added INT NOT NULL DEFAULT 7",
+        no_shortcut=True,
+        threads=2,
+        target_chunk_time=chunk_time,
+        feed=FeedOptions(flush_interval=flush_interval),
+    )
+    return migrate(config, reporter=Quiet(), engine_factory=lambda _: Shared(engine))  # type: ignore[arg-type, return-value]
+
+
+class Writer:
+    """One transaction in a thread of its own, whose COMMIT is going to wait."""
+
+    def __init__(self, db: Database, statements: list[str]) -> None:
+        self._session = db.connect(autocommit=False)
+        self.number = self._session.thread_id()
+        self._statements = statements
+        self.error: BaseException | None = None
+        self._thread = threading.Thread(target=self._write, name="stalled-writer")
+
+    def start(self) -> None:
+        """Run the statements and COMMIT."""
+        self._thread.start()
+
+    def _write(self) -> None:
+        try:
+            with contextlib.closing(self._session.cursor()) as cursor:
+                for statement in self._statements:
+                    cursor.execute(statement)
+            self._session.commit()
+        except BaseException as error:
+            self.error = error
+
+    def finish(self) -> None:
+        """Wait for the COMMIT's answer, and raise what went wrong."""
+        self._thread.join(60)
+        assert not self._thread.is_alive(), "the stalled COMMIT was never answered"
+        if self.error is not None:
+            raise self.error
+
+
+class Window:
+    """Holds a transaction's commit and has the first chunk, or the feed's start, meet it.
+
+    The steps, each of which waits for the one before it:
+
+    1. commits are held; the transaction is in the binlog (before the feed starts, or just
+       before the first chunk is dispatched) and nobody sees it
+    2. the feed has received its rows; the first chunk is dispatched and goes to Spark
+    3. the chunk's session waits for visibility, or has read and waits in its own commit
+    4. commits are released
+    """
+
+    def __init__(self, stall: Stall, db: Database, statements: list[str], *, changes: int) -> None:
+        """Prepare; `changes` is how many row changes the feed receives of `statements`."""
+        self.stall = stall
+        self.db = db
+        self.changes = changes
+        self.writer = Writer(db, statements)
+        #: What the chunk's, or the starting feed's, session did when commits were released.
+        self.met = ""
+        #: The GTID set that the chunk was told to wait for.
+        self.visibility = ""
+        self._dispatched = False
+        self._releaser = threading.Thread(target=self._release, name="releaser")
+        self._wanted: Callable[[], str] = lambda: ""
+        self._error: BaseException | None = None
+
+    # -- where it hooks in
+
+    def around_dispatch(
+        self, monkeypatch: pytest.MonkeyPatch, *, wait: bool = True, flushed: bool = False
+    ) -> None:
+        """Open the window just before the first chunk is dispatched.
+
+        Without `wait` the chunk is not told what to wait for: R3 is switched off. With `flushed`
+        the feed has begun to apply the changes before the chunk is dispatched.
+        """
+        original = TableSubscription.dispatch
+
+        def dispatch(subscription: TableSubscription, chunk: Chunk) -> str:
+            if self._dispatched:
+                visibility = original(subscription, chunk)
+                return visibility if wait else ""
+            self._dispatched = True
+            self.stall.hold()
+            self.writer.start()
+            self._wait_received(subscription)
+            if flushed:
+                until(self._feed_applies, "the feed to wait in a commit of its own")
+            self.visibility = original(subscription, chunk)
+            self._release_when(lambda: self._chunk_meets(subscription, chunk))
+            return self.visibility if wait else ""
+
+        monkeypatch.setattr(TableSubscription, "dispatch", dispatch)
+
+    def around_start(self, monkeypatch: pytest.MonkeyPatch, *, naive: bool = False) -> None:
+        """Open the window before the feed starts.
+
+        With `naive` the feed starts at the end of the binlog, as `SHOW BINARY LOG STATUS` has it:
+        R2 is broken.
+        """
+        start, dispatch = ChangeFeed.start, TableSubscription.dispatch
+
+        def held_start(feed: ChangeFeed) -> None:
+            self.stall.hold()
+            self.writer.start()
+            until(self._stalled, "the writer's commit to wait")
+            if naive:
+                feed.start_from_position(self._end_of_binlog())
+                return
+            self._release_when(self._flush_meets)
+            start(feed)
+
+        def seen_dispatch(subscription: TableSubscription, chunk: Chunk) -> str:
+            visibility = dispatch(subscription, chunk)
+            if not self._dispatched:
+                self._dispatched = True
+                self._release_when(lambda: self._chunk_meets(subscription, chunk))
+            return visibility
+
+        monkeypatch.setattr(ChangeFeed, "start", held_start)
+        monkeypatch.setattr(TableSubscription, "dispatch", seen_dispatch)
+
+    def close(self) -> None:
+        """Let everything go and raise what went wrong on the way."""
+        if self._releaser.ident is not None:
+            self._releaser.join(60)
+        self.stall.release()
+        if self.writer._thread.ident is not None:
+            self.writer.finish()
+        if self._error is not None:
+            raise self._error
+
+    # -- the conditions
+
+    def _stalled(self) -> bool:
+        return self.writer.number in {w.session for w in self.stall.waiting()}
+
+    def _wait_received(self, subscription: TableSubscription) -> None:
+        received = subscription.buffer.counters
+        until(lambda: received.received >= self.changes, "the stalled rows in the feed")
+        assert self._stalled(), "the transaction was not stalled when the feed received it"
+
+    def _feed_applies(self) -> bool:
+        """Whether the feed applies the changes, or is proving first that they are visible."""
+        return len(self.stall.waiting()) > 1 or bool(self.stall.admin.run(_PROOFS))
+
+    def _chunk_meets(self, subscription: TableSubscription, chunk: Chunk) -> str:
+        """Say what the chunk's session waits for; empty while it waits for nothing."""
+        found = self.stall.admin.run(_SESSION, chunk_lock(subscription.mapping, chunk))
+        if not found:
+            return ""
+        statement, state, locked = found[0]
+        if "WAIT_FOR_EXECUTED_GTID_SET" in statement:
+            return "waits for visibility"
+        if "REPLACE" in statement and (locked or "semi-sync ACK" in state or "commit" in state):
+            return "has read"
+        return ""
+
+    def _flush_meets(self) -> str:
+        """Say that the feed waits in FLUSH BINARY LOGS, or that it needs no such thing."""
+        if self._dispatched:
+            return "was not needed"
+        return "waits in FLUSH BINARY LOGS" if self.stall.admin.run(_FLUSHES) else ""
+
+    # -- the release
+
+    def _release_when(self, condition: Callable[[], str]) -> None:
+        """Release once the condition holds; a later condition takes an earlier one's place."""
+        self._wanted = condition
+        if self._releaser.ident is None:
+            self._releaser.start()
+
+    def _condition(self) -> str:
+        return self._wanted()
+
+    def _release(self) -> None:
+        try:
+            self.met = until(self._condition, "the chunk's session to meet the stall")
+        except BaseException as error:
+            self._error = error
+        finally:
+            self.stall.release()
+
+    def _end_of_binlog(self) -> str:
+        """Give the position that takes the stalled transaction for visible."""
+        admin = self.stall.admin
+        ((server_uuid,),) = admin.run("SELECT @@server_uuid")
+        with contextlib.closing(self.db.connect()) as session:
+            place = FilePlace(*binlog_end(session))
+        return Position(server_uuid=server_uuid, place=place).to_text()

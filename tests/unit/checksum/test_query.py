@@ -1,0 +1,208 @@
+"""The checksum's SQL, word for word."""
+
+from __future__ import annotations
+
+import pytest
+
+from spirit_py.checksum import query, staging
+from spirit_py.checksum.query import ComparisonPlan
+from spirit_py.checksum.render import alike, field
+from spirit_py.chunk.chunk import Chunk, KeyBound
+from tests.unit.checksum.tables import ID, column, mapping
+
+WHOLE = Chunk(number=0, lower=None, upper=None, target_rows=10)
+MIDDLE = Chunk(
+    number=1, lower=KeyBound(literals=("5",)), upper=KeyBound(literals=("9",)), target_rows=10
+)
+NAME = column("name", "varchar(10)", nullable=True)
+
+
+def plan(*pairs):
+    """Plan the comparison of ``id`` and these pairs."""
+    return ComparisonPlan(mapping=mapping((ID, ID), *pairs))
+
+
+def test_aggregate_of_both_sides():
+    """Each side counts and XORs one hash a row, by the key's index, NULL apart from text."""
+    compared = plan((NAME, column("title", "varchar(20)")))
+    assert query.source_aggregate(compared, MIDDLE) == (
+        "SELECT COUNT(*), HEX(BIT_XOR(UNHEX(SHA2(CONCAT(CAST(`r`.`id` AS SIGNED), ',',"
+        " IFNULL(CONCAT(OCTET_LENGTH(`r`.`name`), ':', CAST(`r`.`name` AS BINARY)), 'N')), 256))))"
+        " FROM `d`.`t` AS `r` FORCE INDEX (`PRIMARY`) WHERE (`id` > 5) AND (`id` <= 9)"
+    )
+    assert query.target_aggregate(compared, WHOLE) == (
+        "SELECT COUNT(*), HEX(BIT_XOR(UNHEX(SHA2(CONCAT(CAST(`r`.`id` AS SIGNED), ',',"
+        " CONCAT(OCTET_LENGTH(`r`.`title`), ':', CAST(`r`.`title` AS BINARY))), 256))))"
+        " FROM `d`.`_t_new` AS `r` FORCE INDEX (`PRIMARY`) WHERE TRUE"
+    )
+
+
+def test_rows_of_a_chunk():
+    """The list gives the key for literals, the hash, and the key as the new table renders it."""
+    wider = column("id", "bigint unsigned")
+    compared = ComparisonPlan(mapping=mapping((ID, wider)))
+    assert query.source_rows(compared, WHOLE) == (
+        "SELECT `r`.`id`, SHA2(CONCAT(CAST(`r`.`id` AS SIGNED)), 256), CAST(`r`.`id` AS SIGNED)"
+        " FROM `d`.`t` AS `r` FORCE INDEX (`PRIMARY`) WHERE TRUE"
+    )
+    assert query.target_rows(compared, WHOLE) == (
+        "SELECT `r`.`id`, SHA2(CONCAT(CAST(`r`.`id` AS UNSIGNED)), 256), CAST(`r`.`id` AS UNSIGNED)"
+        " FROM `d`.`_t_new` AS `r` FORCE INDEX (`PRIMARY`) WHERE TRUE"
+    )
+
+
+def test_counts():
+    """The whole table is counted by any index, a part of it by the key's."""
+    compared = plan()
+    assert query.source_count(compared, WHOLE) == "SELECT COUNT(*) FROM `d`.`t`"
+    assert query.target_count(compared, MIDDLE) == (
+        "SELECT COUNT(*) FROM `d`.`_t_new` AS `r` FORCE INDEX (`PRIMARY`)"
+        " WHERE (`id` > 5) AND (`id` <= 9)"
+    )
+
+
+def test_values_of_one_row():
+    """The columns of a differing row are rendered one by one."""
+    compared = plan((NAME, NAME))
+    rendered = "IFNULL(CONCAT(OCTET_LENGTH(`r`.`name`), ':', CAST(`r`.`name` AS BINARY)), 'N')"
+    assert query.target_values(compared, "(7)") == (
+        f"SELECT CAST(`r`.`id` AS SIGNED), {rendered} FROM `d`.`_t_new` AS `r`"
+        " FORCE INDEX (`PRIMARY`) WHERE (`r`.`id`) IN ((7)) LIMIT 2"
+    )
+
+
+def test_a_converted_column_goes_through_the_stage():
+    """A type that is not alike is converted by the server in a table with the new type."""
+    text = column("n", "varchar(9)", nullable=True)
+    number = column("n", "int")
+    compared = plan((text, number))
+    assert staging.create_stage(compared, "old") == (
+        "CREATE TEMPORARY TABLE `d`.`_spirit_py_checksum_old` (`_spirit_py_k0` int NOT NULL,"
+        " `_spirit_py_c0` varchar(9) CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_ai_ci NULL,"
+        " PRIMARY KEY (`_spirit_py_k0`)) ENGINE=InnoDB"
+    )
+    assert staging.create_stage(compared, "new") == (
+        "CREATE TEMPORARY TABLE `d`.`_spirit_py_checksum_new` (`_spirit_py_k0` int NOT NULL,"
+        " `_spirit_py_c0` int NULL, PRIMARY KEY (`_spirit_py_k0`)) ENGINE=InnoDB"
+    )
+    assert staging.select_staged(compared, MIDDLE) == (
+        "SELECT CAST(`r`.`id` AS SIGNED), HEX(`r`.`n`) FROM `d`.`t` AS `r`"
+        " FORCE INDEX (`PRIMARY`) WHERE (`id` > 5) AND (`id` <= 9)"
+    )
+    assert list(staging.fill_stage(compared, [(6, "3132"), (7, None)])) == [
+        "INSERT INTO `d`.`_spirit_py_checksum_old` VALUES (6, _utf8mb4 X'3132'), (7, NULL)"
+    ]
+    assert staging.convert_stage(compared) == (
+        "INSERT INTO `d`.`_spirit_py_checksum_new` SELECT * FROM `d`.`_spirit_py_checksum_old`"
+    )
+    assert query.source_aggregate(compared, WHOLE) == (
+        "SELECT COUNT(*), HEX(BIT_XOR(UNHEX(SHA2(CONCAT(CAST(`r`.`id` AS SIGNED), ',',"
+        " IFNULL(CAST(`s`.`_spirit_py_c0` AS SIGNED), 'N')), 256))))"
+        " FROM `d`.`t` AS `r` FORCE INDEX (`PRIMARY`) STRAIGHT_JOIN"
+        " `d`.`_spirit_py_checksum_new` AS `s` ON `s`.`_spirit_py_k0` = `r`.`id` WHERE TRUE"
+    )
+
+
+def test_a_key_that_orders_anew_is_joined():
+    """Where ranges of the key do not match, the new rows are looked up by the converted key."""
+    old = column("id", "varchar(9)", collation="utf8mb4_0900_ai_ci")
+    new = column("id", "varchar(9)", collation="utf8mb4_bin", pad_space=True)
+    compared = ComparisonPlan(mapping=mapping((old, new)))
+    assert not compared.aligned
+    assert query.target_aggregate(compared, MIDDLE).endswith(
+        " FROM `d`.`_spirit_py_checksum_new` AS `s` STRAIGHT_JOIN `d`.`_t_new` AS `r`"
+        " FORCE INDEX (`PRIMARY`) ON `r`.`id` = `s`.`_spirit_py_c0` WHERE TRUE"
+    )
+    assert query.unmatched_target_rows(compared, 10) == (
+        "SELECT HEX(`r`.`id`) FROM `d`.`_t_new` AS `r` FORCE INDEX (`PRIMARY`)"
+        " LEFT JOIN `d`.`t` AS `o` FORCE INDEX (`PRIMARY`)"
+        " ON `o`.`id` = CONVERT(`r`.`id` USING utf8mb4) COLLATE utf8mb4_0900_ai_ci"
+        " WHERE `o`.`id` IS NULL LIMIT 10"
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        (column("v", "float"), column("v", "double"), "CAST(`v` AS DOUBLE)"),
+        (
+            column("v", "decimal(5,2)", precision=5, scale=2),
+            column("v", "decimal(8,4)", precision=8, scale=4),
+            "CAST(`v` AS DECIMAL(8, 4))",
+        ),
+        (column("v", "enum('a')"), column("v", "enum('a','b')"), "CAST(`v` AS UNSIGNED)"),
+        (column("v", "bit(3)"), column("v", "bit(9)"), "CAST(`v` AS UNSIGNED)"),
+        (column("v", "year"), column("v", "year"), "CAST(`v` AS UNSIGNED)"),
+        (column("v", "date"), column("v", "date"), "`v`"),
+        (
+            column("v", "time", precision=0),
+            column("v", "time(3)", precision=3),
+            "CONCAT(`v`, '.000')",
+        ),
+        (
+            column("v", "datetime(2)", precision=2),
+            column("v", "datetime(6)", precision=6),
+            "CONCAT(`v`, '0000')",
+        ),
+        (
+            column("v", "varchar(9)", charset="latin1"),
+            column("v", "varchar(9)"),
+            ("CONCAT(OCTET_LENGTH(CONVERT(`v` USING utf8mb4)), ':',"
+            " CAST(CONVERT(`v` USING utf8mb4) AS BINARY))"),
+        ),
+        (column("v", "varchar(9)"), column("v", "text"), "SHA2(`v`, 256)"),
+        (
+            column("v", "binary(3)"),
+            column("v", "varbinary(9)"),
+            "CONCAT(OCTET_LENGTH(`v`), ':', CAST(`v` AS BINARY))",
+        ),
+        (column("v", "point", srid=0), column("v", "geometry", srid=0), "SHA2(`v`, 256)"),
+        (column("v", "vector(2)"), column("v", "vector(4)"), "SHA2(`v`, 256)"),
+        (
+            column("v", "json"),
+            column("v", "json"),
+            ("CONCAT(SHA2(`v`, 256), (SELECT SHA2(JSON_ARRAYAGG(JSON_TYPE(`n`.`v`)), 256)"
+            " FROM JSON_TABLE(JSON_EXTRACT(`v`, '$', '$**.*', '$**[*]'),"
+            " '$[*]' COLUMNS (`v` JSON PATH '$')) AS `n`))"),
+        ),
+    ],
+)
+def test_fields_of_types_that_are_alike(old, new, expected):
+    """Each type is rendered exactly, in the form that the new column gives it."""
+    assert alike(old, new)
+    assert field(old, "`v`", new) == expected
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("varchar(9)", "int"),
+        ("int", "varchar(9)"),
+        ("varchar(9)", "char(9)"),
+        ("binary(3)", "binary(5)"),
+        ("varbinary(3)", "binary(5)"),
+        ("blob", "text"),
+        ("text", "blob"),
+        ("json", "longtext"),
+        ("double", "float"),
+        ("float", "float(7,2)"),
+        ("timestamp", "datetime"),
+        ("geometry", "point"),
+        ("vector(2)", "varbinary(8)"),
+    ],
+)
+def test_types_that_the_server_must_convert(old, new):
+    """What is not known to be alike is not compared as if it were."""
+    assert not alike(column("v", old), column("v", new))
+
+
+def test_members_and_digits_that_move_are_converted():
+    """Reordered ENUM members and fewer digits are conversions."""
+    first, second = column("v", "enum('a','b')"), column("v", "enum('b','a')")
+    both = (
+        column("v", first.column_type, members=("a", "b")),
+        column("v", second.column_type, members=("b", "a")),
+    )
+    assert not alike(*both)
+    assert not alike(column("v", "datetime(3)", precision=3), column("v", "datetime", precision=0))
+    assert not alike(column("v", "decimal(9,3)", scale=3), column("v", "decimal(9,1)", scale=1))

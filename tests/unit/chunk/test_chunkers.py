@@ -1,0 +1,181 @@
+"""Cutting a table: by arithmetic and by looking boundaries up."""
+
+from __future__ import annotations
+
+import pytest
+
+from spirit_py.chunk.chunker import make_chunker
+from spirit_py.chunk.composite import CompositeChunker, boundary_sql
+from spirit_py.chunk.optimistic import OptimisticChunker, ends_sql
+from tests.unit.chunk.tables import ListedTable, bound, chunk, column, mapping, primary
+
+AUTO = column("id", "bigint", auto_increment=True)
+PLAIN = column("id", "bigint")
+MAX_UNSIGNED = 2**64 - 1
+
+
+def optimistic(table: ListedTable) -> OptimisticChunker:
+    """Give the arithmetic chunker of a table, with the server's estimate of its rows."""
+    return OptimisticChunker(
+        mapping(primary("id"), AUTO, estimated_rows=len(table.keys)), table.query
+    )
+
+
+def cut(table: ListedTable, chunker, rows: int) -> list[list[int]]:
+    """Cut a table to the end, telling the chunker what it got; give the keys of each chunk."""
+    found = []
+    while (each := chunker.next_chunk(rows)) is not None:
+        keys = [
+            key
+            for key in table.keys
+            if (each.lower is None or key > int(each.lower.literals[0]))
+            and (each.upper is None or key <= int(each.upper.literals[0]))
+        ]
+        chunker.observed(each, len(keys))
+        found.append(keys)
+        assert len(found) < 1000
+    return found
+
+
+@pytest.mark.parametrize("kind", [OptimisticChunker, CompositeChunker])
+@pytest.mark.parametrize(
+    "keys",
+    [
+        [],
+        [7],
+        list(range(1, 101)),
+        list(range(-50, 51)),
+        [*range(100), *range(10**9, 10**9 + 100)],
+        [MAX_UNSIGNED - n for n in range(100)],
+        [2**63 - 1, 2**63, MAX_UNSIGNED],
+        list(range(0, 100_000, 1000)),
+        [*range(0, 100_000, 1000), *range(100_000, 100_500)],
+    ],
+    ids=["empty", "one", "dense", "negative", "gap", "top", "far", "sparse", "mixed"],
+)
+def test_every_row_is_in_exactly_one_chunk(kind, keys):
+    """The chunks partition the table, whatever its keys; none is much above the size asked for."""
+    table = ListedTable(keys)
+    auto = kind is OptimisticChunker
+    chunker = kind(
+        mapping(primary("id"), AUTO if auto else PLAIN, estimated_rows=len(keys)), table.query
+    )
+    chunks = cut(table, chunker, 10)
+    assert [key for each in chunks for key in each] == table.keys
+    assert max(map(len, chunks)) <= 10
+    assert chunker.estimated_fraction() == 1.0
+    assert chunker.next_chunk(10) is None
+
+
+def test_dense_keys_are_cut_by_arithmetic():
+    """Without gaps every boundary is computed: only the two ends are asked for."""
+    table = ListedTable(list(range(1, 101)))
+    assert len(cut(table, optimistic(table), 10)) == 10
+    assert all("OFFSET" not in sql for sql in table.queries)
+
+
+def test_a_gap_is_jumped_in_one_chunk():
+    """A gap of 10^9 costs no chunk of its own."""
+    table = ListedTable([*range(100), *range(10**9, 10**9 + 100)])
+    assert len(cut(table, optimistic(table), 10)) == 20
+
+
+def test_sparse_keys_are_looked_up():
+    """Where one key in a thousand exists, chunks are full nevertheless, from the first."""
+    table = ListedTable(list(range(0, 100_000, 1000)))
+    chunks = cut(table, optimistic(table), 10)
+    assert [len(each) for each in chunks] == [10] * 10
+
+
+def test_arithmetic_learns_that_keys_have_become_sparse():
+    """Dense keys first, sparse ones later: after a few small chunks boundaries are looked up."""
+    table = ListedTable([*range(1000), *range(1000, 1_000_000, 1000)])
+    chunker = OptimisticChunker(mapping(primary("id"), AUTO, estimated_rows=10**6), table.query)
+    chunks = cut(table, chunker, 10)
+    assert sum(1 for each in chunks if len(each) < 10) <= 3
+
+
+def test_a_stale_estimate_of_no_rows_is_harmless():
+    """A table that the server believes empty is cut all the same."""
+    table = ListedTable(list(range(1, 101)))
+    chunker = OptimisticChunker(mapping(primary("id"), AUTO, estimated_rows=0), table.query)
+    assert len(cut(table, chunker, 10)) == 10
+
+
+def test_rows_added_at_the_end_meanwhile_are_cut_too():
+    """The end is looked for at every cut, so a growing table has no giant last chunk."""
+    table = ListedTable(list(range(1, 101)))
+    chunker = optimistic(table)
+    sizes = []
+    while (each := chunker.next_chunk(10)) is not None:
+        sizes.append(each)
+        if len(table.keys) < 200:
+            table.keys.append(table.keys[-1] + 1)
+    assert sizes[-1].upper is None
+    assert sizes[-1].lower is not None
+    assert table.keys[-1] - int(sizes[-1].lower.literals[0]) <= 11
+
+
+def test_chunk_numbers_go_on_after_a_restart():
+    """A number is never used twice, so a fence or a commit cannot be taken for another."""
+    table = ListedTable(list(range(1, 31)))
+    chunker = optimistic(table)
+    chunker.next_chunk(10)
+    chunker.next_chunk(10)
+    chunker.restart(bound(5))
+    assert chunker.next_chunk(10) == chunk(2, 5, 15)
+
+
+def test_the_fraction_follows_the_keys():
+    """Half of the keys cut is a half."""
+    table = ListedTable(list(range(1, 101)))
+    chunker = optimistic(table)
+    assert chunker.estimated_fraction() == 0.0
+    for _ in range(5):
+        chunker.next_chunk(10)
+    assert chunker.estimated_fraction() == pytest.approx(0.5)
+
+
+def test_only_one_auto_increment_integer_is_cut_by_arithmetic():
+    """Every other key has its boundaries looked up."""
+    ask = ListedTable([]).query
+    auto = mapping(primary("id"), AUTO)
+    both = mapping(primary("id", "n"), AUTO, column("n"))
+    assert isinstance(make_chunker(auto, ask), OptimisticChunker)
+    assert isinstance(make_chunker(mapping(primary("id"), PLAIN), ask), CompositeChunker)
+    assert isinstance(make_chunker(both, ask), CompositeChunker)
+
+
+def test_the_text_of_the_boundary_query():
+    """The index is forced, the walk is its order, the n-th row is at offset n - 1."""
+    two = mapping(primary("a", "b", descending=("b",)), column("a"), column("b"))
+    assert boundary_sql(two, bound(1, 2), 100) == (
+        "SELECT `a`, `b` FROM `s`.`t` FORCE INDEX (`PRIMARY`)"
+        " WHERE (`a` > 1) OR (`a` = 1 AND `b` < 2)"
+        " ORDER BY `a`, `b` DESC LIMIT 1 OFFSET 99"
+    )
+
+
+def test_an_invisible_index_is_made_usable():
+    """Forcing an invisible index is an error unless the optimizer may use it."""
+    hidden = mapping(primary("a", visible=False), column("a"))
+    assert boundary_sql(hidden, None, 1) == (
+        "SELECT /*+ SET_VAR(optimizer_switch='use_invisible_indexes=on') */ `a`"
+        " FROM `s`.`t` FORCE INDEX (`PRIMARY`) ORDER BY `a` LIMIT 1 OFFSET 0"
+    )
+
+
+def test_the_text_of_the_ends_query():
+    """The two ends of the index answer it."""
+    auto = mapping(primary("id"), AUTO)
+    assert ends_sql(auto, bound(7)) == (
+        "SELECT MIN(`id`), MAX(`id`) FROM `s`.`t` FORCE INDEX (`PRIMARY`) WHERE `id` > 7"
+    )
+    assert ends_sql(auto, None) == (
+        "SELECT MIN(`id`), MAX(`id`) FROM `s`.`t` FORCE INDEX (`PRIMARY`)"
+    )
+
+
+def test_a_chunk_shows_its_range():
+    """The text is for logs and for Spark's job description."""
+    assert str(chunk(3, None, 10)) == "#3 (-inf; 10]"

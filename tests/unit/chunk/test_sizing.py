@@ -1,0 +1,90 @@
+"""The size of the next chunk."""
+
+from __future__ import annotations
+
+import pytest
+
+from spirit_py.chunk.sizing import CEILING_ROWS, FLOOR_ROWS, ChunkSizer
+
+
+def full(sizer: ChunkSizer, seconds: float) -> None:
+    """Report a chunk of the size that the sizer asked for."""
+    rows = sizer.rows
+    sizer.finished(target_rows=rows, rows=rows, seconds=seconds)
+
+
+def test_growth_is_at_most_one_and_a_half():
+    """A chunk far below the target grows the next one by half, not more."""
+    sizer = ChunkSizer(0.5)
+    full(sizer, 0.001)
+    assert sizer.rows == 1500
+    full(sizer, 0.001)
+    assert sizer.rows == 2250
+
+
+def test_chunks_in_flight_together_grow_once():
+    """Four chunks of one size that finish together count as one step of growth."""
+    sizer = ChunkSizer(0.5)
+    for _ in range(4):
+        sizer.finished(target_rows=1000, rows=1000, seconds=0.001)
+    assert sizer.rows == 1500
+
+
+def test_the_target_is_met():
+    """Rows that cost 1 ms each end in chunks of target / 1 ms."""
+    sizer = ChunkSizer(0.5)
+    for _ in range(40):
+        full(sizer, sizer.rows * 0.001)
+    assert sizer.rows == 500
+
+
+def test_one_slow_chunk_in_ten_does_not_shrink():
+    """The p90 of ten ignores the slowest."""
+    sizer = ChunkSizer(0.5)
+    for _ in range(30):
+        full(sizer, sizer.rows * 0.001)
+    full(sizer, 0.9)
+    assert sizer.rows == 500
+    full(sizer, 0.9)
+    assert sizer.rows < 300
+
+
+def test_panic_shrinks_at_once_and_once():
+    """A chunk of five times the target divides the size by ten; its companions do not again."""
+    sizer = ChunkSizer(0.5, first_rows=10_000)
+    sizer.finished(target_rows=10_000, rows=10_000, seconds=2.6)
+    assert sizer.rows == 1000
+    sizer.finished(target_rows=10_000, rows=10_000, seconds=2.6)
+    assert sizer.rows == 1000
+
+
+def test_exactly_five_times_the_target_is_no_panic():
+    """Panic begins above five times the target."""
+    sizer = ChunkSizer(0.5, first_rows=1000)
+    sizer.finished(target_rows=1000, rows=1000, seconds=2.5)
+    assert sizer.rows == 200
+
+
+@pytest.mark.parametrize(("seconds", "limit"), [(100.0, FLOOR_ROWS), (0.0, CEILING_ROWS)])
+def test_floor_and_ceiling_hold(seconds, limit):
+    """Ten rows at least, a hundred thousand at most."""
+    sizer = ChunkSizer(0.5)
+    for _ in range(40):
+        full(sizer, seconds)
+    assert sizer.rows == limit
+
+
+def test_a_chunk_with_few_rows_says_nothing():
+    """A gap in the keys is quick and must not grow the chunks."""
+    sizer = ChunkSizer(0.5)
+    sizer.finished(target_rows=1000, rows=3, seconds=0.001)
+    assert sizer.rows == 1000
+    assert sizer.p90 is None
+
+
+def test_p90_is_of_the_last_ten():
+    """Older chunks are forgotten."""
+    sizer = ChunkSizer(0.5)
+    for seconds in [2.0] * 5 + [0.1] * 9 + [0.3]:
+        full(sizer, seconds)
+    assert sizer.p90 == pytest.approx(0.1)

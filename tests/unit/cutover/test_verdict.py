@@ -1,0 +1,47 @@
+"""From what can be seen after a lost answer to what it means."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from spirit_py.cutover.verdict import BLIND, Evidence, TableNames, Verdict, judge
+
+BEFORE = TableNames(source=True, new=True, old=False)
+AFTER = TableNames(source=True, new=False, old=True)
+
+
+def seen(*tables: TableNames, fence: int | None = None, server: str = "ours") -> Evidence:
+    """Give what a look at our server showed."""
+    return Evidence(server=server, fence=fence, tables=tables)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "verdict"),
+    [
+        (seen(AFTER), Verdict.DONE),
+        (seen(AFTER, AFTER), Verdict.DONE),
+        (seen(BEFORE), Verdict.NOT_DONE),
+        (seen(BEFORE, BEFORE), Verdict.NOT_DONE),
+        (seen(BEFORE, AFTER), Verdict.UNKNOWN),
+        (seen(), Verdict.UNKNOWN),
+        (seen(fence=7), Verdict.END_SESSION),
+        (seen(BEFORE, fence=7), Verdict.END_SESSION),
+        (seen(AFTER, fence=7), Verdict.END_SESSION),
+        (seen(AFTER, server="another"), Verdict.UNKNOWN),
+        (seen(BEFORE, server="another"), Verdict.UNKNOWN),
+        (BLIND, Verdict.LOOK_AGAIN),
+    ],
+)
+def test_verdict(evidence, verdict):
+    """Done and not done are proven by the names, once the locking session is proven gone."""
+    assert judge(evidence, server="ours") is verdict
+
+
+def test_every_other_set_of_names_is_unknown():
+    """Names that are neither those before nor those after the swap prove nothing."""
+    for source, new, old in itertools.product((True, False), repeat=3):
+        names = TableNames(source=source, new=new, old=old)
+        if names not in {BEFORE, AFTER}:
+            assert judge(seen(names), server="ours") is Verdict.UNKNOWN, names

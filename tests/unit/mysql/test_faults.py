@@ -1,0 +1,119 @@
+"""Errors of the server are sorted three ways, and the first connection's are explained."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from spirit_py.config import ConnectionOptions
+from spirit_py.errors import ServerFault
+from spirit_py.mysql.faults import (
+    Disposition,
+    connection_lost,
+    connection_refusal,
+    disposition,
+    server_fault,
+)
+
+
+def fault(code: int, text: str = "text of the server") -> ServerFault:
+    """Give a fault with a number."""
+    return ServerFault(code, text, where="test session")
+
+
+@pytest.mark.parametrize("code", [1040, 1205, 1213, 1317, 2002, 2003, 3024, 3101])
+def test_retry(code):
+    """Deadlocks, lock waits, interruptions and full servers pass."""
+    assert disposition(fault(code)) is Disposition.RETRY
+    assert disposition(fault(code), committing=True) is Disposition.RETRY
+
+
+@pytest.mark.parametrize("code", [1053, 2006, 2013, 2026, 2055, 4031])
+def test_lost_connection(code):
+    """A lost connection is tried again, unless it was lost during commit or RENAME."""
+    assert connection_lost(fault(code))
+    assert disposition(fault(code)) is Disposition.RETRY
+    assert disposition(fault(code), committing=True) is Disposition.UNKNOWN
+
+
+@pytest.mark.parametrize("code", [0, 1045, 1062, 1064, 1114, 1146, 1264, 1290, 1836])
+def test_fatal(code):
+    """What would fail again is fatal."""
+    assert not connection_lost(fault(code))
+    assert disposition(fault(code)) is Disposition.FATAL
+    assert disposition(fault(code), committing=True) is Disposition.FATAL
+
+
+def test_error_during_commit():
+    """An error in the commit itself leaves the outcome open, told so or not."""
+    assert disposition(fault(1180)) is Disposition.UNKNOWN
+
+
+def test_other_exceptions_are_fatal():
+    """What is not an error of the server is not tried again."""
+    assert disposition(ValueError("x")) is Disposition.FATAL
+    assert not connection_lost(ValueError("x"))
+
+
+def test_translation():
+    """The driver's number and text are kept, the place is added, next steps where there are."""
+    ours = server_fault(Exception(1836, "Running in read-only mode"), where="apply session at h:1")
+
+    assert (ours.code, ours.text) == (1836, "Running in read-only mode")
+    assert ours.message == "Running in read-only mode (error 1836, apply session at h:1)"
+    assert "primary" in ours.hint
+    assert "disk" in server_fault(Exception(1114, "full"), where="w").hint
+    assert "again" in server_fault(Exception(2013, "lost"), where="w").hint
+    assert server_fault(Exception(1064, "syntax"), where="w").hint == ""
+
+
+def test_translation_without_a_number():
+    """An error of the driver without a number keeps its text, or at least its name."""
+    assert server_fault(Exception("bad argument"), where="w").code == 0
+    assert server_fault(Exception("bad argument"), where="w").text == "bad argument"
+    assert server_fault(ValueError(), where="w").text == "ValueError"
+
+
+def test_fault_survives_pickling():
+    """A fault comes back from another process with its number and an unchanged message."""
+    original = fault(1213)
+    back = pickle.loads(pickle.dumps(original))
+
+    assert (back.code, back.text, back.message, str(back)) == (
+        1213,
+        original.text,
+        original.message,
+        str(original),
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "cause", "remedy"),
+    [
+        (2005, "the host db1 is unknown", "--host"),
+        (2002, "no server answers there", "--port"),
+        (1045, "does not accept user joe with this password", "--password"),
+        (1044, "text of the server", "grant user joe"),
+        (1049, "text of the server", "--database"),
+        (3159, "only connections under TLS", "ssl-mode=REQUIRED"),
+        (2026, "TLS failed: text of the server", "ssl-ca"),
+        (1040, "text of the server", "max_connections"),
+        (1129, "has blocked this host", "host_cache"),
+        (1130, "from this host", "create the account joe"),
+        (2013, "closed the connection", "MySQL server"),
+        (9999, "text of the server (error 9999)", "error log"),
+    ],
+)
+def test_connection_refusal(code, cause, remedy):
+    """Why the first connection failed takes one line, what to do another."""
+    refusal = connection_refusal(
+        fault(code), ConnectionOptions(host="db1", port=3307, user="joe", password="hush")
+    )
+
+    assert refusal.exit_code == 2
+    assert refusal.message.startswith("cannot connect to db1:3307: ")
+    assert cause in refusal.message
+    assert remedy in refusal.hint
+    assert "hush" not in refusal.message + refusal.hint
+    assert "\n" not in refusal.message + refusal.hint

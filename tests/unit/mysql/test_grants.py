@@ -1,0 +1,95 @@
+"""Reading SHOW GRANTS."""
+
+from __future__ import annotations
+
+import pytest
+
+from spirit_py.mysql.grants import parse_grants
+
+USER = "TO `u`@`%`"
+
+
+def grants(*lines: str, **more):
+    """Parse grants to user ``u``."""
+    return parse_grants([f"{line} {USER}" for line in lines], **more)
+
+
+def test_global():
+    """A global privilege holds in every schema."""
+    found = grants("GRANT SELECT, LOCK TABLES, REPLICATION SLAVE ON *.*")
+    assert found.has("SELECT", "s", "t")
+    assert found.has("LOCK TABLES", "s")
+    assert found.has_global("REPLICATION SLAVE")
+    assert not found.has("INSERT", "s", "t")
+
+
+def test_all_privileges():
+    """ALL PRIVILEGES holds for each of them, where it is granted."""
+    found = grants("GRANT ALL PRIVILEGES ON `s`.*")
+    assert found.has("TRIGGER", "s", "t")
+    assert not found.has("TRIGGER", "other", "t")
+    assert not found.has_global("PROCESS")
+
+
+def test_dynamic():
+    """Dynamic privileges are global ones."""
+    assert grants("GRANT BACKUP_ADMIN,XA_RECOVER_ADMIN ON *.*").has_global("XA_RECOVER_ADMIN")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "schema", "matches"),
+    [
+        ("shop", "shop", True),
+        ("shop", "shopping", False),
+        ("shop%", "shopping", True),
+        ("sh_p", "shop", True),
+        (r"sh\_p", "shop", False),
+        (r"sh\_p", "sh_p", True),
+        (r"a.b\%", "a.b%", True),
+        ("a.b", "aXb", False),
+        ("%", "anything", True),
+    ],
+)
+def test_patterns_of_schemas(pattern, schema, matches):
+    """The wildcards of a schema's name match as the server matches them."""
+    assert grants(f"GRANT SELECT ON `{pattern}`.*").has("SELECT", schema, "t") is matches
+
+
+def test_partial_revokes_switch_patterns_off():
+    """Under partial_revokes a wildcard is a plain letter."""
+    found = grants("GRANT SELECT ON `sh_p`.*", partial_revokes=True)
+    assert not found.has("SELECT", "shop")
+    assert found.has("SELECT", "sh_p")
+
+
+def test_partial_revoke():
+    """A global privilege that is revoked for a schema is missing there, and only there."""
+    lines = ["GRANT SELECT, INSERT ON *.*", "REVOKE INSERT ON `s`.*"]
+    found = parse_grants([f"{lines[0]} {USER}", f"{lines[1]} FROM `u`@`%`"], partial_revokes=True)
+    assert not found.has("INSERT", "s", "t")
+    assert found.has("SELECT", "s", "t")
+    assert found.has("INSERT", "other", "t")
+
+
+def test_tables_and_columns():
+    """A grant on one table does not reach the next; a grant on columns is none on the table."""
+    found = grants("GRANT SELECT, INSERT (`a`, `b`), UPDATE ON `s`.`t`")
+    assert found.has("SELECT", "s", "t")
+    assert found.has("UPDATE", "s", "t")
+    assert not found.has("SELECT", "s", "u")
+    assert not found.has("SELECT", "s")
+    assert not found.has("INSERT", "s", "t")
+
+
+def test_other_lines():
+    """Roles, proxies and routines say nothing about tables."""
+    found = grants(
+        "GRANT `reader`@`%`", "GRANT PROXY ON ``@``", "GRANT EXECUTE ON PROCEDURE `s`.`p`"
+    )
+    assert found.lines == ()
+    assert len(found.text) == 3
+
+
+def test_quoted_names():
+    """A schema's name may hold a backquote."""
+    assert grants("GRANT SELECT ON `a``b`.*").has("SELECT", "a`b", "t")

@@ -1,0 +1,63 @@
+"""Who may be killed for the table lock."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from spirit_py.mysql.kill import Blocker, reason_to_spare
+
+KILLABLE = Blocker(
+    key=(40, 1), session=7, user="app", host="web1", idle=True, seconds=60, rows_modified=10
+)
+
+
+def spared(blocker: Blocker, *, blocked_for: float = 30.0) -> str:
+    """Give the reason to spare a blocker under the usual patience."""
+    return reason_to_spare(blocker, blocked_for=blocked_for, patience=10.0, own={99})
+
+
+def test_a_slow_session_may_be_killed():
+    """A session that is in the way for long, with little to roll back, may be killed."""
+    assert spared(KILLABLE) == ""
+    assert spared(dataclasses.replace(KILLABLE, rows_modified=1_000_000)) == ""
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"session": None}, "XA RECOVER"),
+        ({"session": 99}, "of this program"),
+        ({"system": True}, "belongs to the server"),
+        ({"table_locks": True}, "LOCK TABLES"),
+        ({"defining": True}, "definition"),
+        ({"rows_modified": None}, "grant PROCESS"),
+        ({"rows_modified": 1_000_001}, "1000001 rows"),
+    ],
+)
+def test_who_is_spared(change, reason):
+    """Each rule spares on its own, and says why."""
+    assert reason in spared(dataclasses.replace(KILLABLE, **change))
+
+
+def test_a_fast_session_is_spared():
+    """A session that has been in the way for a moment only is merely fast."""
+    assert "only" in spared(KILLABLE, blocked_for=9.9)
+    assert spared(KILLABLE, blocked_for=10.0) == ""
+
+
+def test_blocker_says_what_it_does():
+    """The text for the log names the session and what it does, without values."""
+    busy = dataclasses.replace(
+        KILLABLE, idle=False, rows_modified=None, statement="SELECT `a` FROM `t` WHERE `b` = ?"
+    )
+
+    assert str(KILLABLE) == (
+        "session 7 of app@web1, idle in a transaction for 60 s, rows changed: 10"
+    )
+    assert str(busy) == (
+        "session 7 of app@web1, executing for 60 s, rows changed: unknown,"
+        " last statement: SELECT `a` FROM `t` WHERE `b` = ?"
+    )
+    assert "prepared XA" in str(dataclasses.replace(KILLABLE, session=None))

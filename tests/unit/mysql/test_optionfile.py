@@ -1,0 +1,154 @@
+"""Option files of MySQL become connection options."""
+
+from __future__ import annotations
+
+import pytest
+
+from spirit_py.config import ConnectionOptions
+from spirit_py.errors import UsageFault
+from spirit_py.mysql.optionfile import connection_options, read_option_file
+
+
+@pytest.fixture
+def option_file(tmp_path):
+    """Return a function that writes an option file."""
+
+    def write(text: str, name: str = "my.cnf"):
+        path = tmp_path / name
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write
+
+
+def test_client_group(option_file):
+    """Only the groups for clients in general and for this program are read; the last line wins."""
+    path = option_file(
+        "# comment\n; comment\n[mysqld]\nport=1\n[client]\nhost = db1\nport=3307\nuser=joe\n"
+        "[mysql]\nuser=other\n[spirit-py]\nuser=mig\nno-value\n"
+    )
+
+    assert read_option_file(path) == {"host": "db1", "port": "3307", "user": "mig", "no-value": ""}
+
+
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        ("password=secret", "secret"),
+        ("password = secret  ", "secret"),
+        ("password=a#b", "a#b"),
+        ("password=a # comment", "a"),
+        ('password="a # b"', "a # b"),
+        ("password='it''s'", "'it''s'"),
+        ("password='a=b' # comment", "a=b"),
+        (r"password=a\sb\\c\td", "a b\\c\td"),
+        (r"password=a\qb", r"a\qb"),
+        (r'password="a\"b"', 'a"b'),
+        ("password=", ""),
+        ("password=ümlaut", "ümlaut"),
+    ],
+)
+def test_values(option_file, line, value):
+    """Quotes, escapes and comments are read as the MySQL clients read them."""
+    assert read_option_file(option_file(f"[client]\n{line}\n")) == {"password": value}
+
+
+def test_names(option_file):
+    """Underscores, capitals and loose- do not make another option."""
+    path = option_file("[Client]\nssl_ca=/ca\nloose-SSL-Mode=required\n")
+
+    assert read_option_file(path) == {"ssl-ca": "/ca", "ssl-mode": "required"}
+
+
+def test_includes(option_file, tmp_path):
+    """Included files and folders are read where they stand."""
+    option_file("[client]\nuser=one\nhost=one\n", "extra.cnf")
+    (tmp_path / "more").mkdir()
+    option_file("[client]\nuser=two\n", "more/a.cnf")
+    option_file("[client]\nuser=not read\n", "more/a.txt")
+    path = option_file("!include extra.cnf\n!includedir more\n[client]\nport=5\n")
+
+    assert read_option_file(path) == {"user": "two", "host": "one", "port": "5"}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("user=joe\n", "line 1: an option stands before"),
+        ("[client]\n!include missing.cnf\n", "cannot read the option file"),
+        ("!include my.cnf\n", "include each other"),
+    ],
+)
+def test_faults(option_file, text, message):
+    """A file that makes no sense is refused by name."""
+    with pytest.raises(UsageFault, match=message) as fault:
+        read_option_file(option_file(text))
+    assert fault.value.hint
+
+
+def test_not_text(option_file):
+    """A file that is not text is refused."""
+    path = option_file("")
+    path.write_bytes(b"[client]\nuser=\xff\n")
+
+    with pytest.raises(UsageFault, match="not UTF-8"):
+        read_option_file(path)
+
+
+def test_options():
+    """Everything a connection needs comes out of the file."""
+    stored = {
+        "host": "db1",
+        "port": "3307",
+        "user": "joe",
+        "password": "hush",
+        "connect-timeout": "3",
+        "ssl-ca": "/ca.pem",
+        "ssl-key": "",
+        "ssl-mode": "verify_identity",
+        "default-character-set": "latin1",
+    }
+
+    assert connection_options(stored) == ConnectionOptions(
+        host="db1",
+        port=3307,
+        user="joe",
+        password="hush",
+        connect_timeout=3,
+        ssl=(("ca", "/ca.pem"),),
+        ssl_mode="VERIFY_IDENTITY",
+    )
+
+
+def test_command_line_wins():
+    """What the command line gave wins; what it did not give is None."""
+    stored = {"host": "db1", "port": "3307", "user": "joe", "password": "hush"}
+
+    found = connection_options(stored, {"host": "db2", "port": None, "user": None, "password": ""})
+
+    assert (found.host, found.port, found.user, found.password) == ("db2", 3307, "joe", "")
+
+
+def test_host_of_the_command_line_beats_socket_of_the_file():
+    """A socket in the file is not used when the command line names a host or a port."""
+    stored = {"socket": "/run/mysqld.sock"}
+
+    assert connection_options(stored).socket == "/run/mysqld.sock"
+    assert connection_options(stored, {"host": "db2"}).socket == ""
+    assert connection_options(stored, {"port": 3307}).socket == ""
+    assert connection_options(stored, {"host": "db2", "socket": "/s"}).socket == "/s"
+
+
+def test_defaults():
+    """Without a file and without options the connection is the local default."""
+    assert connection_options({}) == ConnectionOptions()
+
+
+@pytest.mark.parametrize(
+    ("stored", "message"),
+    [({"port": "many"}, "port=many"), ({"ssl-mode": "maybe"}, "ssl-mode=maybe")],
+)
+def test_bad_values(stored, message):
+    """A value that makes no sense is refused by name."""
+    with pytest.raises(UsageFault, match=message):
+        connection_options(stored)

@@ -1,0 +1,102 @@
+"""Reporting what the checks found."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+import pytest
+
+import spirit_py.preflight
+from spirit_py.errors import Refusal, ServerFault
+from spirit_py.preflight import registry
+from spirit_py.preflight.finding import refusal_of, refuse, warn
+from spirit_py.preflight.registry import CHECKS, Check, Scope, run_checks
+
+
+class NoTable:
+    """A context without a source table."""
+
+    source = None
+
+
+def run(monkeypatch, *checks: Check) -> tuple:
+    """Run these checks instead of the registered ones."""
+    monkeypatch.setattr(registry, "CHECKS", checks)
+    return run_checks(NoTable(), Scope.SERVER, Scope.SOURCE)
+
+
+def test_one_refusal():
+    """A single refusal is reported as it is."""
+    error = refusal_of([refuse("cause", "remedy", ["example"])])
+    assert (error.message, error.hint, error.details) == ("cause", "remedy", ("example",))
+    assert error.exit_code == 2
+
+
+def test_several_refusals():
+    """Several refusals are reported together, each with its remedy and its examples."""
+    error = refusal_of([refuse("one", "do this", ["example"]), refuse("two", "do that")])
+    assert "2 checks" in error.message
+    assert error.details == (
+        "1. one",
+        "   example",
+        "   remedy: do this",
+        "2. two",
+        "   remedy: do that",
+    )
+
+
+def test_all_checks_run(monkeypatch):
+    """A refusal does not keep the other checks from running; warnings do not refuse."""
+    checks = [
+        Check("a", Scope.SERVER, lambda _: [refuse("first", "r")]),
+        Check("b", Scope.SERVER, lambda _: [warn("hm")]),
+        Check("c", Scope.SERVER, lambda _: [refuse("second", "r")]),
+    ]
+    with pytest.raises(Refusal) as refused:
+        run(monkeypatch, *checks)
+    assert [line for line in refused.value.details if line[0].isdigit()] == [
+        "1. first",
+        "2. second",
+    ]
+    (warning,) = run(monkeypatch, checks[1])
+    assert (warning.check, warning.cause) == ("b", "hm")
+
+
+def test_scopes(monkeypatch):
+    """Checks of the table wait for a table, checks of the new table for the new table."""
+    checks = [
+        Check("a", Scope.SOURCE, lambda _: [refuse("no table", "r")]),
+        Check("b", Scope.AFTER_CREATE, lambda _: [refuse("no new table", "r")]),
+    ]
+    assert run(monkeypatch, *checks) == ()
+
+
+def test_a_check_that_cannot_look(monkeypatch):
+    """A check that the server does not allow to look refuses, and says why."""
+
+    def forbidden(_):
+        raise ServerFault(1142, "SELECT command denied", where="test")
+
+    with pytest.raises(Refusal, match="forbidden could not look: SELECT command denied"):
+        run(monkeypatch, Check("forbidden", Scope.SERVER, forbidden))
+
+
+def test_a_lost_server_is_no_refusal(monkeypatch):
+    """A connection that is lost during a check is reported as that."""
+
+    def lost(_):
+        raise ServerFault(2013, "Lost connection", where="test")
+
+    with pytest.raises(ServerFault):
+        run(monkeypatch, Check("lost", Scope.SERVER, lost))
+
+
+def test_every_check_is_registered():
+    """A file with a check in it is in the registry, under its own name, in the order of names."""
+    files = {
+        name
+        for _, name, _ in pkgutil.iter_modules(spirit_py.preflight.__path__)
+        if hasattr(importlib.import_module(f"spirit_py.preflight.{name}"), "check")
+    }
+    assert [check.name for check in CHECKS] == sorted(files)

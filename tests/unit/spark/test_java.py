@@ -1,0 +1,67 @@
+"""Java is looked for before Spark is started; what is wrong is one line with a remedy."""
+
+from __future__ import annotations
+
+import pytest
+
+from spirit_py.errors import Refusal
+from spirit_py.spark.java import require_java
+
+
+def fake_java(folder, text: str, code: int = 0):
+    """Write a ``java`` that prints a version to stderr, as the real one does."""
+    program = folder / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{text}\nEND\nexit {code}\n")
+    program.chmod(0o755)
+    return program
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [('openjdk version "17.0.15" 2025-04-15', 17), ('java version "21" 2023-09-19 LTS', 21)],
+)
+def test_java_home_is_taken(tmp_path, text, version):
+    """JAVA_HOME is preferred, as Spark's scripts do."""
+    program = fake_java(tmp_path, text)
+    found = require_java({"JAVA_HOME": str(tmp_path), "PATH": "/usr/bin:/bin"})
+    assert (found.program, found.version) == (str(program), version)
+
+
+def test_java_on_the_path_is_taken(tmp_path):
+    """Without JAVA_HOME the PATH decides."""
+    program = fake_java(tmp_path, 'openjdk version "17.0.1"')
+    found = require_java({"PATH": f"{program.parent}:/usr/bin:/bin"})
+    assert found.program == str(program)
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        ('openjdk version "11.0.2" 2019-01-15', "Java 11 at .* is too old: Spark needs 17"),
+        ('java version "1.8.0_392"', "Java 8 at .* is too old"),
+        ("something else", "does not say its version"),
+    ],
+)
+def test_an_unusable_java_is_refused(tmp_path, text, cause):
+    """Too old, or not a Java: exit code 2, and what to install."""
+    fake_java(tmp_path, text)
+    with pytest.raises(Refusal, match=cause) as refused:
+        require_java({"JAVA_HOME": str(tmp_path), "PATH": "/usr/bin:/bin"})
+    assert refused.value.exit_code == 2
+    assert "install a Java runtime 17" in refused.value.hint
+
+
+def test_a_java_that_does_not_run_is_refused(tmp_path):
+    """A program that fails is named."""
+    fake_java(tmp_path, "cannot load", code=1)
+    with pytest.raises(Refusal, match="does not run"):
+        require_java({"JAVA_HOME": str(tmp_path), "PATH": "/usr/bin:/bin"})
+
+
+def test_no_java_is_refused(tmp_path):
+    """Neither JAVA_HOME nor the PATH: both are said."""
+    with pytest.raises(Refusal, match="there is none: the PATH has no java"):
+        require_java({"PATH": str(tmp_path)})
+    with pytest.raises(Refusal, match="there is none: JAVA_HOME is"):
+        require_java({"JAVA_HOME": str(tmp_path), "PATH": "/usr/bin:/bin"})

@@ -1,0 +1,110 @@
+"""How Spark is told to be a guest: settings, environment, log, and the shipped package."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from spirit_py.errors import UsageFault
+from spirit_py.spark.options import (
+    SparkOptions,
+    environment,
+    log4j_properties,
+    settings,
+    ship_package,
+)
+
+SCRATCH = Path("/scratch")
+
+
+def test_the_default_master_stays_within_the_cores():
+    """As many slots as threads, never more than cores, and four tries of a task."""
+    cores = os.cpu_count() or 1
+    assert SparkOptions(threads=1).resolved_master == "local[1,4]"
+    assert SparkOptions(threads=10_000).resolved_master == f"local[{cores},4]"
+
+
+def test_a_guest_in_the_terminal():
+    """No port, no progress bar, no speculation (R18)."""
+    conf = settings(SparkOptions(), SCRATCH)
+    assert conf["spark.ui.enabled"] == "false"
+    assert conf["spark.ui.showConsoleProgress"] == "false"
+    assert conf["spark.speculation"] == "false"
+    assert conf["spark.driver.host"] == "127.0.0.1"
+    assert settings(SparkOptions(ui=True), SCRATCH)["spark.ui.enabled"] == "true"
+
+
+def test_the_operators_settings_win():
+    """--spark-conf goes over ours."""
+    options = SparkOptions(conf=(("spark.driver.memory", "2g"), ("spark.x", "y")))
+    conf = settings(options, SCRATCH)
+    assert (conf["spark.driver.memory"], conf["spark.x"]) == ("2g", "y")
+
+
+def test_speculation_cannot_be_switched_on():
+    """Two attempts at one chunk at a time would break the fence's promise (R18)."""
+    with pytest.raises(UsageFault, match="speculation must stay off"):
+        settings(SparkOptions(conf=(("spark.speculation", "TRUE"),)), SCRATCH)
+
+
+@pytest.mark.parametrize(
+    ("master", "embedded", "single"),
+    [
+        ("", True, True),
+        ("local", True, True),
+        ("local[*]", True, True),
+        ("local[3,4]", True, True),
+        ("local-cluster[2,1,1024]", False, True),
+        ("spark://host:7077", False, False),
+        ("yarn", False, False),
+    ],
+)
+def test_masters_are_told_apart(master, embedded, single):
+    """Only a master on this machine may be given this machine's disk and addresses."""
+    options = SparkOptions(master=master)
+    assert (options.embedded, options.single_machine) == (embedded, single)
+    conf = settings(options, SCRATCH)
+    assert ("spark.local.dir" in conf) is single
+    assert ("spark.cores.max" in conf) is not embedded
+
+
+def test_secrets_stay_out_of_the_jvms_environment():
+    """The JVM, and with it every local worker, inherits no password (R20)."""
+    given = {
+        "MYSQL_PWD": "x",
+        "SPIRIT_PY_PASSWORD": "x",
+        "SPIRIT_PY_PASSWORD_FILE": "x",
+        "HOME": "/h",
+    }
+    kept = environment(SparkOptions(), SCRATCH, given)
+    assert "x" not in kept.values()
+    assert kept["HOME"] == "/h"
+
+
+def test_a_local_run_takes_no_configuration_of_the_machine():
+    """SPARK_HOME of another version would be started instead; a cluster's users mean theirs."""
+    given = {"SPARK_HOME": "/opt/spark", "SPARK_CONF_DIR": "/etc/spark"}
+    assert "SPARK_HOME" not in environment(SparkOptions(), SCRATCH, given)
+    cluster = environment(SparkOptions(master="yarn"), SCRATCH, given)
+    assert cluster["SPARK_HOME"] == "/opt/spark"
+
+
+def test_the_log_goes_to_a_file():
+    """Warnings into the scratch folder, everything into the file of --verbose."""
+    assert "rootLogger.level = warn" in log4j_properties(SparkOptions(), SCRATCH)
+    verbose = log4j_properties(SparkOptions(log_file=Path("/var/log/x.log")), SCRATCH)
+    assert "rootLogger.level = info" in verbose
+    assert "fileName = /var/log/x.log" in verbose
+    assert "Console" not in verbose
+
+
+def test_the_package_is_shipped_whole(tmp_path):
+    """Executors get every module of the driver's package, and nothing else."""
+    with zipfile.ZipFile(ship_package(tmp_path)) as archive:
+        names = archive.namelist()
+    assert "spirit_py/__init__.py" in names
+    assert "spirit_py/copier/task.py" in names
+    assert all(name.startswith("spirit_py/") and name.endswith(".py") for name in names)

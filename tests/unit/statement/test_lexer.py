@@ -1,0 +1,72 @@
+"""Tokens as the server cuts them."""
+
+from __future__ import annotations
+
+import pytest
+
+from spirit_py.errors import Refusal
+from spirit_py.statement.lexer import SqlMode, tokenize
+
+PLAIN = SqlMode()
+
+
+def cut(sql: str, mode: SqlMode = PLAIN) -> list[tuple[str, str]]:
+    """Give kind and value of each token."""
+    return [(token.kind, token.value) for token in tokenize(sql, mode)]
+
+
+@pytest.mark.parametrize(
+    ("sql", "tokens"),
+    [
+        ("ADD x", [("word", "ADD"), ("word", "x")]),
+        ("`a``b`", [("name", "a`b")]),
+        ("'it''s'", [("string", "it's")]),
+        (r"'a\'b\\'", [("string", "a'b\\")]),
+        (r"'\n'", [("string", "\n")]),
+        ('"x,y"', [("string", "x,y")]),
+        ("2b", [("word", "2b")]),
+        ("a$b", [("word", "a$b")]),
+        ("äß", [("word", "äß")]),
+        ("a -- b, c\n, d", [("word", "a"), ("symbol", ","), ("word", "d")]),
+        ("a # b\n c", [("word", "a"), ("word", "c")]),
+        ("a /* ; , */ b", [("word", "a"), ("word", "b")]),
+        ("1--1", [("word", "1"), ("symbol", "-"), ("symbol", "-"), ("word", "1")]),
+        ("a --", [("word", "a")]),
+        ("x'00'", [("word", "x"), ("string", "00")]),
+    ],
+)
+def test_tokens(sql, tokens):
+    """Quotes, escapes and comments are read as MySQL reads them."""
+    assert cut(sql) == tokens
+
+
+def test_ansi_quotes():
+    """Under ANSI_QUOTES a double quote encloses a name and a backslash in it is a letter."""
+    assert cut(r'"a\"', SqlMode.of("STRICT_ALL_TABLES,ANSI_QUOTES")) == [("name", "a\\")]
+
+
+def test_no_backslash_escapes():
+    """Under NO_BACKSLASH_ESCAPES a backslash is a letter and does not protect the quote."""
+    mode = SqlMode.of("no_backslash_escapes")
+    assert cut(r"'a\', b", mode) == [("string", "a\\"), ("symbol", ","), ("word", "b")]
+
+
+@pytest.mark.parametrize("sql", ["'a", "`a", '"a', r"'a\'", "a /* b", "a /*! b */", "a /*M! b */"])
+def test_unreadable(sql):
+    """An unclosed quote or comment, and a comment that servers execute, are refused."""
+    with pytest.raises(Refusal) as refused:
+        tokenize(sql, PLAIN)
+    assert refused.value.hint
+
+
+@pytest.mark.parametrize("sql", ["/*!80000 ADD c INT */", "/*+ SET_VAR(x=1) */", "$a"])
+def test_never_guessed(sql):
+    """What another version reads otherwise is refused by name."""
+    with pytest.raises(Refusal, match=r"execute|dollar"):
+        tokenize(sql, PLAIN)
+
+
+def test_offsets():
+    """A token knows its place, so that the text is passed on as written."""
+    sql = "ADD  `a` /* c */ INT"
+    assert [sql[t.start : t.end] for t in tokenize(sql, PLAIN)] == ["ADD", "`a`", "INT"]

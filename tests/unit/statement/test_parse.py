@@ -1,0 +1,305 @@
+"""Statements and clauses: what is understood, what is refused, and with which reason."""
+
+from __future__ import annotations
+
+import pytest
+
+from spirit_py.errors import Refusal
+from spirit_py.statement import ClauseKind as Kind
+from spirit_py.statement import alter_of, parse_statement
+
+
+def clauses(text: str):
+    """Read the clauses behind ``ALTER TABLE s.t``."""
+    return alter_of("s", "t", text)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "name", "new_name"),
+    [
+        ("ADD COLUMN c INT", Kind.ADD_COLUMN, "c", ""),
+        ("add c int", Kind.ADD_COLUMN, "c", ""),
+        ("ADD (c INT)", Kind.ADD_COLUMN, "c", ""),
+        ("ADD COLUMN `index` INT FIRST", Kind.ADD_COLUMN, "index", ""),
+        ("ADD c ENUM('a,b', 'x)') DEFAULT 'a,b' AFTER b", Kind.ADD_COLUMN, "c", ""),
+        ("ADD INDEX (a)", Kind.ADD_INDEX, "", ""),
+        ("ADD KEY k USING HASH (a)", Kind.ADD_INDEX, "k", ""),
+        ("ADD INDEX USING BTREE (a)", Kind.ADD_INDEX, "", ""),
+        ("ADD FULLTEXT (a)", Kind.ADD_INDEX, "", ""),
+        ("ADD FULLTEXT INDEX f (a) WITH PARSER ngram", Kind.ADD_INDEX, "f", ""),
+        ("ADD SPATIAL KEY s (g)", Kind.ADD_INDEX, "s", ""),
+        ("ADD UNIQUE (a, b)", Kind.ADD_UNIQUE, "", ""),
+        ("ADD UNIQUE KEY u (a(10), (lower(b)))", Kind.ADD_UNIQUE, "u", ""),
+        ("ADD CONSTRAINT c UNIQUE (a)", Kind.ADD_UNIQUE, "c", ""),
+        ("ADD CONSTRAINT c UNIQUE KEY u (a)", Kind.ADD_UNIQUE, "u", ""),
+        ("ADD PRIMARY KEY (a)", Kind.ADD_PRIMARY_KEY, "", ""),
+        ("ADD CONSTRAINT PRIMARY KEY (a)", Kind.ADD_PRIMARY_KEY, "", ""),
+        ("ADD CONSTRAINT p PRIMARY KEY USING BTREE (a)", Kind.ADD_PRIMARY_KEY, "", ""),
+        ("ADD CHECK (a > 0)", Kind.ADD_CHECK, "", ""),
+        ("ADD CONSTRAINT CHECK (a > 0)", Kind.ADD_CHECK, "", ""),
+        ("ADD CONSTRAINT c CHECK (a > 0) NOT ENFORCED", Kind.ADD_CHECK, "c", ""),
+        ("ADD PARTITION (PARTITION p VALUES LESS THAN (9))", Kind.ADD_PARTITION, "", ""),
+        ("DROP c", Kind.DROP_COLUMN, "c", ""),
+        ("DROP COLUMN `drop`", Kind.DROP_COLUMN, "drop", ""),
+        ("DROP COLUMN c RESTRICT", Kind.DROP_COLUMN, "c", ""),
+        ("DROP INDEX k", Kind.DROP_INDEX, "k", ""),
+        ("DROP KEY k", Kind.DROP_INDEX, "k", ""),
+        ("DROP PRIMARY KEY", Kind.DROP_PRIMARY_KEY, "", ""),
+        ("DROP CHECK c", Kind.DROP_CHECK, "c", ""),
+        ("DROP CONSTRAINT c", Kind.DROP_CONSTRAINT, "c", ""),
+        ("MODIFY c BIGINT NOT NULL", Kind.MODIFY_COLUMN, "c", ""),
+        ("MODIFY COLUMN c BIGINT FIRST", Kind.MODIFY_COLUMN, "c", ""),
+        ("CHANGE a b INT", Kind.CHANGE_COLUMN, "a", "b"),
+        ("CHANGE COLUMN `a` `b,c` INT", Kind.CHANGE_COLUMN, "a", "b,c"),
+        ("ALTER c SET DEFAULT 5", Kind.ALTER_COLUMN, "c", ""),
+        ("ALTER COLUMN c SET DEFAULT (UUID())", Kind.ALTER_COLUMN, "c", ""),
+        ("ALTER COLUMN c SET INVISIBLE", Kind.ALTER_COLUMN, "c", ""),
+        ("ALTER INDEX k INVISIBLE", Kind.ALTER_INDEX, "k", ""),
+        ("ALTER CHECK c NOT ENFORCED", Kind.ALTER_CHECK, "c", ""),
+        ("ALTER CONSTRAINT c ENFORCED", Kind.ALTER_CONSTRAINT, "c", ""),
+        ("RENAME COLUMN a TO b", Kind.RENAME_COLUMN, "a", "b"),
+        ("RENAME INDEX a TO b", Kind.RENAME_INDEX, "a", "b"),
+        ("RENAME KEY a TO b", Kind.RENAME_INDEX, "a", "b"),
+        ("CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", Kind.CONVERT, "", ""),
+        ("CONVERT TO CHARSET latin1", Kind.CONVERT, "", ""),
+        ("DEFAULT CHARACTER SET = utf8mb4", Kind.OPTION, "character set", ""),
+        ("CHARSET utf8mb4", Kind.OPTION, "character set", ""),
+        ("DEFAULT COLLATE utf8mb4_bin", Kind.OPTION, "collate", ""),
+        ("ENGINE=InnoDB", Kind.OPTION, "engine", ""),
+        ("ENGINE 'innodb'", Kind.OPTION, "engine", ""),
+        ("COMMENT = 'a, b; c'", Kind.OPTION, "comment", ""),
+        ("COMMENT _utf8mb4'x'", Kind.OPTION, "comment", ""),
+        ("ROW_FORMAT COMPRESSED", Kind.OPTION, "row_format", ""),
+        ("AUTO_INCREMENT = 100", Kind.OPTION, "auto_increment", ""),
+        ("STATS_PERSISTENT=DEFAULT", Kind.OPTION, "stats_persistent", ""),
+        ("DATA DIRECTORY '/x'", Kind.OPTION, "data directory", ""),
+        ("TABLESPACE ts", Kind.OPTION, "tablespace", ""),
+        ("PARTITION BY HASH (id) PARTITIONS 4", Kind.PARTITION_BY, "", ""),
+        ("PARTITION BY LINEAR KEY ALGORITHM=2 (id)", Kind.PARTITION_BY, "", ""),
+        ("REMOVE PARTITIONING", Kind.REMOVE_PARTITIONING, "", ""),
+        ("REORGANIZE PARTITION p INTO (PARTITION q VALUES IN (1))", Kind.REORGANIZE_PARTITION, "", ""),
+        ("COALESCE PARTITION 2", Kind.COALESCE_PARTITION, "", ""),
+        ("FORCE", Kind.FORCE, "", ""),
+        ("WITHOUT VALIDATION", Kind.VALIDATION, "", ""),
+    ],
+)
+def test_one_clause(text, kind, name, new_name):
+    """Each clause is known by its head, and its names are read."""
+    (clause,) = clauses(text).parsed
+    assert (clause.kind, clause.name, clause.new_name) == (kind, name, new_name)
+
+
+def test_many_clauses():
+    """Commas inside quotes, parentheses and comments do not part clauses."""
+    statement = clauses(
+        "ADD a INT COMMENT 'x, y', ADD CHECK (b IN (1, 2)) /* , */, DROP c -- , d\n, ENGINE=InnoDB"
+        " ROW_FORMAT=DYNAMIC, MODIFY e SET('p,q') PARTITION BY RANGE (id)"
+        " (PARTITION p0 VALUES LESS THAN (1), PARTITION p1 VALUES LESS THAN MAXVALUE)"
+    )
+    assert [clause.kind for clause in statement.parsed] == [
+        Kind.ADD_COLUMN,
+        Kind.ADD_CHECK,
+        Kind.DROP_COLUMN,
+        Kind.OPTION,
+        Kind.OPTION,
+        Kind.MODIFY_COLUMN,
+        Kind.PARTITION_BY,
+    ]
+
+
+def test_text_is_passed_on_as_written():
+    """The server gets the clauses as they were typed, comments included."""
+    text = "ADD  a  INT /* why */ ,\n DROP `b`"
+    assert clauses(text).clauses == text
+    assert clauses(text + " ; -- done").clauses == text
+
+
+def test_column_names():
+    """Renames, additions and removals are known by lower-case names."""
+    statement = clauses(
+        "CHANGE Old New INT, RENAME COLUMN a TO B, ADD (C INT, INDEX (C)), DROP COLUMN D"
+    )
+    assert statement.renames == {"old": "New", "a": "B"}
+    assert statement.added == {"c"}
+    assert statement.dropped == {"d"}
+
+
+def test_swap_of_names():
+    """Both renames of a swap speak of the names before the statement."""
+    statement = clauses("RENAME COLUMN a TO b, RENAME COLUMN b TO a")
+    assert statement.renames == {"a": "b", "b": "a"}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("RENAME TO u", "renamed"),
+        ("RENAME AS u", "renamed"),
+        ("RENAME u", "renamed"),
+        ("RENAME = u", "renamed"),
+        ("ADD c INT, ALGORITHM=INPLACE", "ALGORITHM"),
+        ("ALGORITHM INSTANT, ADD c INT", "ALGORITHM"),
+        ("ADD c INT, LOCK=NONE", "LOCK"),
+        ("DISCARD TABLESPACE", "file"),
+        ("IMPORT TABLESPACE", "file"),
+        ("DISCARD PARTITION p TABLESPACE", "file"),
+        ("IMPORT PARTITION p TABLESPACE", "file"),
+        ("DROP PARTITION p", "bring them back"),
+        ("TRUNCATE PARTITION p", "bring them back"),
+        ("EXCHANGE PARTITION p WITH TABLE u", "bring them back"),
+        ("ANALYZE PARTITION p", "maintains"),
+        ("CHECK PARTITION p", "maintains"),
+        ("OPTIMIZE PARTITION p", "maintains"),
+        ("REBUILD PARTITION p", "maintains"),
+        ("REPAIR PARTITION p", "maintains"),
+        ("ENABLE KEYS", "no effect"),
+        ("DISABLE KEYS", "no effect"),
+        ("ORDER BY a, b", "order of the primary key"),
+        ("SECONDARY_LOAD", "another engine"),
+        ("SECONDARY_UNLOAD", "another engine"),
+        ("ENGINE=MyISAM", "only InnoDB"),
+        ("ENGINE = 'ROCKSDB'", "only InnoDB"),
+        ("ADD FOREIGN KEY (a) REFERENCES u (b)", "foreign key"),
+        ("ADD CONSTRAINT f FOREIGN KEY (a) REFERENCES u (b)", "foreign key"),
+        ("ADD CONSTRAINT FOREIGN KEY (a) REFERENCES u (b)", "foreign key"),
+        ("ADD (a INT, FOREIGN KEY (a) REFERENCES u (b))", "foreign key"),
+        ("ADD a INT REFERENCES u (b)", "foreign key"),
+        ("MODIFY a INT REFERENCES u (b)", "foreign key"),
+        ("DROP FOREIGN KEY f", "foreign keys"),
+        ("UPGRADE PARTITIONING", "not understood"),
+        ("ADD CONSTRAINT c INT", "not understood"),
+        ("DROP COLUMN a b", "not understood"),
+        ("RENAME COLUMN a b", "not understood"),
+        ("COMMENT", "not understood"),
+        ("ENGINE=InnoDB NONSENSE=1", "not understood"),
+        ("ADD COLUMN", "missing"),
+        ("ADD COLUMN c", "definition of column c is missing"),
+        ("ADD COLUMN 5 INT", "missing"),
+        ("ADD COLUMN u.c INT", "qualified"),
+        ("CHANGE a INT", "definition of column INT is missing"),
+        ("", "empty clause"),
+        ("ADD c INT,", "empty clause"),
+        ("ADD c INT,, DROP d", "empty clause"),
+        ("ADD c INT; DROP d", "semicolon"),
+        ("ALTER TABLE t ADD c INT", "whole statement"),
+        ("CREATE INDEX i ON t (a)", "whole statement"),
+        ("ADD c INT /*!80000 INVISIBLE */", "execute"),
+    ],
+)
+def test_refused(text, reason):
+    """What cannot be honoured or understood is refused with its reason and a remedy."""
+    with pytest.raises(Refusal, match=reason) as refused:
+        clauses(text)
+    assert refused.value.hint
+    assert refused.value.exit_code == 2
+
+
+def test_algorithm_as_a_column_name():
+    """A column may be called algorithm where it is quoted or behind ADD."""
+    assert clauses("ADD algorithm INT, DROP `lock`").added == {"algorithm"}
+
+
+def test_whole_statements():
+    """Several statements are read, each with its table; schemas are filled in."""
+    first, second = parse_statement(
+        "ALTER TABLE `a``b`.t1 ADD c INT; alter table t2 DROP d;", "shop"
+    )
+    assert (first.schema, first.table, first.clauses) == ("a`b", "t1", "ADD c INT")
+    assert (second.schema, second.table, second.clauses) == ("shop", "t2", "DROP d")
+    assert first.sql == "ALTER TABLE `a``b`.`t1` ADD c INT"
+
+
+@pytest.mark.parametrize(
+    ("sql", "rewritten"),
+    [
+        ("CREATE INDEX i ON t (a)", "ADD INDEX `i` (a)"),
+        ("CREATE UNIQUE INDEX i ON x.t (a, b(3) DESC)", "ADD UNIQUE INDEX `i` (a, b(3) DESC)"),
+        ("CREATE FULLTEXT INDEX `a``i` ON t (a) WITH PARSER ngram",
+         "ADD FULLTEXT INDEX `a``i` (a) WITH PARSER ngram"),
+        ("CREATE SPATIAL INDEX i ON t (g) COMMENT 'x'", "ADD SPATIAL INDEX `i` (g) COMMENT 'x'"),
+        ("CREATE INDEX i USING HASH ON t ((a + 1)) INVISIBLE", "ADD INDEX `i` USING HASH ((a + 1)) INVISIBLE"),
+    ],
+)
+def test_create_index(sql, rewritten):
+    """CREATE INDEX becomes the ADD INDEX that means the same."""
+    (statement,) = parse_statement(sql, "s")
+    assert statement.clauses == rewritten
+    assert statement.table == "t"
+
+
+@pytest.mark.parametrize(
+    ("sql", "reason"),
+    [
+        ("", "empty"),
+        (" ; -- nothing", "empty"),
+        ("DROP TABLE t", "neither"),
+        ("CREATE TABLE t (a INT)", "neither"),
+        ("DROP INDEX i ON t", "neither"),
+        ("ALTER IGNORE TABLE t ADD c INT", "neither"),
+        ("ALTER TABLE t", "empty clause"),
+        ("ALTER TABLE", "table's name is missing"),
+        ("CREATE INDEX i ON t (a) ALGORITHM=INPLACE", "ALGORITHM"),
+        ("CREATE INDEX i ON t (a) LOCK NONE", "LOCK"),
+        ("CREATE INDEX i t (a)", "not understood"),
+        ("OPTIMIZE TABLE t", "neither"),
+    ],
+)
+def test_refused_statements(sql, reason):
+    """Anything but ALTER TABLE and CREATE INDEX is refused."""
+    with pytest.raises(Refusal, match=reason):
+        parse_statement(sql, "s")
+
+
+def test_table_without_schema():
+    """A table without a schema, where none is given otherwise, is refused."""
+    with pytest.raises(Refusal, match="without a schema"):
+        parse_statement("ALTER TABLE t ADD c INT", "")
+
+
+def test_sql_mode_of_the_server():
+    """The same text means other clauses under another sql_mode."""
+    text = r"ADD c VARCHAR(9) DEFAULT 'x\', DROP d"
+    with pytest.raises(Refusal, match="quote"):
+        clauses(text)
+    statement = alter_of("s", "t", text, sql_mode="NO_BACKSLASH_ESCAPES")
+    assert statement.dropped == {"d"}
+    assert alter_of("s", "t", 'DROP "d"', sql_mode="ANSI_QUOTES").dropped == {"d"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "add column `C`   int default 5, modify `D` bigint",
+        "ADD C INT DEFAULT 5 , MODIFY COLUMN d BIGINT",
+        "ADD COLUMN (C Int Default 5), Modify D BigInt /* wide */",
+    ],
+)
+def test_same_meaning_same_normal_form(text):
+    """Blanks, case of keywords, backquotes and comments do not change the normal form."""
+    wanted = clauses("ADD COLUMN C INT DEFAULT 5, MODIFY COLUMN D BIGINT")
+    assert clauses(text).normalized == wanted.normalized
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("ADD c INT", "ADD C INT"),
+        ("ADD c INT", "ADD c BIGINT"),
+        ("ADD c INT COMMENT 'a'", "ADD c INT COMMENT 'A'"),
+        ("ADD c INT, DROP d", "DROP d, ADD c INT"),
+        ("RENAME COLUMN a TO b", "RENAME COLUMN a TO B"),
+        ("COMMENT 'a'", "COMMENT ' a'"),
+        ("ADD UNIQUE (a)", "ADD INDEX (a)"),
+        ("ADD INDEX (a)", "ADD FULLTEXT INDEX (a)"),
+        ("WITH VALIDATION", "WITHOUT VALIDATION"),
+        ("ROW_FORMAT=DYNAMIC", "ROW_FORMAT=COMPACT"),
+    ],
+)
+def test_other_meaning_other_normal_form(one, other):
+    """Statements that leave other tables behind have other normal forms."""
+    assert clauses(one).normalized != clauses(other).normalized
+
+
+def test_normal_form_names_the_table():
+    """The same clauses on another table are another statement."""
+    assert alter_of("s", "t", "FORCE").normalized != alter_of("s", "u", "FORCE").normalized

@@ -1,0 +1,87 @@
+"""CHECK constraints on the way to the new table and back."""
+
+from __future__ import annotations
+
+import pytest
+
+from spirit_py.errors import Refusal
+from spirit_py.statement import alter_of
+from spirit_py.statement.rewrite import check_names, rewrite_clauses, rewrite_create
+
+CREATE = """CREATE TABLE `t` (
+  `id` int NOT NULL,
+  `v` int DEFAULT NULL COMMENT 'CONSTRAINT `mine` CHECK ',
+  PRIMARY KEY (`id`),
+  CONSTRAINT `mine` CHECK ((`v` > 0)),
+  CONSTRAINT `t_chk_1` CHECK ((`v` < 9)) /*!80016 NOT ENFORCED */
+) ENGINE=InnoDB AUTO_INCREMENT=7"""
+
+
+def test_generated_names_follow_the_table():
+    """A name that RENAME TABLE carries along gets the new table's prefix."""
+    assert check_names("t", "_t_new", ["t_chk_7", "t_chk_x"], []) == {
+        "t_chk_7": "_t_new_chk_7",
+        "t_chk_x": "_t_new_chk_x",
+    }
+
+
+def test_other_names_are_toggled():
+    """Another name gets an underscore, and the next migration takes it away again."""
+    assert check_names("t", "_t_new", ["mine"], ["mine"]) == {"mine": "_mine"}
+    assert check_names("t", "_t_new", ["_mine"], ["_mine"]) == {"_mine": "mine"}
+
+
+def test_taken_names_are_avoided():
+    """A name that the schema holds already, whatever its case, is not used."""
+    assert check_names("t", "_t_new", ["mine"], ["mine", "_MINE"]) == {"mine": "mine_2"}
+    both = check_names("t", "_t_new", ["a", "A"], ["a"])
+    assert len({name.lower() for name in both.values()}) == 2
+
+
+def test_no_room_for_a_name():
+    """A name of 64 letters leaves no room beside it, unless it can lose an underscore."""
+    with pytest.raises(Refusal, match="free name"):
+        check_names("t", "_t_new", ["x" * 64], [])
+    assert check_names("t", "_t_new", ["_" + "x" * 63], []) == {"_" + "x" * 63: "x" * 63}
+
+
+def test_create_statement():
+    """Only the table's name and the names of CHECK constraints change in the definition."""
+    names = {"mine": "_mine", "t_chk_1": "_t_new_chk_1"}
+    assert rewrite_create(CREATE, "s", "t", "_t_new", names) == CREATE.replace(
+        "TABLE `t`", "TABLE `s`.`_t_new`"
+    ).replace("  CONSTRAINT `mine`", "  CONSTRAINT `_mine`").replace("t_chk_1", "_t_new_chk_1")
+
+
+def test_create_statement_of_another_form():
+    """A text that is not known is refused, not guessed at."""
+    with pytest.raises(Refusal, match="expected form"):
+        rewrite_create("CREATE VIEW `t` AS SELECT 1", "s", "t", "_t_new", {})
+
+
+@pytest.mark.parametrize(
+    ("clauses", "rewritten"),
+    [
+        ("DROP CHECK mine", "DROP CHECK `_mine`"),
+        ("DROP CHECK `MINE`, ADD c INT", "DROP CHECK `_mine`, ADD c INT"),
+        ("DROP CONSTRAINT t_chk_1", "DROP CONSTRAINT `_t_new_chk_1`"),
+        ("ALTER CHECK mine NOT ENFORCED", "ALTER CHECK `_mine` NOT ENFORCED"),
+        ("ALTER CONSTRAINT mine ENFORCED", "ALTER CONSTRAINT `_mine` ENFORCED"),
+        ("ADD CHECK (v > 1)", "ADD CHECK (v > 1)"),
+        ("ADD CONSTRAINT CHECK (v > 1)", "ADD CONSTRAINT CHECK (v > 1)"),
+        ("ADD CONSTRAINT fresh CHECK (v > 1)", "ADD CONSTRAINT fresh CHECK (v > 1)"),
+        ("ADD CONSTRAINT t_chk_5 CHECK (v > 1)", "ADD CONSTRAINT `_t_new_chk_5` CHECK (v > 1)"),
+        ("ADD CONSTRAINT mine CHECK (v > 1)", "ADD CONSTRAINT mine CHECK (v > 1)"),
+        (
+            "DROP CHECK mine, ADD CONSTRAINT mine CHECK (v > 1)",
+            "DROP CHECK `_mine`, ADD CONSTRAINT `_mine` CHECK (v > 1)",
+        ),
+        ("ADD w INT CONSTRAINT t_chk_8 CHECK (w > 0)", "ADD w INT CONSTRAINT `_t_new_chk_8` CHECK (w > 0)"),
+        ("DROP INDEX mine", "DROP INDEX mine"),
+        ("COMMENT 'DROP CHECK mine'", "COMMENT 'DROP CHECK mine'"),
+    ],
+)
+def test_clauses(clauses, rewritten):
+    """Clauses speak of the new table's constraints; nothing else of the text changes."""
+    names = {"mine": "_mine", "t_chk_1": "_t_new_chk_1"}
+    assert rewrite_clauses(alter_of("s", "t", clauses), "t", "_t_new", names) == rewritten

@@ -1,0 +1,60 @@
+"""The report: complete JSON, whole on disk, readable as a summary."""
+
+from __future__ import annotations
+
+import json
+
+from spirit_py.status.report import MigrationReport, versions
+
+
+def test_the_file_is_replaced_whole_and_holds_every_field(tmp_path):
+    """Writing twice leaves the second report and no temporary file."""
+    path = tmp_path / "report.json"
+    MigrationReport(outcome="failed").write(path)
+    MigrationReport(outcome="done", rows_copied=3).write(path)
+    found = json.loads(path.read_text())
+    assert (found["outcome"], found["rows_copied"]) == ("done", 3)
+    assert set(found) == set(vars(MigrationReport()))
+    assert [entry.name for entry in tmp_path.iterdir()] == ["report.json"]
+
+
+def test_the_summary_of_a_copy_names_the_proof():
+    """The summary says what was copied, applied, compared and locked."""
+    report = MigrationReport(
+        schema="shop",
+        table="orders",
+        algorithm="copy",
+        rows_copied=12000,
+        chunks=7,
+        changes_applied=5,
+        checksum_passes=1,
+        lock_held_ms=12.4,
+        cutover_attempts=1,
+    )
+    text = "\n".join(report.summary())
+    for part in (
+        "shop.orders",
+        "12 000 rows in 7 chunks",
+        "5 applied",
+        "1 pass(es)",
+        "held it 12 ms",
+        "dropped",
+    ):
+        assert part in text
+
+
+def test_the_summary_of_a_shortcut_is_short():
+    """An INSTANT change says so and why, and nothing about a copy."""
+    lines = MigrationReport(
+        schema="s", table="t", algorithm="instant", reason="only metadata"
+    ).summary()
+    assert lines[0].startswith("s.t changed (instant)")
+    assert "only metadata" in lines[1]
+    assert len(lines) == 2
+
+
+def test_versions_are_known():
+    """The report says with what it was made."""
+    found = versions(mysql="9.7.4")
+    assert found["mysql"] == "9.7.4"
+    assert found["pyspark"][0].isdigit()

@@ -1,0 +1,103 @@
+"""Which type changes keep a literal's value; everything else is converted by the server."""
+
+from __future__ import annotations
+
+import pytest
+
+from spirit_py.table.conversions import literal_safe
+from tests.unit.table.definitions import column
+
+LATIN1 = {"charset": "latin1", "collation": "latin1_swedish_ci"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("int", "int"),
+        ("int", "bigint"),
+        ("tinyint", "mediumint"),
+        ("int unsigned", "bigint unsigned"),
+        ("int unsigned", "bigint"),
+        ("varchar(9)", "varchar(300)"),
+        ("char(9)", "varchar(9)"),
+        ("varchar(9)", "char(9)"),
+        ("varchar(9)", "text"),
+        ("binary(4)", "varbinary(4)"),
+        ("varbinary(4)", "blob"),
+        ("datetime", "datetime(6)"),
+        ("time(3)", "time(3)"),
+        ("timestamp", "timestamp(3)"),
+        ("decimal(5,2)", "decimal(7,3)"),
+        ("decimal(5,2) unsigned", "decimal(5,2)"),
+        ("enum('a','b')", "enum('a','b','c')"),
+        ("set('a','b')", "set('a','b','c')"),
+        ("bit(3)", "bit(9)"),
+        ("vector(3)", "vector(9)"),
+        ("json", "json"),
+        ("float", "float"),
+        ("float(7,4)", "float(7,4)"),
+        ("point", "point"),
+        ("year", "year"),
+        ("date", "date"),
+    ],
+)
+def test_literal_safe(old, new):
+    """Types that only become wider take the old literal as it is."""
+    assert literal_safe(column("c", old), column("c", new))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("bigint", "int"),
+        ("int", "int unsigned"),
+        ("int unsigned", "int"),
+        ("bigint unsigned", "bigint"),
+        ("int", "varchar(20)"),
+        ("int", "decimal(20,0)"),
+        ("int", "double"),
+        ("varchar(9)", "varchar(8)"),
+        ("varchar(9)", "int"),
+        ("varchar(9)", "varbinary(36)"),
+        ("varbinary(9)", "varchar(9)"),
+        ("varchar(9)", "enum('a')"),
+        ("varchar(9)", "json"),
+        ("text", "varchar(9)"),
+        ("blob", "varbinary(9)"),
+        ("datetime(6)", "datetime(3)"),
+        ("datetime", "timestamp"),
+        ("datetime", "date"),
+        ("date", "datetime"),
+        ("decimal(5,2)", "decimal(5,3)"),
+        ("decimal(5,2)", "decimal(6,1)"),
+        ("decimal(5,2)", "decimal(5,2) unsigned"),
+        ("decimal(5,2)", "double"),
+        ("float", "double"),
+        ("double", "float"),
+        ("enum('a','b')", "enum('b','a')"),
+        ("enum('a','b')", "enum('a')"),
+        ("enum('a','b')", "set('a','b')"),
+        ("set('a','b')", "set('b','a','c')"),
+        ("bit(9)", "bit(3)"),
+        ("bit(9)", "int"),
+        ("year", "int"),
+        ("point", "geometry"),
+        ("json", "text"),
+    ],
+)
+def test_converted(old, new):
+    """Every other change is left to the server."""
+    assert not literal_safe(column("c", old), column("c", new))
+
+
+@pytest.mark.parametrize("kind", ["varchar(9)", "text", "enum('a')", "set('a')"])
+def test_character_set(kind):
+    """Another character set is a conversion; another collation of the same one is not."""
+    old = column("c", kind)
+    assert not literal_safe(old, column("c", kind, **LATIN1))
+    assert literal_safe(old, column("c", kind, collation="utf8mb4_bin"))
+
+
+def test_spatial_reference():
+    """Another SRID is a conversion, though the type is spelled the same."""
+    assert not literal_safe(column("c", "point", srid=4326), column("c", "point"))

@@ -1,0 +1,384 @@
+"""Which column becomes which, by which key rows are known, and what the source guarantees."""
+
+from __future__ import annotations
+
+import pytest
+
+from spirit_py.errors import Refusal
+from spirit_py.statement import alter_of
+from spirit_py.table.build import build_mapping
+from spirit_py.table.mapping import TableMapping
+from spirit_py.table.schema import TableSchema
+from tests.unit.table.definitions import column, index, table
+
+ID = column("id")
+
+
+def build(source: TableSchema, target: TableSchema, clauses: str) -> TableMapping:
+    """Map ``source`` to ``target`` as the clauses say."""
+    return build_mapping(source, target, alter_of("s", "t", clauses), "Europe/Berlin")
+
+
+def carried(mapping: TableMapping) -> dict[str, str]:
+    """Give new name to old name of the carried columns, in the order of the new table."""
+    return {pair.new.name: pair.old.name for pair in mapping.pairs}
+
+
+def test_kept_and_added_columns():
+    """A kept column keeps its data, an added one has none."""
+    a = column("a")
+    mapping = build(table(ID, a), table(ID, column("c", nullable=True), a), "ADD c INT AFTER id")
+    assert carried(mapping) == {"id": "id", "a": "a"}
+    assert not mapping.converted
+
+
+def test_dropped_column():
+    """A dropped column goes nowhere."""
+    mapping = build(table(ID, column("a")), table(ID), "DROP a")
+    assert carried(mapping) == {"id": "id"}
+
+
+@pytest.mark.parametrize("clause", ["CHANGE A b INT", "RENAME COLUMN a TO b", "CHANGE `a` b INT"])
+def test_renamed_column(clause):
+    """A renamed column keeps its data, whatever the case of its old name in the statement."""
+    mapping = build(table(ID, column("a")), table(ID, column("b")), clause)
+    assert carried(mapping) == {"id": "id", "b": "a"}
+
+
+def test_swap_of_names():
+    """Two columns that swap their names keep each its data."""
+    source = table(ID, column("a", "bigint"), column("b", "int"))
+    target = table(ID, column("b", "bigint"), column("a", "int"))
+    mapping = build(source, target, "RENAME COLUMN a TO b, RENAME COLUMN b TO a")
+    assert carried(mapping) == {"id": "id", "b": "a", "a": "b"}
+
+
+def test_chain_of_changes():
+    """Names move on along a chain; each old name is one before the statement."""
+    source = table(ID, column("a"), column("b"), column("c"))
+    target = table(ID, column("b"), column("c"), column("d"))
+    mapping = build(source, target, "CHANGE a b INT, CHANGE b c INT, CHANGE c d INT")
+    assert carried(mapping) == {"id": "id", "b": "a", "c": "b", "d": "c"}
+
+
+def test_dropped_and_added_again():
+    """A column that is dropped and added again under its name is a new one, without the data."""
+    source = table(ID, column("a"))
+    mapping = build(source, table(ID, column("a", nullable=True)), "DROP a, ADD a INT")
+    assert carried(mapping) == {"id": "id"}
+
+
+def test_renamed_onto_a_dropped_name():
+    """A column may take the name of one that is dropped in the same statement."""
+    source = table(ID, column("a"), column("b", "bigint"))
+    mapping = build(source, table(ID, column("a", "bigint")), "DROP a, RENAME COLUMN b TO a")
+    assert carried(mapping) == {"id": "id", "a": "b"}
+
+
+def test_case_of_a_name_changes():
+    """A name that only changes its case is the same column."""
+    mapping = build(table(ID, column("a")), table(ID, column("A")), "CHANGE a A INT")
+    assert carried(mapping) == {"id": "id", "A": "a"}
+
+
+def test_unexplained_columns_are_refused():
+    """Where definition and statement do not fit together nothing is guessed."""
+    with pytest.raises(Refusal, match="cannot be followed"):
+        build(table(ID, column("a")), table(ID), "ADD x INT")
+    with pytest.raises(Refusal, match="neither from"):
+        build(table(ID), table(ID, column("z", nullable=True)), "DROP y")
+
+
+def test_generated_columns():
+    """A generated column of the new table is not written; one that becomes plain keeps values."""
+    made = column("g", generated="STORED", generation_expression="(`id` + 1)")
+    plain = column("g")
+    assert carried(build(table(ID, made), table(ID, made), "FORCE")) == {"id": "id"}
+    assert carried(build(table(ID, plain), table(ID, made), "MODIFY g INT AS (id+1)")) == {
+        "id": "id"
+    }
+    mapping = build(table(ID, made), table(ID, plain), "MODIFY g INT")
+    assert carried(mapping) == {"id": "id", "g": "g"}
+
+
+def test_fills():
+    """A new NOT NULL column without a default gets the type's implicit value by name."""
+    new = (
+        column("n", "int"),
+        column("e", "enum('x','y')"),
+        column("d", "datetime(3)"),
+        column("j", "json"),
+        column("given", "int", default="4"),
+        column("computed", "int", extra="DEFAULT_GENERATED"),
+        column("maybe", "int", nullable=True),
+        column("made", "int", generated="VIRTUAL"),
+        column("number", "int", auto_increment=True),
+    )
+    names = ", ".join(f"ADD {c.name} INT" for c in new)
+    mapping = build(table(ID), table(ID, *new), names)
+    assert {fill.column.name: fill.sql for fill in mapping.fills} == {
+        "n": "0",
+        "e": "1",
+        "d": "'0000-00-00 00:00:00'",
+        "j": "'null'",
+    }
+    assert mapping.insert_names == ("id", "n", "e", "d", "j")
+    assert mapping.fill_values == ("0", "1", "'0000-00-00 00:00:00'", "'null'")
+    assert mapping.converted
+
+
+@pytest.mark.parametrize("kind", ["point", "geometry", "vector(3)"])
+def test_no_value_to_fill_with(kind):
+    """A type without an implicit default is refused when rows would need one."""
+    with pytest.raises(Refusal, match="no value"):
+        build(table(ID), table(ID, column("p", kind)), "ADD p POINT NOT NULL")
+
+
+def keyed(*indexes, columns=None) -> TableSchema:
+    """Give a table with these indexes over ``id``, ``u`` and ``v``."""
+    return table(*(columns or (ID, column("u"), column("v"))), *indexes)
+
+
+def test_primary_key_is_preferred():
+    """Of several usable keys the primary one is taken."""
+    both = keyed(index("a_u", "u"), index("PRIMARY", "id"))
+    mapping = build(both, both, "FORCE")
+    assert (mapping.key.name, mapping.new_key_columns) == ("PRIMARY", ("id",))
+
+
+def test_swapped_primary_key():
+    """A primary key that is replaced is supported through a unique key that stays."""
+    source = keyed(index("PRIMARY", "id"), index("u", "u"))
+    target = keyed(index("PRIMARY", "v"), index("u", "u"))
+    mapping = build(source, target, "DROP PRIMARY KEY, ADD PRIMARY KEY (v)")
+    assert (mapping.key.name, mapping.new_key_columns) == ("u", ("u",))
+    assert [i.name for i in mapping.tightened] == ["PRIMARY"]
+
+
+def test_the_same_columns_under_another_name():
+    """A key counts by its columns, not by its name, and their order may differ."""
+    source = keyed(index("PRIMARY", "u", "v"))
+    target = keyed(index("PRIMARY", "id"), index("other", "v", "u"))
+    mapping = build(source, target, "DROP PRIMARY KEY, ADD PRIMARY KEY (id), ADD UNIQUE (v, u)")
+    assert (mapping.key.name, mapping.new_key_columns) == ("PRIMARY", ("u", "v"))
+
+
+def test_renamed_key_column():
+    """A renamed key column is followed."""
+    source = keyed(index("PRIMARY", "id", "u"))
+    columns = (column("key_id"), column("u"), column("v"))
+    target = keyed(index("PRIMARY", "key_id", "u"), columns=columns)
+    mapping = build(source, target, "RENAME COLUMN id TO key_id")
+    assert (mapping.key.columns, mapping.new_key_columns) == (("id", "u"), ("key_id", "u"))
+
+
+def test_names_of_key_columns_swapped():
+    """Key columns that swap names are compared by their data, not by their names."""
+    source = keyed(index("PRIMARY", "u"), index("other", "id"))
+    target = keyed(index("PRIMARY", "v"), index("other", "id"))
+    mapping = build(source, target, "RENAME COLUMN u TO v, RENAME COLUMN v TO u")
+    assert (mapping.key.name, mapping.new_key_columns) == ("PRIMARY", ("v",))
+    trap = keyed(index("PRIMARY", "u"), index("other", "id"))
+    assert build(source, trap, "RENAME COLUMN u TO v, RENAME COLUMN v TO u").key.name == "other"
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        keyed(index("PRIMARY", "id", "u")),
+        keyed(index("k", "id", unique=False)),
+        keyed(index("k", "id(3)")),
+        keyed(index("k", "(id)")),
+        keyed(index("k", "id", visible=False)),
+        table(column("id", generated="STORED"), column("u"), column("v"), index("k", "id")),
+    ],
+)
+def test_no_usable_key(target):
+    """Without a unique key over the same whole columns the migration is refused."""
+    with pytest.raises(Refusal, match="no key identifies") as refused:
+        build(keyed(index("PRIMARY", "id")), target, "FORCE")
+    assert "UNIQUE" in refused.value.hint
+
+
+@pytest.mark.parametrize("nullable", ["u", "v"])
+def test_nullable_unique_key_is_none(nullable):
+    """A unique key over a nullable column does not identify rows."""
+    columns = tuple(column(name, nullable=name == nullable) for name in ("id", "u", "v"))
+    with pytest.raises(Refusal, match="no key"):
+        build(
+            keyed(index("k", "u", "v"), columns=columns),
+            keyed(index("k", "u", "v"), columns=columns),
+            "FORCE",
+        )
+
+
+def test_comparable_key_is_preferred():
+    """Beside the primary key, one that Python compares as the server does is taken first."""
+    columns = (column("id", "varchar(9)"), column("u"), column("v"))
+    both = keyed(index("a", "id"), index("u", "u"), columns=columns)
+    assert build(both, both, "FORCE").key.name == "u"
+    clustered = keyed(index("PRIMARY", "id"), index("u", "u"), columns=columns)
+    assert build(clustered, clustered, "FORCE").key.name == "PRIMARY"
+
+
+def test_key_whose_order_stays_is_preferred():
+    """A key whose collation changes is only taken where there is no other."""
+    old = (column("id", "varchar(9)"), column("u", "varchar(9)"), column("v"))
+    other = {"collation": "utf8mb4_bin", "pad_space": True}
+    new = (column("id", "varchar(9)", **other), column("u", "varchar(9)"), column("v"))
+    keys = (index("PRIMARY", "id"), index("u", "u"))
+    mapping = build(keyed(*keys, columns=old), keyed(*keys, columns=new), "FORCE")
+    assert mapping.key.name == "u"
+    assert mapping.key_order_kept
+    alone = build(keyed(keys[0], columns=old), keyed(keys[0], columns=new), "FORCE")
+    assert alone.key.name == "PRIMARY"
+    assert not alone.key_order_kept
+
+
+def test_key_of_another_type_is_refused():
+    """A key column that becomes another kind of value does not find its rows again."""
+    source = table(column("id", "varchar(9)"), index("PRIMARY", "id"))
+    target = table(column("id", "int"), index("PRIMARY", "id"))
+    with pytest.raises(Refusal, match="no key"):
+        build(source, target, "MODIFY id INT")
+
+
+def test_key_is_widened():
+    """A wider integer key still finds its rows."""
+    target = table(column("id", "bigint"), index("PRIMARY", "id"))
+    mapping = build(table(ID), target, "MODIFY id BIGINT")
+    assert not mapping.converted
+    assert mapping.key_order_kept
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("timestamp", "datetime"), ("datetime", "timestamp"), ("timestamp", "varchar(30)")],
+)
+def test_time_zone_of_the_conversion(old, new):
+    """A TIMESTAMP on one side only is converted in the server's time zone."""
+    mapping = build(table(ID, column("a", old)), table(ID, column("a", new)), "MODIFY a DATETIME")
+    assert mapping.time_zone == "Europe/Berlin"
+    assert mapping.converted
+
+
+def test_no_time_zone_between_timestamps():
+    """TIMESTAMP to a more precise TIMESTAMP is no conversion."""
+    source = table(ID, column("a", "timestamp"))
+    mapping = build(source, table(ID, column("a", "timestamp(6)")), "MODIFY a TIMESTAMP(6)")
+    assert (mapping.time_zone, mapping.converted) == ("", False)
+
+
+def test_timestamp_in_the_key_is_refused():
+    """A TIMESTAMP in the key cannot be read in two time zones at once."""
+    ts = column("ts", "timestamp")
+    source = table(ts, column("a", "timestamp"), index("PRIMARY", "ts"))
+    target = table(ts, column("a", "datetime"), index("PRIMARY", "ts"))
+    with pytest.raises(Refusal, match="clock is set back"):
+        build(source, target, "MODIFY a DATETIME")
+
+
+CI = {"collation": "utf8mb4_0900_ai_ci"}
+BIN = {"collation": "utf8mb4_bin", "pad_space": True}
+
+
+def tightened(
+    old: tuple, new: tuple, clauses: str = "FORCE", old_columns=None, new_columns=None
+) -> list[str]:
+    """Give the names of the tightened keys beside the primary one."""
+    columns = old_columns or (column("u", "varchar(9)", **CI), column("v", "int", nullable=True))
+    source = table(ID, *columns, index("PRIMARY", "id"), *old)
+    target = table(ID, *(new_columns or columns), index("PRIMARY", "id"), *new)
+    return [i.name for i in build(source, target, clauses).tightened]
+
+
+def test_unchanged_unique_keys_are_guaranteed():
+    """What the source enforces needs no look."""
+    keys = (index("a", "u", "v"), index("b", "u(3)"), index("c", "(lower(`u`))"))
+    assert tightened(keys, keys) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ((), index("n", "u")),
+        ((index("o", "u", unique=False),), index("n", "u")),
+        ((index("o", "u", "v"),), index("n", "u")),
+        ((index("o", "u"),), index("n", "u(3)")),
+        ((index("o", "u(5)"),), index("n", "u(3)")),
+        ((index("o", "u"),), index("n", "(lower(`u`))")),
+        ((index("o", "(upper(`u`))"),), index("n", "(lower(`u`))")),
+    ],
+)
+def test_tightened_keys(old, new):
+    """A unique key that rows of the source may violate is named."""
+    assert tightened(old, (new,)) == ["n"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (index("o", "u"), index("n", "v", "u")),
+        (index("o", "u(3)"), index("n", "u(5)")),
+        (index("o", "u(3)"), index("n", "u")),
+        (index("o", "u"), index("n", "id", "u")),
+        (index("o", "(lower(`u`))"), index("n", "(lower(`u`))", "v")),
+    ],
+)
+def test_wider_keys_are_guaranteed(old, new):
+    """A key that only parts more rows than one of the source cannot be violated."""
+    assert tightened((old,), (new,)) == []
+
+
+def test_key_with_the_primary_key_in_it_is_guaranteed():
+    """A unique key that contains the source's primary key cannot be violated."""
+    assert tightened((), (index("n", "v", "id"),)) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "named"),
+    [
+        (column("u", "varchar(9)", **BIN), column("u", "varchar(9)", **CI), True),
+        (column("u", "varchar(9)", **CI), column("u", "varchar(9)", **BIN), True),
+        (column("u", "varchar(9)", **CI), column("u", "varchar(99)", **CI), False),
+        (column("u", "varchar(9)", **CI), column("u", "char(9)", **CI), True),
+        (column("u", "varchar(9)", **BIN), column("u", "char(9)", **BIN), False),
+        (column("u", "varbinary(9)"), column("u", "binary(9)"), True),
+        (column("u", "binary(9)"), column("u", "varbinary(9)"), False),
+        (column("u", "int"), column("u", "bigint"), False),
+        (column("u", "bigint"), column("u", "int"), True),
+        (column("u", "datetime(6)"), column("u", "datetime(3)"), True),
+        (column("u", "datetime(3)"), column("u", "datetime(6)"), False),
+        (column("u", "decimal(5,2)"), column("u", "decimal(5,1)"), True),
+        (column("u", "enum('a','b')"), column("u", "enum('a','b','c')"), False),
+    ],
+)
+def test_changed_equality(old, new, named):
+    """A key over a column whose values may become equal is named, and no other."""
+    key = (index("k", "u"),)
+    found = tightened(key, key, old_columns=(old,), new_columns=(new,))
+    assert bool(found) is named
+
+
+def test_column_dropped_from_a_key():
+    """Dropping a column leaves a narrower key, which rows may violate."""
+    old = (column("u", "varchar(9)"), column("v"))
+    found = tightened((index("k", "u", "v"),), (index("k", "u"),), "DROP v", old, old[:1])
+    assert found == ["k"]
+
+
+def test_new_auto_increment_key():
+    """A new AUTO_INCREMENT column numbers rows afresh and cannot be violated."""
+    source = table(ID, index("u", "id"))
+    target = table(ID, column("pk", auto_increment=True), index("u", "id"), index("PRIMARY", "pk"))
+    mapping = build(source, target, "ADD pk INT AUTO_INCREMENT PRIMARY KEY")
+    assert mapping.tightened == ()
+    assert mapping.key.name == "u"
+
+
+def test_expression_over_a_changed_column():
+    """The same expression over a changed column is another key."""
+    old = (column("u", "varchar(9)", **CI),)
+    new = (column("u", "varchar(9)", **BIN),)
+    keys = (index("k", "(lower(`u`))"),)
+    assert tightened(keys, keys, "FORCE", old, new) == ["k"]

@@ -1,0 +1,42 @@
+"""Looking things up in a table's definition."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.table.definitions import column, index, table
+
+
+def test_columns_ignore_case():
+    """A column is found whatever the case of its name."""
+    found = table(column("Id"), column("ä"))
+    assert found.column("ID").name == "Id"
+    assert found.has_column("Ä")
+    assert not found.has_column("b")
+    with pytest.raises(KeyError):
+        found.column("b")
+
+
+def test_columns_of_an_index():
+    """Only an index over whole columns has columns to identify a row by."""
+    assert index("k", "a", "b").columns == ("a", "b")
+    assert index("k", "a", "b(3)").columns == ()
+    assert index("k", "a", "(b + 1)").columns == ()
+
+
+def test_usable_keys():
+    """Unique keys over whole NOT NULL columns, the primary one first."""
+    found = table(
+        column("a"),
+        column("b"),
+        column("n", nullable=True),
+        index("first", "b"),
+        index("PRIMARY", "a"),
+        index("nullable", "n"),
+        index("prefix", "a(3)"),
+        index("plain", "a", unique=False),
+        index("both", "a", "n"),
+    )
+    assert [i.name for i in found.not_null_unique_indexes()] == ["PRIMARY", "first"]
+    assert found.primary_key is found.index("primary")
+    assert table(column("a"), index("u", "a")).primary_key is None

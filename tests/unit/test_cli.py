@@ -1,0 +1,149 @@
+"""The command line: what is refused, what becomes configuration, what is never imported."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from spirit_py import cli
+from spirit_py.errors import UsageFault
+
+BASE = [
+    "migrate",
+    "--host",
+    "db1:3307",
+    "--user",
+    "u",
+    "--database",
+    "shop",
+    "--table",
+    "t",
+    "--alter",
+    "ADD x INT",
+]
+
+
+@pytest.fixture
+def configured(monkeypatch):
+    """Run the command line up to the runner and give the configuration it would start with."""
+    from spirit_py import runner
+    from spirit_py.status.report import MigrationReport
+
+    seen = []
+
+    def migrate(config, **_):
+        seen.append(config)
+        return MigrationReport(schema="shop", table="t", algorithm="instant")
+
+    monkeypatch.setattr(runner, "migrate", migrate)
+    for name in list(os.environ):
+        if name.startswith(("SPIRIT_PY_", "MYSQL_")):
+            monkeypatch.delenv(name)
+
+    def run(*arguments, env=None, code=0, **more):
+        result = CliRunner().invoke(cli.main, list(arguments), env=env, **more)
+        assert result.exit_code == code, result.output
+        return seen[-1] if seen else result
+
+    return run
+
+
+def test_host_and_port_in_one_word(configured):
+    """``--host db1:3307`` is host and port."""
+    connection = configured(*BASE).connection
+    assert (connection.host, connection.port, connection.user) == ("db1", 3307, "u")
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("db", ("db", None)),
+        ("::1", ("::1", None)),
+        ("[::1]:4", ("::1", 4)),
+        ("[::1]", ("::1", None)),
+    ],
+)
+def test_hosts_are_split_as_they_are_written(text, parts):
+    """Names, IPv4 and IPv6 addresses, with and without a port."""
+    assert cli.split_host(text) == parts
+
+
+@pytest.mark.parametrize("text", ["db:", "db:x", "db:0", "db:70000", ":3306"])
+def test_a_port_that_is_none_is_refused(text):
+    """A host with a broken port is no host."""
+    with pytest.raises(UsageFault):
+        cli.split_host(text)
+
+
+@pytest.mark.parametrize("variable", ["SPIRIT_PY_PASSWORD", "MYSQL_PWD"])
+def test_the_password_may_come_from_the_environment(configured, variable):
+    """Both variables give the password, and the configuration does not show it."""
+    config = configured(*BASE, env={variable: "s3cret"})
+    assert config.connection.password == "s3cret"
+    assert "s3cret" not in repr(config)
+
+
+def test_the_password_is_asked_for_when_the_option_has_no_value(configured):
+    """``--password`` alone prompts."""
+    assert configured(*BASE, "--password", input="typed\n").connection.password == "typed"
+
+
+@pytest.mark.parametrize(
+    ("variable", "field", "text", "value"),
+    [
+        ("SPIRIT_PY_THREADS", "threads", "1", 1),
+        ("SPIRIT_PY_TARGET_CHUNK_TIME", "target_chunk_time", "2.5", 2.5),
+        ("SPIRIT_PY_LOG_FORMAT", "log_format", "json", "json"),
+        ("SPIRIT_PY_NO_SHORTCUT", "no_shortcut", "1", True),
+        ("SPIRIT_PY_SPARK_MASTER", "spark_master", "spark://m:7077", "spark://m:7077"),
+    ],
+)
+def test_every_option_has_its_variable(configured, variable, field, text, value):
+    """An option can be set by SPIRIT_PY_ and its name."""
+    assert getattr(configured(*BASE, env={variable: text}), field) == value
+
+
+def test_threads_stay_within_the_cores_of_a_local_master(configured):
+    """Never more threads than cores for ``local``; a cluster decides for itself."""
+    cores = len(os.sched_getaffinity(0))
+    assert configured(*BASE, "--threads", "200").threads == cores
+    assert configured(*BASE, "--threads", "200", "--spark-master", "spark://m:7077").threads == 200
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["migrate", "--host", "h"], "either --statement"),
+        (["migrate", "--statement", "ALTER TABLE t FORCE", "--table", "t"], "either --statement"),
+        (["migrate", "--table", "t"], "--table and --alter go together"),
+        ([*BASE, "--port", "1"], "two ports"),
+        ([*BASE, "--spark-conf", "novalue"], "not KEY=VALUE"),
+        ([*BASE, "--report-json", "/no/such/folder/r.json"], "not a directory"),
+        ([*BASE, "--defaults-file", "/no/such/file"], "does not exist"),
+    ],
+)
+def test_a_wrong_command_line_is_refused_with_cause_and_remedy(configured, arguments, part):
+    """Exit code 2, one line of cause, no traceback."""
+    result = configured(*arguments, code=2)
+    assert part in result.output
+    assert "Traceback" not in result.output
+
+
+def test_help_imports_nothing_heavy():
+    """``--help`` loads no driver, no Spark, no rich: it must answer at once."""
+    program = (
+        "import sys; from spirit_py import cli\n"
+        "try: cli.main(['migrate', '--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'MySQLdb', 'pyspark', 'rich', 'pymysql', 'pymysqlreplication', 'py4j'}\n"
+        "sys.exit(', '.join(sorted(heavy & set(sys.modules))) or 0)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "--target-chunk-time" in done.stdout

@@ -1,0 +1,275 @@
+"""The regression lanes: what they run, what they refuse, and that CI only calls them."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from lane import COMPOSE_FILE, LANES, Lane, LaneLacks, main
+from tests.fix_lane import LANE_VARIABLE, check_series
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+ROOT = Path(__file__).resolve().parents[2]
+WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
+
+
+class Outside:
+    """Records what a lane runs; a command that contains one of `fails` fails."""
+
+    def __init__(self, *fails: str) -> None:
+        self.fails = fails
+        self.commands: list[str] = []
+        self.environments: list[dict[str, str]] = []
+
+    def __call__(self, command: Sequence[str], environ: Mapping[str, str]) -> int:
+        """Stand in for `lane.run`."""
+        text = " ".join(command)
+        self.commands.append(text)
+        self.environments.append(dict(environ))
+        return int(any(word in text for word in self.fails))
+
+
+def lane(outside: Outside, *, engine: bool, **environ: str) -> Lane:
+    """Return a lane that reaches nothing real."""
+    return Lane(arguments=("-x",), environ=environ, engine=lambda _: engine, run=outside)
+
+
+def load(path: Path) -> Any:
+    """Read a YAML file; under YAML 1.1 the key `on` is a truth value."""
+    return yaml.safe_load(path.read_text())
+
+
+def compose() -> dict[str, Any]:
+    """Return the services of the compose file."""
+    return load(ROOT / COMPOSE_FILE)["services"]
+
+
+def test_semisync_uses_compose_where_an_engine_answers() -> None:
+    """With an engine the servers of the compose file come up, are used, and go down."""
+    outside = Outside()
+
+    assert lane(outside, engine=True).semisync() == 0
+
+    steps = [re.sub(r".* -p \S+ ", "", command) for command in outside.commands]
+    assert steps[0] == "docker compose version"
+    assert steps[1:3] == ["config --quiet", "up --detach --wait --wait-timeout 300"]
+    assert steps[3].endswith("-m pytest tests/semisync -x")
+    assert steps[4] == "down --volumes --timeout 5"
+    made, used = outside.environments[2], outside.environments[3]
+    for name in ("SOURCE", "REPLICA"):
+        password, port = (
+            made["SPIRIT_PY_SEMISYNC_PASSWORD"],
+            made[f"SPIRIT_PY_SEMISYNC_{name}_PORT"],
+        )
+        assert used[f"SPIRIT_PY_SEMISYNC_{name}"] == f"mysql://root:{password}@127.0.0.1:{port}"
+    assert used["SPIRIT_PY_SEMISYNC"] == "compose"
+    assert all(password not in command for command in outside.commands)
+
+
+def test_semisync_uses_two_local_servers_without_an_engine() -> None:
+    """Without an engine a source and a replica are made on this machine."""
+    outside = Outside()
+
+    assert lane(outside, engine=False).semisync() == 0
+
+    assert len(outside.commands) == 1
+    assert outside.environments[0]["SPIRIT_PY_SEMISYNC"] == "pair"
+
+
+@pytest.mark.parametrize(
+    ("fails", "message"),
+    [
+        ("compose version", "no `docker compose`"),
+        ("config", "not valid"),
+        ("up --detach", "did not come up"),
+    ],
+)
+def test_semisync_fails_when_compose_does_not_work(fails: str, message: str) -> None:
+    """An engine that cannot be used fails the lane, which says why; nothing is left running."""
+    outside = Outside(fails)
+
+    with pytest.raises(LaneLacks, match=message):
+        lane(outside, engine=True).semisync()
+
+    assert not any("pytest" in command for command in outside.commands)
+    assert any(" up " in c for c in outside.commands) == any(
+        " down " in c for c in outside.commands
+    )
+
+
+def test_semisync_passes_on_the_tests_failure() -> None:
+    """A failing test fails the lane, and the servers go down all the same."""
+    outside = Outside("pytest")
+
+    assert lane(outside, engine=True).semisync() == 1
+    assert " down " in outside.commands[-1]
+
+
+@pytest.mark.parametrize(
+    ("name", "series"), [("mysql80", "8.0"), ("mysql84", "8.4"), ("mysql9", "9.")]
+)
+def test_version_lanes_need_an_engine_or_servers(name: str, series: str) -> None:
+    """A version's lane without an engine and without named servers fails and names both ways."""
+    outside = Outside()
+
+    with pytest.raises(LaneLacks, match=r"no Docker engine answers.*SPIRIT_PY_TEST_MYSQL_FILE"):
+        LANES[name](lane(outside, engine=False))
+    assert not outside.commands
+
+    assert LANES[name](lane(outside, engine=True)) == 0
+    environ = outside.environments[0]
+    assert environ["SPIRIT_PY_LANE_MYSQL"] == series
+    assert environ["SPIRIT_PY_TEST_MYSQL_IMAGE"].startswith(f"mysql:{series.rstrip('.')}")
+    assert environ["SPIRIT_PY_LANE"]
+
+
+def test_file_position_lane_runs_without_gtids() -> None:
+    """The lane of file positions has the usual server run without GTIDs."""
+    outside = Outside()
+
+    assert lane(outside, engine=False).file_position() == 0
+
+    assert outside.environments[0]["SPIRIT_PY_LANE_GTID"] == "OFF"
+    assert outside.commands[0].endswith("tests/integration -m not gtid -x")
+
+
+def test_main_says_what_is_missing(monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    """The program's exit code is 1 for a lane that lacks something, 2 for an unknown lane."""
+    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:9")
+    for name in ("SPIRIT_PY_TEST_MYSQL", "SPIRIT_PY_TEST_MYSQL_FILE"):
+        monkeypatch.delenv(name, raising=False)
+
+    assert main(["mysql80"]) == 1
+    assert "lane mysql80: this lane needs MySQL 8.0" in capsys.readouterr().err
+    assert main(["nothing"]) == 2
+
+
+def test_every_lane_has_a_script_a_target_and_a_job() -> None:
+    """Scripts, make targets and the workflow's matrix name the same lanes."""
+    scripts = {path.name.removeprefix("lane-") for path in (ROOT / "ci").glob("lane-*")}
+    targets = set(
+        re.findall(r"^ci-([a-z0-9-]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    )
+    matrix = load(ROOT / ".github/workflows/lanes.yml")["jobs"]["lane"]["strategy"]["matrix"][
+        "lane"
+    ]
+
+    assert scripts == targets == set(matrix) == set(LANES)
+    assert all(os.access(ROOT / f"ci/lane-{name}", os.X_OK) for name in scripts)
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_workflows_only_call_scripts(path: Path) -> None:
+    """A step of a workflow is an action, or one call of a script or make target of ours."""
+    targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    steps = [step for job in load(path)["jobs"].values() for step in job["steps"]]
+
+    assert steps
+    for step in steps:
+        if "uses" in step:
+            continue
+        program, *words = step["run"].split(maxsplit=1)
+        if program == "make":
+            assert words[0] == "ci-${{ matrix.lane }}" or words[0] in targets
+        else:
+            assert (ROOT / program).is_file()
+            assert not words
+
+
+def test_compose_describes_a_source_a_replica_and_late_acknowledgements() -> None:
+    """The replica reaches the source through the proxy only, and both have semi-sync."""
+    services = compose()
+    assert set(services) == {"source", "late", "replica"}
+    source, late, replica = (services[name] for name in ("source", "late", "replica"))
+
+    assert "--plugin-load-add=semisync_source.so" in source["command"]
+    assert "--loose-rpl-semi-sync-source-enabled=ON" in source["command"]
+    assert "--plugin-load-add=semisync_replica.so" in replica["command"]
+    assert "--loose-rpl-semi-sync-replica-enabled=ON" in replica["command"]
+    for server in (source, replica):
+        assert "--gtid-mode=ON" in server["command"]
+        assert server["image"] == "${SPIRIT_PY_TEST_MYSQL_IMAGE:-mysql:8.4}"
+        assert server["ports"][0].startswith("127.0.0.1:${SPIRIT_PY_SEMISYNC_")
+        assert server["environment"]["MYSQL_ROOT_PASSWORD"].startswith("${SPIRIT_PY_SEMISYNC_PASSW")
+    assert source["command"][0] != replica["command"][0] != ""
+    assert "SEMISYNC_SOURCE" not in source["environment"]
+    assert replica["environment"]["SEMISYNC_SOURCE"] == "late"
+    assert "--to=source:3306" in late["command"]
+    assert "--up-delay=${SPIRIT_PY_SEMISYNC_ACK_DELAY:-0.05}" in late["command"]
+
+
+def test_compose_waits_for_what_it_needs() -> None:
+    """Every service can say that it is healthy, and starts after what it depends on."""
+    services = compose()
+
+    assert all(service["healthcheck"]["test"][0] == "CMD" for service in services.values())
+    waits = {name: service.get("depends_on", {}) for name, service in services.items()}
+    healthy = {"condition": "service_healthy"}
+    assert waits == {"source": {}, "late": {"source": healthy}, "replica": {"late": healthy}}
+    assert not any("cap_add" in s or "privileged" in s for s in services.values())
+
+
+def test_compose_mounts_what_exists() -> None:
+    """The files that containers mount are in the repository; the proxy needs no package there."""
+    for service in compose().values():
+        for volume in service["volumes"]:
+            assert (ROOT / volume.split(":")[0]).is_file()
+    # -I and -S: neither this project nor anything installed.
+    command = [sys.executable, "-I", "-S", "tests/tcp_proxy.py", "--help"]
+    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    options = [word for word in compose()["late"]["command"] if word.startswith("--")]
+    assert all(word.split("=")[0] in shown for word in options)
+
+
+@pytest.mark.parametrize(
+    ("lane_set", "body", "code"),
+    [
+        ("1", "pytest.skip('no')", 1),
+        ("1", "pass", 0),
+        ("1", "pytest.xfail('no')", 1),
+        ("", "pytest.skip('no')", 0),
+    ],
+)
+def test_a_lane_fails_on_a_skip(tmp_path: Path, lane_set: str, body: str, code: int) -> None:
+    """In a lane a skipped or expected failure fails the run and is named; elsewhere it does not."""
+    (tmp_path / "test_it.py").write_text(f"import pytest\n\ndef test_it():\n    {body}\n")
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "tests.fix_lane",
+        "-p",
+        "no:cacheprovider",
+    ]
+    done = subprocess.run(
+        [*command, "--rootdir", str(tmp_path), str(tmp_path)],
+        cwd=ROOT,
+        env={**os.environ, LANE_VARIABLE: lane_set, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == code, done.stdout + done.stderr
+    assert ("a lane must not skip" in done.stdout) == bool(code)
+
+
+def test_a_lane_refuses_another_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server of another series than the lane's is refused; without a lane any will do."""
+    monkeypatch.delenv("SPIRIT_PY_LANE_MYSQL", raising=False)
+    check_series("9.7.4", "here")
+    monkeypatch.setenv("SPIRIT_PY_LANE_MYSQL", "8.0")
+    check_series("8.0.45", "here")
+    with pytest.raises(pytest.UsageError, match=r"about MySQL 8.0, and the server here is 9.7.4"):
+        check_series("9.7.4", "here")

@@ -1,0 +1,358 @@
+"""Where the tests' MySQL comes from, decided without starting one."""
+
+from __future__ import annotations
+
+import importlib
+import stat
+import threading
+from pathlib import Path
+from socketserver import StreamRequestHandler, ThreadingUnixStreamServer
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mysql_base import NamedServer, ServerError, ServerOptions, greeting
+from mysql_container import ContainerServer, engine_answers
+from mysql_debian import (
+    AptSource,
+    DebianMySQL,
+    FetchError,
+    debian_source,
+    machine_sources,
+    parse_deb822,
+    parse_one_line,
+)
+from mysql_local import LocalServer
+from mysql_server import cache_folder, choose, mysqld_on_path
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+URL = "mysql://root:p%40ss@192.0.2.1:3307"
+
+
+def engine(*, answers: bool):
+    """Return a probe of a Docker engine that answers, or does not."""
+
+    def probe(_: Mapping[str, str]) -> bool:
+        return answers
+
+    return probe
+
+
+def path(found: str | None):
+    """Return a search of the PATH with a fixed result."""
+
+    def search(_: Mapping[str, str]) -> Path | None:
+        return Path(found) if found else None
+
+    return search
+
+
+def program(folder: Path, text: str) -> Path:
+    """Write an executable shell script named mysqld."""
+    script = folder / "mysqld"
+    script.write_text(f"#!/bin/sh\n{text}\n")
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    return script
+
+
+def test_named_server_comes_first(tmp_path: Path) -> None:
+    """A named server is used even where an engine answers and a mysqld is there."""
+    provider = choose(
+        {"SPIRIT_PY_TEST_MYSQL": URL, "SPIRIT_PY_CACHE": str(tmp_path)},
+        engine=engine(answers=True),
+        on_path=path("/usr/sbin/mysqld"),
+    )
+    server = provider.make()
+    assert isinstance(server, NamedServer)
+    assert (server.host, server.port, server.user, server.password) == (
+        "192.0.2.1",
+        3307,
+        "root",
+        "p@ss",
+    )
+    assert server.url == URL
+    assert "SPIRIT_PY_TEST_MYSQL is set" in str(provider)
+
+
+def test_provider_says_no_password_aloud(tmp_path: Path) -> None:
+    """What is said aloud does not contain the named server's password."""
+    provider = choose({"SPIRIT_PY_TEST_MYSQL": URL, "SPIRIT_PY_CACHE": str(tmp_path)})
+    assert "p%40ss" not in str(provider)
+    assert "p@ss" not in str(provider)
+
+
+def test_container_comes_second(tmp_path: Path) -> None:
+    """Where a Docker engine answers, a container is chosen over a mysqld on the PATH."""
+    provider = choose(
+        {"SPIRIT_PY_CACHE": str(tmp_path)},
+        engine=engine(answers=True),
+        on_path=path("/usr/sbin/mysqld"),
+    )
+    server = provider.make()
+    assert isinstance(server, ContainerServer)
+    assert server.image == "mysql:8.4"
+    assert "a Docker engine answers" in str(provider)
+
+
+def test_container_image_comes_from_the_environment(tmp_path: Path) -> None:
+    """SPIRIT_PY_TEST_MYSQL_IMAGE names the version to test with."""
+    provider = choose(
+        {"SPIRIT_PY_TEST_MYSQL_IMAGE": "mysql:8.0", "SPIRIT_PY_CACHE": str(tmp_path)},
+        engine=engine(answers=True),
+    )
+    server = provider.make()
+    assert isinstance(server, ContainerServer)
+    assert server.image == "mysql:8.0"
+
+
+def test_mysqld_on_the_path_comes_third(tmp_path: Path) -> None:
+    """Without an engine, a mysqld on the PATH is used."""
+    provider = choose(
+        {"SPIRIT_PY_CACHE": str(tmp_path)},
+        engine=engine(answers=False),
+        on_path=path("/usr/sbin/mysqld"),
+    )
+    server = provider.make()
+    assert isinstance(server, LocalServer)
+    assert server.origin == "/usr/sbin/mysqld"
+
+
+def test_debian_comes_last_and_fetches_nothing_when_chosen(tmp_path: Path) -> None:
+    """With nothing else there, Debian's packages are chosen; choosing alone fetches nothing."""
+    provider = choose(
+        {"SPIRIT_PY_CACHE": str(tmp_path)}, engine=engine(answers=False), on_path=path(None)
+    )
+    assert "Debian's packages" in str(provider)
+    assert "no Docker engine answers" in str(provider)
+    assert not DebianMySQL(tmp_path / "mysql/debian").fetched
+
+
+def test_server_that_outlives_its_starter_is_neither_named_nor_a_container(tmp_path: Path) -> None:
+    """`start` leaves a server of its own behind, whatever else there is, and says why."""
+    provider = choose(
+        {"SPIRIT_PY_TEST_MYSQL": URL, "SPIRIT_PY_CACHE": str(tmp_path)},
+        engine=engine(answers=True),
+        on_path=path("/usr/sbin/mysqld"),
+        outlives=True,
+    )
+    assert isinstance(provider.make(), LocalServer)
+    assert "no Docker engine" not in str(provider)
+
+
+def test_cache_folder_follows_the_environment(tmp_path: Path) -> None:
+    """SPIRIT_PY_CACHE moves everything that is fetched or made once."""
+    assert cache_folder({"SPIRIT_PY_CACHE": str(tmp_path)}) == tmp_path / "mysql"
+
+
+def test_mariadb_is_no_mysql(tmp_path: Path) -> None:
+    """MariaDB installs a mysqld too; it is not taken."""
+    program(tmp_path, "echo 'mysqld  Ver 10.11.19-MariaDB for debian-linux-gnu'")
+    assert mysqld_on_path({"PATH": f"{tmp_path}:/bin"}) is None
+
+
+def test_mysqld_that_does_not_run_is_not_taken(tmp_path: Path) -> None:
+    """A mysqld that cannot even say its version is passed over."""
+    program(tmp_path, "exit 127")
+    assert mysqld_on_path({"PATH": f"{tmp_path}:/bin"}) is None
+
+
+def test_mysqld_of_mysql_is_taken(tmp_path: Path) -> None:
+    """MySQL's own mysqld is found."""
+    script = program(tmp_path, "echo 'mysqld  Ver 8.4.3 for Linux on x86_64'")
+    assert mysqld_on_path({"PATH": f"{tmp_path}:/bin"}) == script
+
+
+@pytest.mark.parametrize("url", ["root@host", "http://u:p@h:1", "mysql://", "mysql://host:3306"])
+def test_bad_url_names_the_variable_and_the_form(url: str) -> None:
+    """A named server that cannot be parsed is refused without repeating a possible password."""
+    with pytest.raises(ServerError, match=r"THE_VARIABLE is not of the form mysql://user:") as info:
+        NamedServer(url, variable="THE_VARIABLE")
+    assert url not in str(info.value).replace("mysql://user:password@host:port", "")
+
+
+@pytest.mark.parametrize("verb", ["restart", "kill", "resume"])
+def test_named_server_is_left_alone(verb: str) -> None:
+    """A server somebody else runs is never restarted or killed."""
+    server = NamedServer(URL, variable="SPIRIT_PY_TEST_MYSQL")
+    with pytest.raises(ServerError, match="unset the variable"):
+        getattr(server, verb)()
+    server.stop()
+
+
+class _Engine(StreamRequestHandler):
+    def handle(self) -> None:
+        """Answer one ping the way a Docker engine does."""
+        while self.rfile.readline().strip():
+            pass
+        self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nOK")
+
+
+def test_engine_that_answers_is_seen(tmp_path: Path) -> None:
+    """An engine on the socket that DOCKER_HOST names is pinged for real."""
+    socket = tmp_path / "engine.sock"
+    with ThreadingUnixStreamServer(str(socket), _Engine) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        try:
+            assert engine_answers({"DOCKER_HOST": f"unix://{socket}"})
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize("host", ["unix:///nowhere/engine.sock", "tcp://127.0.0.1:1", "ssh://h"])
+def test_engine_that_does_not_answer_is_not_waited_for(host: str) -> None:
+    """A client without an engine, or one that cannot be pinged, means no container."""
+    assert not engine_answers({"DOCKER_HOST": host})
+
+
+def test_container_failure_leaves_no_container(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When MySQL in the container does not come up, the container is removed."""
+    events: list[str] = []
+
+    class Fake:
+        def __init__(self, image: str) -> None:
+            events.append(f"new {image}")
+
+        def __getattr__(self, name: str):
+            if name.startswith("with_"):
+                return lambda *_: self
+            raise AttributeError(name)
+
+        def start(self) -> None:
+            """Start."""
+            events.append("start")
+
+        def stop(self) -> None:
+            """Stop."""
+            events.append("stop")
+
+        def get_container_host_ip(self) -> str:
+            """Return an address."""
+            return "localhost"
+
+    def refuse(self: ContainerServer) -> None:
+        message = f"no answer at {self.host}"
+        raise ServerError(message)
+
+    library = type("library", (), {"DockerContainer": Fake})
+    monkeypatch.setattr(importlib, "import_module", lambda _: library)
+    monkeypatch.setattr(ContainerServer, "await_greeting", refuse)
+    with pytest.raises(ServerError, match=r"127\.0\.0\.1"):
+        ContainerServer("mysql:8.4").start()
+    assert events == ["new mysql:8.4", "start", "stop"]
+
+
+@pytest.mark.parametrize("gtid", [True, False])
+def test_options_say_whether_there_are_gtids_and_extra_comes_last(*, gtid: bool) -> None:
+    """GTID mode is as asked, and an extra option stands after the default it overrides."""
+    arguments = ServerOptions(gtid=gtid, extra=("--sync-binlog=1",)).arguments()
+    assert f"--gtid-mode={'ON' if gtid else 'OFF'}" in arguments
+    assert arguments.index("--sync-binlog=0") < arguments.index("--sync-binlog=1")
+
+
+def test_nobody_greets_on_a_closed_port() -> None:
+    """A port nobody listens on is no server, and no error."""
+    assert greeting("127.0.0.1", 1) is None
+
+
+DEB822 = """\
+# A comment
+Types: deb deb-src
+URIs: https://mirror.example/debian/ https://other.example/debian
+Suites: bookworm bookworm-updates
+Components: main contrib
+Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
+
+Types: deb
+URIs: https://vendor.example/apt
+Suites: nodistro
+Components: main
+"""
+
+
+def test_deb822_sources_are_read() -> None:
+    """A `.sources` file gives one source per paragraph, with its first address and keyring."""
+    first, second = parse_deb822(DEB822)
+    assert first == AptSource(
+        uri="https://mirror.example/debian/",
+        suites=("bookworm", "bookworm-updates"),
+        components=("main", "contrib"),
+        options=(("Signed-By", "/usr/share/keyrings/debian-archive-keyring.gpg"),),
+    )
+    assert first.is_debian_main
+    assert not second.is_debian_main
+
+
+def test_disabled_and_source_only_paragraphs_are_passed_over() -> None:
+    """`Enabled: no` and `Types: deb-src` give nothing to fetch from."""
+    text = DEB822.replace("Types: deb deb-src", "Types: deb-src") + "Enabled: no\n"
+    assert list(parse_deb822(text)) == []
+
+
+def test_inline_key_is_kept_as_it_is() -> None:
+    """A key written into the source is carried over with all its lines."""
+    text = DEB822.split("\n\n", 1)[0].replace(
+        "/usr/share/keyrings/debian-archive-keyring.gpg",
+        "\n -----BEGIN PGP PUBLIC KEY BLOCK-----\n .\n abc\n -----END PGP PUBLIC KEY BLOCK-----",
+    )
+    (source,) = parse_deb822(text)
+    assert list(parse_deb822(source.deb822("sid", "amd64")))[0].options == source.options  # noqa: RUF015
+
+
+ONE_LINE = """\
+# deb https://commented.example/debian bookworm main
+deb-src https://mirror.example/debian bookworm main
+deb [signed-by=/k/vendor.gpg] https://vendor.example/apt sdk-bookworm main
+deb [ arch=amd64 signed-by=/k/a.gpg,/k/b.gpg ] https://mirror.example/debian bookworm main # why
+deb https://mirror.example/debian-security bookworm-security main
+"""
+
+
+def test_one_line_sources_are_read() -> None:
+    """A `sources.list` line gives its address, suite, components and keyrings."""
+    assert debian_source(parse_one_line(ONE_LINE)) == AptSource(
+        uri="https://mirror.example/debian",
+        suites=("bookworm",),
+        components=("main",),
+        options=(("Signed-By", "/k/a.gpg /k/b.gpg"),),
+    )
+
+
+def test_both_kinds_of_file_are_read_in_order(tmp_path: Path) -> None:
+    """sources.list comes first, then sources.list.d by name; other files do not count."""
+    parts = tmp_path / "sources.list.d"
+    parts.mkdir()
+    (tmp_path / "sources.list").write_text("deb https://one.example/debian stable main\n")
+    (parts / "b.list").write_text("deb https://three.example/debian stable main\n")
+    (parts / "a.sources").write_text(DEB822)
+    (parts / "c.list.save").write_text("deb https://saved.example/debian stable main\n")
+    assert [source.uri for source in machine_sources(tmp_path)] == [
+        "https://one.example/debian",
+        "https://mirror.example/debian/",
+        "https://vendor.example/apt",
+        "https://three.example/debian",
+    ]
+
+
+def test_private_source_is_the_machines_own_with_another_suite() -> None:
+    """What is fetched comes from the machine's archive and is checked with its keyring."""
+    (source,) = parse_one_line(
+        "deb [signed-by=/k/a.gpg] https://mirror.example/debian bookworm main contrib"
+    )
+    assert source.deb822("sid", "arm64") == (
+        "Types: deb\n"
+        "URIs: https://mirror.example/debian\n"
+        "Suites: sid\n"
+        "Components: main\n"
+        "Architectures: arm64\n"
+        "Signed-By: /k/a.gpg\n"
+    )
+
+
+def test_machine_without_debian_is_told_what_to_do() -> None:
+    """On a machine that is not Debian the message names the three other ways."""
+    with pytest.raises(FetchError, match=r"install a mysqld, start a Docker engine, or name"):
+        debian_source(parse_one_line("deb https://vendor.example/apt nodistro main"))

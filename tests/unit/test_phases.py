@@ -1,0 +1,49 @@
+"""Phases: what may follow what, and the time spent in each."""
+
+from __future__ import annotations
+
+import pytest
+
+from spirit_py.phases import TRANSITIONS, IllegalTransition, Phase, PhaseLog
+
+WHOLE = (
+    Phase.SHORTCUT,
+    Phase.CREATE,
+    Phase.COPY,
+    Phase.DRAIN,
+    Phase.ANALYZE,
+    Phase.CHECKSUM,
+    Phase.CUTOVER,
+    Phase.CLEANUP,
+    Phase.DONE,
+)
+
+
+def test_the_whole_line_is_legal_and_timed():
+    """A migration through the copy path passes every phase, each with its seconds."""
+    log = PhaseLog()
+    for now, phase in enumerate(WHOLE, start=1):
+        log.enter(phase, float(now))
+    assert log.current is Phase.DONE
+    spent = log.seconds(100.0)
+    assert spent == {phase.value: 1.0 for phase in (Phase.PREFLIGHT, *WHOLE[:-1])}
+
+
+def test_the_swap_cannot_be_reached_without_a_checksum():
+    """No phase but checksum and sentinel leads to the cutover."""
+    leading = {phase for phase, following in TRANSITIONS.items() if Phase.CUTOVER in following}
+    assert leading == {Phase.CHECKSUM, Phase.SENTINEL}
+
+
+def test_an_illegal_move_tells_the_history():
+    """The error of an illegal transition names where the migration has been."""
+    log = PhaseLog()
+    log.enter(Phase.SHORTCUT, 1.0)
+    with pytest.raises(IllegalTransition, match="so far: preflight -> shortcut"):
+        log.enter(Phase.CUTOVER, 2.0)
+
+
+@pytest.mark.parametrize("phase", [p for p in Phase if p not in (Phase.DONE, Phase.FAILED)])
+def test_every_phase_may_fail(phase):
+    """A failure is legal everywhere but at the end."""
+    assert Phase.FAILED in TRANSITIONS[phase]
