@@ -5,6 +5,7 @@ Uses PyMySQL only to log in and to frame packets: nothing of an event is interpr
 
 from __future__ import annotations
 
+import random
 import struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -53,8 +54,9 @@ def position(connection: Any) -> Position:
     return Position(file, offset)
 
 
-def read_events(connection: Any, start: Position, server_id: int = 987_654) -> Iterator[RawEvent]:
+def read_events(connection: Any, start: Position) -> Iterator[RawEvent]:
     """Read everything from ``start`` to the end of the binlog; the session is used up."""
+    server_id = random.randrange(2**20, 2**32)
     with connection.cursor() as cursor:
         names = "@source_binlog_checksum", "@master_binlog_checksum"
         cursor.execute("SET " + ", ".join(f"{name} = @@global.binlog_checksum" for name in names))

@@ -105,6 +105,10 @@ class Applier(Protocol):
         """
         ...
 
+    def interrupt(self) -> None:
+        """End the statements that run now; their calls raise, and so do later ones."""
+        ...
+
     def verify(self, mapping: TableMapping, session: SqlSession) -> None:
         """Under the table lock: prove that no row was pushed out by a new UNIQUE key (R11).
 

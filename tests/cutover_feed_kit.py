@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from spirit_py.applier.applier import SqlApplier
 from spirit_py.change.source import binlog_source
@@ -15,9 +15,13 @@ from spirit_py.mysql.inspect import read_table
 from spirit_py.mysql.newtable import create_new_table
 from spirit_py.sql import identifier_list, quote_table
 from spirit_py.statement.parse import alter_of
-from spirit_py.stop import StopSwitch
 from spirit_py.table.build import build_mapping
 from tests.cutover_kit import options
+
+if TYPE_CHECKING:
+    from spirit_py.stop import StopSwitch
+
+QUICK = FeedOptions(flush_interval=0.2, wait_timeout=10)
 
 
 class FollowedTable:
@@ -25,11 +29,20 @@ class FollowedTable:
 
     Args:
         clauses: what ``ALTER TABLE`` does to the table.
+        proxy: reach the server through it.
+        feed_options: limits of the feed.
     """
 
-    def __init__(self, db, table: str, clauses: str, stop: StopSwitch, proxy=None) -> None:
+    def __init__(
+        self,
+        db,
+        table: str,
+        clauses: str,
+        stop: StopSwitch,
+        proxy=None,
+        feed_options: FeedOptions = QUICK,
+    ) -> None:
         self.connection = options(db, proxy)
-        feed_options = FeedOptions(flush_interval=0.2, wait_timeout=10)
         with contextlib.ExitStack() as stack:
             session = stack.enter_context(connect(self.connection, database=db.name, role="test"))
             native = stack.enter_context(

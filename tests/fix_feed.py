@@ -59,9 +59,18 @@ class Scene:
         self.mapping = build_mapping(source, target, statement, "+00:00")
         return self.mapping
 
+    def run(self, sql: str) -> None:
+        """Run statements, divided by ``;``, in a session of their own that ends behind them."""
+        session = self.db.connect()
+        with session.cursor() as cursor:
+            for part in sql.split(";"):
+                cursor.execute(part)
+        session.close()
+
     def open(self, *, position: str = "", copying: bool = False, **given: Any) -> ChangeFeed:
         """Open a feed; unless ``copying``, as after the copy."""
         connection = given.pop("connection", None) or self.options()
+        own_writes = given.pop("own_writes", "")
         options = FeedOptions(**({"wait_timeout": DEADLINE} | given))
         applier = SqlApplier(
             self.options(),
@@ -69,7 +78,7 @@ class Scene:
             batch_rows=options.batch_rows,
             stop=self.stop,
         )
-        feed = binlog_source(connection, applier, options, self.stop)
+        feed = binlog_source(connection, applier, options, self.stop, own_writes=own_writes)
         self._close += [feed.close, applier.close]
         self.subscription = feed.add_subscription(self.mapping)
         if not copying:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from typing import TYPE_CHECKING, TypeVar
 
@@ -108,8 +109,12 @@ class SqlApplier:
         """
         self._orphans.verify(session, mapping)
 
+    def interrupt(self) -> None:
+        """End the statements that run now; their calls raise, and so do later ones."""
+        self._workers.interrupt()
+
     def close(self) -> None:
-        """Close the sessions."""
+        """End what still runs, and close the sessions."""
         self._workers.close()
 
     # -- one unit of work, in a session
@@ -166,9 +171,13 @@ class SqlApplier:
         stage.drop_stage(session, mapping)
 
     def _insert_or_note(self, session: SqlSession, mapping: TableMapping) -> None:
-        """Delete the staged rows' keys and insert; note what stands in the way, then replace."""
+        """Delete the staged rows' keys and insert; note what stands in the way, then replace.
+
+        One transaction without START TRANSACTION, which would unlock the cutover's tables
+        (manual 15.3.6, LOCK TABLES).
+        """
+        session.execute("SET SESSION autocommit = 0")
         try:
-            session.execute("START TRANSACTION")
             staged_keys.delete_staged(session, mapping)
             stage.write_stage(session, mapping, "INSERT")
             session.execute("COMMIT")
@@ -178,6 +187,9 @@ class SqlApplier:
             session.execute("ROLLBACK")
             self._orphans.note(session, mapping, fault.text)
             stage.write_stage(session, mapping)
+        finally:
+            with contextlib.suppress(ServerFault):
+                session.execute("SET SESSION autocommit = 1")
 
     def _recopy(self, session: SqlSession, mapping: TableMapping, keys: Sequence[str]) -> None:
         """Read the rows of some keys from the source again."""

@@ -63,11 +63,11 @@ def _delete_matching(session: SqlSession, mapping: TableMapping, stage: str) -> 
             f"INSERT INTO {converted} SELECT {identifier_list(mapping.key.columns)} FROM {stage}"
         )
         judge_warnings(session, mapping)
+    target = target_table(mapping)
     match = " AND ".join(
-        f"n.{quote_identifier(name)} = k.{quote_identifier(name)}"
+        f"{target}.{quote_identifier(name)} = {converted}.{quote_identifier(name)}"
         for name in mapping.new_key_columns
     )
-    session.execute(
-        f"DELETE n FROM {converted} k STRAIGHT_JOIN {target_table(mapping)} n ON {match}"
-    )
+    # Without aliases, which a multi-table DELETE looks for in the session's default schema.
+    session.execute(f"DELETE {target} FROM {converted} STRAIGHT_JOIN {target} ON {match}")
     drop_stage(session, mapping, "new_keys")

@@ -12,7 +12,7 @@ import queue
 import secrets
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.errors import ServerFault
+from spirit_py.errors import MigrationFailure, ServerFault
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, connection_lost
 from spirit_py.sql import string_literal
@@ -78,6 +78,11 @@ class Worker:
             self._session.close()
             self._session = None
 
+    @property
+    def id(self) -> int:
+        """The server's number of the session; 0 without one."""
+        return self._session.id if self._session is not None else 0
+
     def close(self) -> None:
         """Close the session."""
         if self._session is not None:
@@ -89,6 +94,8 @@ class Workers:
     """A pool of workers; as many sessions as are used at the same time."""
 
     def __init__(self, options: ConnectionOptions, count: int) -> None:
+        self._options = options
+        self._ended = False
         token = secrets.token_hex(8)
         self._workers = [Worker(options, lock_name("apply", token, n)) for n in range(count)]
         self._free: queue.LifoQueue[Worker] = queue.LifoQueue()
@@ -100,6 +107,8 @@ class Workers:
         """Lend a worker; waits while all are lent. A fault costs it its session."""
         worker = self._free.get()
         try:
+            if self._ended:
+                raise MigrationFailure("the applier is closed")
             yield worker
         except ServerFault as fault:
             if connection_lost(fault):
@@ -109,9 +118,26 @@ class Workers:
             worker.lose()
             raise
         finally:
+            if self._ended:
+                worker.close()
             self._free.put(worker)
 
+    def interrupt(self) -> None:
+        """End the statements that run now, and start no others."""
+        self._ended = True
+        busy = [worker.id for worker in self._workers if worker.id and worker not in self._idle()]
+        if busy:
+            with contextlib.suppress(ServerFault), connect(self._options, role="kill") as session:
+                for number in busy:
+                    with contextlib.suppress(ServerFault):
+                        session.execute(f"KILL {number}")
+
+    def _idle(self) -> list[Worker]:
+        with self._free.mutex:
+            return list(self._free.queue)
+
     def close(self) -> None:
-        """Close every session that is not in use; those in use end with their statement."""
-        for worker in self._workers:
+        """End running statements, and close every session."""
+        self.interrupt()
+        for worker in self._idle():
             worker.close()

@@ -82,6 +82,10 @@ class BatchApplier:
         """Prove under the table lock that no new UNIQUE key pushed a row out (R11)."""
         self._applier.verify(mapping, session)
 
+    def interrupt(self) -> None:
+        """End what runs."""
+        self._applier.interrupt()
+
     def close(self) -> None:
         """End the pool's threads."""
         self._pool.shutdown(wait=True, cancel_futures=True)

@@ -144,6 +144,10 @@ class BinlogConnection:
                 code = error.args[0]
                 if mode == modes[-1] or code not in {TLS_FAULT, TLS_REQUIRED, ACCESS_DENIED}:
                     raise
+            except RuntimeError as error:
+                # Without TLS PyMySQL cannot encrypt a password that the server has forgotten.
+                if mode == modes[-1]:
+                    raise StreamLost(f"cannot authenticate at {self._address}: {error}") from error
         raise AssertionError("there is always one TLS mode to try")
 
     def _check_server(self, connection: Connection[Any]) -> None:

@@ -25,7 +25,7 @@ class VisibilityGate:
 
     def received(self, place: Place) -> None:
         """Note a transaction whose rows are about to be taken in, or that is complete."""
-        if place.tsid:
+        if self.has_gtids and place.tsid:
             self._unproven.add(place.tsid, place.number)
 
     def unproven(self) -> str:

@@ -108,6 +108,10 @@ class GtidSet:
             else:
                 self._members.pop(tsid, None)
 
+    def discard(self, tsid: str) -> None:
+        """Take out every transaction of one identifier."""
+        self._members.pop(tsid, None)
+
     def has(self, tsid: str, number: int) -> bool:
         """Tell whether one transaction is in the set."""
         return self._covers(tsid, number, number + 1)

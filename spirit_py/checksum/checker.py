@@ -268,7 +268,8 @@ class Checker:
         asked: dict[tuple[int, int], Chunk] = {}
         while True:
             rank = self._idlest(gang)
-            if rank is not None and not segment.at_end and time.monotonic() < give_back:
+            fresh = not segment.dispatched or time.monotonic() < give_back
+            if rank is not None and fresh and not segment.at_end:
                 chunk = chunker.next_chunk(self._sizer.rows)
                 if chunk is None:
                     raise ChecksumFailure("the chunks ended before the end of the table")
@@ -276,7 +277,7 @@ class Checker:
                 order = json.dumps({"do": "compare", "chunk": encode_chunk(chunk)})
                 asked[rank, gang.post(rank, order)] = chunk
                 continue
-            if not asked and segment.dispatched:
+            if not asked:
                 return
             for answer in gang.collect():
                 chunk = asked.pop((answer.rank, answer.number))

@@ -223,12 +223,13 @@ def _rows(
 def unmatched_target_rows(plan: ComparisonPlan, limit: int) -> str:
     """List keys of the new table for which the source has no row; where the order changed.
 
-    The new key is taken back to the old type, which is exact for all but rounding conversions.
+    The row is looked up by the key taken back to the old type, and must lead here again.
     """
     mapping = plan.mapping
     on = " AND ".join(
-        f"`o`.{quote_identifier(old.name)} = {_taken_back(old, new)}"
+        condition
         for old, new in zip(mapping.key_columns, plan.new_key, strict=True)
+        for condition in _leads_to(old, new)
     )
     source = f"{quote_table(mapping.source.schema, mapping.source.name)} AS `o`"
     absent = f"`o`.{quote_identifier(mapping.key_columns[0].name)} IS NULL"
@@ -240,12 +241,13 @@ def unmatched_target_rows(plan: ComparisonPlan, limit: int) -> str:
     )
 
 
-def _taken_back(old: Column, new: Column) -> str:
-    """Render a new key column so that it compares as the old one does."""
-    name = f"{_ROW}.{quote_identifier(new.name)}"
-    if old.charset is None or old.collation is None:
-        return name
-    return f"CONVERT({name} USING {old.charset}) COLLATE {old.collation}"
+def _leads_to(old: Column, new: Column) -> list[str]:
+    """Render that a source row's key column, converted, is the new table's."""
+    source, target = f"`o`.{quote_identifier(old.name)}", f"{_ROW}.{quote_identifier(new.name)}"
+    if old.charset is None or new.charset is None:
+        return [f"{source} = {target}"]
+    back = f"{source} = CONVERT({target} USING {old.charset}) COLLATE {old.collation}"
+    return [back, f"CONVERT({source} USING {new.charset}) COLLATE {new.collation} = {target}"]
 
 
 def source_values(plan: ComparisonPlan, key: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spirit_py.errors import ServerFault
+from spirit_py.errors import SpiritError
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.retry import retrying
 from spirit_py.sql import quote_table
@@ -36,6 +36,6 @@ def drop_old_table(
             retrying(stop, attempts=attempts)(
                 session.execute, f"DROP TABLE IF EXISTS {quote_table(schema, table)}"
             )
-    except ServerFault as fault:
-        return fault.message
+    except SpiritError as error:
+        return error.message
     return ""

@@ -127,6 +127,8 @@ class Cutover:
         self._final_checks = final_checks
         self._message = message
         self._clock = clock
+        #: The swap is known to be done; true even when :meth:`run` was interrupted after it.
+        self.swapped = False
         self._failures: list[str] = []
         self._killed: list[str] = []
 
@@ -199,6 +201,8 @@ class Cutover:
             self._before_lock(watcher)
             session = connect(
                 self._connection,
+                # A DELETE of several tables with aliases asks for a default database.
+                database=self._swaps[0].schema,
                 role="cutover",
                 lock_wait_timeout=wait,
                 wait_timeout=math.ceil(hold) + 5,
@@ -285,6 +289,7 @@ class Cutover:
             raise
         with attempt.step("rename"):
             self._rename(attempt)
+        self.swapped = True
         self._stop_feed()
 
     def _prove(self, attempt: _Try) -> None:

@@ -15,6 +15,7 @@ import time
 from typing import TYPE_CHECKING, Final, Self
 
 from spirit_py.errors import ServerFault
+from spirit_py.mysql.faults import connection_lost
 from spirit_py.mysql.kill import (
     FRESH_SECONDS,
     Blocker,
@@ -71,6 +72,7 @@ class LockWatch:
         self._held_until: float | None = None
         self._finished = False
         self._ended = False
+        self._blind = False
         self._first_seen: dict[tuple[int, int], float] = {}
         self._killed_keys: set[tuple[int, int]] = set()
         self._thread = threading.Thread(target=self._run, name="spirit-lock-watch", daemon=True)
@@ -129,7 +131,8 @@ class LockWatch:
             if waited >= self._wait:
                 why = f"the table lock was not to be had in {self._wait:g} s"
                 return self._end(why, session=False)
-            self._look()
+            if not self._blind:
+                self._look()
             if kill_at is not None and waited >= kill_at:
                 self._kill(patience=_PATIENCE * kill_at)
 
@@ -145,7 +148,13 @@ class LockWatch:
     def _look(self) -> None:
         """Note who is in the way, and since when."""
         now = self._clock()
-        found = find_blockers(self._session, self._waiter)
+        try:
+            found = find_blockers(self._session, self._waiter)
+        except ServerFault as fault:
+            if connection_lost(fault):
+                raise
+            found, self._blind = [], True
+            _LOG.warning("cannot see who is in the way of the table lock: %s", fault.message)
         self._first_seen = {b.key: self._first_seen.get(b.key, now) for b in found}
         if found:
             self.blockers = found

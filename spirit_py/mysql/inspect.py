@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from spirit_py.sql import quote_table
+from spirit_py.sql import quote_identifier, quote_table
 from spirit_py.table.schema import Column, Generated, Index, IndexPart, TableSchema
 
 if TYPE_CHECKING:
@@ -35,6 +37,8 @@ WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s AND TABLE_TYPE = 'BASE TABLE'"""
 _MEMBER = re.compile(r"'((?:[^']|'')*)'")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED = {"n": "\n", "r": "\r", "0": "\0", "t": "\t", "b": "\b", "Z": "\x1a"}
+_COUNTER = re.compile(r" AUTO_INCREMENT=\d+")
+_PROBE = "_spirit_py_members"
 _TEMPORAL = frozenset({"time", "datetime", "timestamp"})
 
 
@@ -51,20 +55,65 @@ def read_table(session: SqlSession, schema: str, table: str) -> TableSchema | No
     if not found:
         return None
     engine, collation, rows, data, index, auto, options, schema, table = found[0]
+    columns = [_column(row) for row in session.query(_COLUMNS, (schema, table))]
+    numbered = any(column.auto_increment for column in columns)
     return TableSchema(
         schema=schema,
         name=table,
         engine=_text(engine),
         collation=_optional(collation),
-        columns=tuple(_column(row) for row in session.query(_COLUMNS, (schema, table))),
+        columns=tuple(_with_members(session, schema, table, column) for column in columns),
         indexes=_indexes(session.query(_INDEXES, (schema, table))),
         estimated_rows=_number(rows) or 0,
         data_bytes=_number(data) or 0,
         index_bytes=_number(index) or 0,
-        auto_increment=_number(auto),
+        auto_increment=(_number(auto) or 1) if numbered else None,
         partitioned="partitioned" in _text(options).lower(),
-        create_sql=_text(session.query(f"SHOW CREATE TABLE {quote_table(schema, table)}")[0][1]),
+        create_sql=_show_create(session, schema, table),
     )
+
+
+def shape_of(table: TableSchema) -> str:
+    """Give a definition's text without the counter, which writers change at any time."""
+    return _COUNTER.sub("", table.create_sql)
+
+
+def _show_create(session: SqlSession, schema: str, table: str) -> str:
+    """Read SHOW CREATE TABLE as it is stored.
+
+    Measured on 9.7: expressions in it are utf8mb4 that the server declares to be utf8mb3, so a
+    conversion of the result would turn letters above U+FFFF into ``????``.
+    """
+    session.execute("SET SESSION character_set_results = NULL")
+    try:
+        return _text(session.query(f"SHOW CREATE TABLE {quote_table(schema, table)}")[0][1])
+    finally:
+        session.execute("SET SESSION character_set_results = utf8mb4")
+
+
+def _with_members(session: SqlSession, schema: str, table: str, column: Column) -> Column:
+    """Read the members of an ENUM or SET anew where the catalogue may have lost letters.
+
+    Measured on 9.7: COLUMN_TYPE and SHOW CREATE TABLE show every letter above U+FFFF as ``?``.
+    A temporary table (not logged) holds one row for each member.
+    """
+    if not any("?" in member for member in column.members):
+        return column
+    probe, name = quote_table(schema, _PROBE), quote_identifier(column.name)
+    session.execute(
+        f"CREATE TEMPORARY TABLE {probe} SELECT {name} FROM {quote_table(schema, table)} LIMIT 0"
+    )
+    try:
+        step = range(len(column.members))
+        numbers = [1 << n if column.data_type == "set" else n + 1 for n in step]
+        session.execute(f"INSERT INTO {probe} VALUES ({'), ('.join(map(str, numbers))})")
+        rows = session.query(
+            f"SELECT HEX(CONVERT({name} USING utf8mb4)) FROM {probe} ORDER BY {name} + 0"
+        )
+    finally:
+        session.execute(f"DROP TEMPORARY TABLE {probe}")
+    members = tuple(bytes.fromhex(_text(row[0])).decode() for row in rows)
+    return replace(column, members=members)
 
 
 def _text(value: Any) -> str:
@@ -104,7 +153,7 @@ def _column(row: tuple[Any, ...]) -> Column:
         default=_default(_optional(row[12]), extra),
         extra=extra,
         generated=_generated(extra),
-        generation_expression=unescaped(_text(row[14])),
+        generation_expression=_expression(_text(row[14])),
         invisible="INVISIBLE" in extra.upper(),
         auto_increment="auto_increment" in extra.lower(),
         srid=_number(row[15]),
@@ -114,7 +163,7 @@ def _column(row: tuple[Any, ...]) -> Column:
 
 def _default(text: str | None, extra: str) -> str | None:
     """Give a default; those that are expressions come escaped."""
-    return unescaped(text) if text is not None and "DEFAULT_GENERATED" in extra else text
+    return _expression(text) if text is not None and "DEFAULT_GENERATED" in extra else text
 
 
 def _generated(extra: str) -> Generated:
@@ -136,10 +185,10 @@ def _length(data_type: str, column_type: str, characters: int | None) -> int | N
 
 def _members(column_type: str) -> tuple[str, ...]:
     """Read the members of an ENUM or SET from its COLUMN_TYPE."""
-    return tuple(unescaped(m.replace("''", "'")) for m in _MEMBER.findall(column_type))
+    return tuple(_unescaped(m.replace("''", "'")) for m in _MEMBER.findall(column_type))
 
 
-def unescaped(text: str) -> str:
+def _unescaped(text: str) -> str:
     r"""Undo the escapes of the catalogue.
 
     Measured on 9.7: COLUMN_TYPE, GENERATION_EXPRESSION and EXPRESSION show a newline as ``\n``
@@ -148,13 +197,23 @@ def unescaped(text: str) -> str:
     return _ESCAPE.sub(lambda found: _ESCAPED.get(found[1], found[1]), text)
 
 
+def _expression(text: str) -> str:
+    """Give an expression of the catalogue as SQL.
+
+    Measured on 9.7: its UTF-8 was turned into UTF-8 a second time, byte by byte.
+    """
+    with contextlib.suppress(UnicodeError):
+        text = text.encode("latin-1").decode("utf-8")
+    return _unescaped(text)
+
+
 def _indexes(rows: list[tuple[Any, ...]]) -> tuple[Index, ...]:
     """Build the indexes from rows of :data:`_INDEXES`."""
     found: dict[str, Index] = {}
     for name, non_unique, column, expression, prefix, order, visible, kind in rows:
         part = IndexPart(
             column=_optional(column),
-            expression=None if expression is None else unescaped(_text(expression)),
+            expression=None if expression is None else _expression(_text(expression)),
             prefix=_number(prefix),
             descending=_text(order) == "D",
         )

@@ -7,9 +7,14 @@ from typing import TYPE_CHECKING
 
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.mysql.faults import Disposition, disposition
-from spirit_py.mysql.inspect import read_table, unescaped
+from spirit_py.mysql.inspect import read_table, shape_of
 from spirit_py.sql import quote_identifier, quote_table
-from spirit_py.statement.rewrite import check_names, rewrite_clauses, rewrite_create
+from spirit_py.statement.rewrite import (
+    check_definitions,
+    check_names,
+    rewrite_clauses,
+    rewrite_create,
+)
 from spirit_py.table.names import AuxiliaryNames
 
 if TYPE_CHECKING:
@@ -23,11 +28,7 @@ if TYPE_CHECKING:
 _CHECKS = """
 SELECT CONSTRAINT_NAME FROM information_schema.TABLE_CONSTRAINTS
 WHERE CONSTRAINT_TYPE = 'CHECK' AND CONSTRAINT_SCHEMA = %s"""
-_OWN_CHECKS = """
-SELECT t.CONSTRAINT_NAME, c.CHECK_CLAUSE, t.ENFORCED
-FROM information_schema.TABLE_CONSTRAINTS t
-JOIN information_schema.CHECK_CONSTRAINTS c USING (CONSTRAINT_SCHEMA, CONSTRAINT_NAME)
-WHERE t.CONSTRAINT_TYPE = 'CHECK' AND t.CONSTRAINT_SCHEMA = %s AND t.TABLE_NAME = %s ORDER BY 1"""
+_OWN_CHECKS = f"{_CHECKS} AND TABLE_NAME = %s ORDER BY 1"
 _COUNTER = """
 SELECT AUTO_INCREMENT FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"""
 
@@ -66,8 +67,12 @@ def create_new_table(
         clauses = rewrite_clauses(statement, source.name, new, checks, sql_mode=mode)
         _judged(native, f"ALTER TABLE {quote_table(source.schema, new)} {clauses}", "the ALTER")
         created = read_table(session, source.schema, new)
-        if created is None:
-            raise Refusal(f"table {new} disappeared while it was made", hint="see who dropped it")
+        again = read_table(session, source.schema, source.name)
+        if created is None or again is None or shape_of(again) != shape_of(source):
+            raise Refusal(
+                f"somebody else changed table {source.name} or {new} while the new table was made",
+                hint="wait for the other change to end, then run the same command again",
+            )
     except BaseException:
         # The first error counts; a new table that stays is named as a leftover by the next run.
         with contextlib.suppress(ServerFault):
@@ -84,13 +89,11 @@ def _complete_copy(
     clauses = []
     if made != set(checks.values()):
         clauses += [f"DROP CHECK {quote_identifier(name)}" for name in sorted(made)]
-        rows = session.query(_OWN_CHECKS, (source.schema, source.name))
         clauses += [
-            f"ADD CONSTRAINT {quote_identifier(checks[str(name)])}"
-            f" CHECK ({unescaped(str(clause))}){' NOT ENFORCED' if enforced == 'NO' else ''}"
-            for name, clause, enforced in rows
+            f"ADD CONSTRAINT {quote_identifier(checks[name])} CHECK {definition}"
+            for name, definition in check_definitions(source.create_sql, checks).items()
         ]
-    if source.auto_increment is not None:
+    if source.auto_increment is not None and source.auto_increment > 1:
         clauses.append(f"AUTO_INCREMENT = {source.auto_increment}")
     if clauses:
         table = quote_table(source.schema, new)
@@ -136,17 +139,17 @@ def align_auto_increment(session: SqlSession, mapping: TableMapping) -> int | No
     if not carried or not carried[0].old.auto_increment:
         return None
     source, target = (_counter(session, table) for table in (mapping.source, mapping.target))
-    if source is None or target is None or target >= source:
+    if target >= source:
         return target
     table = quote_table(mapping.target.schema, mapping.target.name)
     session.execute(f"ALTER TABLE {table} AUTO_INCREMENT = {source}")
     return source
 
 
-def _counter(session: SqlSession, table: TableSchema) -> int | None:
+def _counter(session: SqlSession, table: TableSchema) -> int:
     session.execute("SET SESSION information_schema_stats_expiry = 0")
-    value = session.query(_COUNTER, (table.schema, table.name))[0][0]
-    return None if value is None else int(value)
+    # The catalogue shows NULL as long as no number was given out.
+    return int(session.query(_COUNTER, (table.schema, table.name))[0][0] or 1)
 
 
 def drop_table(session: SqlSession, schema: str, name: str) -> None:

@@ -63,8 +63,7 @@ def _global_ones(context: PreflightContext) -> Iterator[str]:
     if context.config.feed.tag_own_writes:
         wanted.append("TRANSACTION_GTID_TAG")
     for privilege in wanted:
-        by_flush = privilege == "RELOAD" and grants.has_global("FLUSH_LOGS")
-        if not grants.has_global(privilege) and not by_flush:
+        if not grants.has_global(privilege):
             yield privilege
 
 

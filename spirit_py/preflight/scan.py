@@ -11,7 +11,7 @@ from spirit_py.sql import identifier_list, quote_table
 if TYPE_CHECKING:
     from spirit_py.preflight.context import PreflightContext
 
-SECONDS = 30
+SECONDS: float = 30
 _TIMED_OUT = 3024
 
 
@@ -28,7 +28,7 @@ def first_row(
         ScanUnfinished: after :data:`SECONDS`.
     """
     table = quote_table(context.schema, context.table)
-    hint = f"/*+ MAX_EXECUTION_TIME({SECONDS * 1000}) */"
+    hint = f"/*+ MAX_EXECUTION_TIME({int(SECONDS * 1000)}) */"
     try:
         rows = context.session.query(
             f"SELECT {hint} {identifier_list(columns)} FROM {table} WHERE {condition} LIMIT 1"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from spirit_py.errors import MigrationFailure, OutcomeUnknown, ServerFault
 from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, Disposition, disposition
-from spirit_py.mysql.inspect import read_table
+from spirit_py.mysql.inspect import read_table, shape_of
 from spirit_py.mysql.newtable import server_refusal
 from spirit_py.preflight.metadata import why_not_metadata_only
 from spirit_py.sql import quote_table
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Algorithm = Literal["instant", "inplace"]
 
 # While an ALTER waits for the metadata lock, every new statement on the table waits behind it.
-LOCK_WAIT_SECONDS = 2
+LOCK_WAIT_SECONDS = 1
 _PAUSE_SECONDS = 1.0
 _IMPOSSIBLE = re.compile(r"ALGORITHM|instant", re.IGNORECASE)
 _WITHOUT_MODIFIERS = (ClauseKind.PARTITION_BY, ClauseKind.REMOVE_PARTITIONING)
@@ -162,7 +162,7 @@ class _Runner:
             for _ in range(60):
                 if not self.session.query(_ALIVE, (self.native.id,)):
                     found = read_table(self.session, self.source.schema, self.source.name)
-                    return found is None or _shape(found) != _shape(self.source)
+                    return found is None or shape_of(found) != shape_of(self.source)
                 self.stop.wait(1.0)
         except ServerFault as second:
             error = second
@@ -173,9 +173,3 @@ class _Runner:
 
 
 _ALIVE = "SELECT 1 FROM information_schema.PROCESSLIST WHERE ID = %s"
-_COUNTER = re.compile(r" AUTO_INCREMENT=\d+")
-
-
-def _shape(table: TableSchema) -> str:
-    """Give the definition without the counter, which writers change at any time."""
-    return _COUNTER.sub("", table.create_sql)

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from spirit_py.statement.model import AlterStatement
 
 _GENERATED = "_chk_"
-_CONSTRAINT = "  CONSTRAINT "
 
 
 def check_names(
@@ -76,15 +75,30 @@ def rewrite_create(
             hint="check that the name is that of a base table",
         )
     lines = (f"CREATE TABLE {quote_table(schema, new)} (" + create_sql[len(head) :]).split("\n")
-    starts = {f"{_CONSTRAINT}{quote_identifier(old)} CHECK ": checks[old] for old in checks}
+    starts = {_check_start(old): name for old, name in checks.items()}
     return "\n".join(_renamed(line, starts) for line in lines)
+
+
+def _check_start(name: str) -> str:
+    return f"  CONSTRAINT {quote_identifier(name)} CHECK "
 
 
 def _renamed(line: str, starts: Mapping[str, str]) -> str:
     for start, name in starts.items():
         if line.startswith(start):
-            return f"{_CONSTRAINT}{quote_identifier(name)} CHECK {line[len(start) :]}"
+            return _check_start(name) + line[len(start) :]
     return line
+
+
+def check_definitions(create_sql: str, names: Collection[str]) -> dict[str, str]:
+    """Give what follows CHECK in ``SHOW CREATE TABLE``, for each of these constraints."""
+    lines = create_sql.split("\n")
+    return {
+        name: line.removeprefix(_check_start(name)).removesuffix(",")
+        for name in names
+        for line in lines
+        if line.startswith(_check_start(name))
+    }
 
 
 def rewrite_clauses(

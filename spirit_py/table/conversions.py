@@ -72,6 +72,9 @@ def key_usable(old: Column, new: Column) -> bool:
     """Tell whether a literal of the old value finds its row through the new column."""
     if literal_safe(old, new):
         return True
+    # A number that the new type cannot hold finds no row, and there can be none (R10).
+    if old.data_type in _INTEGERS and new.data_type in _INTEGERS:
+        return True
     return is_text(old) and is_text(new)
 
 

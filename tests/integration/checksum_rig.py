@@ -91,6 +91,7 @@ class Pair:
         applier: SqlApplier | None = None,
         engine: Any = None,
         duplicates: Any = None,
+        on_progress: Any = None,
         **options: Any,
     ) -> Checker:
         """Give a checker of the two tables; ``options`` are those of :class:`ChecksumOptions`."""
@@ -101,6 +102,7 @@ class Pair:
             stop=self.stop,
             applier=applier,
             find_duplicates=duplicates,
+            on_progress=on_progress,
             options=ChecksumOptions(**options),
         )
 

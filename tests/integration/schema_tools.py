@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spirit_py.config import ConnectionOptions, MigrationConfig
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.inspect import read_table
 from spirit_py.mysql.newtable import create_new_table, drop_table
-from spirit_py.mysql.session import Session
-from spirit_py.preflight.finding import Finding
 from spirit_py.preflight.preflight import check_after_create, check_before_create, prepare
 from spirit_py.statement import alter_of
-from spirit_py.table.mapping import TableMapping
 from spirit_py.table.names import AuxiliaryNames
-from spirit_py.table.schema import TableSchema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spirit_py.mysql.session import Session
+    from spirit_py.preflight.finding import Finding
+    from spirit_py.table.mapping import TableMapping
+    from spirit_py.table.schema import TableSchema
 
 
 def options_of(server: Any) -> ConnectionOptions:
@@ -49,7 +52,11 @@ class Desk:
 
     def config(self, alter: str, **more: Any) -> MigrationConfig:
         """Give the configuration of a migration."""
-        given = {"connection": self.options, "database": self.schema, "table": "t"} | more
+        given: dict[str, Any] = {
+            "connection": self.options,
+            "database": self.schema,
+            "table": "t",
+        } | more
         return MigrationConfig(alter=alter, **given)
 
     def before(self, alter: str, **more: Any) -> tuple[Finding, ...]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import random
+import signal
 import threading
-import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import MySQLdb
 import pytest
@@ -14,15 +15,14 @@ import pytest
 from spirit_py.applier.applier import SqlApplier
 from spirit_py.change.source import binlog_source
 from spirit_py.checksum.checker import Checker
-from spirit_py.checksum.result import ChecksumOptions
+from spirit_py.checksum.result import ChecksumOptions, ChecksumProgress
 from spirit_py.chunk.optimistic import OptimisticChunker
 from spirit_py.config import FeedOptions
 from spirit_py.errors import ChecksumFailure, DuplicateForUnique, Interrupted, WorkersLost
-from spirit_py.mysql.connect import connect
 from tests.integration.checksum_rig import Pair, ThreadEngine
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
 SEQUENCE = """WITH RECURSIVE s (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM s WHERE i < {})
 SELECT i, CONCAT('row ', i), i * 3 FROM s"""
@@ -124,8 +124,8 @@ def test_more_differences_than_one_pass_repairs(db):
     pair = Pair(db)
     result = pair.repair(tasks=1, max_repairs=1600)
     assert (result.passes, result.differences) == (3, 3000 + 1400)
+    db.execute("DELETE FROM _t_new")
     with pytest.raises(ChecksumFailure, match="still differ in 1000 rows after 3 passes"):
-        db.execute("DELETE FROM _t_new")
         pair.repair(tasks=1, max_repairs=1000)
 
 
@@ -167,10 +167,12 @@ def test_a_key_that_the_alter_orders_anew(db):
     db.execute("INSERT INTO _t_new VALUES ('extra', 0)")
     db.execute("UPDATE _t_new SET n = -1 WHERE n = 450; DELETE FROM _t_new WHERE n = 451")
     db.execute("UPDATE _t_new SET k = LOWER(k) WHERE n = 453")
-    result = pair.check()
-    assert sorted(found(result).values()) == ["changed", "extra", "missing", "missing"]
-    # 'a453' is the key of a row by the old collation, and no row by the new one.
-    assert result.differences == 4
+    # By the old collation 'a453' is a key of the source, by the new one it is not.
+    for result in (pair.check(), pair.repair()):
+        kinds = sorted(each.kind for each in result.examples)
+        assert kinds == ["changed", "extra", "extra", "missing", "missing"]
+        assert result.differences == 5
+    assert result.passes == 2
 
 
 def test_names_that_need_quoting(db):
@@ -241,7 +243,7 @@ def test_a_reader_that_passes_rows_over_is_no_pass(db, monkeypatch):
 
 def _without_row_77(side: str) -> Any:
     """Make an aggregate that is blind for one row."""
-    from spirit_py.checksum import query  # noqa: PLC0415 - as it is before it is patched
+    from spirit_py.checksum import query
 
     honest = getattr(query, f"{side}_aggregate")
     return lambda plan, chunk: honest(plan, chunk) + " AND id <> 77"
@@ -308,42 +310,27 @@ def test_a_stop_ends_the_checksum(db):
         pair.check()
 
 
-class Killing(ThreadEngine):
-    """An engine whose first gangs lose a session at their first chunk."""
+class Killer:
+    """Kills a task's session when the first chunk of a gang is compared, so many times."""
 
     def __init__(self, db, times: int) -> None:
-        super().__init__()
         self._db = db
         self.left = times
+        self._last = 0
 
-    def run_gang(self, function: Any, **given: Any) -> Any:
-        """Run the gang; a killer waits for its first statement on the source."""
-        if self.left:
-            self.left -= 1
-            killer = threading.Thread(target=self._kill_one)
-            killer.start()
-            outcomes = super().run_gang(function, **given)
-            killer.join()
-            return outcomes
-        return super().run_gang(function, **given)
-
-    def _kill_one(self) -> None:
-        """Kill the first session that has a snapshot."""
-        session = self._db.connect()
-        deadline = time.monotonic() + 20
-        while time.monotonic() < deadline:
-            with session.cursor() as cursor:
-                cursor.execute(
-                    "SELECT t.processlist_id FROM performance_schema.threads t"
-                    " JOIN performance_schema.user_variables_by_thread v USING (thread_id)"
-                    " JOIN information_schema.innodb_trx x ON x.trx_mysql_thread_id = processlist_id"
-                    " WHERE v.variable_name = 'spirit_py_role' AND v.variable_value = 'checksum-1'"
-                )
-                rows = cursor.fetchall()
-                if rows:
-                    with contextlib.suppress(MySQLdb.Error):
-                        cursor.execute(f"KILL {rows[0][0]}")
-                    return
+    def __call__(self, progress: ChecksumProgress) -> None:
+        """Hear how far the checksum is."""
+        begins = self._last == 0 or progress.rows <= self._last
+        self._last = progress.rows
+        if not progress.rows or not begins or not self.left:
+            return
+        self.left -= 1
+        ((victim,),) = self._db.query(
+            "SELECT t.processlist_id FROM performance_schema.threads t"
+            " JOIN performance_schema.user_variables_by_thread v USING (thread_id)"
+            " WHERE v.variable_name = 'spirit_py_role' AND v.variable_value = 'checksum-1'"
+        )
+        self._db.execute(f"KILL {victim}")
 
 
 def test_a_lost_task_is_replaced(db):
@@ -351,9 +338,9 @@ def test_a_lost_task_is_replaced(db):
     fill(db, 20_000)
     pair = Pair(db).copy()
     db.execute("UPDATE _t_new SET n = 0 WHERE id = 19999")
-    engine = Killing(db, 2)
-    result = pair.check(engine=engine, target_seconds=0.001)
-    assert (engine.left, engine.runs) == (0, 3)
+    engine, killer = ThreadEngine(), Killer(db, 2)
+    result = pair.check(engine=engine, on_progress=killer, target_seconds=0.001)
+    assert (killer.left, engine.runs, result.snapshots) == (0, 3, 3)
     assert (result.rows, result.differences) == (20_000, 1)
 
 
@@ -361,8 +348,10 @@ def test_tasks_that_are_lost_again_and_again(db):
     """After some attempts the loss is the result."""
     fill(db, 20_000)
     pair = Pair(db).copy()
+    killer = Killer(db, 9)
     with pytest.raises(WorkersLost):
-        pair.check(engine=Killing(db, 9), target_seconds=0.001)
+        pair.check(on_progress=killer, target_seconds=0.001)
+    assert killer.left == 6
 
 
 def test_on_spark(db, spark_engine):
@@ -373,6 +362,31 @@ def test_on_spark(db, spark_engine):
     result = pair.repair(engine=spark_engine)
     assert found(result) == {"(1)": "missing", "(20000)": "changed"}
     assert (result.passes, result.rows) == (2, 20_000)
+
+
+def test_a_python_worker_that_dies(db, spark_engine):
+    """Spark's own second attempt is sent home, and a new gang compares the whole table."""
+    fill(db, 20_000)
+    pair = Pair(db).copy()
+    db.execute("UPDATE _t_new SET n = 0 WHERE id = 19999")
+    deaths = []
+
+    def die(progress: ChecksumProgress) -> None:
+        if progress.rows and not deaths:
+            deaths.append(
+                db.query(
+                    "SELECT a.attr_value FROM performance_schema.session_connect_attrs a"
+                    " JOIN performance_schema.threads t USING (processlist_id)"
+                    " JOIN performance_schema.user_variables_by_thread v USING (thread_id)"
+                    " WHERE v.variable_name = 'spirit_py_role'"
+                    " AND v.variable_value = 'checksum-1' AND a.attr_name = '_pid'"
+                )[0][0]
+            )
+            os.kill(int(deaths[0]), signal.SIGKILL)
+
+    result = pair.check(engine=spark_engine, on_progress=die, target_seconds=0.001)
+    assert (result.rows, result.differences, result.snapshots) == (20_000, 1, 2)
+    assert pair.check(engine=spark_engine).snapshots == 1
 
 
 class Application:
@@ -415,7 +429,7 @@ class Application:
             self.errors.append(error)
         return None
 
-    def __enter__(self) -> Application:
+    def __enter__(self) -> Self:
         for thread in self._threads:
             thread.start()
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 import pytest
@@ -137,9 +138,12 @@ def test_a_transaction_held_through_all_tries(db, cutover):
     other.execute("INSERT INTO t (v) VALUES (5)")
     source = SnapshotSource(swap)
     limits = CutoverLimits(lock_wait=1, attempts=3, pause=0.01, kill=False)
+    failing = cutover(source, limits=limits)
 
     with pytest.raises(CutoverFailure) as failure:
-        cutover(source, limits=limits).run()
+        failing.run()
+
+    assert not failing.swapped
 
     assert len(failure.value.details) == 3
     assert f"session {other.connection.thread_id()} of root" in failure.value.details[2]
@@ -358,6 +362,57 @@ def test_short_timeouts_of_the_server(db, cutover):
 
     assert running.result().attempts == 1
     assert swapped(db, swap)
+
+
+@pytest.fixture
+def plain(db):
+    """Return how an account reaches the server that has privileges on its schema only."""
+    user = f"{db.name}_plain"
+    db.execute(f"CREATE USER `{user}` IDENTIFIED BY 'pw'; GRANT ALL ON `{db.name}`.* TO `{user}`")
+    yield dataclasses.replace(options(db), user=user, password="pw")
+    db.execute(f"DROP USER `{user}`")
+
+
+def test_without_global_privileges(db, plain):
+    """An account that cannot see or kill other sessions still swaps."""
+    swap = make_tables(db)
+
+    Cutover(plain, [swap], SnapshotSource(swap), stop=StopSwitch(), limits=QUICK).run()
+
+    assert swapped(db, swap)
+
+
+def test_waits_are_bounded_without_global_privileges(db, plain):
+    """An account that cannot see who is in the way still gives up in time."""
+    swap = make_tables(db)
+    other = db.connect(autocommit=False).cursor()
+    other.execute("INSERT INTO t (v) VALUES (5)")
+    limits = CutoverLimits(lock_wait=1, attempts=1)
+
+    with pytest.raises(CutoverFailure, match="did not happen in 1 tries"):
+        Cutover(plain, [swap], SnapshotSource(swap), stop=StopSwitch(), limits=limits).run()
+
+    other.connection.commit()
+    assert untouched(db, swap)
+
+
+def test_hold_is_bounded_without_global_privileges(db, plain):
+    """An account that cannot see who is in the way still ends a lock that is held too long."""
+    swap = make_tables(db)
+    source = SnapshotSource(swap)
+    source.hooks["flush_under_table_lock"] = lambda session: session.query("SELECT SLEEP(60)")
+    limits = CutoverLimits(lock_wait=20, attempts=1, lock_hold=0.3)
+    other = db.connect(autocommit=False).cursor()
+    other.execute("INSERT INTO t (v) VALUES (5)")
+    running = Background(Cutover(plain, [swap], source, stop=StopSwitch(), limits=limits).run)
+    request = until(lambda: lock_request(db), "the lock request")
+    waited = "SELECT processlist_time > 1 FROM performance_schema.threads WHERE processlist_id = %s"
+    until(lambda: db.query(waited, (request,)) == [(1,)], "a look at who is in the way")
+    other.connection.commit()
+
+    with pytest.raises(CutoverFailure, match="it was held for"):
+        running.result()
+    assert untouched(db, swap)
 
 
 def test_backlog_that_does_not_drain(db, cutover):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
+from typing import TYPE_CHECKING
 
 import pytest
 
+from spirit_py.config import FeedOptions
 from spirit_py.cutover.cutover import Cutover
 from spirit_py.cutover.plan import CutoverLimits
 from spirit_py.errors import CutoverFailure
@@ -20,6 +23,9 @@ from tests.cutover_kit import (
     options,
     until,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 LOG = logging.getLogger(__name__)
 SWAPS = int(os.environ.get("SPIRIT_PY_TEST_SWAPS", "5"))
@@ -68,14 +74,23 @@ class Application:
         return {k: v for writer in self.writers for k, v in writer.acknowledged.items()}
 
 
-@pytest.fixture
-def application(db):
-    """Return writers that write to the table from before the test until they are stopped."""
+@contextlib.contextmanager
+def writing(db) -> Iterator[Application]:
+    """Give writers on a new table, who write until they are stopped."""
     make_tables(db)
     db.execute("DROP TABLE _t_new")
     running = Application([db.connect() for _ in range(WRITERS)], "t")
-    yield running
-    running.stop()
+    try:
+        yield running
+    finally:
+        running.stop()
+
+
+@pytest.fixture
+def application(db):
+    """Return writers that write to the table from before the test until they are stopped."""
+    with writing(db) as running:
+        yield running
 
 
 def newer_in_old_table(db) -> list:
@@ -92,11 +107,11 @@ def check_nothing_lost(db, application) -> None:
     assert dict(db.query("SELECT id, v FROM t WHERE id >= 1000000")) == application.acknowledged()
 
 
-def test_swaps_under_writers(db, application):
-    """Every acknowledged write is in the table after many swaps, and none came too late."""
+def swap_under_writers(db, application, swaps: int) -> None:
+    """Swap many times; check each swap, and at the end every acknowledged write."""
     stop = StopSwitch()
     stalls, held = [], []
-    for number in range(SWAPS):
+    for number in range(swaps):
         with FollowedTable(db, "t", f"ADD COLUMN c{number} INT NOT NULL DEFAULT 7", stop) as table:
             application.writes_on()
             application.forget_stalls()
@@ -112,6 +127,17 @@ def test_swaps_under_writers(db, application):
     assert not stop.requested
     LOG.info("longest write through each swap, ms: %s", stalls)
     LOG.info("lock held in each swap, ms: %s", held)
+
+
+def test_swaps_under_writers(db, application):
+    """Every acknowledged write is in the table after many swaps, and none came too late."""
+    swap_under_writers(db, application, SWAPS)
+
+
+def test_swaps_without_gtids(db_file):
+    """The same holds on a server that only knows files and offsets."""
+    with writing(db_file) as application:
+        swap_under_writers(db_file, application, 2)
 
 
 def test_failed_tries_leave_the_feed_running(db, application):
@@ -134,10 +160,10 @@ def test_failed_tries_leave_the_feed_running(db, application):
     check_nothing_lost(db, application)
 
 
-def test_locking_session_killed_while_flushing(db, application):
+def test_locking_session_killed_while_flushing(db, application, monkeypatch):
     """What a killed locking session left unapplied is applied by the next try."""
     stop = StopSwitch()
-    killed = []
+    killed: list[int] = []
     with FollowedTable(db, "t", "ADD COLUMN c INT", stop) as table:
         flush = table.feed.flush_under_table_lock
 
@@ -147,7 +173,7 @@ def test_locking_session_killed_while_flushing(db, application):
                 db.execute(f"KILL {session.id}")
             flush(session)
 
-        table.feed.flush_under_table_lock = kill_first
+        monkeypatch.setattr(table.feed, "flush_under_table_lock", kill_first)
         application.writes_on()
 
         result = Cutover(options(db), [table.swap], table.feed, stop=stop).run()
@@ -193,25 +219,46 @@ def test_transaction_that_commits_while_the_lock_is_awaited(db, application):
 
 
 def test_backlog_above_the_limit(db, application):
-    """A backlog that is above the limit under the lock fails the try; the source goes on."""
+    """A backlog above the limit is not flushed under the lock; the next try finds it flushed."""
     stop = StopSwitch()
-    limits = CutoverLimits(attempts=2, pause=0.01)
-    with FollowedTable(db, "t", "ADD COLUMN c INT", stop) as table:
-        flush = table.feed.flush_under_table_lock
-        refused = []
+    small = FeedOptions(flush_interval=0.2, wait_timeout=10, under_lock_changes=500)
+    with FollowedTable(db, "t", "ADD COLUMN c INT", stop, feed_options=small) as table:
+        other = db.connect(autocommit=False).cursor()
+        other.execute(
+            "INSERT INTO t (id, v) WITH RECURSIVE n (i) AS"
+            " (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 900) SELECT 20000 + i, -7 FROM n"
+        )
+        running = Background(Cutover(options(db), [table.swap], table.feed, stop=stop).run)
+        until(lambda: lock_request(db), "the lock request")
+        other.connection.commit()
 
-        def burst(session) -> None:
-            table.feed.block_wait()
-            refused.append(table.feed.pending())
-            flush(session)
-
-        table.feed.flush_under_table_lock = burst
-        table.feed._options = type(table.feed._options)(under_lock_changes=-1)
-        application.writes_on()
-
-        with pytest.raises(CutoverFailure, match="changes are pending under the table lock"):
-            Cutover(options(db), [table.swap], table.feed, stop=stop, limits=limits).run()
+        result = running.result()
 
         application.writes_on()
-    assert len(refused) == 2
+    assert result.attempts == 2
+    assert "pending under the table lock" in result.failures[0]
+    assert newer_in_old_table(db) == []
+    assert db.query("SELECT COUNT(*) FROM t WHERE v = -7") == [(900,)]
     check_nothing_lost(db, application)
+
+
+def test_new_unique_key(db):
+    """With a new UNIQUE key, whose changes take their own path, the lock is kept throughout."""
+    make_tables(db)
+    db.execute("DROP TABLE _t_new")
+    stop = StopSwitch()
+    with FollowedTable(db, "t", "ADD UNIQUE KEY u (v)", stop) as table:
+        assert table.mapping.tightened
+        other = db.connect(autocommit=False).cursor()
+        other.execute("UPDATE t SET v = v - 1000 WHERE id < 5")
+        other.execute("INSERT INTO t (v) VALUES (1), (2)")
+        other.execute("DELETE FROM t WHERE id > 8")
+        running = Background(Cutover(options(db), [table.swap], table.feed, stop=stop).run)
+        until(lambda: lock_request(db), "the lock request")
+        other.connection.commit()
+
+        result = running.result()
+
+    assert result.attempts == 1
+    assert newer_in_old_table(db) == []
+    assert db.query("SELECT id, v FROM t") == db.query("SELECT id, v FROM _t_old")

@@ -395,3 +395,47 @@ def test_the_feed_names_an_account_that_may_not_read(scene: Scene) -> None:
         assert "secret" not in str(caught.value)
     finally:
         scene.db.execute("DROP USER feedless")
+
+
+def test_a_server_that_forgot_the_password_is_logged_in_to(scene: Scene) -> None:
+    """FLUSH PRIVILEGES empties the server's cache, and PyMySQL alone could not log in."""
+    scene.tables()
+    feed = scene.open(connection=scene.options(ssl_mode="DISABLED"))
+    scene.db.execute("FLUSH PRIVILEGES")
+    for number, text in scene.db.sessions().items():
+        if "Binlog Dump" in text:
+            scene.db.execute(f"KILL {number}")
+    until(lambda: feed.statistics().reconnects > 0)
+    fill(scene.db, 10)
+    scene.drain()
+    scene.assert_equal()
+
+
+@pytest.mark.parametrize("mode", ["REQUIRED", "PREFERRED", "DISABLED"])
+def test_the_feed_reads_in_every_tls_mode(scene: Scene, mode: str) -> None:
+    """The modes mean what they mean to the rest of the program."""
+    scene.tables()
+    feed = scene.open(connection=scene.options(ssl_mode=mode))
+    fill(scene.db, 10)
+    scene.drain()
+    scene.assert_equal()
+    secure = bool(feed._stream._reader.connection._connection._secure)  # type: ignore[attr-defined]
+    assert secure == (mode != "DISABLED")
+
+
+def test_transactions_of_our_own_are_not_sent(scene: Scene) -> None:
+    """Section 4: a source whose transactions count as received is skipped by the server."""
+    own = "5f0a2c7e-0000-4000-8000-00000000000a"
+    scene.tables()
+    feed = scene.open(own_writes=own)
+    session = scene.db.connect()
+    with session.cursor() as cursor:
+        for number in range(1, 4):
+            cursor.execute(f"SET SESSION gtid_next = '{own}:{number}'")
+            cursor.execute(f"INSERT INTO t VALUES ({number}, 'own', 0)")
+            cursor.execute("COMMIT")
+        cursor.execute("SET SESSION gtid_next = 'AUTOMATIC'")
+    scene.db.execute("INSERT INTO t VALUES (10, 'theirs', 0)")
+    feed.block_wait()
+    assert feed.pending() == 1
+    assert own not in feed.position()

@@ -393,22 +393,51 @@ say(left=sorted(engine._process._members()))
 
 
 @pytest.mark.slow
-def test_real_executors():
-    """local-cluster: tasks run in executor processes of their own, which stop ends as well."""
-    script = Script("""
+def test_real_executors_copy_a_table(db):
+    """On local-cluster the chunks run in executor processes of their own; stop ends them too."""
+    db.execute("CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(20))")
+    db.execute("SET SESSION cte_max_recursion_depth = 10000")
+    db.execute(
+        "INSERT INTO t WITH RECURSIVE r AS (SELECT 1 n UNION ALL SELECT n + 1 FROM r"
+        " WHERE n < 8000) SELECT n, CONCAT('v', n) FROM r"
+    )
+    server = {name: getattr(db.server, name) for name in ("host", "port", "user", "password")}
+    script = Script(f"""
+from types import SimpleNamespace
+from spirit_py.mysql.inspect import read_table
+from spirit_py.statement.parse import alter_of
+from spirit_py.table.build import build_mapping
+from tests.integration.copying import copying
+from tests.integration.tables import open_session
+
+db = SimpleNamespace(name={db.name!r}, server=SimpleNamespace(**{server!r}))
+with open_session(db) as session:
+    session.execute("CREATE TABLE _t_new LIKE t")
+    tables = [read_table(session, db.name, name) for name in ("t", "_t_new")]
+mapping = build_mapping(*tables, alter_of(db.name, "t", "ENGINE=InnoDB"), "+00:00")
 engine = SparkEngine(SparkOptions(master="local-cluster[2,1,1024]", threads=2))
 engine.start()
-def task(n):
+with copying(db, mapping, engine, slots=engine.slots) as work:
+    work.copier.run()
+    chunks = work.copier.statistics().chunks
+
+def where(n):
     import os, time
     time.sleep(0.2)
-    return os.getppid(), "spirit_py.zip" in __import__("spirit_py.copier.task").__file__
-got = run(engine, task, range(12))
+    return os.getppid(), __import__("spirit_py.copier.task").__file__
+
+got = run(engine, where, range(8))
 members = sorted(engine._process._members())
+slots = engine.slots
 engine.stop()
-say(slots=2, daemons=len({parent for parent, _ in got}), shipped=all(z for _, z in got),
+say(slots=slots, daemons=len({{parent for parent, _ in got}}), chunks=chunks,
+    shipped=all("spirit_py.zip" in path for _, path in got),
     members=members, left=sorted(engine._process._members()))
 """)
     said = script.line()
-    assert (said["daemons"], said["shipped"], said["left"]) == (2, True, [])
+    assert (said["slots"], said["daemons"], said["shipped"], said["left"]) == (2, 2, True, [])
     assert len(said["members"]) >= 7
-    assert script.end()[0] == 0
+    assert said["chunks"] > 3
+    assert script.end() == (0, "")
+    assert db.query("SELECT COUNT(*) FROM (TABLE t EXCEPT TABLE _t_new) d") == [(0,)]
+    assert db.query("SELECT COUNT(*) FROM _t_new") == [(8000,)]

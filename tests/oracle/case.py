@@ -1,17 +1,20 @@
 """A case of ``tests/cases``: a directory of SQL and an ``expect.toml``, read into frozen data.
 
-``table.sql``      session settings, CREATE TABLE and rows; run once, statement by statement.
-``alter.sql``      the clauses after ``ALTER TABLE t``; or ``statement.sql``, a whole statement with
-                   ``{table}`` for the table's name.
-``during.sql``     what applications do meanwhile. Every ``-- @writer`` begins a session of its own that
-                   repeats its statements from before the migration until after the swap. Lines:
-                   ``-- @session SQL`` run once at the session's start; ``-- @allow 1062 1213`` error
-                   codes that are part of the game; ``-- @after`` begins the statements that take over
-                   once the table has its new definition (without it the same ones go on);
-                   ``-- @meanwhile`` begins statements that run once, while the first rows are copied.
-                   Each round sets ``@i`` (0, 1, 2, ...), ``@n`` (unique over rounds and writers) and
-                   ``@r``, ``@s`` (random below 10^6). Statements end with ``;`` at a line's end.
-``expect.toml``    see :class:`Expectation`; may be empty.
+``table.sql``    session settings, CREATE TABLE and rows; run once, statement by statement.
+``alter.sql``    the clauses after ``ALTER TABLE t``; or ``statement.sql``, a whole statement
+                 with ``{table}`` for the table's name.
+``during.sql``   what applications do meanwhile. Every ``-- @writer`` begins a session of its
+                 own that repeats its statements from before the migration until after the
+                 swap. Statements end with ``;`` at a line's end. Each round sets ``@i`` (0, 1,
+                 2, ...), ``@n`` (unique over rounds and writers), ``@r`` and ``@s`` (random
+                 below 10^6). Marks inside a writer:
+                 ``-- @session SQL``       run once at the session's start;
+                 ``-- @allow 1062 1213``   error codes that are part of the game;
+                 ``-- @after``             begins the statements that take over once the table
+                                           has its new definition (without it the same go on);
+                 ``-- @meanwhile``         begins statements that run once, while the first
+                                           rows are being copied.
+``expect.toml``  see :class:`Expectation`; may be missing.
 """
 
 from __future__ import annotations
@@ -89,16 +92,20 @@ class Case:
     expect: Expectation
 
     @property
-    def alone(self) -> bool:
-        """Whether the case changes settings that other cases would feel."""
-        return bool(self.expect.server)
+    def named_zones(self) -> bool:
+        """Whether the case needs the time zones of :mod:`tests.oracle.zones`."""
+        return "Test/" in repr(self)
 
     def native_statement(self) -> str:
         """Give what the server would run itself, with ``{table}`` for the table's name."""
         if self.statement:
-            return f"{self.statement} ALGORITHM=COPY" if _is_create(self.statement) else self.statement
+            return (
+                f"{self.statement} ALGORITHM=COPY" if _is_create(self.statement) else self.statement
+            )
         clauses = self.expect.native or self.alter
-        partitioning = re.match(r"(PARTITION|REMOVE\s+PARTITIONING|ADD\s+PARTITION)\b", clauses, re.IGNORECASE)
+        partitioning = re.match(
+            r"(PARTITION|REMOVE\s+PARTITIONING|ADD\s+PARTITION)\b", clauses, re.IGNORECASE
+        )
         separator = " " if partitioning else ", "
         return f"ALTER TABLE {{table}} ALGORITHM=COPY{separator}{clauses}"
 

@@ -18,11 +18,45 @@ Row = tuple[tuple[str, Any], ...]
 
 _EXAMPLES = 6
 _HEX = frozenset(
-    "char varchar tinytext text mediumtext longtext binary varbinary tinyblob blob mediumblob"
-    " longblob vector geometry point linestring polygon multipoint multilinestring"
-    " multipolygon geometrycollection geomcollection".split()
+    {
+        "char",
+        "varchar",
+        "tinytext",
+        "text",
+        "mediumtext",
+        "longtext",
+        "binary",
+        "varbinary",
+        "tinyblob",
+        "blob",
+        "mediumblob",
+        "longblob",
+        "vector",
+        "geometry",
+        "point",
+        "linestring",
+        "polygon",
+        "multipoint",
+        "multilinestring",
+        "multipolygon",
+        "geometrycollection",
+        "geomcollection",
+    }
 )
-_TEXT = frozenset("tinyint smallint mediumint int bigint decimal date datetime timestamp time".split())
+_TEXT = frozenset(
+    {
+        "tinyint",
+        "smallint",
+        "mediumint",
+        "int",
+        "bigint",
+        "decimal",
+        "date",
+        "datetime",
+        "timestamp",
+        "time",
+    }
+)
 
 
 def quoted(name: str) -> str:
@@ -76,17 +110,15 @@ def _renderings(query: Query, place: str, name: str, kind: str) -> Iterator[tupl
         yield name, f"HEX(CAST({column} AS CHAR CHARACTER SET utf8mb4))"
         paths = sorted(_paths_of(query, place, column))
         for at in range(0, len(paths), 50):
-            types = (
-                f"JSON_TYPE(JSON_EXTRACT({column}, CONVERT(X'{path.encode().hex()}' USING utf8mb4)))"
-                for path in paths[at : at + 50]
-            )
+            texts = (f"_utf8mb4 X'{path.encode().hex()}'" for path in paths[at : at + 50])
+            types = (f"JSON_TYPE(JSON_EXTRACT({column}, {text}))" for text in texts)
             yield f"{name} (types)", f"CONCAT_WS(',', {', '.join(types)})"
     else:
         raise OracleError(f"the oracle has no rendering for type {kind} of column {name}")
 
 
 def _paths_of(query: Query, place: str, column: str) -> set[str]:
-    """Give every path that occurs in a JSON column: text alone does not show 1.0 from DECIMAL 1.0."""
+    """Give every path in a JSON column: its text does not tell DECIMAL 1.0 from DOUBLE 1.0."""
     found: set[str] = set()
     for (text,) in query(f"SELECT CAST({column} AS CHAR) FROM {place} WHERE {column} IS NOT NULL"):
         found.update(_paths("$", json.loads(text)))
@@ -112,10 +144,11 @@ def assert_equal_rows(expected: Counter[Row], actual: Counter[Row]) -> None:
     lost, extra = expected - actual, actual - expected
     if not lost and not extra:
         return
-    lines = [
+    summary = (
         f"{expected.total()} rows expected, {actual.total()} found,"
         f" {lost.total()} lost or changed, {extra.total()} extra or changed"
-    ]
+    )
+    lines = [summary]
     lines += [f"  - {_shown(row, extra)}" for row in list(lost)[:_EXAMPLES]]
     lines += [f"  + {_shown(row, lost)}" for row in list(extra)[:_EXAMPLES]]
     raise OracleError("\n".join(lines))
@@ -123,10 +156,16 @@ def assert_equal_rows(expected: Counter[Row], actual: Counter[Row]) -> None:
 
 def _shown(row: Row, others: Counter[Row]) -> str:
     """Show a row shortly: its first column and what differs from its nearest counterpart."""
-    nearest = max(others, key=lambda other: sum(a == b for a, b in zip(row, other, strict=False)), default=None)
+    nearest = max(
+        others,
+        key=lambda other: sum(a == b for a, b in zip(row, other, strict=False)),
+        default=None,
+    )
     parts = [f"{name}={_short(value)}" for name, value in row[:1]]
     for position, (name, value) in enumerate(row):
-        if position and (nearest is None or position >= len(nearest) or nearest[position] != row[position]):
+        if position and (
+            nearest is None or position >= len(nearest) or nearest[position] != row[position]
+        ):
             parts.append(f"{name}={_short(value)}")
     return ", ".join(parts[:8])
 
@@ -139,10 +178,14 @@ def _short(value: Any) -> str:
 def definition(query: Query, schema: str, table: str) -> str:
     """Give SHOW CREATE TABLE without the table's name, counter and names of CHECK constraints.
 
-    A CHECK constraint's name is unique in its schema, so a new table cannot take its source's.
+    A CHECK constraint's name is unique in its schema, so a new table cannot take its source's;
+    they are listed by name, so here they are sorted by what they say.
     """
     text = str(query(f"SHOW CREATE TABLE {quoted(schema)}.{quoted(table)}")[0][1])
     _create, newline, rest = text.partition("\n")
     rest = re.sub(r"(\n?\) ENGINE=\w+) AUTO_INCREMENT=\d+", r"\1", rest)
     rest = re.sub(r"  CONSTRAINT `(?:[^`]|``)*` CHECK", "  CONSTRAINT CHECK", rest)
-    return "CREATE TABLE" + newline + rest
+    lines = [line.removesuffix(",") for line in rest.split("\n")]
+    checks = sorted(line for line in lines if line.startswith("  CONSTRAINT CHECK"))
+    rest = "\n".join(line for line in lines if line not in checks)
+    return "\n".join(["CREATE TABLE" + newline + rest, *checks])

@@ -35,7 +35,14 @@ class Application:
     """One writer: repeats its statements in a thread of its own until told to end."""
 
     def __init__(
-        self, writer: Writer, connect: Callable[[], Any], schema: str, table: str, *, number: int, seed: int
+        self,
+        writer: Writer,
+        connect: Callable[[], Any],
+        schema: str,
+        table: str,
+        *,
+        number: int,
+        seed: int,
     ) -> None:
         """Prepare; ``connect`` opens a session in the schema with autocommit on."""
         self.writer = writer
@@ -147,9 +154,7 @@ class Application:
         self._execute(session, "ROLLBACK")
         return True
 
-    def _forgiven(
-        self, session: Any, statement: str, error: MySQLdb.Error, *, after: bool
-    ) -> bool:
+    def _forgiven(self, session: Any, statement: str, error: MySQLdb.Error, *, after: bool) -> bool:
         """Tell whether an error belongs to the case; False when the new definition explains it.
 
         Raises:
@@ -178,7 +183,9 @@ class Application:
             return int(cursor.execute(sql))
 
 
-def global_variables(execute: Callable[[str], Any], query: Callable[[str], Any], wanted: dict[str, Any]) -> Any:
+def global_variables(
+    execute: Callable[[str], Any], query: Callable[[str], Any], wanted: dict[str, Any]
+) -> Any:
     """Set global variables of the server; gives an ExitStack that puts the old values back."""
     stack = contextlib.ExitStack()
     for name, value in wanted.items():

@@ -86,7 +86,11 @@ class TableRows:
 def here(server: MySQLServer) -> Place:
     """Give the place at which the server's binlog ends now."""
     session = MySQLdb.connect(
-        host=server.host, port=server.port, user=server.user, passwd=server.password, charset="utf8mb4"
+        host=server.host,
+        port=server.port,
+        user=server.user,
+        passwd=server.password,
+        charset="utf8mb4",
     )
     with contextlib.closing(session), contextlib.closing(session.cursor()) as cursor:
         cursor.execute("SHOW BINARY LOG STATUS")
@@ -106,13 +110,13 @@ def dump(server: MySQLServer, start: Place) -> Iterator[Event]:
     with contextlib.closing(link):
         with link.cursor() as cursor:
             cursor.execute("SET @source_binlog_checksum = @@global.binlog_checksum")
-            cursor.execute("SELECT @@global.binlog_checksum <> 'NONE'")
-            tail = _CHECKSUM if cursor.fetchone()[0] else 0
+            cursor.execute("SELECT 1 WHERE @@global.binlog_checksum <> 'NONE'")
+            tail = _CHECKSUM if cursor.fetchone() else 0
         request = struct.pack("<IHI", start.offset, _NON_BLOCK, random.randint(1 << 30, 1 << 31))
         link._execute_command(_COM_BINLOG_DUMP, request + start.file.encode())  # type: ignore[attr-defined]
         file = start.file
         while True:
-            packet = link._read_packet()  # type: ignore[attr-defined]
+            packet = link._read_packet()
             if packet.is_eof_packet():
                 return
             data = packet.get_all_data()[1:]
@@ -124,7 +128,13 @@ def dump(server: MySQLServer, start: Place) -> Iterator[Event]:
                 file = body[8:].decode()
                 continue
             yield Event(
-                kind=kind, timestamp=timestamp, server_id=server_id, flags=flags, body=body, file=file, end=end
+                kind=kind,
+                timestamp=timestamp,
+                server_id=server_id,
+                flags=flags,
+                body=body,
+                file=file,
+                end=end,
             )
 
 
@@ -157,7 +167,9 @@ def story(events: Iterator[Event]) -> tuple[Event, list[Statement | TableRows]]:
 
 def _statement(event: Event) -> Statement:
     """Take schema and text out of a QUERY event's body."""
-    _thread, _seconds, schema_length, _error, status_length = struct.unpack_from("<IIBHH", event.body)
+    _thread, _seconds, schema_length, _error, status_length = struct.unpack_from(
+        "<IIBHH", event.body
+    )
     schema_at = 13 + status_length
     text_at = schema_at + schema_length + 1
     return Statement(
@@ -225,7 +237,9 @@ def format_statement(event: Event) -> str:
 
 def rows_statement(change: TableRows, schema: str, table: str) -> str:
     """Give the BINLOG statement that does the same to the table ``schema.table``."""
-    return _binlog(_framed(_renamed(change.table_map, schema, table)) + _framed(_ending(change.rows)))
+    return _binlog(
+        _framed(_renamed(change.table_map, schema, table)) + _framed(_ending(change.rows))
+    )
 
 
 def _binlog(data: bytes) -> str:

@@ -80,7 +80,10 @@ def _make(case: Case, db: Database) -> None:
 
 
 def _run(db: Database, statements: Sequence[str]) -> None:
-    with contextlib.closing(db.connect()) as session, contextlib.closing(session.cursor()) as cursor:
+    with (
+        contextlib.closing(db.connect()) as session,
+        contextlib.closing(session.cursor()) as cursor,
+    ):
         for statement in statements:
             cursor.execute(statement)
 
@@ -142,7 +145,9 @@ def _check_leftovers(case: Case, db: Database) -> None:
     """Look for tables, sessions and named locks that the migration left behind."""
     tables = {
         str(row[0])
-        for row in db.query("SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s", (db.name,))
+        for row in db.query(
+            "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s", (db.name,)
+        )
     }
     assert tables == {case.expect.table, *case.expect.left_tables}, f"tables left behind: {tables}"
     deadline = time.monotonic() + GRACE
@@ -167,7 +172,8 @@ def _check_counter(case: Case, db: Database) -> None:
         return
     db.execute("SET SESSION information_schema_stats_expiry = 0")
     found = db.query(
-        "SELECT AUTO_INCREMENT FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s",
+        "SELECT AUTO_INCREMENT FROM information_schema.TABLES"
+        " WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s",
         (db.name, case.expect.table),
     )[0][0]
     assert found is not None

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import MySQLdb
 
@@ -68,8 +68,8 @@ class Oracle:
         self.twin = f"{schema}_twin"
         self._sessions = contextlib.ExitStack()
 
-    def __enter__(self) -> Oracle:
-        """Note where the binlog ends: everything later is replayed. The table must not exist yet."""
+    def __enter__(self) -> Self:
+        """Note where the binlog ends: all later is replayed. The table must not exist yet."""
         self.start = rawlog.here(self.server)
         return self
 
@@ -118,7 +118,7 @@ class Oracle:
 
     @contextlib.contextmanager
     def _session(self) -> Iterator[Any]:
-        """Open a session that leaves no trace in the binlog; give a function that runs SQL in it."""
+        """Open a session that leaves no trace in the binlog; give a function that runs SQL."""
         server = self.server
         session = MySQLdb.connect(
             host=server.host,
@@ -146,14 +146,19 @@ class Oracle:
         ours = [
             change
             for change in changes
-            if isinstance(change, Statement) or (change.schema, change.table) == (self.schema, self.table)
+            if isinstance(change, Statement)
+            or (change.schema, change.table) == (self.schema, self.table)
         ]
         swaps = [
-            at for at, change in enumerate(ours) if isinstance(change, Statement) and self._is_swap(change)
+            at
+            for at, change in enumerate(ours)
+            if isinstance(change, Statement) and self._is_swap(change)
         ]
         if len(swaps) != int(swapped):
             found = [change.text for change in ours if isinstance(change, Statement)]
-            raise OracleError(f"{len(swaps)} swaps in the binlog, expected {int(swapped)}: {found[-6:]}")
+            raise OracleError(
+                f"{len(swaps)} swaps in the binlog, expected {int(swapped)}: {found[-6:]}"
+            )
         at = swaps[0] if swaps else len(ours)
         rows = [[c for c in part if isinstance(c, TableRows)] for part in (ours[:at], ours[at:])]
         return rows[0], rows[1]
@@ -204,8 +209,14 @@ class Oracle:
         keys = [line for line in lines if _KEY_LINE.match(line)]
         if not keys:
             return "", ""
-        counters = [line for line in lines if re.match(r"`.+` .* NOT NULL(?: /\*.*?\*/)? AUTO_INCREMENT", line)]
-        names = [re.match(r"(?:UNIQUE |FULLTEXT |SPATIAL )?KEY (`(?:[^`]|``)+`)", line) for line in keys]
+        counters = [
+            line
+            for line in lines
+            if re.match(r"`.+` .* NOT NULL(?: /\*.*?\*/)? AUTO_INCREMENT", line)
+        ]
+        names = [
+            re.match(r"(?:UNIQUE |FULLTEXT |SPATIAL )?KEY (`(?:[^`]|``)+`)", line) for line in keys
+        ]
         strip = [f"DROP KEY {found[1]}" if found else "DROP PRIMARY KEY" for found in names]
         strip += [f"MODIFY {line.replace(' AUTO_INCREMENT', '', 1)}" for line in counters]
         restore = [*(f"ADD {line}" for line in keys), *(f"MODIFY {line}" for line in counters)]
@@ -222,7 +233,9 @@ class Oracle:
             try:
                 run(rawlog.rows_statement(change, self.twin, self.table))
             except MySQLdb.Error as error:
-                raise OracleError(f"the event at {change.end} does not fit the twin: {error}") from error
+                raise OracleError(
+                    f"the event at {change.end} does not fit the twin: {error}"
+                ) from error
         run("COMMIT")
 
     def _alter(self, native: NativeAlter) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
+import datetime as dt
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -11,15 +11,15 @@ if TYPE_CHECKING:
 
     from tests.fix_mysql import Database
 
-_UTC = datetime.UTC
+_UTC = dt.UTC
 _YEARS = range(1990, 2038)
 _SUNDAY = 6
 
 
 def _sunday(year: int, month: int, first: int, hour: int) -> int:
     """Give the Unix time of the first Sunday on or after a day, at an hour in UTC."""
-    day = datetime.datetime(year, month, first, hour, tzinfo=_UTC)
-    return int((day + datetime.timedelta(days=(_SUNDAY - day.weekday()) % 7)).timestamp())
+    day = dt.datetime(year, month, first, hour, tzinfo=_UTC)
+    return int((day + dt.timedelta(days=(_SUNDAY - day.weekday()) % 7)).timestamp())
 
 
 def _changes(name: str) -> list[tuple[int, int]]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import random
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.semisync.load import under_load
 from tests.semisync.window import Window, run_migration
 
 if TYPE_CHECKING:
@@ -14,6 +17,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.semisync
 
+SEED_VARIABLE = "SPIRIT_PY_SEMISYNC_SEED"
 ROWS = 3000
 #: One transaction that inserts row 1, updates row 2 and deletes row 3.
 WRITES = [
@@ -24,13 +28,13 @@ WRITES = [
 EXPECTED = {1: "inserted", 2: "updated"} | {n: f"row {n}" for n in range(4, ROWS)}
 
 
-def fill(db, key="id INT PRIMARY KEY") -> None:
+def fill(db, key="id INT PRIMARY KEY", rows=ROWS) -> None:
     """Make the table `t` with rows 2 up."""
     db.execute(f"CREATE TABLE t ({key}, v VARCHAR(20) NOT NULL)")
     db.execute("SET SESSION cte_max_recursion_depth = 1000000")
     db.execute(
         "INSERT INTO t WITH RECURSIVE n (i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i <"
-        f" {ROWS - 1}) SELECT i, CONCAT('row ', i) FROM n"
+        f" {rows - 1}) SELECT i, CONCAT('row ', i) FROM n"
     )
 
 
@@ -144,3 +148,30 @@ def test_a_start_at_the_end_of_the_binlog_loses_rows(
     assert report.changes_received == 0
     assert report.differences_found == 3
     assert content(file_db) == EXPECTED
+
+
+def _under_load(db, stall, spark_engine) -> None:
+    """Migrate a table while applications write to it and their commits stall."""
+    seed = int(os.environ.get(SEED_VARIABLE) or random.randrange(1 << 32))
+    print(f"{SEED_VARIABLE}={seed}")  # noqa: T201 - shown when the test fails
+    rows = 20_000
+    fill(db, rows=rows)
+    with under_load(stall, db, rows=rows, seed=seed) as (staller, applications):
+        before = staller.stalls
+        report = run_migration(db, spark_engine, flush_interval=0.2, chunk_time=0.05)
+        stalled = staller.stalls - before
+
+    assert stalled >= 3
+    assert report.changes_received > 0
+    assert (report.differences_found, report.chunks_repaired) == (0, 0)
+    assert content(db) == {k: v for a in applications for k, v in a.rows.items()}
+
+
+def test_a_migration_under_load_with_stalls(source_db, stall, spark_engine):
+    """While commits of three applications stall again and again no row is lost or repaired."""
+    _under_load(source_db, stall, spark_engine)
+
+
+def test_a_migration_under_load_with_stalls_without_gtids(file_db, stall_file, spark_engine):
+    """The same on a server without GTIDs."""
+    _under_load(file_db, stall_file, spark_engine)

@@ -16,7 +16,7 @@ from tests.semisync.evidence import binlog_end
 from tests.semisync.stall import until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     import pytest
 
@@ -30,6 +30,11 @@ _SESSION = (
     "SELECT COALESCE(processlist_info, ''), COALESCE(processlist_state, ''), EXISTS (SELECT 1"
     " FROM performance_schema.data_lock_waits w WHERE w.REQUESTING_THREAD_ID = t.thread_id)"
     " FROM performance_schema.threads t WHERE processlist_id = IS_USED_LOCK(%s)"
+)
+#: The feed's proof; the server shows no state of its own for a DROP that waits in its commit.
+_PROOFS = (
+    "SELECT 1 FROM performance_schema.threads WHERE"
+    " processlist_info LIKE 'DROP TABLE IF EXISTS %%_spirit_py_%%'"
 )
 _FLUSHES = "SELECT 1 FROM performance_schema.threads WHERE processlist_info = 'FLUSH BINARY LOGS'"
 
@@ -102,6 +107,11 @@ class Writer:
         """Run the statements and COMMIT."""
         self._thread.start()
 
+    @property
+    def answered(self) -> bool:
+        """Whether the COMMIT has returned, or failed."""
+        return not self._thread.is_alive()
+
     def _write(self) -> None:
         try:
             with contextlib.closing(self._session.cursor()) as cursor:
@@ -163,11 +173,12 @@ class Window:
                 visibility = original(subscription, chunk)
                 return visibility if wait else ""
             self._dispatched = True
-            self.stall.hold()
-            self.writer.start()
-            self._wait_received(subscription)
-            if flushed:
-                until(self._feed_applies, "the feed to wait in a commit of its own")
+            with self._released_on_error():
+                self.stall.hold()
+                self.writer.start()
+                self._wait_received(subscription)
+                if flushed:
+                    until(self._feed_applies, "the feed to wait in a commit of its own")
             self.visibility = original(subscription, chunk)
             self._release_when(lambda: self._chunk_meets(subscription, chunk))
             return self.visibility if wait else ""
@@ -183,9 +194,10 @@ class Window:
         start, dispatch = ChangeFeed.start, TableSubscription.dispatch
 
         def held_start(feed: ChangeFeed) -> None:
-            self.stall.hold()
-            self.writer.start()
-            until(self._stalled, "the writer's commit to wait")
+            with self._released_on_error():
+                self.stall.hold()
+                self.writer.start()
+                until(self._stalled, "the writer's commit to wait")
             if naive:
                 feed.start_from_position(self._end_of_binlog())
                 return
@@ -220,7 +232,8 @@ class Window:
     def _wait_received(self, subscription: TableSubscription) -> None:
         received = subscription.buffer.counters
         until(lambda: received.received >= self.changes, "the stalled rows in the feed")
-        assert self._stalled(), "the transaction was not stalled when the feed received it"
+        until(lambda: self._stalled() or self.writer.answered, "the writer's commit to wait")
+        assert not self.writer.answered, "the transaction did not stall"
 
     def _feed_applies(self) -> bool:
         """Whether the feed applies the changes, or is proving first that they are visible."""
@@ -245,6 +258,14 @@ class Window:
         return "waits in FLUSH BINARY LOGS" if self.stall.admin.run(_FLUSHES) else ""
 
     # -- the release
+
+    @contextlib.contextmanager
+    def _released_on_error(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self.stall.release()
+            raise
 
     def _release_when(self, condition: Callable[[], str]) -> None:
         """Release once the condition holds; a later condition takes an earlier one's place."""

@@ -1,4 +1,5 @@
 -- @writer
+-- @allow 1062
 BEGIN;
 UPDATE t SET slot = -1 WHERE id = 1 + @r MOD 1000;
 UPDATE t SET slot = 1 + @r MOD 1000 WHERE id = 1 + @s MOD 1000 AND slot = 1 + @s MOD 1000;

@@ -408,6 +408,23 @@ def test_sign_bits_are_compared_with_and_without_year():
             check_table_map(announced(*types, signedness=bits), schema)
 
 
+def test_every_difference_of_a_column_is_a_changed_schema():
+    """Type, length, nullability and, where the event has them, names must be the known ones."""
+    schema = table(column("id"), column("v", "varbinary(9)", nullable=True))
+    types, null = [(3, 0), (15, 9)], (False, True)
+    check_table_map(announced(*types, nullable=null, names=("id", "v")), schema)
+    for wrong in (
+        announced(types[0], (15, 10), nullable=null),
+        announced(types[0], (252, 1), nullable=null),
+        announced(*types, nullable=(False, False)),
+        announced(*types, nullable=null, names=("id", "w")),
+    ):
+        with pytest.raises(SchemaChanged, match=r"column v of s\.t is no longer varbinary\(9\)"):
+            check_table_map(wrong, schema)
+    with pytest.raises(SchemaChanged, match="3 columns instead of 2"):
+        check_table_map(announced(*types, (3, 0)), schema)
+
+
 @pytest.mark.parametrize("code", [7, 11, 12])
 def test_temporal_formats_before_5_6_4_are_refused_plainly(code):
     """A column in the old format is named, with what to do about it."""

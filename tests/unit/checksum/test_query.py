@@ -117,6 +117,7 @@ def test_a_key_that_orders_anew_is_joined():
         "SELECT HEX(`r`.`id`) FROM `d`.`_t_new` AS `r` FORCE INDEX (`PRIMARY`)"
         " LEFT JOIN `d`.`t` AS `o` FORCE INDEX (`PRIMARY`)"
         " ON `o`.`id` = CONVERT(`r`.`id` USING utf8mb4) COLLATE utf8mb4_0900_ai_ci"
+        " AND CONVERT(`o`.`id` USING utf8mb4) COLLATE utf8mb4_bin = `r`.`id`"
         " WHERE `o`.`id` IS NULL LIMIT 10"
     )
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -14,16 +16,11 @@ from spirit_py.preflight.finding import refusal_of, refuse, warn
 from spirit_py.preflight.registry import CHECKS, Check, Scope, run_checks
 
 
-class NoTable:
-    """A context without a source table."""
-
-    source = None
-
-
 def run(monkeypatch, *checks: Check) -> tuple:
     """Run these checks instead of the registered ones."""
     monkeypatch.setattr(registry, "CHECKS", checks)
-    return run_checks(NoTable(), Scope.SERVER, Scope.SOURCE)
+    context: Any = SimpleNamespace(source=None)
+    return run_checks(context, Scope.SERVER, Scope.SOURCE)
 
 
 def test_one_refusal():

@@ -77,7 +77,12 @@ def clauses(text: str):
         ("PARTITION BY HASH (id) PARTITIONS 4", Kind.PARTITION_BY, "", ""),
         ("PARTITION BY LINEAR KEY ALGORITHM=2 (id)", Kind.PARTITION_BY, "", ""),
         ("REMOVE PARTITIONING", Kind.REMOVE_PARTITIONING, "", ""),
-        ("REORGANIZE PARTITION p INTO (PARTITION q VALUES IN (1))", Kind.REORGANIZE_PARTITION, "", ""),
+        (
+            "REORGANIZE PARTITION p INTO (PARTITION q VALUES IN (1))",
+            Kind.REORGANIZE_PARTITION,
+            "",
+            "",
+        ),
         ("COALESCE PARTITION 2", Kind.COALESCE_PARTITION, "", ""),
         ("FORCE", Kind.FORCE, "", ""),
         ("WITHOUT VALIDATION", Kind.VALIDATION, "", ""),
@@ -214,10 +219,15 @@ def test_whole_statements():
     [
         ("CREATE INDEX i ON t (a)", "ADD INDEX `i` (a)"),
         ("CREATE UNIQUE INDEX i ON x.t (a, b(3) DESC)", "ADD UNIQUE INDEX `i` (a, b(3) DESC)"),
-        ("CREATE FULLTEXT INDEX `a``i` ON t (a) WITH PARSER ngram",
-         "ADD FULLTEXT INDEX `a``i` (a) WITH PARSER ngram"),
+        (
+            "CREATE FULLTEXT INDEX `a``i` ON t (a) WITH PARSER ngram",
+            "ADD FULLTEXT INDEX `a``i` (a) WITH PARSER ngram",
+        ),
         ("CREATE SPATIAL INDEX i ON t (g) COMMENT 'x'", "ADD SPATIAL INDEX `i` (g) COMMENT 'x'"),
-        ("CREATE INDEX i USING HASH ON t ((a + 1)) INVISIBLE", "ADD INDEX `i` USING HASH ((a + 1)) INVISIBLE"),
+        (
+            "CREATE INDEX i USING HASH ON t ((a + 1)) INVISIBLE",
+            "ADD INDEX `i` USING HASH ((a + 1)) INVISIBLE",
+        ),
     ],
 )
 def test_create_index(sql, rewritten):

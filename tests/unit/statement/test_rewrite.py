@@ -6,7 +6,12 @@ import pytest
 
 from spirit_py.errors import Refusal
 from spirit_py.statement import alter_of
-from spirit_py.statement.rewrite import check_names, rewrite_clauses, rewrite_create
+from spirit_py.statement.rewrite import (
+    check_definitions,
+    check_names,
+    rewrite_clauses,
+    rewrite_create,
+)
 
 CREATE = """CREATE TABLE `t` (
   `id` int NOT NULL,
@@ -53,6 +58,14 @@ def test_create_statement():
     ).replace("  CONSTRAINT `mine`", "  CONSTRAINT `_mine`").replace("t_chk_1", "_t_new_chk_1")
 
 
+def test_definitions_of_checks():
+    """What a constraint demands is read from the definition, enforcement included."""
+    assert check_definitions(CREATE, ["mine", "t_chk_1", "other"]) == {
+        "mine": "((`v` > 0))",
+        "t_chk_1": "((`v` < 9)) /*!80016 NOT ENFORCED */",
+    }
+
+
 def test_create_statement_of_another_form():
     """A text that is not known is refused, not guessed at."""
     with pytest.raises(Refusal, match="expected form"):
@@ -76,7 +89,10 @@ def test_create_statement_of_another_form():
             "DROP CHECK mine, ADD CONSTRAINT mine CHECK (v > 1)",
             "DROP CHECK `_mine`, ADD CONSTRAINT `_mine` CHECK (v > 1)",
         ),
-        ("ADD w INT CONSTRAINT t_chk_8 CHECK (w > 0)", "ADD w INT CONSTRAINT `_t_new_chk_8` CHECK (w > 0)"),
+        (
+            "ADD w INT CONSTRAINT t_chk_8 CHECK (w > 0)",
+            "ADD w INT CONSTRAINT `_t_new_chk_8` CHECK (w > 0)",
+        ),
         ("DROP INDEX mine", "DROP INDEX mine"),
         ("COMMENT 'DROP CHECK mine'", "COMMENT 'DROP CHECK mine'"),
     ],

@@ -13,7 +13,7 @@ _LENGTHS = {"text": 65_535, "blob": 65_535}
 
 def column(name: str, column_type: str = "int", **more: Any) -> Column:
     """Give a NOT NULL column from its type as SQL writes it; text is utf8mb4_0900_ai_ci."""
-    data_type = re.match(r"\w+", column_type)[0]
+    data_type = re.split(r"\W", column_type)[0]
     numbers = [int(n) for n in re.findall(r"\d+", column_type)]
     members = tuple(re.findall(r"'([^']*)'", column_type))
     given: dict[str, Any] = {

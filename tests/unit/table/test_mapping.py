@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from spirit_py.errors import Refusal
 from spirit_py.statement import alter_of
 from spirit_py.table.build import build_mapping
-from spirit_py.table.mapping import TableMapping
-from spirit_py.table.schema import TableSchema
 from tests.unit.table.definitions import column, index, table
+
+if TYPE_CHECKING:
+    from spirit_py.table.mapping import TableMapping
+    from spirit_py.table.schema import TableSchema
 
 ID = column("id")
 

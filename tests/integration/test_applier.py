@@ -1,0 +1,222 @@
+"""The applier against a real server: both paths, conversions, new unique keys, faults."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spirit_py.applier.applier import SqlApplier
+from spirit_py.contracts import RenderedRow
+from spirit_py.errors import DuplicateForUnique, ServerFault, ValueLost
+from spirit_py.mysql.connect import connect
+from tests.fix_feed import fill, until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.fix_feed import Scene
+
+
+@pytest.fixture
+def applier(scene: Scene) -> Iterator[SqlApplier]:
+    """Return an applier of two sessions."""
+    made = SqlApplier(scene.options(), sessions=2, batch_rows=100, stop=scene.stop)
+    yield made
+    made.close()
+
+
+def rows(*texts: str) -> list[RenderedRow]:
+    """Build rendered rows."""
+    return [RenderedRow(sql=text) for text in texts]
+
+
+def test_rows_are_replaced_and_deleted(scene: Scene, applier: SqlApplier) -> None:
+    """The direct path writes new column names, and a key that is not there is no fault."""
+    mapping = scene.tables(alter="RENAME COLUMN v TO w")
+    assert applier.upsert_rows(mapping, rows("(1, 'a', 1)", "(2, 'b', 2)")) == 2
+    assert applier.upsert_rows(mapping, rows("(2, 'c', 3)")) == 1
+    assert applier.delete_keys(mapping, ["(1)", "(77)"]) == 2
+    assert scene.db.query("SELECT id, w, n FROM _t_new") == [(2, "c", 3)]
+
+
+@pytest.mark.parametrize(
+    ("alter", "row", "column"),
+    [
+        ("MODIFY v VARCHAR(3)", "(1, 'abcd', 1)", "v"),
+        ("MODIFY n TINYINT", "(1, 'a', 300)", "n"),
+        ("MODIFY n INT NOT NULL", "(1, 'a', NULL)", "n"),
+        ("MODIFY v VARCHAR(20) CHARACTER SET latin1", "(1, _utf8mb4 X'f09f9880', 1)", "v"),
+        ("ADD CONSTRAINT positive CHECK (n > 0)", "(1, 'a', -1)", "positive"),
+    ],
+)
+def test_a_value_that_does_not_fit_is_named(
+    scene: Scene, applier: SqlApplier, alter: str, row: str, column: str
+) -> None:
+    """R10: no silent conversion; the error names the column."""
+    mapping = scene.tables(alter=alter)
+    with pytest.raises(ValueLost, match=column):
+        applier.upsert_rows(mapping, rows("(0, 'b', 5)", row))
+    assert scene.db.query("SELECT * FROM _t_new") == []
+
+
+def test_an_enum_without_a_member_is_carried(scene: Scene, applier: SqlApplier) -> None:
+    """The number 0 of an ENUM, an error under the strict mode, takes the staged path."""
+    mapping = scene.tables("id INT PRIMARY KEY, e ENUM('a', 'b'), n INT")
+    applier.upsert_rows(mapping, [RenderedRow(sql="(1, '', 5)", staged=True), *rows("(2, 'b', 6)")])
+    found = scene.db.query("SELECT id, e + 0, n FROM _t_new ORDER BY id")
+    assert [(row[0], int(row[1]), row[2]) for row in found] == [(1, 0, 5), (2, 2, 6)]
+
+
+def test_a_warning_on_the_way_to_the_stage_is_an_error(scene: Scene, applier: SqlApplier) -> None:
+    """Only the ENUM's 0 may warn there: a literal that does not fit the old column is a bug."""
+    mapping = scene.tables("id INT PRIMARY KEY, e ENUM('a', 'b'), n TINYINT")
+    with pytest.raises(ValueLost, match="'n'"):
+        applier.upsert_rows(mapping, [RenderedRow(sql="(1, '', 500)", staged=True)])
+
+
+def test_converted_columns_take_the_servers_conversion(scene: Scene, applier: SqlApplier) -> None:
+    """A literal put straight into the new column could be read otherwise."""
+    mapping = scene.tables(
+        "id INT PRIMARY KEY, t TIME(3), y YEAR, d DATETIME",
+        "MODIFY t VARCHAR(20), MODIFY y INT, MODIFY d BIGINT",
+    )
+    assert mapping.converted
+    applier.upsert_rows(mapping, rows("(1, '-00:00:01.500', 1999, '2024-02-29 01:02:03')"))
+    scene.db.execute("INSERT INTO t VALUES (1, '-00:00:01.500', 1999, '2024-02-29 01:02:03')")
+    scene.db.execute("CREATE TABLE twin LIKE t; INSERT INTO twin SELECT * FROM t")
+    scene.db.execute("ALTER TABLE twin MODIFY t VARCHAR(20), MODIFY y INT, MODIFY d BIGINT")
+    assert scene.db.query("SELECT * FROM _t_new") == scene.db.query("SELECT * FROM twin")
+
+
+def test_new_columns_without_a_default_are_filled(scene: Scene, applier: SqlApplier) -> None:
+    """As the native ALTER fills them for rows that are there."""
+    mapping = scene.tables(alter="ADD z INT NOT NULL, ADD s VARCHAR(5) NOT NULL")
+    applier.upsert_rows(mapping, rows("(1, 'a', 1)"))
+    assert scene.db.query("SELECT id, z, s FROM _t_new") == [(1, 0, "")]
+
+
+def test_deletes_by_a_converted_key(scene: Scene, applier: SqlApplier) -> None:
+    """The server converts the key as it converted the row."""
+    mapping = scene.tables(
+        "id VARCHAR(20) CHARACTER SET latin1 PRIMARY KEY, n INT",
+        "MODIFY id VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
+    )
+    applier.upsert_rows(mapping, rows("(_latin1 X'e4', 1)", "(_latin1 X'80', 2)", "('c', 3)"))
+    assert scene.db.query("SELECT id FROM _t_new ORDER BY n") == [("ä",), ("€",), ("c",)]
+    applier.delete_keys(mapping, ["(_latin1 X'e4')", "(_latin1 X'80')"])
+    assert scene.db.query("SELECT id, n FROM _t_new") == [("c", 3)]
+
+
+def test_a_repair_makes_rows_equal_to_the_source(scene: Scene, applier: SqlApplier) -> None:
+    """Missing, extra and changed rows of the keys; other rows are not touched."""
+    mapping = scene.tables()
+    fill(scene.db, 10)
+    scene.db.execute("INSERT INTO _t_new (id, v, n) SELECT * FROM t")
+    scene.db.execute("UPDATE _t_new SET v = 'wrong' WHERE id IN (1, 2); DELETE FROM t WHERE id = 3")
+    scene.db.execute("DELETE FROM _t_new WHERE id = 4")
+    assert applier.recopy(mapping, ["(1)", "(3)", "(4)"]) == 3
+    found = dict(scene.db.query("SELECT id, v FROM _t_new"))
+    assert found[1] == "row 1"
+    assert found[2] == "wrong"
+    assert 3 not in found
+    assert found[4] == "row 4"
+
+
+def test_a_deadlock_is_retried(scene: Scene, applier: SqlApplier) -> None:
+    """Two sessions that write the same keys in opposite order both come through."""
+    mapping = scene.tables("id INT PRIMARY KEY, v VARCHAR(20), n INT, UNIQUE (n)")
+    faults: list[BaseException] = []
+
+    def write(step: int) -> None:
+        try:
+            for n in range(60):
+                texts = [f"({i}, 'x', {(i + n) % 40})" for i in range(40)][::step]
+                applier.upsert_rows(mapping, rows(*texts))
+        except BaseException as error:
+            faults.append(error)
+
+    threads = [threading.Thread(target=write, args=(step,)) for step in (1, -1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert faults == []
+    assert scene.db.query("SELECT COUNT(*) > 0 FROM _t_new") == [(1,)]
+
+
+def test_a_lost_session_is_replaced_only_when_it_is_gone(scene: Scene, applier: SqlApplier) -> None:
+    """R18: killed in the middle, the work is done again in another session."""
+    mapping = scene.tables()
+    applier.upsert_rows(mapping, rows("(1, 'a', 1)"))
+    blocker = scene.db.connect()
+    blocker.begin()
+    with blocker.cursor() as cursor:
+        cursor.execute("SELECT * FROM _t_new WHERE id = 1 FOR UPDATE")
+    done = threading.Thread(target=applier.upsert_rows, args=(mapping, rows("(1, 'b', 2)")))
+    done.start()
+    until(lambda: bool(waiting(scene)))
+    (number,) = waiting(scene)
+    scene.db.execute(f"KILL {number}")
+    until(lambda: bool(waiting(scene)) and number not in waiting(scene))
+    blocker.commit()
+    done.join(30)
+    assert not done.is_alive()
+    assert scene.db.query("SELECT id, v FROM _t_new") == [(1, "b")]
+
+
+def waiting(scene: Scene) -> list[int]:
+    """Give the sessions that run a REPLACE now."""
+    return [number for number, text in scene.db.sessions().items() if "REPLACE INTO" in text]
+
+
+def test_nothing_is_retried_in_a_given_session(scene: Scene, applier: SqlApplier) -> None:
+    """The locking session must not be left for another connection."""
+    mapping = scene.tables()
+    with connect(scene.options(), role="test") as session:
+        scene.db.execute(f"KILL {session.id}")
+        with pytest.raises(ServerFault):
+            applier.upsert_rows(mapping, rows("(1, 'a', 1)"), session)
+    assert scene.db.query("SELECT * FROM _t_new") == []
+
+
+def test_a_new_unique_key_lets_values_move(scene: Scene, applier: SqlApplier) -> None:
+    """R11: a row that is pushed out and comes back is no duplicate."""
+    mapping = scene.tables(alter="ADD UNIQUE KEY u (n)")
+    assert mapping.tightened
+    scene.db.execute("INSERT INTO t VALUES (1, 'a', NULL), (2, 'b', 5)")
+    applier.upsert_rows(mapping, rows("(1, 'a', 5)", "(3, 'c', 7)"))
+    applier.upsert_rows(mapping, rows("(2, 'b', 5)"))
+    with connect(scene.options(), role="test") as session:
+        with pytest.raises(DuplicateForUnique):
+            applier.verify(mapping, session)
+        applier.upsert_rows(mapping, rows("(1, 'a', NULL)"))
+        applier.verify(mapping, session)
+    assert scene.db.query("SELECT id, n FROM _t_new ORDER BY id") == [(1, None), (2, 5), (3, 7)]
+
+
+def test_a_new_unique_key_never_eats_a_row_unnoticed(scene: Scene, applier: SqlApplier) -> None:
+    """R11: a duplicate that stays is named with key and values, under the lock too."""
+    mapping = scene.tables(
+        "id VARCHAR(10) COLLATE utf8mb4_bin PRIMARY KEY, v VARCHAR(20) COLLATE utf8mb4_bin, n INT",
+        "MODIFY v VARCHAR(20) COLLATE utf8mb4_0900_ai_ci, ADD UNIQUE KEY u (v)",
+    )
+    scene.db.execute("INSERT INTO t VALUES ('k1', 'same', 1), ('k2', 'SAME', 2)")
+    applier.upsert_rows(mapping, rows("('k1', 'same', 1)"))
+    applier.upsert_rows(mapping, rows("('k2', 'SAME', 2)"))
+    with connect(scene.options(), database=scene.db.name, role="test") as session:
+        session.execute("LOCK TABLES t WRITE, _t_new WRITE")
+        with pytest.raises(DuplicateForUnique, match="duplicates") as caught:
+            applier.verify(mapping, session)
+        session.execute("UNLOCK TABLES")
+    assert "6b31" in caught.value.details[0].lower()
+    assert "u:" in caught.value.details[0]
+
+
+def test_a_row_in_the_limits_of_the_packet_is_written(scene: Scene, applier: SqlApplier) -> None:
+    """One row may be as large as the server takes."""
+    mapping = scene.tables("id INT PRIMARY KEY, v LONGBLOB, n INT")
+    size = 20 << 20
+    applier.upsert_rows(mapping, rows(f"(1, X'{'ab' * size}', 1)", "(2, X'00', 2)"))
+    assert scene.db.query("SELECT id, LENGTH(v) FROM _t_new ORDER BY id") == [(1, size), (2, 1)]

@@ -1,0 +1,188 @@
+"""Bad input through the real command line: a cause, a remedy, an exit code, nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TABLE = "CREATE TABLE t (id INT PRIMARY KEY, a INT, b VARCHAR(20))"
+
+
+def spirit(db, *arguments, user="", password="", host="", env=None):
+    """Run ``spirit-py migrate`` on the test's schema as a process of its own."""
+    server = db.server
+    command = [sys.executable, "-m", "spirit_py", "migrate", "--database", db.name]
+    command += ["--host", host or f"{server.host}:{server.port}", "--user", user or server.user]
+    secret = server.password if not user else password
+    return subprocess.run(
+        [*command, *arguments],
+        env={**os.environ, "SPIRIT_PY_PASSWORD": secret, **(env or {})},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def refused(done, *parts, code=2):
+    """Check exit code, one line of cause, one of remedy, and that there is no traceback."""
+    lines = done.stderr.splitlines()
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    assert sum(line.startswith("error: ") for line in lines) == 1, done.stderr
+    assert sum(line.startswith("hint: ") for line in lines) == 1, done.stderr
+    for part in parts:
+        assert part in done.stderr, done.stderr
+
+
+def tables(db):
+    """Name all tables of the schema."""
+    return sorted(row[0] for row in db.query("SHOW TABLES"))
+
+
+def test_an_unknown_host_is_named(db):
+    """A host that does not resolve is a refusal that names it."""
+    done = spirit(db, "--table", "t", "--alter", "FORCE", host="no-such-host.invalid:3306")
+    refused(done, "no-such-host.invalid")
+
+
+def test_a_server_that_does_not_listen_is_named(db):
+    """A closed port is a refusal that names host and port."""
+    done = spirit(db, "--table", "t", "--alter", "FORCE", host="127.0.0.1:1")
+    refused(done, "127.0.0.1:1")
+
+
+def test_a_wrong_password_names_the_account(db):
+    """A wrong password is a refusal that names the user, never the password."""
+    db.execute("CREATE USER IF NOT EXISTS 'bad_input'@'%' IDENTIFIED BY 'right-one'")
+    try:
+        done = spirit(
+            db, "--table", "t", "--alter", "FORCE", user="bad_input", password="wrong-one"
+        )
+        refused(done, "bad_input")
+        assert "wrong-one" not in done.stderr
+    finally:
+        db.execute("DROP USER 'bad_input'@'%'")
+
+
+def test_missing_privileges_are_all_named_with_their_grants(db):
+    """An account that may only read is told every GRANT that it lacks."""
+    db.execute(TABLE)
+    db.execute("CREATE USER 'reader'@'%' IDENTIFIED BY 'reader-pw'")
+    db.execute(f"GRANT SELECT ON `{db.name}`.* TO 'reader'@'%'")
+    try:
+        done = spirit(db, "--table", "t", "--alter", "FORCE", user="reader", password="reader-pw")
+        refused(done, "GRANT", "ALTER", "CREATE", "INSERT", "REPLICATION SLAVE")
+    finally:
+        db.execute("DROP USER 'reader'@'%'")
+    assert tables(db) == ["t"]
+
+
+def test_a_missing_table_is_named(db):
+    """There is no such table: a refusal that names it."""
+    refused(spirit(db, "--table", "nothing_here", "--alter", "ADD COLUMN c INT"), "nothing_here")
+
+
+def test_a_syntax_error_shows_the_servers_own_message(db):
+    """The server is the judge of the SQL, and its words are passed on."""
+    db.execute(TABLE)
+    done = spirit(db, "--table", "t", "--alter", "ADD COLUMN c INT DEFAULT DEFAULT")
+    refused(done, "You have an error in your SQL syntax")
+    assert tables(db) == ["t"]
+
+
+def test_an_unknown_column_shows_the_servers_own_message(db):
+    """A statement that the server can read and not run is refused in the server's words."""
+    db.execute(TABLE)
+    refused(spirit(db, "--table", "t", "--alter", "DROP COLUMN zz"), "zz")
+    assert tables(db) == ["t"]
+
+
+@pytest.mark.parametrize(
+    ("setup", "part"),
+    [
+        (["CREATE TABLE t (a INT, b INT)"], "key"),
+        (
+            [
+                "CREATE TABLE parent (id INT PRIMARY KEY)",
+                "CREATE TABLE t (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES parent(id))",
+            ],
+            "foreign key",
+        ),
+        (
+            [
+                "CREATE TABLE t (id INT PRIMARY KEY)",
+                "CREATE TABLE child (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES t(id))",
+            ],
+            "foreign key",
+        ),
+        (
+            [TABLE, "CREATE TRIGGER trg BEFORE INSERT ON t FOR EACH ROW SET NEW.a = 1"],
+            "trigger",
+        ),
+    ],
+    ids=["no key", "FK to another table", "FK from another table", "trigger"],
+)
+def test_a_table_that_cannot_be_migrated_is_refused_with_the_reason(db, setup, part):
+    """Keys, foreign keys in either direction and triggers are looked at before any write."""
+    for statement in setup:
+        db.execute(statement)
+    before = tables(db)
+    done = spirit(db, "--no-shortcut", "--table", "t", "--alter", "ADD COLUMN z INT")
+    refused(done)
+    assert part in done.stderr.lower()
+    assert tables(db) == before
+
+
+def test_minimal_row_images_are_refused(db):
+    """A server that logs MINIMAL images cannot be followed (R13)."""
+    db.execute(TABLE)
+    db.set_global("binlog_row_image", "MINIMAL")
+    refused(spirit(db, "--table", "t", "--alter", "ADD COLUMN z INT"), "binlog_row_image")
+
+
+def test_a_missing_java_is_refused_before_anything_is_written(db, tmp_path):
+    """Without Java there is no copy: a refusal, and the schema is as it was."""
+    db.execute(TABLE)
+    done = spirit(
+        db,
+        "--no-shortcut",
+        "--table",
+        "t",
+        "--alter",
+        "ADD COLUMN z INT",
+        env={"PATH": str(tmp_path), "JAVA_HOME": str(tmp_path)},
+    )
+    refused(done, "Java")
+    assert tables(db) == ["t"]
+
+
+def test_an_instant_change_needs_no_java(db, tmp_path):
+    """INSTANT is done by the server: neither Spark nor the feed is started, Java may be missing."""
+    db.execute(TABLE)
+    report = tmp_path / "report.json"
+    done = spirit(
+        db,
+        "--table",
+        "t",
+        "--alter",
+        "ADD COLUMN z INT",
+        "--report-json",
+        str(report),
+        env={"PATH": str(tmp_path), "JAVA_HOME": str(tmp_path)},
+    )
+    assert done.returncode == 0, done.stderr
+    assert '"algorithm": "instant"' in Path(report).read_text()
+    assert "z" in [row[0] for row in db.query("SHOW COLUMNS FROM t")]
+
+
+def test_verbose_shows_the_traceback_and_no_secret(db):
+    """With --verbose the traceback is there; the password is in no line (R20)."""
+    db.execute(TABLE)
+    done = spirit(db, "--verbose", "--table", "t", "--alter", "DROP COLUMN zz")
+    assert "Traceback" in done.stderr
+    assert db.server.password not in done.stderr + done.stdout

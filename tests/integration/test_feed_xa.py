@@ -1,0 +1,195 @@
+"""XA transactions: rows wait for their decision (R8)."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spirit_py.change.position import GtidSet, Position
+from spirit_py.errors import FeedFailure
+from tests.feed_kit import chunk
+from tests.fix_feed import fill, until
+
+if TYPE_CHECKING:
+    from tests.fix_feed import Scene
+
+
+def prepare(scene: Scene, xid: str, *statements: str) -> None:
+    """Prepare an XA transaction in a session that ends with it undecided."""
+    work = "; ".join(statements)
+    scene.run(f"XA START '{xid}'; {work}; XA END '{xid}'; XA PREPARE '{xid}'")
+
+
+def branch_polls(scene: Scene) -> int:
+    """Count how often anybody has asked the server for undecided transactions."""
+    rows = scene.db.query("SHOW GLOBAL STATUS LIKE 'Com_xa_recover'")
+    return int(rows[0][1])
+
+
+@pytest.mark.parametrize("decision", ["COMMIT", "ROLLBACK"])
+def test_rows_wait_for_the_decision(either: Scene, decision: str) -> None:
+    """R8: committed rows arrive at XA COMMIT, rolled back rows never; no phantom."""
+    either.tables()
+    feed = either.open()
+    fill(either.db, 10)
+    either.drain()
+    prepare(
+        either,
+        "x1",
+        "UPDATE t SET v = 'xa', id = id + 100 WHERE id = 2",
+        "DELETE FROM t WHERE id = 3",
+        "INSERT INTO t VALUES (50, 'xa', 1)",
+    )
+    feed.block_wait()
+    feed.flush()
+    assert feed.pending() == 0
+    assert not feed.all_changes_flushed(), "an undecided transaction has rows of the table"
+    assert [row[0] for row in either.rows("_t_new")].count(50) == 0
+    either.run(f"XA {decision} 'x1'")
+    either.drain()
+    either.assert_equal()
+    assert any(row[0] == 50 for row in either.rows("_t_new")) == (decision == "COMMIT")
+
+
+def test_one_phase_commit_applies_at_once(either: Scene) -> None:
+    """XA COMMIT ... ONE PHASE has no decision that comes later."""
+    either.tables()
+    either.open()
+    either.run(
+        "XA START 'x'; INSERT INTO t VALUES (1, 'a', 1); XA END 'x'; XA COMMIT 'x' ONE PHASE"
+    )
+    either.drain()
+    either.assert_equal()
+    assert len(either.rows("t")) == 1
+
+
+def test_the_safe_position_stays_before_an_undecided_transaction(scene: Scene) -> None:
+    """R7: resumed from the position, the rows of the transaction come again."""
+    scene.tables()
+    feed = scene.open()
+    fill(scene.db, 5)
+    scene.drain()
+    prepare(scene, "x2", "UPDATE t SET v = 'xa' WHERE id = 1")
+    for n in range(20):
+        scene.db.execute(f"INSERT INTO t VALUES ({100 + n}, 'later', 0)")
+    scene.feed.block_wait()
+    scene.feed.flush()
+    assert feed.pending() == 0
+    safe = feed.position()
+    scene.close()
+    scene.run("XA COMMIT 'x2'")
+    scene.open(position=safe)
+    scene.drain()
+    scene.assert_equal()
+    assert ("xa" in [row[1] for row in scene.rows("_t_new")]) is True
+    later = Position.from_text(scene.feed.position()).gtids
+    assert later is not None
+    assert GtidSet.parse(later).contains(GtidSet.parse(Position.from_text(safe).gtids or ""))
+
+
+def test_a_transaction_without_rows_of_ours_holds_nothing(scene: Scene) -> None:
+    """Other tables' XA transactions are decided like any transaction."""
+    scene.tables()
+    scene.db.execute("CREATE TABLE other (id INT PRIMARY KEY)")
+    feed = scene.open()
+    prepare(scene, "x3", "INSERT INTO other VALUES (1)")
+    fill(scene.db, 5)
+    before = feed.position()
+    scene.drain()
+    assert feed.position() != before
+    scene.run("XA COMMIT 'x3'")
+    scene.drain()
+    scene.assert_equal()
+
+
+def test_a_transaction_prepared_before_the_start_is_waited_for(either: Scene) -> None:
+    """R8: its rows are before our start; decided, every chunk sees them."""
+    either.tables()
+    fill(either.db, 5)
+    prepare(either, "x4", "UPDATE t SET v = 'xa' WHERE id = 1")
+    polls = branch_polls(either)
+    opened = threading.Thread(target=either.open, name="opening")
+    opened.start()
+    until(lambda: branch_polls(either) > polls + 1)
+    assert opened.is_alive()
+    either.run("XA COMMIT 'x4'")
+    opened.join(30)
+    assert not opened.is_alive()
+    either.db.execute("INSERT INTO _t_new (id, v, n) SELECT * FROM t")
+    either.drain()
+    either.assert_equal()
+    assert either.stop.reason is None
+
+
+def test_an_older_transaction_that_stays_undecided_stops_the_start(scene: Scene) -> None:
+    """R8: after the stated time the error names it and says what to do."""
+    scene.tables()
+    fill(scene.db, 5)
+    prepare(scene, "x5", "UPDATE t SET v = 'xa' WHERE id = 1")
+    try:
+        with pytest.raises(FeedFailure, match="0x7835") as caught:
+            scene.open(wait_timeout=1.0)
+    finally:
+        scene.run("XA ROLLBACK 'x5'")
+    assert "XA COMMIT" in caught.value.hint
+
+
+def test_an_unknown_decision_is_fatal_without_the_privilege_to_look(scene: Scene) -> None:
+    """Without XA_RECOVER_ADMIN it cannot be known whether an older branch changed the table."""
+    scene.tables()
+    fill(scene.db, 5)
+    prepare(scene, "x6", "UPDATE t SET v = 'xa' WHERE id = 1")
+    scene.db.execute("CREATE USER blind IDENTIFIED BY 'secret'")
+    try:
+        scene.db.execute("GRANT ALL ON *.* TO blind; REVOKE XA_RECOVER_ADMIN ON *.* FROM blind")
+        scene.open(connection=scene.options(user="blind", password="secret"))
+        scene.run("XA COMMIT 'x6'")
+        fault = scene.fault()
+    finally:
+        scene.close()
+        scene.db.execute("DROP USER blind")
+    assert isinstance(fault, FeedFailure)
+    assert "XA_RECOVER_ADMIN" in fault.hint
+
+
+def test_rows_that_come_with_a_decision_wait_for_chunks_in_flight(scene: Scene) -> None:
+    """R4: the rows count as arriving at XA COMMIT, whenever they were prepared."""
+    scene.tables()
+    feed = scene.open(copying=True)
+    fill(scene.db, 5)
+    prepare(scene, "x7", "UPDATE t SET v = 'xa' WHERE id = 1")
+    feed.block_wait()
+    scene.subscription.dispatch(chunk(0, None, None))
+    scene.run("XA COMMIT 'x7'")
+    feed.block_wait()
+    feed.flush()
+    assert scene.rows("_t_new") == []
+    assert feed.pending() == 1
+    scene.db.execute("INSERT INTO _t_new (id, v, n) SELECT id, 'older', n FROM t")
+    scene.subscription.committed(chunk(0, None, None))
+    scene.subscription.copy_finished()
+    scene.drain()
+    assert ("xa", 1) in [(row[1], row[0]) for row in scene.rows("_t_new")]
+
+
+def test_a_large_undecided_transaction_is_spilled(scene: Scene) -> None:
+    """R19: rows that wait for a decision do not stay in memory."""
+    scene.tables()
+    feed = scene.open(soft_limit_bytes=1 << 20)
+    scene.run(
+        "XA START 'big'; SET cte_max_recursion_depth = 1000000;"
+        " INSERT INTO t WITH RECURSIVE s AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM s WHERE"
+        " i < 30000) SELECT i, REPEAT('x', 190), i FROM s; XA END 'big'; XA PREPARE 'big'"
+    )
+    feed.block_wait()
+    assert feed.statistics().peak_buffered_bytes < 4 << 20
+    (rows,) = feed._dispatcher._branches.values()  # type: ignore[union-attr]
+    assert rows.bytes > 5 << 20
+    assert getattr(rows._file, "_rolled")  # noqa: B009 - the type has no such name
+    scene.run("XA COMMIT 'big'")
+    feed.block_wait()
+    scene.drain()
+    scene.assert_equal()
+    assert feed.statistics().peak_buffered_bytes < 4 << 20
