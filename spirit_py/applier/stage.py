@@ -77,7 +77,7 @@ def fill_stage(
 
 def write_stage(session: SqlSession, mapping: TableMapping, verb: str = "REPLACE") -> int:
     """Write the staged rows into the new table; gives the server's count of affected rows."""
-    selected = ", ".join((old_names(mapping), *mapping.fill_values))
+    selected = ", ".join(mapping.select_expressions)
     statement = (
         f"{verb} INTO {target_table(mapping)} ({identifier_list(mapping.insert_names)})"
         f" SELECT {selected} FROM {stage_table(mapping)}"

@@ -106,10 +106,13 @@ class Ledger:
             epoch.pending -= 1
 
     def seal(self) -> None:
-        """Close the current epoch, so that it can become safe; only between transactions."""
-        if not self._in_transaction:
-            self.current.closed = True
-            self._epochs.append(Epoch(self._safe.empty()))
+        """Close the current epoch, so that it can become safe.
+
+        Also inside a transaction: its end, which alone moves a position, goes to the epoch that
+        is current then, and that cannot become safe before this one.
+        """
+        self.current.closed = True
+        self._epochs.append(Epoch(self._safe.empty()))
 
     def settle(self) -> None:
         """Move the safe position past every epoch of the done prefix."""

@@ -176,9 +176,7 @@ class Checker:
                 details=duplicates,
             )
 
-    def _repair(
-        self, applier: Applier, found: Sequence[RowDifference], ledger: PassLedger
-    ) -> None:
+    def _repair(self, applier: Applier, found: Sequence[RowDifference], ledger: PassLedger) -> None:
         """Copy the differing rows again."""
         for difference in found[: self._options.examples]:
             _log.warning("%s: %s; copied again", self._mapping.source.name, difference)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal
+
+_TEXT_LITERAL = re.compile(r"_(?:utf8mb4|ascii) X'((?:[0-9a-f]{2})*)'")
 
 DifferenceKind = Literal["missing", "extra", "changed"]
 
@@ -25,7 +28,12 @@ class RowDifference:
     def __str__(self) -> str:
         """Say what differs, in a line for the operator."""
         where = f" in {', '.join(self.columns)}" if self.columns else ""
-        return f"row {self.key} is {self.kind}{where}"
+        return f"row {_TEXT_LITERAL.sub(_readable, self.key)} is {self.kind}{where}"
+
+
+def _readable(literal: re.Match[str]) -> str:
+    """Show a hexadecimal text literal as text."""
+    return repr(bytes.fromhex(literal.group(1)).decode("utf-8", "backslashreplace"))
 
 
 @dataclass(frozen=True, kw_only=True)

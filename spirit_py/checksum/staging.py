@@ -123,4 +123,11 @@ def _literal(column: Column, value: Any) -> str:
 def convert_stage(plan: ComparisonPlan) -> str:
     """Render the statement in which the server converts."""
     mapping = plan.mapping
-    return f"INSERT INTO {stage_table(mapping, 'new')} SELECT * FROM {stage_table(mapping, 'old')}"
+    keys = [quote_identifier(stage_column("k", n)) for n in range(len(mapping.key_columns))]
+    values = [
+        pair.value_from(quote_identifier(stage_column("c", place)))
+        for place, pair in enumerate(plan.staged)
+    ]
+    selected = ", ".join([*keys, *values])
+    old, new = stage_table(mapping, "old"), stage_table(mapping, "new")
+    return f"INSERT INTO {new} SELECT {selected} FROM {old}"

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 SOURCE: Final = "source"
 TARGET: Final = "target"
-#: A literal's introducer is deprecated; what it means is not in doubt.
-_HARMLESS_WARNINGS: Final = frozenset({1287})
+#: A character set or collation is deprecated; what it means is not in doubt.
+_HARMLESS_WARNINGS: Final = frozenset({1287, 3719, 3778})
 _SESSION_SECONDS: Final = 86_400
 
 

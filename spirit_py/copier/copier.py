@@ -1,19 +1,18 @@
 """The driver of the copy: cut a chunk, open it in the change feed, have it copied, learn.
 
 Everything here runs in the one thread that called :meth:`Copier.run`, except
-:meth:`Copier.statistics`, which any thread may call.
+:meth:`Copier.statistics`.
 """
 
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.chunk.sizing import ChunkSizer
 from spirit_py.copier.fence import chunk_locks_held, end_chunks
+from spirit_py.copier.meter import CopyMeter, CopyStatistics
 from spirit_py.copier.sql import chunk_lock, chunk_lock_prefix, copy_sql, row_lookup_sql
 from spirit_py.copier.task import (
     NULL_REFUSED,
@@ -44,7 +43,6 @@ _log = logging.getLogger(__name__)
 _KILL_SECONDS: Final = 5.0
 #: An executor may try a killed chunk once more before Spark has killed the executor's process.
 _QUIET_SECONDS: Final = 1.5
-_RATE_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,33 +62,6 @@ class CopyOptions:
     visibility_timeout: float = 60.0
     setup: tuple[str, ...] = ()
     grace: float = 3.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class CopyStatistics:
-    """How the copy goes. Rows and chunks are counted when they have committed.
-
-    Attributes:
-        fraction: how much has been cut, 0.0 to 1.0, an estimate.
-        rows_per_second: over the last ten seconds or so; None before there is a figure.
-        chunk_seconds_p90: of the last chunks; None before the first.
-        chunk_rows: what the next chunk aims at.
-        throttled: why the copy waits now; empty when it does not.
-        replaced_chunks: chunk attempts that met a transient fault and were repeated.
-    """
-
-    rows: int = 0
-    chunks: int = 0
-    seconds: float = 0.0
-    chunk_seconds: float = 0.0
-    fraction: float = 0.0
-    rows_per_second: float | None = None
-    chunk_seconds_p90: float | None = None
-    chunk_rows: int = 0
-    in_flight: int = 0
-    throttled: str = ""
-    throttled_seconds: float = 0.0
-    replaced_chunks: int = 0
 
 
 class Copier:
@@ -128,23 +99,10 @@ class Copier:
         self._stop = stop
         self._options = options
         self._clock = clock
-        self._sizer = ChunkSizer(options.target_chunk_time)
+        self._meter = CopyMeter(options.target_chunk_time, clock)
         self._chunks: dict[int, Chunk] = {}
         #: Server sessions that executors hold open between chunks.
         self._sessions: set[int] = set()
-        self._lock = threading.Lock()
-        self._began: float | None = None
-        self._ended: float | None = None
-        self._rows = 0
-        self._done = 0
-        self._chunk_seconds = 0.0
-        self._retried = 0
-        self._throttled = ""
-        self._throttled_since: float | None = None
-        self._throttled_seconds = 0.0
-        #: (time, rows so far), the last few seconds of it.
-        self._history: list[tuple[float, int]] = []
-        self._fraction = 0.0
 
     def run(self) -> None:
         """Copy every row that exists. Blocks until the last chunk has committed.
@@ -154,7 +112,7 @@ class Copier:
             CopyFailure: when a chunk could not be copied.
             SpiritError: the reason of the stop switch.
         """
-        self._began = self._clock()
+        self._meter.begin()
         self._fence_earlier_run()
         plan: WavePlan[CopyTask, CopyResult] = WavePlan(
             function=copy_chunk,
@@ -173,29 +131,13 @@ class Copier:
         except LostValue as error:
             raise self._named(error) from error
         finally:
-            self._ended = self._clock()
+            self._meter.end()
             self._end_sessions()
         self._subscription.copy_finished()
 
     def statistics(self) -> CopyStatistics:
-        """Give the figures as they are now. No I/O."""
-        with self._lock:
-            now = self._clock() if self._ended is None else self._ended
-            return CopyStatistics(
-                rows=self._rows,
-                chunks=self._done,
-                seconds=0.0 if self._began is None else now - self._began,
-                chunk_seconds=self._chunk_seconds,
-                fraction=self._fraction,
-                rows_per_second=self._rate(now),
-                chunk_seconds_p90=self._sizer.p90,
-                chunk_rows=self._sizer.rows,
-                in_flight=len(self._chunks),
-                throttled=self._throttled,
-                throttled_seconds=self._throttled_seconds
-                + (0.0 if self._throttled_since is None else now - self._throttled_since),
-                replaced_chunks=self._retried,
-            )
+        """Give the figures as they are now. No I/O; any thread may ask."""
+        return self._meter.statistics()
 
     @property
     def _table(self) -> str:
@@ -204,16 +146,15 @@ class Copier:
     def _pull(self) -> CopyTask | Pull:
         """Cut the next chunk and open it in the change feed, unless the copy must wait."""
         reason = self._throttler.throttled()
-        self._note_throttle(reason)
+        self._meter.throttled(reason)
         if reason:
             return Pull.WAIT
-        chunk = self._chunker.next_chunk(self._sizer.rows)
+        chunk = self._chunker.next_chunk(self._meter.next_rows)
         if chunk is None:
             return Pull.END
         visibility = self._subscription.dispatch(chunk)
-        with self._lock:
-            self._chunks[chunk.number] = chunk
-            self._fraction = self._chunker.estimated_fraction()
+        self._chunks[chunk.number] = chunk
+        self._meter.dispatched(self._chunker.estimated_fraction())
         return CopyTask(
             number=chunk.number,
             label=f"chunk {chunk.number} of {self._table}",
@@ -228,48 +169,20 @@ class Copier:
 
     def _committed(self, task: CopyTask, result: CopyResult) -> None:
         """Close a chunk in the change feed and learn from it."""
-        with self._lock:
-            chunk = self._chunks.pop(task.number)
+        chunk = self._chunks.pop(task.number)
         self._subscription.committed(chunk)
         self._sessions.add(result.session)
         self._chunker.observed(chunk, result.rows)
-        with self._lock:
-            self._sizer.finished(
-                target_rows=chunk.target_rows, rows=result.rows, seconds=result.seconds
-            )
-            self._rows += result.rows
-            self._done += 1
-            self._chunk_seconds += result.seconds
-            self._retried += result.retries
-            now = self._clock()
-            self._history.append((now, self._rows))
-            while self._history[0][0] < now - _RATE_SECONDS:
-                del self._history[0]
-
-    def _rate(self, now: float) -> float | None:
-        """Give the rows a second of the last seconds."""
-        if len(self._history) < 2:
-            return None
-        (since, before), (_, rows) = self._history[0], self._history[-1]
-        return (rows - before) / max(now - since, 1e-3)
-
-    def _note_throttle(self, reason: str) -> None:
-        """Keep why and for how long the copy waits."""
-        with self._lock:
-            now = self._clock()
-            if reason and self._throttled_since is None:
-                self._throttled_since = now
-            if not reason and self._throttled_since is not None:
-                self._throttled_seconds += now - self._throttled_since
-                self._throttled_since = None
-            self._throttled = reason
+        self._meter.committed(
+            target_rows=chunk.target_rows,
+            rows=result.rows,
+            seconds=result.seconds,
+            retries=result.retries,
+        )
 
     def _describe(self, tasks: Sequence[CopyTask]) -> str:
         """Say what a job copies, for Spark's UI: the key range, nothing secret (R20)."""
-        with self._lock:
-            first, last = self._chunks.get(tasks[0].number), self._chunks.get(tasks[-1].number)
-        if first is None or last is None:
-            return f"copy of {self._table}"
+        first, last = self._chunks[tasks[0].number], self._chunks[tasks[-1].number]
         low = ", ".join(first.lower.literals) if first.lower else "-inf"
         high = ", ".join(last.upper.literals) if last.upper else "+inf"
         return f"copy of {self._table}, chunks {first.number} to {last.number}: ({low}; {high}]"
@@ -336,8 +249,7 @@ class Copier:
 
     def _lookup_sql(self, error: LostValue) -> str:
         """Render the query for the row of a lost value; empty when there is no clue."""
-        with self._lock:
-            chunk = self._chunks.get(error.chunk)
+        chunk = self._chunks.get(error.chunk)
         pair = next((p for p in self._mapping.pairs if p.new.name == error.column), None)
         if chunk is None:
             return ""

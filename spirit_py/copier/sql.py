@@ -23,8 +23,7 @@ def copy_sql(mapping: TableMapping, chunk: Chunk) -> str:
     It runs in ``mapping.time_zone``, if that is set; no key has a TIMESTAMP then.
     """
     target = quote_table(mapping.target.schema, mapping.target.name)
-    old = identifier_list(pair.old.name for pair in mapping.pairs)
-    selected = ", ".join([old, *mapping.fill_values])
+    selected = ", ".join(mapping.select_expressions)
     return (
         f"REPLACE INTO {target} ({identifier_list(mapping.insert_names)})"
         f" SELECT {index_hint(mapping)}{selected} FROM {_range(mapping, chunk)}"

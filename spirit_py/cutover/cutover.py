@@ -18,11 +18,11 @@ import logging
 import math
 import secrets
 import time
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.cutover.look import end_locking_session, existing, find_outcome
-from spirit_py.cutover.plan import CutoverLimits, CutoverResult, Swap
+from spirit_py.cutover.attempt import Attempt, TryFailed
+from spirit_py.cutover.look import check_names, end_locking_session, find_outcome
+from spirit_py.cutover.plan import CutoverLimits, CutoverResult
 from spirit_py.cutover.verdict import Verdict
 from spirit_py.cutover.watch import LockWatch
 from spirit_py.errors import (
@@ -40,10 +40,11 @@ from spirit_py.sql import quote_table
 from spirit_py.table.names import lock_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import ChangeSource, Clock, SqlSession
+    from spirit_py.cutover.plan import Swap
     from spirit_py.mysql.session import Session
     from spirit_py.stop import StopSwitch
 
@@ -55,38 +56,8 @@ _RENAME_WAIT_SECONDS: Final = 1
 _TRIVIAL_BACKLOG: Final = 200
 
 
-class TryFailed(Exception):
-    """A try was given up cleanly: nothing is locked, nothing was renamed, the feed goes on."""
-
-
 def _nothing(_session: SqlSession) -> None:
     """Do nothing, where a hook was not given."""
-
-
-@dataclass
-class _Try:
-    """What is known of the try that is under way."""
-
-    number: int
-    session: Session
-    fence: str
-    server: str
-    watch: LockWatch
-    lock: TableLock
-    clock: Clock
-    held_from: float = 0.0
-    position: str = ""
-    answer_lost: bool = False
-    steps_ms: dict[str, float] = field(default_factory=dict)
-
-    @contextlib.contextmanager
-    def step(self, name: str) -> Iterator[None]:
-        """Measure a step under the lock."""
-        began = self.clock()
-        try:
-            yield
-        finally:
-            self.steps_ms[name] = (self.clock() - began) * 1000
 
 
 class Cutover:
@@ -187,46 +158,9 @@ class Cutover:
                 return
 
     def _with_sessions(self, number: int) -> CutoverResult:
-        """Open everything that a try needs, then take the lock and swap.
-
-        The locking session is new in each try and may idle only briefly: should this process
-        be cut off from the network, the server ends the session and with it the lock.
-        """
-        wait, hold = self._limits.wait_for(number), self._limits.lock_hold
-        fence = lock_name("cutover", secrets.token_hex(8))
+        """Open everything that a try needs, then take the lock and swap."""
         with contextlib.ExitStack() as stack:
-            watcher = stack.enter_context(
-                connect(self._connection, role="cutover-watch", read_timeout=10)
-            )
-            self._before_lock(watcher)
-            session = connect(
-                self._connection,
-                # A DELETE of several tables with aliases asks for a default database.
-                database=self._swaps[0].schema,
-                role="cutover",
-                lock_wait_timeout=wait,
-                wait_timeout=math.ceil(hold) + 5,
-                read_timeout=math.ceil(wait + hold) + 5,
-            )
-            stack.callback(self._end, session, fence)
-            take_named_lock(session, fence)
-            server = str(session.value("SELECT @@server_uuid"))
-            self._check_names(session)
-            stack.enter_context(self._source.applies_paused())
-            watch = stack.enter_context(
-                LockWatch(
-                    watcher,
-                    session.id,
-                    wait=wait,
-                    hold=hold,
-                    kill_after=self._limits.kills_after,
-                    stop=self._stop,
-                    clock=self._clock,
-                )
-            )
-            stack.callback(lambda: self._killed.extend(watch.killed))
-            lock = TableLock(session, self._tables(), clock=self._clock)
-            attempt = _Try(number, session, fence, server, watch, lock, self._clock)
+            attempt = self._prepare(number, stack)
             try:
                 self._lock(attempt)
                 self._swap(attempt)
@@ -235,27 +169,59 @@ class Cutover:
                 self._unlock(attempt)
         return self._result(attempt)
 
+    def _prepare(self, number: int, stack: contextlib.ExitStack) -> Attempt:
+        """Do all that needs no lock, and open the sessions.
+
+        The feed's own applying is paused, because LOCK TABLES may have the new table while it
+        waits for the source. The locking session is new in each try and may idle only briefly:
+        should this process be cut off, the server soon ends the session and with it the lock.
+        """
+        wait, hold = self._limits.wait_for(number), self._limits.lock_hold
+        watcher = stack.enter_context(
+            connect(self._connection, role="cutover-watch", read_timeout=10)
+        )
+        self._before_lock(watcher)
+        stack.enter_context(self._source.applies_paused())
+        session = connect(
+            self._connection,
+            # A DELETE of several tables with aliases asks for a default database.
+            database=self._swaps[0].schema,
+            role="cutover",
+            lock_wait_timeout=wait,
+            wait_timeout=math.ceil(hold) + 2,
+            read_timeout=math.ceil(wait + hold) + 5,
+        )
+        fence = lock_name("cutover", secrets.token_hex(8))
+        stack.callback(self._end, session, fence)
+        take_named_lock(session, fence)
+        server = str(session.value("SELECT @@server_uuid"))
+        check_names(session, self._swaps)
+        watch = LockWatch(
+            watcher,
+            session.id,
+            wait=wait,
+            hold=hold,
+            kill_after=self._limits.kills_after,
+            stop=self._stop,
+            clock=self._clock,
+        )
+        stack.enter_context(watch)
+        stack.callback(lambda: self._killed.extend(watch.killed))
+        return Attempt(
+            number=number,
+            session=session,
+            fence=fence,
+            server=server,
+            watch=watch,
+            lock=TableLock(session, self._tables(), clock=self._clock),
+            clock=self._clock,
+        )
+
     def _tables(self) -> list[tuple[str, str]]:
         """Give every table to lock, as schema and name."""
         return [(swap.schema, name) for swap in self._swaps for name in (swap.table, swap.new)]
 
-    def _check_names(self, session: SqlSession) -> None:
-        """Check that the tables are there, and that nothing stands in the old table's place."""
-        for swap in self._swaps:
-            found = existing(session, swap)
-            if found.old:
-                raise CutoverFailure(
-                    f"the table {quote_table(swap.schema, swap.old)} exists already",
-                    hint="rename or drop it, then run the same command again",
-                )
-            for there, name in ((found.source, swap.table), (found.new, swap.new)):
-                if not there:
-                    raise CutoverFailure(
-                        f"the table {quote_table(swap.schema, name)} is gone",
-                        hint="somebody has renamed or dropped it: find out before running again",
-                    )
-
-    def _lock(self, attempt: _Try) -> None:
+    def _lock(self, attempt: Attempt) -> None:
         """Wait for the table lock."""
         try:
             attempt.lock.acquire()
@@ -270,13 +236,13 @@ class Cutover:
         attempt.session.execute(f"SET SESSION lock_wait_timeout = {_RENAME_WAIT_SECONDS}")
 
     @staticmethod
-    def _in_the_way(attempt: _Try, fault: ServerFault) -> str:
+    def _in_the_way(attempt: Attempt, fault: ServerFault) -> str:
         """Say why there was no lock, and who stood in the way."""
         watch = attempt.watch
         who = "; ".join(watch.spared or [str(blocker) for blocker in watch.blockers])
         return f"{watch.verdict or fault.text}; in the way: {who}"
 
-    def _swap(self, attempt: _Try) -> None:
+    def _swap(self, attempt: Attempt) -> None:
         """Prove under the lock that nothing is missing, then rename and stop the feed."""
         try:
             self._prove(attempt)
@@ -292,7 +258,7 @@ class Cutover:
         self.swapped = True
         self._stop_feed()
 
-    def _prove(self, attempt: _Try) -> None:
+    def _prove(self, attempt: Attempt) -> None:
         """Return when RENAME may be sent: all is received and applied, and the lock is held."""
         source, session, lock = self._source, attempt.session, attempt.lock
         with attempt.step("receive"):
@@ -312,11 +278,11 @@ class Cutover:
         if not attempt.watch.finish():
             raise TryFailed(f"the table lock was given up: {attempt.watch.verdict}")
 
-    def _left(self, attempt: _Try) -> float:
+    def _left(self, attempt: Attempt) -> float:
         """Give the seconds that the lock may still be held."""
-        return max(0.1, self._limits.lock_hold - (self._clock() - attempt.held_from))
+        return max(0.1, self._limits.lock_hold - attempt.held_for())
 
-    def _rename(self, attempt: _Try) -> None:
+    def _rename(self, attempt: Attempt) -> None:
         """Send the RENAME; when its answer is lost, find out what came of it."""
         moves = ", ".join(
             f"{quote_table(swap.schema, before)} TO {quote_table(swap.schema, after)}"
@@ -333,7 +299,7 @@ class Cutover:
             # A second SIGINT while the driver waited: the server has its statement all the same.
             self._look_for_outcome(attempt, interruption)
 
-    def _look_for_outcome(self, attempt: _Try, lost: BaseException) -> None:
+    def _look_for_outcome(self, attempt: Attempt, lost: BaseException) -> None:
         """Return when the swap was done after all.
 
         Raises:
@@ -371,14 +337,13 @@ class Cutover:
         except Exception:
             _LOG.exception("the change feed did not stop")
 
-    def _unlock(self, attempt: _Try) -> None:
+    def _unlock(self, attempt: Attempt) -> None:
         """Give the lock back, at once and whatever happened."""
         attempt.watch.finish()
         if not attempt.answer_lost:
             with contextlib.suppress(ServerFault):
                 attempt.lock.release()
-        if attempt.held_from:
-            attempt.steps_ms["held"] = (self._clock() - attempt.held_from) * 1000
+        attempt.held_ms = attempt.held_for() * 1000
 
     def _end(self, session: Session, fence: str) -> None:
         """Close the locking session, and see to it that the server has ended it too.
@@ -391,16 +356,15 @@ class Cutover:
         if lost and not end_locking_session(self._connection, fence=fence, patience=patience):
             _LOG.warning("could not see whether session %d has ended", session.id)
 
-    def _result(self, attempt: _Try) -> CutoverResult:
+    def _result(self, attempt: Attempt) -> CutoverResult:
         """Put the result together."""
-        steps = dict(attempt.steps_ms)
         return CutoverResult(
             attempts=attempt.number,
             lock_wait_ms=attempt.lock.waited_ms,
-            lock_held_ms=steps.pop("held", 0.0),
+            lock_held_ms=attempt.held_ms,
             position=attempt.position,
             killed=tuple(self._killed),
-            steps_ms=steps,
+            steps_ms=attempt.steps_ms,
             failures=tuple(self._failures),
             answer_lost=attempt.answer_lost,
         )

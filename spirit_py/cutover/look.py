@@ -8,10 +8,11 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.cutover.verdict import BLIND, Evidence, TableNames, Verdict, judge
-from spirit_py.errors import ServerFault
+from spirit_py.errors import CutoverFailure, ServerFault
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.kill import kill_session
 from spirit_py.mysql.locks import named_lock_holder
+from spirit_py.sql import quote_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,6 +40,27 @@ def existing(session: SqlSession, swap: Swap) -> TableNames:
         new=swap.new.lower() in found,
         old=swap.old.lower() in found,
     )
+
+
+def check_names(session: SqlSession, swaps: Sequence[Swap]) -> None:
+    """Check that the tables are there, and that nothing stands in an old table's place.
+
+    Raises:
+        CutoverFailure: naming the table.
+    """
+    for swap in swaps:
+        found = existing(session, swap)
+        if found.old:
+            raise CutoverFailure(
+                f"the table {quote_table(swap.schema, swap.old)} exists already",
+                hint="rename or drop it, then run the same command again",
+            )
+        for there, name in ((found.source, swap.table), (found.new, swap.new)):
+            if not there:
+                raise CutoverFailure(
+                    f"the table {quote_table(swap.schema, name)} is gone",
+                    hint="somebody has renamed or dropped it: find out before running again",
+                )
 
 
 def look(options: ConnectionOptions, *, fence: str, swaps: Sequence[Swap]) -> Evidence:

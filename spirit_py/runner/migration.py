@@ -18,6 +18,7 @@ from spirit_py.checkpoint.record import CheckpointRecord
 from spirit_py.checkpoint.store import CheckpointStore
 from spirit_py.checksum.checker import Checker
 from spirit_py.chunk.chunker import make_chunker
+from spirit_py.copier.boundary import BoundaryReader
 from spirit_py.copier.copier import Copier, CopyOptions
 from spirit_py.cutover.cutover import Cutover
 from spirit_py.cutover.plan import CutoverLimits, Swap
@@ -71,6 +72,8 @@ class Migration:
         self._engine_factory = engine_factory
         self._stop = stop
         self._stack = contextlib.ExitStack()
+        #: Set when rows must be copied.
+        self._engine: SparkEngine
         #: True from the moment at which the new table may be the application's.
         self._swapped = False
 
@@ -81,27 +84,38 @@ class Migration:
             SpiritError: as the part that failed; everything is closed and cleaned by then.
         """
         with self._stack:
-            session = self._first_session()
-            context = self._preflight(session)
-            self._figures.enter(Phase.SHORTCUT)
-            if not self._shortcut(context):
-                self._copy_path(context)
+            mapping = self._prepare()
+            if mapping is not None:
+                self._copy_path(mapping)
             self._figures.enter(Phase.DONE)
         self._report.outcome = "done"
+
+    def _prepare(self) -> TableMapping | None:
+        """Check, try the shortcuts, create the new table; None when the table is changed."""
+        with self._first_session() as session:
+            context = self._preflight(session)
+            self._figures.enter(Phase.SHORTCUT)
+            if self._shortcut(context):
+                return None
+            self._report.algorithm = "copy"
+            self._engine = self._engine_factory(self._config)
+            self._closing("Spark", self._engine.stop)
+            self._engine.start()
+            self._figures.enter(Phase.CREATE)
+            return self._create(context)
 
     # -- before anything is written
 
     def _first_session(self) -> Session:
         """Open the driver's session; what cannot be reached is a refusal."""
         try:
-            return self._open("driver")
+            return self._session("driver")
         except ServerFault as fault:
             raise connection_refusal(fault, self._config.connection) from fault
 
-    def _open(self, role: str, *, native: bool = False) -> Session:
-        session = connect(self._config.connection, role=role, native=native)
-        self._stack.callback(session.close)
-        return session
+    def _session(self, role: str, *, native: bool = False) -> Session:
+        """Open a session for one step: none is kept over the days that a copy may take."""
+        return connect(self._config.connection, role=role, native=native)
 
     def _preflight(self, session: Session) -> PreflightContext:
         """Read everything, keep other migrations of the table away, run the checks."""
@@ -142,7 +156,7 @@ class Migration:
         if self._config.no_shortcut:
             self._report.reason = "shortcuts were switched off"
             return False
-        with connect(self._config.connection, role="shortcut", native=True) as native:
+        with self._session("shortcut", native=True) as native:
             result = try_shortcut(native, context.session, source, context.statement, self._stop)
         self._report.reason = result.reason
         if result.algorithm is None:
@@ -161,14 +175,8 @@ class Migration:
 
     # -- the copy
 
-    def _copy_path(self, context: PreflightContext) -> None:
-        """Create, copy, drain, check, swap."""
-        self._report.algorithm = "copy"
-        engine = self._engine_factory(self._config)
-        self._closing("Spark", engine.stop)
-        engine.start()
-        self._figures.enter(Phase.CREATE)
-        mapping = self._create(context)
+    def _copy_path(self, mapping: TableMapping) -> None:
+        """Copy while changes are applied, drain, check, swap."""
         applier = SqlApplier(
             self._config.connection,
             sessions=self._config.feed.apply_threads,
@@ -184,19 +192,19 @@ class Migration:
         self._report.start_position = source.position()
         self._reporter.message("the change feed runs", position=self._report.start_position)
         self._figures.enter(Phase.COPY)
-        self._copy(mapping, engine, source, subscription)
+        self._copy(mapping, source, subscription)
         self._figures.enter(Phase.DRAIN)
         source.set_watermark_optimization(enabled=False)
         source.block_wait()
         source.flush()
         self._figures.enter(Phase.ANALYZE)
-        self._analyze(context.session, mapping)
+        self._analyze(mapping)
         self._figures.enter(Phase.CHECKSUM)
-        self._check(context, mapping, engine, source, applier)
+        self._check(mapping, source, applier)
         self._figures.enter(Phase.CUTOVER)
         self._swap(mapping, source, applier)
         self._figures.enter(Phase.CLEANUP)
-        self._clean_up(context.session, mapping)
+        self._clean_up(mapping)
 
     def _create(self, context: PreflightContext) -> TableMapping:
         """Create the new table, and the row that says whose it is, before the first write."""
@@ -211,7 +219,7 @@ class Migration:
             store.drop(context.session)
         self._stack.callback(self._drop_tables, context.schema, names)
         store.create(context.session, self._checkpoint(context))
-        with connect(self._config.connection, role="alter", native=True) as native:
+        with self._session("alter", native=True) as native:
             target = create_new_table(
                 context.session, native, self._source_table(context), context.statement
             )
@@ -233,20 +241,20 @@ class Migration:
     def _copy(
         self,
         mapping: TableMapping,
-        engine: SparkEngine,
         source: ChangeFeed,
         subscription: Subscription,
     ) -> None:
         self._figures.waiting_for = "Spark to start"
-        slots = engine.slots
+        slots = self._engine.slots
         self._figures.waiting_for = ""
-        session = self._open("chunker")
+        reader = BoundaryReader(self._config.connection, stop=self._stop)
+        self._closing("the chunker's session", reader.close)
         copier = Copier(
-            engine=engine,
+            engine=self._engine,
             mapping=mapping,
             connection=self._config.connection,
-            chunker=make_chunker(mapping, session.query),
-            query=session.query,
+            chunker=make_chunker(mapping, reader.query),
+            query=reader.query,
             subscription=subscription,
             throttler=BacklogThrottler(source.statistics),
             stop=self._stop,
@@ -259,33 +267,32 @@ class Migration:
             f"copied {copied.rows} rows in {copied.chunks} chunks", seconds=round(copied.seconds, 1)
         )
 
-    @staticmethod
-    def _analyze(session: SqlSession, mapping: TableMapping) -> None:
+    def _analyze(self, mapping: TableMapping) -> None:
         """Give the optimizer statistics of the new table before the application meets it."""
-        target = mapping.target
-        session.query(f"ANALYZE NO_WRITE_TO_BINLOG TABLE {quote_table(target.schema, target.name)}")
+        table = quote_table(mapping.target.schema, mapping.target.name)
+        with self._session("analyze") as session:
+            session.query(f"ANALYZE NO_WRITE_TO_BINLOG TABLE {table}")
 
     def _check(
         self,
-        context: PreflightContext,
         mapping: TableMapping,
-        engine: SparkEngine,
         source: ChangeFeed,
         applier: SqlApplier,
     ) -> None:
         """Compare every row; a pass without a difference is needed."""
 
         def duplicates() -> list[str]:
-            return [
-                f"{index.name}: {duplicate}"
-                for index in mapping.tightened
-                for duplicate in duplicates_for(context.session, mapping, index)
-            ]
+            with self._session("duplicates") as session:
+                return [
+                    f"{index.name}: {duplicate}"
+                    for index in mapping.tightened
+                    for duplicate in duplicates_for(session, mapping, index)
+                ]
 
         checker = Checker(
             mapping=mapping,
             source=self._config.connection,
-            engine=engine,
+            engine=self._engine,
             stop=self._stop,
             feed=source,
             applier=applier,
@@ -329,15 +336,18 @@ class Migration:
             lock_held_ms=round(result.lock_held_ms, 1),
         )
 
-    def _clean_up(self, session: SqlSession, mapping: TableMapping) -> None:
+    def _clean_up(self, mapping: TableMapping) -> None:
         """Drop what is left; the table is changed whatever happens here."""
         schema, names = mapping.source.schema, AuxiliaryNames.of(mapping.source.name)
-        with self._remarked(f"the checkpoint table {names.checkpoint}"):
+        with (
+            self._remarked(f"the checkpoint table {names.checkpoint}"),
+            self._session("cleanup") as session,
+        ):
             CheckpointStore(schema, names.checkpoint).drop(session)
         if self._config.skip_drop_after_cutover:
             self._report.old_table = names.old
             return
-        with self._remarked(f"the old table {names.old}"):
+        with self._remarked(f"the old table {names.old}"), self._session("cleanup") as session:
             drop_table(session, schema, names.old)
 
     @contextlib.contextmanager
@@ -368,7 +378,7 @@ class Migration:
         if self._swapped:
             return
         try:
-            with connect(self._config.connection, role="cleanup") as session:
+            with self._session("cleanup") as session:
                 drop_table(session, schema, names.new)
                 CheckpointStore(schema, names.checkpoint).drop(session)
         except ServerFault as fault:

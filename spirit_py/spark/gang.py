@@ -65,15 +65,17 @@ WHERE PROCESSLIST_ID = CONNECTION_ID()"""
 
 
 class GangMember(Protocol[_R_co]):
-    """What one task of a gang does. Used by one thread; every method may block.
+    """What one task of a gang does. Used by one thread; every method may block."""
 
-    Attributes:
-        session: a session of the driver's server; its user variables carry the answers.
-        sessions: what to kill when the member does not end: server name and session id.
-    """
+    @property
+    def session(self) -> SqlSession:
+        """A session of the driver's server; its user variables carry the answers."""
+        ...
 
-    session: SqlSession
-    sessions: Sequence[tuple[str, int]]
+    @property
+    def sessions(self) -> Sequence[tuple[str, int]]:
+        """What to kill when the member does not end: server name and session id."""
+        ...
 
     def handle(self, order: str) -> str:
         """Carry out one order and answer it."""

@@ -321,7 +321,7 @@ class SparkEngine:
         stopper.start()
         stopper.join(_STOP_SECONDS)
         if stopper.is_alive():
-            _log.warning("Spark did not stop within %.0f s and is killed", _STOP_SECONDS)
+            _log.info("Spark did not stop within %.0f s and is killed", _STOP_SECONDS)
         if self.options.resolved_master.startswith("local-cluster["):
             # Spark's own workers log into the Spark folder and leave that behind.
             work = Path(_bundled_spark()) / "work"

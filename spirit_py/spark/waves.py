@@ -173,7 +173,7 @@ class WaveRunner(Generic[_S, _R]):
             self._next_wave += 1
             self._running_waves.add(wave)
             self._outstanding |= {(wave, index): spec for index, spec in enumerate(specs)}
-            pool.submit(self._run_wave, wave, specs)
+            pool.submit(self._run_wave, wave, specs, self._plan.describe(specs))
 
     def _pull(self, size: int) -> list[_S]:
         """Pull up to ``size`` specs, fewer when there is nothing more or nothing now."""
@@ -190,7 +190,7 @@ class WaveRunner(Generic[_S, _R]):
             specs.append(pulled)
         return specs
 
-    def _run_wave(self, wave: int, specs: Sequence[_S]) -> None:
+    def _run_wave(self, wave: int, specs: Sequence[_S], description: str) -> None:
         """Run one job, in a thread of the pool; everything it learns goes into the queue."""
         error: SpiritError | None = None
         try:
@@ -199,7 +199,7 @@ class WaveRunner(Generic[_S, _R]):
                 self._plan.function,
                 deliver=lambda outcome: self._events.put((wave, outcome)),
                 group=self._plan.group,
-                description=self._plan.describe(specs),
+                description=description,
             )
         except SpiritError as failure:
             error = failure

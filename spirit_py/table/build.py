@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from spirit_py.errors import Refusal
-from spirit_py.table.conversions import equality_kept, is_timestamp, key_usable, literal_safe
+from spirit_py.table.conversions import (
+    Conversion,
+    conversion,
+    equality_kept,
+    is_timestamp,
+    key_usable,
+)
 from spirit_py.table.fills import Fill, implicit_default, needs_fill
 from spirit_py.table.guarantees import tightened_indexes
 from spirit_py.table.keys import comparable
@@ -100,7 +106,20 @@ def _pairs(
     for column in target.columns:
         old = origin.get(column.name.lower())
         if old is not None and not column.generated:
-            yield ColumnPair(old=old, new=column, converted=not literal_safe(old, column))
+            yield _pair(old, column)
+
+
+def _pair(old: Column, new: Column) -> ColumnPair:
+    """Pair two columns; refuse a conversion that cannot be made as ALTER TABLE makes it."""
+    how = conversion(old, new)
+    if how is Conversion.REFUSED:
+        raise Refusal(
+            f"column {old.name} cannot be converted from {old.column_type} to {new.column_type}"
+            " by a copy as a native ALTER converts it",
+            hint="add a column of the new type, fill it as you mean it, then drop the old one",
+        )
+    converted = how is not Conversion.NONE
+    return ColumnPair(old=old, new=new, converted=converted, by_text=how is Conversion.BY_TEXT)
 
 
 def _refuse_unexplained(source: TableSchema, fresh: list[Column], changes: ColumnChanges) -> None:

@@ -6,6 +6,7 @@ Sources: manual 13 (Data Types) for the ranges; 15.1.9 (ALTER TABLE) for what a 
 
 from __future__ import annotations
 
+import enum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,8 +15,45 @@ if TYPE_CHECKING:
 _INTEGERS = {"tinyint": 1, "smallint": 2, "mediumint": 3, "int": 4, "bigint": 8}
 _TEXTS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
 _BYTES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
+_NUMBERS = frozenset({"decimal", "float", "double", "year"})
 _MEMBERS = frozenset({"enum", "set"})
 _FRACTIONAL = frozenset({"time", "datetime", "timestamp"})
+
+
+class Conversion(enum.Enum):
+    """How an old value becomes a value of the new column, so that a native ALTER would agree."""
+
+    NONE = "none"
+    """A literal of the old value is the new value."""
+    BY_SERVER = "by server"
+    """``INSERT ... SELECT`` of the column converts as ALTER TABLE does."""
+    BY_TEXT = "by text"
+    """ALTER TABLE goes through the value's text, so the SELECT must do so too."""
+    REFUSED = "refused"
+    """ALTER TABLE converts in a way that no SELECT does, or loses a part in silence."""
+
+
+def conversion(old: Column, new: Column) -> Conversion:
+    """Say how a column's values are converted.
+
+    ALTER TABLE and ``INSERT ... SELECT`` differ for some pairs of types: measured on 9.7 for
+    every pair of types, with edge values, by comparing the bytes that both leave.
+    """
+    if literal_safe(old, new):
+        return Conversion.NONE
+    source, target = old.data_type, new.data_type
+    if target == "bit" and source not in {*_INTEGERS, "bit"}:
+        return Conversion.REFUSED
+    if target == "year" and source in {"date", "datetime", "timestamp"}:
+        return Conversion.REFUSED
+    if source == "json" and target not in _TEXTS:
+        return Conversion.BY_TEXT
+    numeric = source in _NUMBERS or source in _INTEGERS
+    if numeric and target in {"date", "datetime", "timestamp", "json", *_MEMBERS}:
+        return Conversion.BY_TEXT
+    if source in {"float", "double", "year"} and target in _TEXTS | _BYTES:
+        return Conversion.BY_TEXT
+    return Conversion.BY_SERVER
 
 
 def is_text(column: Column) -> bool:

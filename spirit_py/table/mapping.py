@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from spirit_py.sql import quote_identifier
 from spirit_py.table.conversions import equality_kept
 
 if TYPE_CHECKING:
@@ -23,11 +24,20 @@ class ColumnPair:
         converted: the type changed in a way in which a literal of the old value might not be
             stored as a native ALTER would store it; such tables are applied and compared
             through a staging table with the old column types, so that the server converts.
+        by_text: a conversion that ALTER TABLE makes through the value's text.
     """
 
     old: Column
     new: Column
     converted: bool = False
+    by_text: bool = False
+
+    def value_from(self, sql: str) -> str:
+        """Give what to select for the new column, where ``sql`` is the old column.
+
+        For every ``INSERT`` or ``REPLACE ... SELECT`` that converts, from whichever table.
+        """
+        return f"CAST({sql} AS CHAR)" if self.by_text else sql
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +94,12 @@ class TableMapping:
         return tuple(pair.new.name for pair in self.pairs) + tuple(
             fill.column.name for fill in self.fills
         )
+
+    @cached_property
+    def select_expressions(self) -> tuple[str, ...]:
+        """What a ``REPLACE ... SELECT`` selects for :attr:`insert_names`, by the old names."""
+        carried = (pair.value_from(quote_identifier(pair.old.name)) for pair in self.pairs)
+        return (*carried, *self.fill_values)
 
     @cached_property
     def fill_values(self) -> tuple[str, ...]:

@@ -369,7 +369,7 @@ def test_a_python_worker_that_dies(db, spark_engine):
     fill(db, 20_000)
     pair = Pair(db).copy()
     db.execute("UPDATE _t_new SET n = 0 WHERE id = 19999")
-    deaths = []
+    deaths: list[str] = []
 
     def die(progress: ChecksumProgress) -> None:
         if progress.rows and not deaths:

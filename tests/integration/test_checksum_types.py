@@ -7,6 +7,8 @@ import pytest
 from spirit_py.mysql.connect import connect
 from tests.integration.checksum_rig import Pair, connection_options
 
+DOCUMENT = """'{"a": [1.5, "2020-01-01", {"b": null}], "c": 1}'"""
+
 #: Type, a value, and values that differ from it as little as they can.
 TYPES = {
     "tinyint": ("tinyint", "1", ["0", "-1"]),
@@ -71,15 +73,14 @@ TYPES = {
     ),
     "json": (
         "json",
-        """'{"a": [1.5, "2020-01-01", {"b": null}], "c": 1}'""",
+        DOCUMENT,
         [
             """'{"a": [1.5, "2020-01-01", {"b": null}], "c": 1.0}'""",
             """'{"a": [1.5, "2020-01-01", {"b": null}], "c": "1"}'""",
             """'{"a": [1.5, "2020-01-01", {"b": false}], "c": 1}'""",
-            """JSON_SET('{"a": [1.5, "2020-01-01", {"b": null}], "c": 1}', '$.c', CAST(1 AS UNSIGNED))""",
-            """JSON_SET('{"a": [1.5, "2020-01-01", {"b": null}], "c": 1}', '$.a[0]', 1.5)""",
-            """JSON_SET('{"a": [1.5, "2020-01-01", {"b": null}], "c": 1}', '$.a[1]',
-                        CAST('2020-01-01' AS DATE))""",
+            f"JSON_SET({DOCUMENT}, '$.c', CAST(1 AS UNSIGNED))",
+            f"JSON_SET({DOCUMENT}, '$.a[0]', 1.5)",
+            f"JSON_SET({DOCUMENT}, '$.a[1]', CAST('2020-01-01' AS DATE))",
             "'null'",
             "'{}'",
         ],
@@ -116,6 +117,7 @@ CONVERSIONS = {
     "utf8 to gbk": ("varchar(20)", "varchar(20) charset gbk", ["'中'", "''"]),
     "utf16 to text": ("varchar(20) charset utf16", "longtext", ["'a😀'", "''"]),
     "utf8mb3 text": ("text charset utf8mb3", "text", ["'ä'", "''"]),
+    "text to utf8mb3": ("text", "text charset utf8mb3", ["'ä'", "''"]),
     "varchar to char": ("varchar(20)", "char(20)", ["'a  '", "'b'", "''"]),
     "char to varchar": ("char(20)", "varchar(30)", ["'a  '", "''"]),
     "binary grows": ("binary(3)", "binary(5)", ["X'01'", "X''"]),
@@ -170,7 +172,7 @@ def test_every_flip_is_found_named_and_repaired(db, name):
     pair = Pair(db, "ADD COLUMN added INT").copy()
     assert pair.check().differences == 0
 
-    planted = {"(91)": ("v", "w")}
+    planted: dict[str, tuple[str, ...]] = {"(91)": ("v", "w")}
     db.execute(f"UPDATE _t_new SET w = {value}, v = NULL WHERE id = 91")
     for number, other in enumerate(others, 1):
         # NULL between, because UPDATE takes the JSON numbers 1 and 1.0 for the same and keeps 1.

@@ -310,6 +310,29 @@ def test_connection_cut_while_waiting_for_the_lock(db, proxy, cutover):
     assert untouched(db, swap)
 
 
+def test_network_gone_under_the_lock(db, proxy, cutover):
+    """When nothing passes between us and the server any more, it frees the table by itself."""
+    swap = make_tables(db)
+    source = SnapshotSource(swap)
+
+    def lose_network(_session) -> None:
+        proxy.black_hole = True
+
+    source.hooks["flush_under_table_lock"] = Once(lose_network)
+    limits = CutoverLimits(lock_wait=1, attempts=1, lock_hold=0.3, look=1)
+    running = Background(cutover(source, proxy=proxy, limits=limits).run)
+    until(lambda: proxy.black_hole, "the lock")
+    assert write_locked(db) == {"t", "_t_new"}
+
+    until(lambda: not write_locked(db), "the end of the lock")
+
+    assert untouched(db, swap)
+    proxy.cut()
+    proxy.black_hole = False
+    with pytest.raises(CutoverFailure):
+        running.result()
+
+
 def test_old_table_there_before(db, cutover):
     """A table in the old one's place is a clean failure, without a lock and without a retry."""
     swap = make_tables(db)

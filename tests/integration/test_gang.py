@@ -13,7 +13,7 @@ import pytest
 from spirit_py.errors import Interrupted, MigrationFailure, ValueLost, WorkersLost
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.kill import kill_session
-from spirit_py.spark.gang import Gang
+from spirit_py.spark.gang import Answer, Gang
 from spirit_py.stop import StopSwitch
 from tests.integration.checksum_rig import ThreadEngine, connection_options
 
@@ -84,7 +84,7 @@ def gang(db, engine=None, *, size=2, stop=None, member=None):
 
 def collect(together, number):
     """Collect so many answers."""
-    answers = []
+    answers: list[Answer] = []
     while len(answers) < number:
         answers += together.collect()
     return answers
@@ -122,7 +122,7 @@ def test_outstanding_orders_are_answered_in_sequence(db):
     with gang(db) as together:
         together.everyone("0", 20)
         posted = {0: 1, 1: 1}
-        answers = []
+        answers: list[Answer] = []
         while len(answers) < 60:
             for rank in (0, 1):
                 while together.outstanding(rank) < 3 and posted[rank] <= 30:

@@ -23,7 +23,8 @@ PLAIN = (
 CHECKED = (
     "CREATE TABLE t (id INT PRIMARY KEY, v INT, w INT, CHECK (v > 0),"
     " CONSTRAINT t_chk_7 CHECK (w > 0))"
-)GENERATED = (
+)
+GENERATED = (
     "CREATE TABLE t (id INT PRIMARY KEY, a INT, v INT AS (a + 1) VIRTUAL, s INT AS (a * 2) STORED,"
     " j JSON, hidden INT INVISIBLE, KEY f ((CAST(j->>'$.n' AS CHAR(9)))), KEY l ((a + 2)),"
     " KEY m ((CAST(j->'$.l' AS UNSIGNED ARRAY))))"
@@ -44,8 +45,8 @@ OPTIONS = (
 )
 LETTERS = (
     "CREATE TABLE t (id INT PRIMARY KEY, `ä` INT, e ENUM('😀', '?', 'é'),"
-    " d VARCHAR(9) DEFAULT '😀', g VARCHAR(9) AS (CONCAT('é😀', `ä`)), x VARCHAR(9) DEFAULT (CONCAT('é')),"
-    " CHECK (d <> 'é😀'),"
+    " d VARCHAR(9) DEFAULT '😀', g VARCHAR(9) AS (CONCAT('é😀', `ä`)),"
+    " x VARCHAR(9) DEFAULT (CONCAT('é')), CHECK (d <> 'é😀'),"
     " CONSTRAINT t_chk_5 CHECK (`ä` > 0)) COMMENT='😀'"
 )
 

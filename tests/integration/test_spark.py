@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -315,13 +316,15 @@ def test_a_driver_that_dies_takes_spark_with_it():
 engine = SparkEngine(SparkOptions(threads=2))
 engine.start()
 run(engine, lambda n: n, range(4))
-say(members=sorted(engine._process._members()))
+say(members=sorted(engine._process._members()), scratch=str(engine._scratch))
 time.sleep(600)
 """)
-    members = script.line()["members"]
+    said = script.line()
+    members = said["members"]
     assert len(alive(members)) >= 3
     script.kill()
     wait_until(lambda: ended(members), "the JVM and its workers to end")
+    shutil.rmtree(said["scratch"])
 
 
 def test_signals_of_the_terminal_do_not_reach_spark():

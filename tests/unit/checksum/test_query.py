@@ -148,8 +148,10 @@ def test_a_key_that_orders_anew_is_joined():
         (
             column("v", "varchar(9)", charset="latin1"),
             column("v", "varchar(9)"),
-            ("CONCAT(OCTET_LENGTH(CONVERT(`v` USING utf8mb4)), ':',"
-            " CAST(CONVERT(`v` USING utf8mb4) AS BINARY))"),
+            (
+                "CONCAT(OCTET_LENGTH(CONVERT(`v` USING utf8mb4)), ':',"
+                " CAST(CONVERT(`v` USING utf8mb4) AS BINARY))"
+            ),
         ),
         (column("v", "varchar(9)"), column("v", "text"), "SHA2(`v`, 256)"),
         (
@@ -162,9 +164,11 @@ def test_a_key_that_orders_anew_is_joined():
         (
             column("v", "json"),
             column("v", "json"),
-            ("CONCAT(SHA2(`v`, 256), (SELECT SHA2(JSON_ARRAYAGG(JSON_TYPE(`n`.`v`)), 256)"
-            " FROM JSON_TABLE(JSON_EXTRACT(`v`, '$', '$**.*', '$**[*]'),"
-            " '$[*]' COLUMNS (`v` JSON PATH '$')) AS `n`))"),
+            (
+                "CONCAT(SHA2(`v`, 256), (SELECT SHA2(JSON_ARRAYAGG(JSON_TYPE(`n`.`v`)), 256)"
+                " FROM JSON_TABLE(JSON_EXTRACT(`v`, '$', '$**.*', '$**[*]'),"
+                " '$[*]' COLUMNS (`v` JSON PATH '$')) AS `n`))"
+            ),
         ),
     ],
 )

@@ -1,0 +1,135 @@
+"""The figures of a copy, for the operator: counted by the driver, read by any thread."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.chunk.sizing import ChunkSizer
+
+if TYPE_CHECKING:
+    from spirit_py.contracts import Clock
+
+_RATE_SECONDS: Final = 10.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class CopyStatistics:
+    """How the copy goes. Rows and chunks are counted when they have committed.
+
+    Attributes:
+        fraction: how much has been cut, 0.0 to 1.0, an estimate.
+        rows_per_second: over the last ten seconds or so; None before there is a figure.
+        chunk_seconds_p90: of the last chunks; None before the first.
+        chunk_rows: what the next chunk aims at.
+        throttled: why the copy waits now; empty when it does not.
+        replaced_chunks: chunk attempts that met a transient fault and were repeated.
+    """
+
+    rows: int = 0
+    chunks: int = 0
+    seconds: float = 0.0
+    chunk_seconds: float = 0.0
+    fraction: float = 0.0
+    rows_per_second: float | None = None
+    chunk_seconds_p90: float | None = None
+    chunk_rows: int = 0
+    in_flight: int = 0
+    throttled: str = ""
+    throttled_seconds: float = 0.0
+    replaced_chunks: int = 0
+
+
+class CopyMeter:
+    """Counts chunks, rows and waits, and sizes the next chunk. Thread-safe."""
+
+    def __init__(self, target_chunk_time: float, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._sizer = ChunkSizer(target_chunk_time)
+        self._began: float | None = None
+        self._ended: float | None = None
+        self._rows = 0
+        self._chunks = 0
+        self._in_flight = 0
+        self._chunk_seconds = 0.0
+        self._repeated = 0
+        self._fraction = 0.0
+        self._throttled = ""
+        self._throttled_since = 0.0
+        self._throttled_seconds = 0.0
+        #: (time, rows so far) of the last seconds.
+        self._history: deque[tuple[float, int]] = deque()
+
+    @property
+    def next_rows(self) -> int:
+        """Rows that the next chunk should have."""
+        with self._lock:
+            return self._sizer.rows
+
+    def begin(self) -> None:
+        """Start the clock."""
+        with self._lock:
+            self._began = self._clock()
+
+    def end(self) -> None:
+        """Stop the clock."""
+        with self._lock:
+            self._ended = self._clock()
+
+    def dispatched(self, fraction: float) -> None:
+        """Count a chunk that is handed out; ``fraction`` of the table is cut now."""
+        with self._lock:
+            self._in_flight += 1
+            self._fraction = fraction
+
+    def committed(self, *, target_rows: int, rows: int, seconds: float, retries: int) -> None:
+        """Count a chunk that has committed."""
+        with self._lock:
+            self._sizer.finished(target_rows=target_rows, rows=rows, seconds=seconds)
+            self._in_flight -= 1
+            self._rows += rows
+            self._chunks += 1
+            self._chunk_seconds += seconds
+            self._repeated += retries
+            now = self._clock()
+            self._history.append((now, self._rows))
+            while self._history[0][0] < now - _RATE_SECONDS:
+                self._history.popleft()
+
+    def throttled(self, reason: str) -> None:
+        """Keep why the copy waits; empty when it does not."""
+        with self._lock:
+            now = self._clock()
+            if self._throttled:
+                self._throttled_seconds += now - self._throttled_since
+            self._throttled, self._throttled_since = reason, now
+
+    def statistics(self) -> CopyStatistics:
+        """Give the figures as they are now."""
+        with self._lock:
+            now = self._clock() if self._ended is None else self._ended
+            waiting = now - self._throttled_since if self._throttled else 0.0
+            return CopyStatistics(
+                rows=self._rows,
+                chunks=self._chunks,
+                seconds=0.0 if self._began is None else now - self._began,
+                chunk_seconds=self._chunk_seconds,
+                fraction=self._fraction,
+                rows_per_second=self._rate(),
+                chunk_seconds_p90=self._sizer.p90,
+                chunk_rows=self._sizer.rows,
+                in_flight=self._in_flight,
+                throttled=self._throttled,
+                throttled_seconds=self._throttled_seconds + waiting,
+                replaced_chunks=self._repeated,
+            )
+
+    def _rate(self) -> float | None:
+        """Give the rows a second between the oldest and the newest of the last commits."""
+        if len(self._history) < 2:
+            return None
+        (since, before), (until, rows) = self._history[0], self._history[-1]
+        return (rows - before) / max(until - since, 1e-3)

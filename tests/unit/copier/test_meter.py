@@ -1,0 +1,82 @@
+"""The figures of a copy, on a clock that the test turns."""
+
+from __future__ import annotations
+
+import pytest
+
+from spirit_py.copier.meter import CopyMeter
+
+
+class Clock:
+    """Seconds that the test sets."""
+
+    def __init__(self) -> None:
+        """Begin at a time that is not zero."""
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        """Give the time."""
+        return self.now
+
+
+def commit(meter: CopyMeter, rows: int, seconds: float = 0.1, retries: int = 0) -> None:
+    """Hand out and commit one chunk."""
+    meter.dispatched(0.5)
+    meter.committed(target_rows=rows, rows=rows, seconds=seconds, retries=retries)
+
+
+def test_nothing_is_known_at_first():
+    """What is unknown is None, not zero."""
+    seen = CopyMeter(0.5, Clock()).statistics()
+    assert (seen.rows_per_second, seen.chunk_seconds_p90) == (None, None)
+    assert (seen.rows, seen.chunks, seen.seconds) == (0, 0, 0.0)
+
+
+def test_chunks_are_counted_when_they_commit():
+    """Handed out is in flight; committed is done."""
+    clock = Clock()
+    meter = CopyMeter(0.5, clock)
+    meter.begin()
+    meter.dispatched(0.1)
+    meter.dispatched(0.2)
+    clock.now += 2
+    meter.committed(target_rows=1000, rows=900, seconds=0.25, retries=2)
+    seen = meter.statistics()
+    assert (seen.rows, seen.chunks, seen.in_flight, seen.fraction) == (900, 1, 1, 0.2)
+    assert (seen.seconds, seen.chunk_seconds, seen.replaced_chunks) == (2.0, 0.25, 2)
+    assert seen.chunk_seconds_p90 == pytest.approx(0.25)
+    assert seen.chunk_rows == meter.next_rows == 1500
+
+
+def test_the_rate_is_of_the_last_seconds():
+    """A slow beginning is forgotten after ten seconds."""
+    clock = Clock()
+    meter = CopyMeter(0.5, clock)
+    commit(meter, 1)
+    clock.now += 60
+    for _ in range(11):
+        clock.now += 1
+        commit(meter, 500)
+    assert meter.statistics().rows_per_second == pytest.approx(500)
+
+
+def test_waits_add_up():
+    """Two throttled stretches, the second still going on."""
+    clock = Clock()
+    meter = CopyMeter(0.5, clock)
+    for reason, seconds in [("lag", 3), ("lag", 2), ("", 10), ("load", 4)]:
+        meter.throttled(reason)
+        clock.now += seconds
+    seen = meter.statistics()
+    assert (seen.throttled, seen.throttled_seconds) == ("load", 9.0)
+
+
+def test_the_clock_stops_at_the_end():
+    """After the copy its seconds no longer grow."""
+    clock = Clock()
+    meter = CopyMeter(0.5, clock)
+    meter.begin()
+    clock.now += 5
+    meter.end()
+    clock.now += 50
+    assert meter.statistics().seconds == 5.0
