@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -37,7 +38,13 @@ class LaneLacks(RuntimeError):
 def run(command: Sequence[str], environ: Mapping[str, str]) -> int:
     """Run a command in the repository and return its exit code."""
     print(f"lane: {' '.join(command)}", file=sys.stderr, flush=True)
-    return subprocess.run(command, check=False, cwd=REPOSITORY, env=dict(environ)).returncode
+    child = subprocess.Popen(command, cwd=REPOSITORY, env=dict(environ))
+    try:
+        return child.wait()
+    except BaseException:
+        child.terminate()
+        child.wait()
+        raise
 
 
 @dataclass(kw_only=True)
@@ -137,6 +144,8 @@ def main(argv: Sequence[str]) -> int:
         print(f"usage: lane.py {'|'.join(LANES)} [pytest arguments]", file=sys.stderr)
         return 2
     name, *arguments = argv
+    # As a KeyboardInterrupt does: what runs is ended, and containers go down.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:
         code = LANES[name](Lane(arguments=arguments))
     except LaneLacks as lack:

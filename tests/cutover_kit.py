@@ -199,6 +199,7 @@ class Writer:
         acknowledged: the last value that the server has confirmed for each id.
         errors: everything that the server answered with an error.
         longest: seconds of the longest write.
+        most_rows: when it has inserted as many it only updates, until this is raised.
     """
 
     def __init__(self, connection: Any, table: str, number: int, writers: int) -> None:
@@ -209,25 +210,28 @@ class Writer:
         self.acknowledged: dict[int, int] = {}
         self.errors: list[str] = []
         self.longest = 0.0
+        self.most_rows = 200
         self.writes = 0
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"test-writer-{number}")
         self._thread.start()
 
     def _run(self) -> None:
-        key = 1_000_000 + self.number
+        keys: list[int] = []
         value = 0
         with contextlib.closing(self.connection.cursor()) as cursor:
             while not self._stop.is_set():
                 value += 1
                 began = time.monotonic()
                 try:
-                    if value % 2:
-                        key += self.step
+                    if not keys or (value % 2 and len(keys) < self.most_rows):
+                        key = 1_000_000 + self.number + len(keys) * self.step
                         cursor.execute(
                             f"INSERT INTO `{self.table}` (id, v) VALUES ({key}, {value})"
                         )
+                        keys.append(key)
                     else:
+                        key = keys[-1 - value * 7 % len(keys)]
                         cursor.execute(f"UPDATE `{self.table}` SET v = {value} WHERE id = {key}")
                         assert cursor.rowcount == 1, f"the row {key} is missing"
                 except (MySQLdb.Error, AssertionError) as error:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from spirit_py.applier.stage import old_names, stage_table, target_table
+from spirit_py.applier.stage import stage_table, target_table
 from spirit_py.errors import DuplicateForUnique
 from spirit_py.sql import identifier_list, quote_identifier, quote_table
 from spirit_py.table.values import key_select_expressions, row_key_sql
@@ -83,15 +83,14 @@ def _name(mapping: TableMapping) -> str:
 def _converted_stage(session: SqlSession, mapping: TableMapping) -> str:
     """Stage the rows once more, as the new table would hold them but without its keys."""
     converted = stage_table(mapping, "new_rows")
-    names = identifier_list(pair.new.name for pair in mapping.pairs)
+    names = identifier_list(mapping.insert_names)
     session.execute(f"DROP TEMPORARY TABLE IF EXISTS {converted}")
     session.execute(
         f"CREATE TEMPORARY TABLE {converted} ENGINE=InnoDB"
         f" SELECT {names} FROM {target_table(mapping)} LIMIT 0"
     )
-    session.execute(
-        f"INSERT INTO {converted} SELECT {old_names(mapping)} FROM {stage_table(mapping)}"
-    )
+    selected = ", ".join(mapping.select_expressions)
+    session.execute(f"INSERT INTO {converted} SELECT {selected} FROM {stage_table(mapping)}")
     return converted
 
 

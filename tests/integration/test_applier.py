@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.fix_feed import Scene
+    from tests.tcp_proxy import TcpProxy
 
 
 @pytest.fixture
@@ -163,6 +164,30 @@ def test_a_lost_session_is_replaced_only_when_it_is_gone(scene: Scene, applier: 
     blocker.commit()
     done.join(30)
     assert not done.is_alive()
+    assert scene.db.query("SELECT id, v FROM _t_new") == [(1, "b")]
+
+
+def test_a_session_that_lost_its_client_cannot_write_late(scene: Scene, proxy: TcpProxy) -> None:
+    """R18: the lost statement still waits on the server; it is gone before its successor runs."""
+    mapping = scene.tables()
+    options = scene.options(host=proxy.host, port=proxy.port, ssl_mode="DISABLED")
+    applier = SqlApplier(options, sessions=1, batch_rows=100, stop=scene.stop)
+    applier.upsert_rows(mapping, rows("(1, 'a', 1)"))
+    blocker = scene.db.connect()
+    blocker.begin()
+    with blocker.cursor() as cursor:
+        cursor.execute("SELECT * FROM _t_new WHERE id = 1 FOR UPDATE")
+    done = threading.Thread(target=applier.upsert_rows, args=(mapping, rows("(1, 'b', 2)")))
+    done.start()
+    until(lambda: len(waiting(scene)) == 1)
+    (lost,) = waiting(scene)
+    proxy.cut()
+    until(lambda: bool(set(waiting(scene)) - {lost}))
+    assert lost not in waiting(scene), "two sessions would write the same rows"
+    blocker.commit()
+    done.join(30)
+    assert not done.is_alive()
+    applier.close()
     assert scene.db.query("SELECT id, v FROM _t_new") == [(1, "b")]
 
 

@@ -141,6 +141,16 @@ KEYS = {
 }
 
 
+def test_a_key_with_more_members_than_the_source(db):
+    """Rows whose key only the new table's ENUM can hold are inside the last chunk."""
+    db.execute("CREATE TABLE t (a ENUM('x', 'y'), b INT, PRIMARY KEY (a, b))")
+    number = "WITH RECURSIVE s (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM s WHERE i < 900)"
+    db.execute(f"INSERT INTO t {number} SELECT 1 + i % 2, i FROM s")
+    pair = Pair(db, "MODIFY a ENUM('x', 'y', 'z')").copy()
+    db.execute("INSERT INTO _t_new VALUES ('z', 1)")
+    assert found(pair.check(target_seconds=0.001, tasks=1)) == {"(_utf8mb4 X'7a', 1)": "extra"}
+
+
 @pytest.mark.parametrize("name", KEYS)
 def test_keys_of_every_kind(db, name):
     """Chunks of any key cover the new table as well: an extra row beyond the ends is found."""

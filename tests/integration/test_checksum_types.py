@@ -217,6 +217,32 @@ def test_converted_values_compare_as_the_server_converts(db, name):
     assert pair.repair().passes == 2
 
 
+SAME_WITHOUT_BOUNDARIES = [
+    (("'a,b'", "'c'"), ("'a'", "'b,c'")),
+    (("'a'", "''"), ("''", "'a'")),
+    (("NULL", "''"), ("''", "NULL")),
+    (("NULL", "'x'"), ("'N'", "'x'")),
+    (("'1:a,1:b'", "''"), ("'1:a'", "'1:b'")),
+    (("'a'", "NULL"), ("'a,N'", "''")),
+    (("'a\\0'", "'b'"), ("'a'", "'\\0b'")),
+]
+
+
+@pytest.mark.parametrize("kind", ["VARCHAR(20)", "VARBINARY(20)", "TEXT", "BLOB"])
+def test_values_that_lean_over_the_column_boundary(db, kind):
+    """No text in one column can look like two, like NULL, or like a length."""
+    db.execute(f"CREATE TABLE t (id INT PRIMARY KEY, v {kind}, w {kind})")
+    db.execute(f"CREATE TABLE planted (id INT PRIMARY KEY, v {kind}, w {kind})")
+    for number, (kept, planted) in enumerate(SAME_WITHOUT_BOUNDARIES):
+        db.execute(f"INSERT INTO t VALUES ({number}, {', '.join(kept)})")
+        db.execute(f"INSERT INTO planted VALUES ({number}, {', '.join(planted)})")
+    pair = Pair(db)
+    db.execute("INSERT INTO _t_new SELECT * FROM planted")
+    result = pair.check()
+    assert result.differences == len(SAME_WITHOUT_BOUNDARIES)
+    assert {each.kind for each in result.examples} == {"changed"}
+
+
 def test_enum_zero_is_not_the_empty_member(db):
     """The error value of an ENUM and the member '' print alike and are not alike."""
     db.execute("SET SESSION sql_mode = ''")

@@ -439,3 +439,50 @@ def test_transactions_of_our_own_are_not_sent(scene: Scene) -> None:
     feed.block_wait()
     assert feed.pending() == 1
     assert own not in feed.position()
+
+
+def kill_dumps(scene: Scene) -> None:
+    """Kill every dump thread of the server."""
+    for number, text in scene.db.sessions().items():
+        if "Binlog Dump" in text:
+            scene.db.execute(f"KILL {number}")
+
+
+def test_a_reconnect_goes_on_behind_the_last_transaction(either: Scene) -> None:
+    """R12: from the last safe place, not from the place where the stream once began."""
+    either.tables()
+    feed = either.open()
+    for round_ in range(1, 4):
+        either.db.execute(f"INSERT INTO t VALUES ({round_}, 'x', 0)")
+        feed.block_wait()
+        kill_dumps(either)
+        until(lambda round_=round_: feed.statistics().reconnects == round_)  # type: ignore[misc]
+    either.drain()
+    either.assert_equal()
+    assert feed.statistics().received == 3
+
+
+def test_a_reconnect_inside_a_large_transaction(scene: Scene, proxy: TcpProxy) -> None:
+    """R7, R12: what was received of it comes again, whole; the position waits for its end."""
+    scene.tables()
+    feed = scene.open(
+        connection=scene.options(host=proxy.host, port=proxy.port, ssl_mode="DISABLED"),
+        soft_limit_bytes=1 << 20,
+        flush_interval=0.05,
+    )
+    fill(scene.db, 20_000)
+    feed.block_wait()
+    whole = feed.statistics().received
+    proxy.delay = 0.02
+    scene.db.execute("UPDATE t SET v = REPEAT('v', 200)")
+    until(lambda: feed.statistics().received > whole + 2000)
+    before = feed.position()
+    proxy.cut()
+    assert feed.position() == before, "nothing of the transaction is safe yet"
+    proxy.delay = 0.0
+    feed.block_wait()
+    scene.drain()
+    scene.assert_equal()
+    assert feed.statistics().received > whole + 20_000, "the part came twice"
+    assert feed.position() != before
+    scene.close()

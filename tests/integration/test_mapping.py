@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spirit_py.errors import ServerFault
+from spirit_py.errors import Refusal, ServerFault
 from spirit_py.statement import alter_of
 from spirit_py.table.build import build_mapping
 from tests.integration.schema_tools import Desk, desk_of
@@ -30,6 +30,16 @@ CASES = [
     ("a DECIMAL(20,6)", "-1.5, 0.000001, 12345678901234.654321", "MODIFY a DECIMAL(30,8)"),
     ("a FLOAT", "0.1, 16777217, -1e30, 1e-30", "MODIFY a DOUBLE"),
     ("a FLOAT", "0.1, 16777217, -1e30, 1e-30", "MODIFY a VARCHAR(40)"),
+    ("a FLOAT(7,3)", "0.1, 12.345", "MODIFY a VARBINARY(40)"),
+    ("a DOUBLE", "0.1, 1e-7, 123456789.123456789", "MODIFY a TEXT"),
+    ("a YEAR", "0, 2024", "MODIFY a CHAR(9)"),
+    ("a INT", "20240102, 240102, 10101", "MODIFY a DATE"),
+    ("a BIGINT", "20240102030405", "MODIFY a DATETIME"),
+    ("a INT", "1, 2, 5", "MODIFY a ENUM('5','1','2')"),
+    ("a DECIMAL(9,2)", "1.50, -2", "MODIFY a JSON"),
+    ("a INT", NUMBERS, "MODIFY a JSON"),
+    ("a JSON", "'2.50', '1', '-7'", "MODIFY a INT"),
+    ("a JSON", "'2.50', '1', '-7'", "MODIFY a DECIMAL(9,1)"),
     ("a VARCHAR(20)", TEXTS, "MODIFY a TEXT"),
     ("a VARCHAR(20)", "'a  ', 'a', ' a'", "MODIFY a CHAR(20)"),
     ("a VARCHAR(20)", TEXTS, "MODIFY a VARBINARY(80)"),
@@ -98,12 +108,11 @@ def copy(desk: Desk, alter: str):
     statement = alter_of(desk.schema, "t", alter)
     ((zone,),) = desk.session.query("SELECT @@GLOBAL.time_zone")
     mapping = build_mapping(desk.table(), desk.create(alter), statement, zone)
-    old = [f"`{pair.old.name}`" for pair in mapping.pairs]
     new = ", ".join(f"`{name}`" for name in mapping.insert_names)
     if mapping.time_zone:
         desk.session.execute(f"SET SESSION time_zone = '{mapping.time_zone}'")
     desk.session.execute(
-        f"REPLACE INTO _t_new ({new}) SELECT {', '.join([*old, *mapping.fill_values])} FROM t"
+        f"REPLACE INTO _t_new ({new}) SELECT {', '.join(mapping.select_expressions)} FROM t"
     )
     assert not [w for w in desk.session.warnings() if w[0] != "Note"]
     return mapping
@@ -162,6 +171,25 @@ def test_lossy_changes_fail(db, desk, columns, values, alter):
     fill(db, columns, values)
     with pytest.raises(ServerFault):
         copy(desk, alter)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("VARCHAR(9)", "BIT(9)"),
+        ("BLOB", "BIT(9)"),
+        ("JSON", "BIT(9)"),
+        ("DATE", "BIT(40)"),
+        ("DATE", "YEAR"),
+        ("DATETIME", "YEAR"),
+        ("TIMESTAMP", "YEAR"),
+    ],
+)
+def test_conversions_that_no_copy_makes(db, desk, old, new):
+    """What ALTER TABLE converts as no SELECT does is refused."""
+    fill(db, f"a {old}", "NULL")
+    with pytest.raises(Refusal, match="cannot be converted"):
+        copy(desk, f"MODIFY a {new}")
 
 
 def test_time_zone_matters(db, desk):

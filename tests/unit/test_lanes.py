@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 import yaml
 
 from lane import COMPOSE_FILE, LANES, Lane, LaneLacks, main
+from mysql_base import wait_until
 from tests.fix_lane import LANE_VARIABLE, check_series
 
 if TYPE_CHECKING:
@@ -144,6 +146,7 @@ def test_file_position_lane_runs_without_gtids() -> None:
 
 def test_main_says_what_is_missing(monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     """The program's exit code is 1 for a lane that lacks something, 2 for an unknown lane."""
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:9")
     for name in ("SPIRIT_PY_TEST_MYSQL", "SPIRIT_PY_TEST_MYSQL_FILE"):
         monkeypatch.delenv(name, raising=False)
@@ -151,6 +154,30 @@ def test_main_says_what_is_missing(monkeypatch: pytest.MonkeyPatch, capsys) -> N
     assert main(["mysql80"]) == 1
     assert "lane mysql80: this lane needs MySQL 8.0" in capsys.readouterr().err
     assert main(["nothing"]) == 2
+
+
+def test_a_terminated_lane_ends_what_it_runs(tmp_path: Path) -> None:
+    """A lane that gets SIGTERM ends its child and has its cleanup done."""
+    child, cleaned = tmp_path / "child", tmp_path / "cleaned"
+    script = (
+        "import contextlib, lane, pathlib, sys\n"
+        "def held(this):\n"
+        "    try:\n"
+        f"        return this.run(['sh', '-c', 'echo $$ > {child}; exec sleep 99'], this.environ)\n"
+        "    finally:\n"
+        f"        pathlib.Path({str(cleaned)!r}).touch()\n"
+        "lane.LANES['held'] = held\n"
+        "sys.exit(lane.main(['held']))\n"
+    )
+    environ = {**os.environ, "PYTHONPATH": str(ROOT / "ci")}
+    running = subprocess.Popen([sys.executable, "-c", script], env=environ, cwd=ROOT)
+    assert wait_until(lambda: child.exists() and child.read_text().endswith("\n"), timeout=30)
+
+    running.send_signal(signal.SIGTERM)
+
+    assert running.wait(30) == 128 + signal.SIGTERM
+    assert cleaned.exists()
+    assert not Path(f"/proc/{child.read_text().strip()}").exists()
 
 
 def test_every_lane_has_a_script_a_target_and_a_job() -> None:

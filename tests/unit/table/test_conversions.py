@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spirit_py.table.conversions import literal_safe
+from spirit_py.table.conversions import Conversion, conversion, literal_safe
 from tests.unit.table.definitions import column
 
 LATIN1 = {"charset": "latin1", "collation": "latin1_swedish_ci"}
@@ -101,3 +101,35 @@ def test_character_set(kind):
 def test_spatial_reference():
     """Another SRID is a conversion, though the type is spelled the same."""
     assert not literal_safe(column("c", "point", srid=4326), column("c", "point"))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "how"),
+    [
+        ("int", "bigint", Conversion.NONE),
+        ("int", "varchar(20)", Conversion.BY_SERVER),
+        ("varchar(20)", "int", Conversion.BY_SERVER),
+        ("enum('a','b')", "enum('b','a')", Conversion.BY_SERVER),
+        ("timestamp", "datetime", Conversion.BY_SERVER),
+        ("double", "int", Conversion.BY_SERVER),
+        ("int", "bit(9)", Conversion.BY_SERVER),
+        ("json", "text", Conversion.BY_SERVER),
+        ("float", "varchar(20)", Conversion.BY_TEXT),
+        ("double", "blob", Conversion.BY_TEXT),
+        ("year", "char(9)", Conversion.BY_TEXT),
+        ("int", "date", Conversion.BY_TEXT),
+        ("decimal(9,2)", "datetime", Conversion.BY_TEXT),
+        ("int", "enum('1','2')", Conversion.BY_TEXT),
+        ("double", "set('1','2')", Conversion.BY_TEXT),
+        ("int", "json", Conversion.BY_TEXT),
+        ("json", "int", Conversion.BY_TEXT),
+        ("json", "varbinary(20)", Conversion.BY_TEXT),
+        ("varchar(20)", "bit(9)", Conversion.REFUSED),
+        ("json", "bit(9)", Conversion.REFUSED),
+        ("date", "bit(9)", Conversion.REFUSED),
+        ("date", "year", Conversion.REFUSED),
+    ],
+)
+def test_how_values_are_converted(old, new, how):
+    """Each pair of types goes the way on which the server agrees with its ALTER TABLE."""
+    assert conversion(column("c", old), column("c", new)) is how

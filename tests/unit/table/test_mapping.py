@@ -386,3 +386,21 @@ def test_expression_over_a_changed_column():
     new = (column("u", "varchar(9)", **BIN),)
     keys = (index("k", "(lower(`u`))"),)
     assert tightened(keys, keys, "FORCE", old, new) == ["k"]
+
+
+def test_what_is_selected():
+    """A conversion by text is in what is selected, from whichever table; fills follow."""
+    source = table(ID, column("f`x", "float"))
+    target = table(ID, column("f`x", "varchar(40)"), column("n"))
+    mapping = build(source, target, "MODIFY `f``x` VARCHAR(40), ADD n INT NOT NULL")
+    assert mapping.insert_names == ("id", "f`x", "n")
+    assert mapping.select_expressions == ("`id`", "CAST(`f``x` AS CHAR)", "0")
+    assert mapping.pairs[1].value_from("`c0`") == "CAST(`c0` AS CHAR)"
+    assert mapping.pairs[0].value_from("`c0`") == "`c0`"
+
+
+def test_conversion_that_cannot_be_copied():
+    """A conversion that no SELECT makes as ALTER TABLE makes it is refused."""
+    source = table(ID, column("a", "varchar(9)"))
+    with pytest.raises(Refusal, match=r"varchar\(9\) to bit\(9\)"):
+        build(source, table(ID, column("a", "bit(9)")), "MODIFY a BIT(9)")

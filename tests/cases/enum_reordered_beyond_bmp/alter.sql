@@ -1,0 +1,1 @@
+MODIFY mood ENUM('😁','😀','plain') CHARACTER SET utf8mb4 NOT NULL, MODIFY tags SET('🍏','🍎') CHARACTER SET utf8mb4 NOT NULL

@@ -1,0 +1,4 @@
+CREATE TABLE t (k VARCHAR(30) CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_ci NOT NULL PRIMARY KEY, v INT, KEY v (v));
+INSERT INTO t
+  WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 799)
+  SELECT CONCAT(ELT(1 + i MOD 4, 'Straße', 'Œuvre', 'a', 'Ñ'), i, REPEAT(' ', i MOD 3)), i FROM n;

@@ -1,0 +1,74 @@
+"""The change feed when the server itself goes away, and comes back as it was or as another."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mysql_server import ServerOptions, running
+from spirit_py.errors import SchemaChanged
+from tests.fix_feed import Scene, fill, until
+from tests.fix_mysql import PROVIDER, Database
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mysql_server import MySQLServer
+
+
+@pytest.fixture(params=[True, False], ids=["gtid", "file"])
+def server(request: pytest.FixtureRequest) -> Iterator[MySQLServer]:
+    """Return a server of the test's own."""
+    options = ServerOptions(gtid=request.param, buffer_pool="32M")
+    with running(options, provider=request.config.stash[PROVIDER]) as made:
+        yield made
+
+
+@pytest.fixture
+def lone(server: MySQLServer) -> Iterator[Scene]:
+    """Return a scene on that server."""
+    made = Scene(Database(server, "lone"))
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("crash", [False, True], ids=["restart", "crash"])
+def test_the_feed_outlives_a_restart(lone: Scene, server: MySQLServer, crash: bool) -> None:
+    """R12: the end of the stream is a fault; the same server is followed on."""
+    lone.tables()
+    feed = lone.open()
+    fill(lone.db, 20)
+    lone.drain()
+    lone.db.execute("UPDATE t SET v = 'before' WHERE id < 5")
+    if crash:
+        server.kill()
+        until(lambda: feed._stream.trouble != "")
+        server.resume()
+    else:
+        server.restart()
+    lone.db.reconnect()
+    lone.db.execute("UPDATE t SET v = 'after' WHERE id > 15; DELETE FROM t WHERE id = 10")
+    lone.drain()
+    lone.assert_equal()
+    assert feed.statistics().reconnects > 0
+    assert lone.stop.reason is None
+
+
+def test_another_server_behind_the_address_is_refused(lone: Scene, server: MySQLServer) -> None:
+    """R14: after a failover the tables are not those that were followed."""
+    lone.tables()
+    feed = lone.open()
+    fill(lone.db, 20)
+    lone.drain()
+    assert server.datadir is not None
+    server.kill()
+    until(lambda: feed._stream.trouble != "")
+    identity = server.datadir / "auto.cnf"
+    identity.write_text(f"[auto]\nserver-uuid={uuid.uuid4()}\n")
+    server.resume()
+    fault = lone.fault()
+    assert isinstance(fault, SchemaChanged)
+    assert "another server" in str(fault)
+    lone.db.reconnect()

@@ -1,0 +1,189 @@
+"""The command as an operator meets it: interrupted, killed, run twice, run again."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+ROWS = 4000
+HELD_ID = 2000
+ALTER = "MODIFY a BIGINT, ADD COLUMN z INT NOT NULL DEFAULT 5"
+MINUTE = 60.0
+
+
+@pytest.fixture
+def table(db):
+    """A table of a few thousand rows, and what it holds."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, a INT, b VARCHAR(50))")
+    db.execute("SET SESSION cte_max_recursion_depth = 100000")
+    db.execute(
+        "INSERT INTO t WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i <"
+        f" {ROWS}) SELECT i, i * 3, CONCAT('row ', i) FROM n"
+    )
+    return db
+
+
+def start(db, *more):
+    """Start ``spirit-py migrate`` as a process in a session of its own."""
+    server = db.server
+    command = [sys.executable, "-m", "spirit_py", "migrate", "--no-shortcut", "--database", db.name]
+    command += ["--host", f"{server.host}:{server.port}", "--user", server.user]
+    command += ["--table", "t", "--alter", ALTER, *more]
+    return subprocess.Popen(
+        command,
+        env={**os.environ, "SPIRIT_PY_PASSWORD": server.password},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def wait_for(condition, what):
+    """Wait until a condition holds."""
+    deadline = time.monotonic() + MINUTE
+    while not condition():
+        assert time.monotonic() < deadline, f"no {what} within a minute"
+        time.sleep(0.02)
+
+
+@contextlib.contextmanager
+def copy_held(db):
+    """Hold the copy in a chunk: a row of the new table is locked from outside.
+
+    Gives a function that waits until a chunk waits for that row.
+    """
+    blocker = db.connect()
+    cursor = blocker.cursor()
+
+    def hold():
+        wait_for(lambda: "_t_new" in tables(db) and new_table_ready(db), "new table")
+        cursor.execute("BEGIN")
+        cursor.execute(f"INSERT INTO _t_new (id, a, b, z) VALUES ({HELD_ID}, 0, 'held', 0)")
+        wait_for(
+            lambda: db.query("SELECT 1 FROM performance_schema.data_lock_waits LIMIT 1"),
+            "chunk that waits",
+        )
+
+    try:
+        yield hold, cursor
+    finally:
+        blocker.close()
+
+
+def new_table_ready(db):
+    """Tell whether the new table already has the new column, and nothing is copied yet."""
+    return "z" in [row[0] for row in db.query("SHOW COLUMNS FROM _t_new")]
+
+
+def tables(db):
+    """Name all tables of the schema."""
+    return sorted(row[0] for row in db.query("SHOW TABLES"))
+
+
+def assert_source_whole(db):
+    """The source has its old definition and every row; nothing else is there."""
+    assert tables(db) == ["t"]
+    assert [row[0] for row in db.query("SHOW COLUMNS FROM t")] == ["id", "a", "b"]
+    found = db.query("SELECT COUNT(*), SUM(a = id * 3), SUM(b = CONCAT('row ', id)) FROM t")
+    assert tuple(int(n) for n in found[0]) == (ROWS, ROWS, ROWS)
+    db.execute("UPDATE t SET a = a WHERE id = 1")
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_during_the_copy_leaves_the_source_whole(table, number, code):
+    """SIGINT and SIGTERM end the run with their own code; no table and no session is left (R16)."""
+    with copy_held(table) as (hold, cursor):
+        process = start(table, "--verbose")
+        hold()
+        process.send_signal(number)
+        cursor.execute("ROLLBACK")
+        _, errors = process.communicate(timeout=MINUTE)
+    assert process.returncode == code, errors
+    assert_source_whole(table)
+
+
+def test_a_killed_run_is_cleaned_up_by_the_next(table, tmp_path):
+    """After kill -9 the same command recognises its own leftovers and carries through."""
+    with copy_held(table) as (hold, cursor):
+        process = start(table)
+        hold()
+        process.kill()
+        process.communicate(timeout=MINUTE)
+        cursor.execute("ROLLBACK")
+    assert "_t_new" in tables(table)
+    report = tmp_path / "report.json"
+    again = start(table, "--report-json", str(report))
+    _, errors = again.communicate(timeout=MINUTE * 2)
+    assert again.returncode == 0, errors
+    assert "starts afresh" in errors
+    assert tables(table) == ["t"]
+    found = table.query("SELECT COUNT(*), SUM(a = id * 3), SUM(z = 5) FROM t")
+    assert tuple(int(n) for n in found[0]) == (ROWS, ROWS, ROWS)
+    assert json.loads(report.read_text())["rows_copied"] >= ROWS
+
+
+def test_a_second_run_on_the_same_table_is_refused(table):
+    """While one migration runs, another of the same table ends with 2 and disturbs nothing."""
+    with copy_held(table) as (hold, cursor):
+        first = start(table)
+        hold()
+        second = start(table)
+        _, errors = second.communicate(timeout=MINUTE)
+        assert second.returncode == 2, errors
+        assert "another migration" in errors
+        cursor.execute("ROLLBACK")
+        _, errors = first.communicate(timeout=MINUTE * 2)
+    assert first.returncode == 0, errors
+    assert tables(table) == ["t"]
+
+
+def test_tables_of_others_are_not_touched(table):
+    """A table in the new table's place that is not ours is refused by name and left alone."""
+    table.execute("CREATE TABLE _t_new (keep_me INT)")
+    process = start(table)
+    _, errors = process.communicate(timeout=MINUTE)
+    assert process.returncode == 2, errors
+    assert "_t_new" in errors
+    assert [row[0] for row in table.query("SHOW COLUMNS FROM _t_new")] == ["keep_me"]
+
+
+def test_the_old_table_can_be_kept(table, tmp_path):
+    """With --skip-drop-after-cutover the old table stays as it was at the swap."""
+    report = tmp_path / "report.json"
+    process = start(table, "--skip-drop-after-cutover", "--report-json", str(report))
+    _, errors = process.communicate(timeout=MINUTE * 2)
+    assert process.returncode == 0, errors
+    assert tables(table) == ["_t_old", "t"]
+    assert int(table.query("SELECT COUNT(*) FROM _t_old")[0][0]) == ROWS
+    assert json.loads(report.read_text())["old_table"] == "_t_old"
+
+
+def test_the_report_holds_every_figure_that_an_operator_asks_for(table, tmp_path):
+    """Outcome, algorithm, rows, chunks, phases, changes, checksum, cutover, positions, versions."""
+    report = tmp_path / "report.json"
+    process = start(table, "--report-json", str(report), "--log-format", "json")
+    _, errors = process.communicate(timeout=MINUTE * 2)
+    assert process.returncode == 0, errors
+    found = json.loads(report.read_text())
+    assert (found["outcome"], found["exit_code"], found["algorithm"]) == ("done", 0, "copy")
+    assert found["rows_copied"] == ROWS
+    assert found["checksum_rows"] == ROWS
+    assert found["chunks"] > 0
+    assert found["checksum_passes"] == 1
+    assert (found["differences_found"], found["chunks_repaired"]) == (0, 0)
+    assert found["cutover_attempts"] == 1
+    assert found["lock_held_ms"] > 0
+    assert {"copy", "checksum", "cutover"} <= set(found["phases"])
+    assert found["start_position"]
+    assert found["final_position"]
+    assert {"mysql", "pyspark", "python", "spirit-py"} <= set(found["versions"])
+    for line in errors.splitlines():
+        assert json.loads(line)["event"] in {"message", "progress"}
