@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from tests.fix_feed import Scene
     from tests.tcp_proxy import TcpProxy
 
+WAITS = (
+    "SELECT 1 FROM performance_schema.metadata_locks WHERE object_type = 'USER LEVEL LOCK'"
+    " AND object_name = %s AND lock_status = 'PENDING'"
+)
 PARTIAL_JSON = (
     "SET SESSION binlog_row_value_options = PARTIAL_JSON; UPDATE t SET j = JSON_SET(j, '$.a', 2)"
 )
@@ -486,3 +490,42 @@ def test_a_reconnect_inside_a_large_transaction(scene: Scene, proxy: TcpProxy) -
     assert feed.statistics().received > whole + 20_000, "the part came twice"
     assert feed.position() != before
     scene.close()
+
+
+def test_a_value_that_moves_while_a_chunk_reads_is_not_pushed_out(scene: Scene) -> None:
+    """R4, R5: the chunk that still writes the old owner must not remove the new one.
+
+    1. chunk 0 (row 1) has committed; chunk 1 has read row 15 with n = 7 and waits
+    2. n = 7 moves from row 15 to row 1; the feed receives both images and flushes
+    3. chunk 1 writes row 15 with n = 7, which would push out row 1 had it been applied
+    """
+    scene.tables("id INT PRIMARY KEY, v VARCHAR(20), n INT, UNIQUE KEY (n)")
+    scene.db.execute("INSERT INTO t VALUES (1, 'new', NULL), (11, 'x', 1), (15, 'old', 7)")
+    feed = scene.open(copying=True)
+    gate = f"gate-{scene.db.name}"
+    scene.db.query("SELECT GET_LOCK(%s, 10)", (gate,))
+    scene.subscription.dispatch(chunk(0, None, 10))
+    scene.db.execute("INSERT INTO _t_new (id, v, n) SELECT * FROM t WHERE id <= 10")
+    scene.subscription.committed(chunk(0, None, 10))
+    scene.subscription.dispatch(chunk(1, 10, 20))
+    copier = threading.Thread(
+        target=scene.run,
+        args=(
+            "SET SESSION transaction_isolation = 'READ-COMMITTED';"
+            " REPLACE INTO _t_new (id, v, n) SELECT id, v, n FROM t WHERE id > 10 AND id <= 20"
+            f" AND (id <> 11 OR GET_LOCK('{gate}', 30) = 1)",
+        ),
+    )
+    copier.start()
+    until(lambda: scene.db.query(WAITS, (gate,)) != [])
+    scene.db.execute("BEGIN; UPDATE t SET n = NULL WHERE id = 15; UPDATE t SET n = 7 WHERE id = 1")
+    scene.db.execute("COMMIT")
+    feed.block_wait()
+    feed.flush()
+    scene.db.query("SELECT RELEASE_LOCK(%s)", (gate,))
+    copier.join(DEADLINE)
+    assert not copier.is_alive()
+    scene.subscription.committed(chunk(1, 10, 20))
+    scene.subscription.copy_finished()
+    scene.drain()
+    scene.assert_equal()
