@@ -101,6 +101,12 @@ def main() -> None:
     show_default=True,
     help="Seconds that one attempt of the cutover may wait for the table lock.",
 )
+@option("--no-kill", is_flag=True, help="Never end a session that holds up the cutover.")
+@option(
+    "--kill-after",
+    type=click.FloatRange(0.1, 3600),
+    help="Seconds after which such a session is ended. [default: 90 % of --lock-wait-timeout]",
+)
 @option("--skip-drop-after-cutover", is_flag=True, help="Keep the old table after the swap.")
 @option("--no-shortcut", is_flag=True, help="Copy even where INSTANT or INPLACE would do.")
 @option("--spark-master", default="", help="Spark master. [default: local[threads]]")
@@ -165,6 +171,8 @@ def migration_config(options: dict[str, Any]) -> MigrationConfig:
         target_chunk_time=options["target_chunk_time"],
         lock_wait_timeout=options["lock_wait_timeout"],
         skip_drop_after_cutover=options["skip_drop_after_cutover"],
+        no_kill=options["no_kill"],
+        kill_after=options["kill_after"],
         no_shortcut=options["no_shortcut"],
         spark_master=options["spark_master"],
         spark_conf=tuple(_pair(text) for text in options["spark_conf"]),
@@ -282,12 +290,21 @@ def _leave(error: BaseException) -> NoReturn:
             click.echo(f"  {line}", err=True)
         if error.hint:
             click.echo(f"hint: {error.hint}", err=True)
-        sys.exit(error.exit_code)
-    if isinstance(error, KeyboardInterrupt):
-        click.echo("error: interrupted", err=True)
-        sys.exit(130)
+        _exit(error.exit_code)
     click.echo(f"error: unexpected {type(error).__name__}: {error}", err=True)
     click.echo(
         "hint: this is a defect of spirit-py; run again with --verbose for the traceback", err=True
     )
-    sys.exit(1)
+    _exit(1)
+
+
+def _exit(code: int) -> NoReturn:
+    """Exit; threads that a second SIGINT left behind must not keep the process."""
+    import os
+    import threading
+
+    left = [t for t in threading.enumerate() if t.name == "spirit-py-migration"]
+    if left:
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)

@@ -70,6 +70,9 @@ class MigrationConfig:
             ``alter`` are given.
         target_chunk_time: seconds that one chunk should take.
         lock_wait_timeout: seconds that the cutover waits for the table lock.
+        no_kill: never end a session that holds up the cutover.
+        kill_after: seconds after the lock request at which blockers are ended; None for 90 % of
+            ``lock_wait_timeout``.
         no_shortcut: copy even where the server could change the table in place.
         threads: chunks copied at the same time; never above the cores for a local master.
         spark_master: any Spark master; empty for ``local[threads]``.
@@ -85,6 +88,8 @@ class MigrationConfig:
     lock_wait_timeout: float = 30.0
     cutover_attempts: int = 5
     skip_drop_after_cutover: bool = False
+    no_kill: bool = False
+    kill_after: float | None = None
     no_shortcut: bool = False
     spark_master: str = ""
     spark_conf: tuple[tuple[str, str], ...] = ()

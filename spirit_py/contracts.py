@@ -257,7 +257,7 @@ class Chunker(Protocol):
     """Cuts the table into chunks in key order. Only the driver calls it, from one thread."""
 
     def next_chunk(self, rows: int) -> Chunk | None:
-        """Give the next chunk of about ``rows`` rows, or None after the last. May ask the server."""
+        """Give the next chunk of about ``rows`` rows, None after the last. May ask the server."""
         ...
 
     def observed(self, chunk: Chunk, rows: int) -> None:

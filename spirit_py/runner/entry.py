@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spirit_py.errors import Interrupted, OutcomeUnknown, Refusal, SpiritError
+from spirit_py.phases import Phase
 from spirit_py.runner.figures import Figures
 from spirit_py.runner.migration import Migration
 from spirit_py.signals import stop_on_signals
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from spirit_py.config import MigrationConfig
     from spirit_py.contracts import Reporter
 
+_LOOK_SECONDS = 0.5
 _OUTCOMES = ((Refusal, "refused"), (OutcomeUnknown, "unknown"), (Interrupted, "interrupted"))
 
 
@@ -52,9 +56,9 @@ def migrate(
     )
     try:
         with stop_on_signals(switch), Ticker(figures.snapshot, reporter):
-            migration.run()
+            _watched(migration.run, switch, reporter)
     except BaseException as error:
-        cause = _true_cause(error, switch)
+        cause = _true_cause(error, switch, figures.phase)
         _note_failure(report, cause)
         if cause is error:
             raise
@@ -83,11 +87,52 @@ def spark_engine(config: MigrationConfig) -> SparkEngine:
     )
 
 
-def _true_cause(error: BaseException, stop: StopSwitch) -> BaseException:
+def _watched(run: Callable[[], None], stop: StopSwitch, reporter: Reporter) -> None:
+    """Run in a thread of its own, so that a signal is handled at once.
+
+    Python handles signals in the main thread only, between two steps of it; a driver's call
+    that waits for the server would put the handler off until the answer comes.
+    """
+    raised: list[BaseException] = []
+
+    def body() -> None:
+        try:
+            run()
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=body, name="spirit-py-migration", daemon=True)
+    thread.start()
+    told = False
+    while thread.is_alive():
+        thread.join(_LOOK_SECONDS)
+        if stop.reason is not None and not told:
+            told = True
+            reporter.message(f"stopping and cleaning up: {stop.reason}")
+    if raised:
+        raise raised[0]
+
+
+def _true_cause(error: BaseException, stop: StopSwitch, phase: Phase) -> BaseException:
     """Give the reason of the stop request where ``error`` only followed from it."""
+    if isinstance(error, KeyboardInterrupt):
+        return _left_at_once(phase)
     if isinstance(error, (OutcomeUnknown, Refusal)) or stop.reason is None:
         return error
     return stop.reason
+
+
+def _left_at_once(phase: Phase) -> SpiritError:
+    """Say what a second SIGINT leaves behind: the process ends, and with it its sessions."""
+    if phase is Phase.CUTOVER:
+        return OutcomeUnknown(
+            "interrupted twice during the cutover: the swap may or may not have happened",
+            hint="look at the tables: if the old table (_..._old) exists, it is done",
+        )
+    return Interrupted(
+        signal.SIGINT,
+        hint="auxiliary tables are left; the source is whole, and the same command cleans up",
+    )
 
 
 def _note_failure(report: MigrationReport, error: BaseException) -> None:

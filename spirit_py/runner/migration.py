@@ -20,6 +20,7 @@ from spirit_py.checksum.checker import Checker
 from spirit_py.chunk.chunker import make_chunker
 from spirit_py.copier.boundary import BoundaryReader
 from spirit_py.copier.copier import Copier, CopyOptions
+from spirit_py.cutover.cleanup import drop_old_table
 from spirit_py.cutover.cutover import Cutover
 from spirit_py.cutover.plan import CutoverLimits, Swap
 from spirit_py.errors import MigrationFailure, OutcomeUnknown, Refusal, ServerFault
@@ -202,7 +203,7 @@ class Migration:
         self._figures.enter(Phase.CHECKSUM)
         self._check(mapping, source, applier)
         self._figures.enter(Phase.CUTOVER)
-        self._swap(mapping, source, applier)
+        self._swap(mapping, source)
         self._figures.enter(Phase.CLEANUP)
         self._clean_up(mapping)
 
@@ -309,7 +310,7 @@ class Migration:
 
     # -- the swap
 
-    def _swap(self, mapping: TableMapping, source: ChangeFeed, applier: SqlApplier) -> None:
+    def _swap(self, mapping: TableMapping, source: ChangeFeed) -> None:
         """Swap the tables under one lock (R15)."""
         cutover = Cutover(
             self._config.connection,
@@ -317,10 +318,13 @@ class Migration:
             source,
             stop=self._stop,
             limits=CutoverLimits(
-                lock_wait=self._config.lock_wait_timeout, attempts=self._config.cutover_attempts
+                lock_wait=self._config.lock_wait_timeout,
+                attempts=self._config.cutover_attempts,
+                kill=not self._config.no_kill,
+                kill_after=self._config.kill_after,
             ),
             before_lock=lambda session: _align(session, mapping),
-            final_checks=lambda session: applier.verify(mapping, session),
+            final_checks=lambda session: _align(session, mapping),
             message=self._reporter.message,
         )
         try:
@@ -328,7 +332,8 @@ class Migration:
         except OutcomeUnknown:
             self._swapped = True
             raise
-        self._swapped = True
+        finally:
+            self._swapped = self._swapped or cutover.swapped
         self._figures.note_cutover(result)
         self._reporter.message(
             f"swapped in try {result.attempts}",
@@ -347,18 +352,23 @@ class Migration:
         if self._config.skip_drop_after_cutover:
             self._report.old_table = names.old
             return
-        with self._remarked(f"the old table {names.old}"), self._session("cleanup") as session:
-            drop_table(session, schema, names.old)
+        why = drop_old_table(self._config.connection, schema, names.old, stop=self._stop)
+        if why:
+            self._report.old_table = names.old
+            self._remark(f"the old table {names.old}", why)
 
     @contextlib.contextmanager
     def _remarked(self, what: str) -> Iterator[None]:
         """Turn a failure after the swap into a warning: the migration is done."""
         try:
             yield
-        except (ServerFault, MigrationFailure) as error:
-            text = f"{what} could not be dropped: {error.message}; drop it by hand"
-            self._report.warnings.append(text)
-            self._reporter.message(f"warning: {text}")
+        except MigrationFailure as error:
+            self._remark(what, error.message)
+
+    def _remark(self, what: str, why: str) -> None:
+        text = f"{what} could not be dropped: {why}; drop it by hand"
+        self._report.warnings.append(text)
+        self._reporter.message(f"warning: {text}")
 
     # -- the end
 

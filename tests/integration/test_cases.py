@@ -8,6 +8,7 @@ again, so that rows change between the moment a chunk is cut and the moment it i
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import json
 import os
@@ -20,6 +21,7 @@ import pytest
 
 from spirit_py import cli, runner
 from spirit_py.chunk.sizing import ChunkSizer
+from spirit_py.config import FeedOptions
 from spirit_py.errors import SpiritError
 from spirit_py.spark.options import SparkOptions
 from spirit_py.spark.session import SparkEngine
@@ -38,6 +40,8 @@ THREADS = 2
 FIRST_ROWS = 60
 #: So many waves wait for the writers; the later ones have them as they come.
 WAITING_WAVES = 3
+#: Changes are applied all the time in small batches, so that they meet chunks in flight.
+FEED = FeedOptions(flush_interval=0.05, batch_rows=25)
 WITHOUT_GTID = ("big_transactions", "hot_rows", "key_varchar_ai_ci", "unique_values_moving")
 
 
@@ -137,6 +141,7 @@ def migrate(
     path = folder / "report.json"
     arguments = [*command_line(case, db), "--report-json", str(path)]
     config = cli.migration_config(cli.migrate.make_context("migrate", arguments).params)
+    config = dataclasses.replace(config, feed=FEED)
     recorder = Recorder()
     shared: Any = SharedEngine(engine, another_round)
     try:
@@ -153,9 +158,8 @@ def migrate(
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the first chunks be small, so that even a small table is copied in many."""
-    monkeypatch.setattr(
-        "spirit_py.copier.copier.ChunkSizer", functools.partial(ChunkSizer, first_rows=FIRST_ROWS)
-    )
+    defaults: Any = ChunkSizer.__init__.__kwdefaults__
+    monkeypatch.setitem(defaults, "first_rows", FIRST_ROWS)
 
 
 @pytest.mark.usefixtures("small_chunks")

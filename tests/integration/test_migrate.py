@@ -110,6 +110,23 @@ def test_a_signal_during_the_copy_leaves_the_source_whole(table, number, code):
     assert_source_whole(table)
 
 
+def test_a_second_sigint_leaves_at_once(table):
+    """The second SIGINT does not wait for a chunk that hangs; no session stays on the server."""
+    with copy_held(table) as (hold, cursor):
+        process = start(table)
+        hold()
+        process.send_signal(signal.SIGINT)
+        assert process.stderr is not None
+        assert any("stopping and cleaning up" in line for line in process.stderr)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=MINUTE)
+        assert process.returncode == 130, errors
+        assert "the same command cleans up" in errors
+        cursor.execute("ROLLBACK")
+    table.execute("DROP TABLE IF EXISTS _t_new, _t_chkpnt")
+    assert_source_whole(table)
+
+
 def test_a_killed_run_is_cleaned_up_by_the_next(table, tmp_path):
     """After kill -9 the same command recognises its own leftovers and carries through."""
     with copy_held(table) as (hold, cursor):

@@ -93,7 +93,8 @@ def test_a_converted_column_goes_through_the_stage():
         "INSERT INTO `d`.`_spirit_py_checksum_old` VALUES (6, _utf8mb4 X'3132'), (7, NULL)"
     ]
     assert staging.convert_stage(compared) == (
-        "INSERT INTO `d`.`_spirit_py_checksum_new` SELECT * FROM `d`.`_spirit_py_checksum_old`"
+        "INSERT INTO `d`.`_spirit_py_checksum_new` SELECT `_spirit_py_k0`, `_spirit_py_c0`"
+        " FROM `d`.`_spirit_py_checksum_old`"
     )
     assert query.source_aggregate(compared, WHOLE) == (
         "SELECT COUNT(*), HEX(BIT_XOR(UNHEX(SHA2(CONCAT(CAST(`r`.`id` AS SIGNED), ',',"

@@ -216,6 +216,15 @@ def test_nullable_unique_key_is_none(nullable):
         )
 
 
+def test_invisible_key_is_not_used():
+    """A key that the optimizer may not use is none to copy by."""
+    both = keyed(index("a", "u", visible=False), index("b", "id", "v"))
+    assert build(both, both, "FORCE").key.name == "b"
+    hidden = keyed(index("a", "u", visible=False))
+    with pytest.raises(Refusal, match="no key"):
+        build(hidden, keyed(index("a", "u")), "ALTER INDEX a VISIBLE")
+
+
 def test_comparable_key_is_preferred():
     """Beside the primary key, one that Python compares as the server does is taken first."""
     columns = (column("id", "varchar(9)"), column("u"), column("v"))
