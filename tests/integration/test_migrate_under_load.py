@@ -11,6 +11,7 @@ import subprocess
 import sys
 
 import pytest
+
 import workload
 
 ROWS = 20_000
@@ -47,7 +48,7 @@ def test_nothing_is_lost_under_load(kind, request, tmp_path):
     """
     db = request.getfixturevalue("db" if kind == "gtid" else "db_file")
     seed = int(os.environ.get("SPIRIT_PY_SEED", "0")) or int.from_bytes(os.urandom(3), "big")
-    print(f"SPIRIT_PY_SEED={seed}")
+    sys.stdout.write(f"SPIRIT_PY_SEED={seed}\n")
     workload.load(db.server, db.name, ROWS)
     application = workload.Application(
         db.server, db.name, rows=ROWS, folder=tmp_path, writers=6, rate=300, seed=seed
