@@ -10,7 +10,12 @@ from spirit_py.applier import keys as staged_keys
 from spirit_py.applier import stage
 from spirit_py.applier.batch import Bounds, delete_keys, replace_rows
 from spirit_py.applier.orphans import Orphans
-from spirit_py.applier.verdicts import judge_fault, judge_warnings
+from spirit_py.applier.verdicts import (
+    DEPRECATED,
+    UNDEFINED_CHARACTER,
+    judge_fault,
+    judge_warnings,
+)
 from spirit_py.applier.workers import Workers
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.faults import DUPLICATE_ENTRY
@@ -157,7 +162,7 @@ class SqlApplier:
         """Delete by keys that need no conversion."""
         for statement in delete_keys(mapping, keys, self._bounds(session)):
             session.execute(statement)
-            judge_warnings(session, mapping)
+            judge_warnings(session, mapping, allowed=(DEPRECATED, UNDEFINED_CHARACTER))
 
     def _replace_staged(
         self, session: SqlSession, mapping: TableMapping, rows: Sequence[RenderedRow]

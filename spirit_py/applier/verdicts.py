@@ -42,6 +42,8 @@ VALUE_ERRORS: Final = frozenset(
 DEPRECATED: Final = 1287
 """A note about some old character sets' introducers; the value is what was meant."""
 TRUNCATED: Final = 1265
+UNDEFINED_CHARACTER: Final = 1300
+"""A byte that its character set does not define: in a key's literal it is compared all the same."""
 
 _COLUMN: Final = re.compile(r"column '([^']+)'", re.IGNORECASE)
 _ROW: Final = re.compile(r"at row (\d+)")

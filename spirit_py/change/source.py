@@ -7,12 +7,14 @@ import math
 import threading
 import time
 import uuid
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.change.binlog import BinlogConnection, StreamLost
 from spirit_py.change.codec import RowCodec
 from spirit_py.change.feed import ChangeFeed
+from spirit_py.change.lending import LentSession
 from spirit_py.change.position import (
     LAST_TRANSACTION,
     FileFrontier,
@@ -25,7 +27,7 @@ from spirit_py.change.reader import BinlogReader
 from spirit_py.change.stream import BinlogEvents
 from spirit_py.errors import FeedFailure, PositionNotFound, ServerFault
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.faults import Disposition, connection_lost, disposition
+from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.sql import quote_table
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 _PARSE_ERROR: Final = 1064
 _BRANCH_POLL: Final = 0.2
 _HEARTBEAT: Final = 5.0
+_KILL_WITHIN: Final = 3
 
 
 class _Ended(Exception):
@@ -79,13 +82,17 @@ class BinlogStream:
         self._options = options
         self._own_writes = own_writes
         self._closing = threading.Event()
-        self._control_lock = threading.Lock()
-        self._control: Session | None = None
+        answer_within = math.ceil(options.wait_timeout) + 1
+        # Proofs may wait for as long as commits stall, so they have a session of their own.
+        self._control, self._proofs = (
+            LentSession(connection, role=role, read_timeout=answer_within)
+            for role in ("feed-control", "feed-proof")
+        )
         self._replica_uuid = str(uuid.uuid4())
         self._reader: BinlogReader | None = None
         self._proof_table = f"_spirit_py_{uuid.uuid4().hex}"
         self._schema = ""
-        with self._session() as session:
+        with self._control.lend() as session:
             row = session.query(
                 "SELECT @@GLOBAL.server_uuid, @@GLOBAL.gtid_mode, @@GLOBAL.lower_case_table_names"
             )[0]
@@ -102,7 +109,7 @@ class BinlogStream:
         if self.has_gtids:
             start = self.executed()
         else:
-            with self._session() as session:
+            with self._control.lend() as session:
                 session.execute("FLUSH BINARY LOGS")
                 file, _ = self._status(session)
             start = FileFrontier(self._server_uuid, FilePlace(file, 4))
@@ -137,7 +144,7 @@ class BinlogStream:
 
     def _checked_set(self, gtids: GtidSet) -> GtidFrontier:
         """Refuse a set that this server never executed, or cannot send the rest of."""
-        with self._session() as session:
+        with self._control.lend() as session:
             row = session.query("SELECT @@GLOBAL.gtid_executed, @@GLOBAL.gtid_purged")[0]
         executed, purged = (GtidSet.parse(str(text)) for text in row)
         if self._own_writes:
@@ -152,7 +159,7 @@ class BinlogStream:
 
     def _checked_place(self, place: FilePlace) -> FileFrontier:
         """Refuse a place that is not in the server's binlog files."""
-        with self._session() as session:
+        with self._control.lend() as session:
             files = {str(row[0]): int(row[1]) for row in session.query("SHOW BINARY LOGS")}
         if place.file not in files:
             raise self._unresumable(f"its binlog file {place.file} is gone")
@@ -169,7 +176,7 @@ class BinlogStream:
         waiting: set[tuple[object, ...]] | None = None
         while waiting is None or waiting:
             try:
-                with self._session() as session:
+                with self._control.lend() as session:
                     prepared = set(session.query("XA RECOVER CONVERT XID"))
             except ServerFault as fault:
                 if disposition(fault) is not Disposition.FATAL:
@@ -259,7 +266,7 @@ class BinlogStream:
 
         Without GTIDs: the end of the binlog, which every visible commit is before.
         """
-        with self._answered("what it has executed") as session:
+        with self._asking(self._control, "what it has executed") as session:
             if self.has_gtids:
                 text = str(session.value("SELECT @@GLOBAL.gtid_executed"))
                 executed = GtidSet.parse(text)
@@ -274,23 +281,22 @@ class BinlogStream:
 
         Our own commit becomes visible after all that is before it in the binlog.
         """
-        with self._session() as session:
-            if self.has_gtids:
-                self._wait_for(session, gtids)
-                return
-            table = quote_table(self._schema, self._proof_table)
-            session.execute(f"DROP TABLE IF EXISTS {table}")
-
-    def _wait_for(self, session: Session, gtids: str) -> None:
-        """Wait until these transactions are visible to new readers."""
-        if not gtids:
+        if self.has_gtids and not gtids:
             return
-        seconds = self._options.wait_timeout
-        call = "SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, %s)"
-        if session.value(call, (gtids, int(seconds) or 1)) != 0:
+        visible = False
+        with self._asking(self._proofs, "whether commits are visible") as session:
+            if self.has_gtids:
+                call = "SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, %s)"
+                seconds = max(1, int(self._options.wait_timeout))
+                visible = session.value(call, (gtids, seconds)) == 0
+            else:
+                table = quote_table(self._schema, self._proof_table)
+                session.execute(f"DROP TABLE IF EXISTS {table}")
+                visible = True
+        if not visible:
             raise FeedFailure(
                 "transactions in the binlog did not become visible within"
-                f" {seconds:.0f} s: {gtids}",
+                f" {self._options.wait_timeout:.0f} s: {gtids}",
                 hint="see whether commits wait for a semi-synchronous replica; run again",
             )
 
@@ -305,48 +311,38 @@ class BinlogStream:
         return self._reader.trouble if self._reader else ""
 
     def close(self) -> None:
-        """End ``run``, the dump on the server and the control session."""
+        """End ``run``, the dump on the server and our sessions, whatever they wait for."""
         self._closing.set()
         connection = self._reader.connection if self._reader else None
+        left = [lent.end() for lent in (self._proofs, self._control)]
         if connection is not None:
-            session_id = connection.id
-            connection.interrupt()
             # The server would notice only when it next sends something.
-            with contextlib.suppress(ServerFault), self._session() as session:
-                session.execute(f"KILL {session_id}")
-        with self._control_lock:
-            if self._control is not None:
-                self._control.close()
-                self._control = None
+            left.append(connection.id)
+            connection.interrupt()
+        self._kill([number for number in left if number])
 
-    # -- the control session
+    def _kill(self, numbers: Sequence[int]) -> None:
+        """End sessions on the server, over a connection that is not waited for long."""
+        if not numbers:
+            return
+        options = replace(
+            self._connection, connect_timeout=min(self._connection.connect_timeout, _KILL_WITHIN)
+        )
+        with (
+            contextlib.suppress(ServerFault),
+            connect(options, role="kill", read_timeout=_KILL_WITHIN) as session,
+        ):
+            for number in numbers:
+                with contextlib.suppress(ServerFault):
+                    session.execute(f"KILL {number}")
 
-    @contextlib.contextmanager
-    def _session(self) -> Iterator[Session]:
-        """Lend the control session; one that was lost is opened again, once."""
-        with self._control_lock:
-            if self._control is not None and not self._control.alive():
-                self._control.close()
-                self._control = None
-            if self._control is None:
-                self._control = connect(
-                    self._connection,
-                    role="feed-control",
-                    read_timeout=math.ceil(self._options.wait_timeout) + 1,
-                )
-            try:
-                yield self._control
-            except ServerFault as fault:
-                if connection_lost(fault):
-                    self._control.close()
-                    self._control = None
-                raise
+    # -- questions
 
     @contextlib.contextmanager
-    def _answered(self, question: str) -> Iterator[Session]:
-        """Lend the control session for a question that a live server answers."""
+    def _asking(self, lent: LentSession, question: str) -> Iterator[Session]:
+        """Lend a session for a question that a live server answers."""
         try:
-            with self._session() as session:
+            with lent.lend() as session:
                 yield session
         except ServerFault as fault:
             if disposition(fault) is Disposition.FATAL:

@@ -104,6 +104,10 @@ class Session:
             return False
         return True
 
+    def fileno(self) -> int:
+        """Give the number of the connection's socket; for :class:`spirit_py.mysql.wire.Wire`."""
+        return int(self._connection.fileno())
+
     def close(self) -> None:
         """Close the session; safe to call again and on a broken connection."""
         with contextlib.suppress(Exception):

@@ -46,7 +46,7 @@ Literal: TypeAlias = Callable[[Any], str]
 _INTRODUCERS = {"utf8mb3": "_utf8mb4", "utf8": "_utf8mb4", "ucs2": "_utf16"}
 _WARNED_ABOUT = frozenset({
     "dec8", "hp8", "macce", "macroman",
-    "ascii", "cp1250", "cp1256", "cp1257", "geostd8", "greek", "hebrew", "swe7",
+    "ascii", "cp1250", "cp1251", "cp1256", "cp1257", "geostd8", "greek", "hebrew", "swe7",
 })  # fmt: skip
 _NUMBERED = frozenset({"enum", "set", "bit"})
 

@@ -1,7 +1,8 @@
 """Every case of ``tests/cases`` through the real entry point, judged by the server itself.
 
 One Spark serves all cases. A wave of chunks begins only after every writer of the case has written
-again, so that rows change between the moment a chunk is cut and the moment it is copied.
+again, so that rows change between the moment a chunk is cut and the moment it is copied; and in
+one wave a chunk is held up between its reading and its writing.
 ``SPIRIT_PY_CASE_SEED`` replays the random numbers of a case's writers.
 """
 
@@ -28,6 +29,7 @@ from spirit_py.spark.session import SparkEngine
 from tests.oracle.case import FOLDER as CASES
 from tests.oracle.case import Case, load, load_all
 from tests.oracle.scene import Outcome, play
+from tests.oracle.stall import Stalls
 from tests.oracle.zones import test_zones as zones
 
 if TYPE_CHECKING:
@@ -40,6 +42,9 @@ THREADS = 2
 FIRST_ROWS = 60
 #: So many waves wait for the writers; the later ones have them as they come.
 WAITING_WAVES = 3
+#: In this wave a chunk is held up in the middle, for so many rounds of writes.
+STALLED_WAVE = 2
+ROUNDS_OF_STALL = 3
 #: Changes are applied all the time in small batches, so that they meet chunks in flight.
 FEED = FeedOptions(flush_interval=0.05, batch_rows=25)
 WITHOUT_GTID = ("big_transactions", "hot_rows", "key_varchar_ai_ci", "unique_values_moving")
@@ -48,18 +53,29 @@ WITHOUT_GTID = ("big_transactions", "hot_rows", "key_varchar_ai_ci", "unique_val
 class SharedEngine:
     """The one Spark of all cases, as each migration sees it: stopping it does nothing."""
 
-    def __init__(self, engine: SparkEngine, before_wave: Callable[[], None]) -> None:
-        """Wrap ``engine``; ``before_wave`` is called before chunks are handed to Spark."""
+    def __init__(
+        self, engine: SparkEngine, db: Database, round_of_writes: Callable[[], None]
+    ) -> None:
+        """Wrap ``engine``; ``round_of_writes`` returns when every writer has written again."""
         self._engine = engine
-        self._before_wave = before_wave
+        self._round = round_of_writes
         self._waves = 0
+        self._stalls = Stalls(db, self._some_rounds)
+
+    def _some_rounds(self) -> None:
+        for _ in range(ROUNDS_OF_STALL):
+            self._round()
 
     def run_wave(self, specs: Sequence[Any], function: Any, **more: Any) -> None:
-        """Let the case's applications write, then run the wave."""
+        """Let the case's applications write, then run the wave; hold up a chunk of one wave."""
         self._waves += 1
         if self._waves <= WAITING_WAVES:
-            self._before_wave()
-        self._engine.run_wave(specs, function, **more)
+            self._round()
+        if self._waves != STALLED_WAVE:
+            self._engine.run_wave(specs, function, **more)
+            return
+        with self._stalls.held(specs[0].sql, specs[0].time_zone):
+            self._engine.run_wave(specs, function, **more)
 
     def stop(self) -> None:
         """Leave Spark running for the next case."""
@@ -143,7 +159,7 @@ def migrate(
     config = cli.migration_config(cli.migrate.make_context("migrate", arguments).params)
     config = dataclasses.replace(config, feed=FEED)
     recorder = Recorder()
-    shared: Any = SharedEngine(engine, another_round)
+    shared: Any = SharedEngine(engine, db, another_round)
     try:
         runner.migrate(config, reporter=recorder, engine_factory=lambda _: shared)
     except SpiritError as error:

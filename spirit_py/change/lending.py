@@ -1,0 +1,88 @@
+"""One session that threads take turns with, and that can be ended while one of them waits."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from typing import TYPE_CHECKING
+
+from spirit_py.errors import FeedFailure, ServerFault
+from spirit_py.mysql.connect import connect
+from spirit_py.mysql.faults import connection_lost
+from spirit_py.mysql.wire import Wire
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spirit_py.config import ConnectionOptions
+    from spirit_py.mysql.session import Session
+
+
+class LentSession:
+    """A session, opened when it is first needed, and again when it was lost."""
+
+    def __init__(self, connection: ConnectionOptions, *, role: str, read_timeout: int) -> None:
+        self._connection = connection
+        self._role = role
+        self._read_timeout = read_timeout
+        self._turn = threading.Lock()
+        # Guards what follows; never held while the server is waited for.
+        self._guard = threading.Lock()
+        self._session: Session | None = None
+        self._wire: Wire | None = None
+        self._ended = False
+
+    @contextlib.contextmanager
+    def lend(self) -> Iterator[Session]:
+        """Lend the session; waits while another thread has it.
+
+        Raises:
+            FeedFailure: it was ended.
+        """
+        with self._turn:
+            session = self._opened()
+            try:
+                yield session
+            except ServerFault as fault:
+                if connection_lost(fault):
+                    self._drop()
+                raise
+
+    def _opened(self) -> Session:
+        """Give the session of now."""
+        if self._session is not None and not self._session.alive():
+            self._drop()
+        if self._session is None:
+            session = connect(self._connection, role=self._role, read_timeout=self._read_timeout)
+            with self._guard:
+                self._session, self._wire = session, Wire(session)
+        if self._ended:
+            self._drop()
+            raise FeedFailure("the change feed is closed")
+        return self._session
+
+    def _drop(self) -> None:
+        """Close the session."""
+        with self._guard:
+            if self._session is not None:
+                self._session.close()
+            if self._wire is not None:
+                self._wire.close()
+            self._session = self._wire = None
+
+    def end(self) -> int:
+        """End the session for good, and the statement that waits in it.
+
+        Returns:
+            The session to kill, because the server may still execute; 0 for none.
+        """
+        self._ended = True
+        if self._turn.acquire(blocking=False):
+            self._drop()
+            self._turn.release()
+            return 0
+        with self._guard:
+            if self._session is None or self._wire is None:
+                return 0
+            self._wire.cut()
+            return self._session.id
