@@ -10,11 +10,14 @@ from __future__ import annotations
 import contextlib
 import queue
 import secrets
+import threading
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import MigrationFailure, ServerFault
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, connection_lost
+from spirit_py.mysql.kill import end_sessions
+from spirit_py.mysql.wire import Wire
 from spirit_py.sql import string_literal
 from spirit_py.table.names import lock_name
 
@@ -36,9 +39,9 @@ class Worker:
         self._options = options
         self._fence = fence
         self._session: Session | None = None
+        self._wire: Wire | None = None
+        self._guard = threading.Lock()
         self._lost_id = 0
-        #: Staging tables that exist in the session.
-        self.stages: set[str] = set()
 
     def session(self) -> Session:
         """Give the open session.
@@ -53,8 +56,8 @@ class Worker:
             except BaseException:
                 session.close()
                 raise
-            self._session = session
-            self.stages.clear()
+            with self._guard:
+                self._session, self._wire = session, Wire(session)
         return self._session
 
     def _enter(self, session: Session) -> None:
@@ -75,19 +78,28 @@ class Worker:
         """Note that the session is lost, or not to be trusted."""
         if self._session is not None:
             self._lost_id = self._session.id
-            self._session.close()
-            self._session = None
+            self.close()
 
-    @property
-    def id(self) -> int:
-        """The server's number of the session; 0 without one."""
-        return self._session.id if self._session is not None else 0
+    def cut(self) -> int:
+        """Break the connection while its statement runs, as another thread.
+
+        Returns:
+            The session to kill, because the server still executes; 0 without one.
+        """
+        with self._guard:
+            if self._session is None or self._wire is None:
+                return 0
+            self._wire.cut()
+            return self._session.id
 
     def close(self) -> None:
         """Close the session."""
-        if self._session is not None:
-            self._session.close()
-            self._session = None
+        with self._guard:
+            if self._session is not None:
+                self._session.close()
+            if self._wire is not None:
+                self._wire.close()
+            self._session = self._wire = None
 
 
 class Workers:
@@ -125,12 +137,9 @@ class Workers:
     def interrupt(self) -> None:
         """End the statements that run now, and start no others."""
         self._ended = True
-        busy = [worker.id for worker in self._workers if worker.id and worker not in self._idle()]
-        if busy:
-            with contextlib.suppress(ServerFault), connect(self._options, role="kill") as session:
-                for number in busy:
-                    with contextlib.suppress(ServerFault):
-                        session.execute(f"KILL {number}")
+        idle = self._idle()
+        busy = [number for w in self._workers if w not in idle and (number := w.cut())]
+        end_sessions(self._options, busy)
 
     def _idle(self) -> list[Worker]:
         with self._free.mutex:

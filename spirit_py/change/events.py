@@ -66,12 +66,14 @@ class RowsChanged:
         event_type: the binlog's event type, which says insert, update or delete.
         body: the event after its header, without checksum.
         codec: what decodes the body.
+        place: the end of the event, with its transaction; nowhere for rows that were kept aside.
     """
 
     table: Table
     event_type: int
     body: bytes
     codec: RowCodec
+    place: Place = Place("", 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ import math
 import threading
 import time
 import uuid
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -28,6 +27,7 @@ from spirit_py.change.stream import BinlogEvents
 from spirit_py.errors import FeedFailure, PositionNotFound, ServerFault
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import Disposition, disposition
+from spirit_py.mysql.kill import end_sessions
 from spirit_py.sql import quote_table
 
 if TYPE_CHECKING:
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 _PARSE_ERROR: Final = 1064
 _BRANCH_POLL: Final = 0.2
 _HEARTBEAT: Final = 5.0
-_KILL_WITHIN: Final = 3
 
 
 class _Ended(Exception):
@@ -196,10 +195,7 @@ class BinlogStream:
     ) -> GtidFrontier | FileFrontier:
         """Open the first connection."""
         self._schema = mappings[0].source.schema if mappings else ""
-        compilers = {
-            (m.source.schema, m.source.name): partial(RowCodec.compile, mapping=m) for m in mappings
-        }
-        parser = BinlogEvents(compilers, start)
+        parser = self._parser(mappings, start)
         self._reader = BinlogReader(
             connect=lambda: self._dump(parser.complete), parser=parser, stop=self._closing
         )
@@ -210,6 +206,15 @@ class BinlogStream:
                 f"the binlog cannot be read: {error}", hint="see the server's error log"
             ) from error
         return start
+
+    def _parser(
+        self, mappings: Sequence[TableMapping], start: GtidFrontier | FileFrontier
+    ) -> BinlogEvents:
+        """Make the parser; a stream that follows tables without mappings makes its own."""
+        compilers = {
+            (m.source.schema, m.source.name): partial(RowCodec.compile, mapping=m) for m in mappings
+        }
+        return BinlogEvents(compilers, start)
 
     def _dump(self, after: object) -> BinlogConnection:
         """Open a dump behind what was received completely."""
@@ -319,22 +324,7 @@ class BinlogStream:
             # The server would notice only when it next sends something.
             left.append(connection.id)
             connection.interrupt()
-        self._kill([number for number in left if number])
-
-    def _kill(self, numbers: Sequence[int]) -> None:
-        """End sessions on the server, over a connection that is not waited for long."""
-        if not numbers:
-            return
-        options = replace(
-            self._connection, connect_timeout=min(self._connection.connect_timeout, _KILL_WITHIN)
-        )
-        with (
-            contextlib.suppress(ServerFault),
-            connect(options, role="kill", read_timeout=_KILL_WITHIN) as session,
-        ):
-            for number in numbers:
-                with contextlib.suppress(ServerFault):
-                    session.execute(f"KILL {number}")
+        end_sessions(self._connection, [number for number in left if number])
 
     # -- questions
 

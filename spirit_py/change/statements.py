@@ -206,3 +206,38 @@ def _dml_names(tokens: list[_Token]) -> list[Name]:
         ends = (i for i, token in enumerate(tokens) if token.word == "SET")
         tokens = tokens[: next(ends, len(tokens))]
     return [name for at in range(1, len(tokens)) if (name := _name(tokens, at)[0]) is not None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statement:
+    """What a statement in the binlog is and names.
+
+    Attributes:
+        kind: ``ddl``, ``dml`` or empty for everything else (GRANT, ANALYZE, ...).
+        verb: its first keyword.
+        names: what it changes, with the schema filled in; a table of None is a whole schema.
+        words: the bare words in it, in upper case.
+    """
+
+    kind: Literal["ddl", "dml", ""]
+    verb: str
+    names: tuple[Name, ...]
+    words: tuple[str, ...]
+
+
+def read_statement(sql: str, schema: str, *, plain_backslash: bool = False) -> Statement:
+    """Read a statement; see :meth:`TableFinder.find` for the arguments."""
+    tokens = _tokens(sql, plain_backslash=plain_backslash)
+    verb = tokens[0].word if tokens else ""
+    kind: Literal["ddl", "dml", ""] = ""
+    found: list[Name] = []
+    if verb in _DDL:
+        kind, found = "ddl", _ddl_names(tokens)
+    elif verb in _DML:
+        kind, found = "dml", _dml_names(tokens)
+    return Statement(
+        kind=kind,
+        verb=verb,
+        names=tuple(Name(name.schema or schema, name.table) for name in found),
+        words=tuple(token.word for token in tokens if token.word),
+    )

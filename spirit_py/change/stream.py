@@ -25,7 +25,7 @@ from spirit_py.change.events import (
 from spirit_py.errors import FeedFailure, UnreadableChange
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from spirit_py.change.codec import RowCodec
     from spirit_py.change.codec_tablemap import TableMap
@@ -41,6 +41,8 @@ class BinlogEvents:
     Args:
         compile_codecs: for each followed table what makes a codec of its table map.
         start: where the stream begins.
+        names: the followed tables by the names in their table maps, where they are more than
+            ``compile_codecs`` can list.
 
     Attributes:
         emit: takes each event; it may block, and gives False when the stream is closed.
@@ -50,9 +52,10 @@ class BinlogEvents:
         self,
         compile_codecs: Mapping[Table, Callable[[TableMap], RowCodec]],
         start: Frontier,
+        names: Mapping[bytes, Table] | None = None,
     ) -> None:
         self._compilers = compile_codecs
-        self._followed = {wire.name_key(*table): table for table in compile_codecs}
+        self._followed = names if names is not None else _names(compile_codecs)
         #: Everything emitted completely: where the next connection goes on.
         self.complete = start.copy()
         self.emit: Callable[[Event], bool] = _nowhere
@@ -86,6 +89,10 @@ class BinlogEvents:
         self._open_tables.clear()
         self._end_group()
         self.emit(Restarted())
+
+    def forget_codecs(self) -> None:
+        """Ask for a codec again at the next table map of each table."""
+        self._codecs.clear()
 
     def _end_group(self) -> None:
         self.in_group = self._began = False
@@ -210,7 +217,7 @@ class BinlogEvents:
             self._began = True
             self.emit(Began(self._place(), self._xid))
         table, codec = self._open_tables[body[:6]]
-        self.emit(RowsChanged(table, kind, body, codec))
+        self.emit(RowsChanged(table, kind, body, codec, self._place()))
 
     def _partial(self, body: bytes) -> None:
         """Rows whose JSON values are differences."""
@@ -297,6 +304,11 @@ class BinlogEvents:
         if kind == wire.HEARTBEAT and not self.in_group and body.decode() == self.file:
             self._move(event)
             self._complete(Advanced(Place(self.file, self.offset)))
+
+
+def _names(tables: Iterable[Table]) -> dict[bytes, Table]:
+    """Give the tables by the names in their table maps."""
+    return {wire.name_key(*table): table for table in tables}
 
 
 def _nowhere(_: Event) -> bool:

@@ -54,7 +54,7 @@ def alike(old: Column, new: Column) -> bool:
     temporary table with the new type (:mod:`spirit_py.checksum.staging`). Values that do not
     fit the new column count as alike: strict mode made them an error in the copy (R10).
     """
-    if _same_type(old, new):
+    if old.type_identity == new.type_identity:
         return True
     kind, other = old.data_type, new.data_type
     if kind in INTEGERS:
@@ -74,11 +74,6 @@ def alike(old: Column, new: Column) -> bool:
     if kind in _FRACTIONAL:
         return (new.precision or 0) >= (old.precision or 0)
     return kind in {"bit", "vector"} or (kind in _SPATIAL and new.srid in {None, old.srid})
-
-
-def _same_type(old: Column, new: Column) -> bool:
-    """Tell whether two columns have the same type, character set included."""
-    return (old.column_type, old.charset, old.srid) == (new.column_type, new.charset, new.srid)
 
 
 def field(column: Column, name: str, stored_as: Column, *, hashed: bool | None = None) -> str:

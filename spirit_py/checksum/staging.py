@@ -40,7 +40,7 @@ def create_stage(plan: ComparisonPlan, side: str) -> str:
     ]
     carried = [
         f"{quote_identifier(stage_column('c', place))}"
-        f" {_type(pair.old if side == 'old' else pair.new)} NULL"
+        f" {_old_type(pair.old) if side == 'old' else _type(pair.new)} NULL"
         for place, pair in enumerate(plan.staged)
     ]
     primary = ", ".join(quote_identifier(stage_column("k", p)) for p in range(len(keys)))
@@ -53,14 +53,34 @@ def drop_stage(plan: ComparisonPlan, side: str) -> str:
     return f"DROP TEMPORARY TABLE IF EXISTS {stage_table(plan.mapping, side)}"
 
 
+def _old_type(column: Column) -> str:
+    """Render the type in which a source value is staged.
+
+    A JSON document is staged as its text: from text the server could not build it again (a
+    DECIMAL in it would become a DOUBLE), and every conversion of JSON goes by its text.
+    """
+    return "longtext CHARACTER SET utf8mb4" if column.data_type == "json" else _type(column)
+
+
 def _type(column: Column) -> str:
-    """Render a column's type with its character set."""
+    """Render a column's type with its character set.
+
+    The catalogue shows letters beyond U+FFFF in ENUM and SET as question marks, so that their
+    types are made from the members.
+    """
     text = column.column_type
+    if column.members:
+        text = f"{column.data_type}({', '.join(map(_member, column.members))})"
     if column.charset is not None and column.collation is not None:
         text += f" CHARACTER SET {column.charset} COLLATE {column.collation}"
     if column.srid is not None:
         text += f" SRID {column.srid}"
     return text
+
+
+def _member(text: str) -> str:
+    """Quote a member for a definition, which takes no hexadecimal text."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
 def select_staged(plan: ComparisonPlan, chunk: Chunk) -> str:
@@ -112,7 +132,7 @@ def _literal(column: Column, value: Any) -> str:
     if kind in _QUOTED:
         return f"'{text}'"
     if kind == "json":
-        return f"CAST(_utf8mb4 X'{text}' AS JSON)"
+        return f"_utf8mb4 X'{text}'"
     if column.charset is not None and kind not in {"enum", "set"}:
         return f"{introducer(column.charset)} X'{text}'"
     if kind in INTEGERS or kind in {"enum", "set", "bit", "year", "decimal"}:

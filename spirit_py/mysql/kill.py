@@ -5,15 +5,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import contextlib
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.errors import ServerFault
+from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import ACCESS_NEEDS_PRIVILEGE, NO_SUCH_THREAD
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
 
 MOST_ROWS_TO_ROLL_BACK: Final = 1_000_000
@@ -21,6 +24,8 @@ MOST_ROWS_TO_ROLL_BACK: Final = 1_000_000
 FRESH_SECONDS: Final = 0.15
 _LONGEST_STATEMENT: Final = 200
 _NOT_OWNER: Final = 1095
+_END_WITHIN: Final = 3
+"""Seconds to connect, and for each answer, when sessions are ended."""
 
 # Metadata locks that a plain statement never takes: LOCK TABLES, FLUSH TABLES, BACKUP, DDL.
 _TABLE_LOCKS: Final = frozenset({"SHARED_READ_ONLY", "SHARED_NO_READ_WRITE", "SHARED_NO_WRITE"})
@@ -195,6 +200,23 @@ def kill_session(session: SqlSession, victim: int) -> str:
 def kill_statement(session: SqlSession, victim: int) -> str:
     """Kill what a session executes, not the session; the answer is :func:`kill_session`'s."""
     return _kill(session, f"KILL QUERY {int(victim)}")
+
+
+def end_sessions(options: ConnectionOptions, victims: Collection[int]) -> None:
+    """Kill sessions of our own as far as the server lets us; within seconds, never raises.
+
+    The server closes a killed session's connection at once, also where its statement goes on:
+    a commit that waits for the commits before it (measured, 9.7).
+    """
+    if not victims:
+        return
+    soon = replace(options, connect_timeout=min(options.connect_timeout, _END_WITHIN))
+    with (
+        contextlib.suppress(ServerFault),
+        connect(soon, role="kill", read_timeout=_END_WITHIN) as session,
+    ):
+        for victim in victims:
+            kill_session(session, victim)
 
 
 def _kill(session: SqlSession, statement: str) -> str:

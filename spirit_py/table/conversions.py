@@ -71,7 +71,7 @@ def literal_safe(old: Column, new: Column) -> bool:
 
     True also where a value can be too long for the new column: strict mode makes that an error.
     """
-    if (old.column_type, old.charset, old.srid) == (new.column_type, new.charset, new.srid):
+    if old.type_identity == new.type_identity:
         return True
     longer = (new.length or 0) >= (old.length or 0)
     if old.data_type in _INTEGERS:

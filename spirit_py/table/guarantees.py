@@ -46,7 +46,8 @@ def _all_carried_unchanged(source: TableSchema, pairs: Sequence[ColumnPair]) -> 
     plain = {column.name.lower() for column in source.columns if not column.generated}
     return plain <= carried and all(
         pair.old.name.lower() == pair.new.name.lower()
-        and (pair.old.column_type, pair.old.collation) == (pair.new.column_type, pair.new.collation)
+        and (pair.old.type_identity, pair.old.collation)
+        == (pair.new.type_identity, pair.new.collation)
         for pair in pairs
     )
 

@@ -55,6 +55,15 @@ class Column:
     srid: int | None = None
     comment: str = ""
 
+    @property
+    def type_identity(self) -> tuple[object, ...]:
+        """What makes two columns' stored values mean the same, collation aside.
+
+        The members are in it because the catalogue's ``column_type`` shows every letter of them
+        beyond U+FFFF as a question mark.
+        """
+        return self.column_type, self.members, self.charset, self.srid
+
 
 @dataclass(frozen=True, kw_only=True)
 class IndexPart:

@@ -9,9 +9,9 @@ import pytest
 
 from spirit_py.applier.applier import SqlApplier
 from spirit_py.contracts import RenderedRow
-from spirit_py.errors import DuplicateForUnique, ServerFault, ValueLost
+from spirit_py.errors import DuplicateForUnique, ServerFault, SpiritError, ValueLost
 from spirit_py.mysql.connect import connect
-from tests.fix_feed import fill, until
+from tests.fix_feed import DEADLINE, fill, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -245,3 +245,30 @@ def test_a_row_in_the_limits_of_the_packet_is_written(scene: Scene, applier: Sql
     size = 20 << 20
     applier.upsert_rows(mapping, rows(f"(1, X'{'ab' * size}', 1)", "(2, X'00', 2)"))
     assert scene.db.query("SELECT id, LENGTH(v) FROM _t_new ORDER BY id") == [(1, size), (2, 1)]
+
+
+def test_an_interrupt_does_not_wait_for_a_black_hole(scene: Scene, proxy: TcpProxy) -> None:
+    """A statement on its way to a server that never answers ends when the applier is ended."""
+    mapping = scene.tables()
+    options = scene.options(host=proxy.host, port=proxy.port, ssl_mode="DISABLED")
+    applier = SqlApplier(options, sessions=1, batch_rows=100, stop=scene.stop)
+    applier.upsert_rows(mapping, rows("(1, 'a', 1)"))
+    failures: list[Exception] = []
+
+    def write() -> None:
+        try:
+            applier.upsert_rows(mapping, rows("(2, 'b', 2)"))
+        except SpiritError as error:
+            failures.append(error)
+
+    proxy.black_hole = True
+    writing = threading.Thread(target=write, name="writing")
+    writing.start()
+    until(lambda: not applier._workers._idle())
+    applier.interrupt()
+    writing.join(DEADLINE)
+    assert not writing.is_alive()
+    assert len(failures) == 1
+    proxy.cut()
+    proxy.black_hole = False
+    applier.close()

@@ -15,6 +15,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +60,7 @@ class SharedEngine:
         """Wrap ``engine``; ``round_of_writes`` returns when every writer has written again."""
         self._engine = engine
         self._round = round_of_writes
+        self._lock = threading.Lock()
         self._waves = 0
         self._stalls = Stalls(db, self._some_rounds)
 
@@ -68,10 +70,12 @@ class SharedEngine:
 
     def run_wave(self, specs: Sequence[Any], function: Any, **more: Any) -> None:
         """Let the case's applications write, then run the wave; hold up a chunk of one wave."""
-        self._waves += 1
-        if self._waves <= WAITING_WAVES:
+        with self._lock:
+            self._waves += 1
+            wave = self._waves
+        if wave <= WAITING_WAVES:
             self._round()
-        if self._waves != STALLED_WAVE:
+        if wave != STALLED_WAVE:
             self._engine.run_wave(specs, function, **more)
             return
         with self._stalls.held(specs[0].sql, specs[0].time_zone):

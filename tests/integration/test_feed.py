@@ -182,6 +182,33 @@ def test_block_wait_fails_when_the_feed_is_not_live(scene: Scene, proxy: TcpProx
     assert feed.pending() == 1
 
 
+def test_close_does_not_wait_for_a_black_hole(scene: Scene, proxy: TcpProxy) -> None:
+    """A question on its way to a server that never answers ends when the feed is closed."""
+    scene.tables()
+    feed = scene.open(
+        connection=scene.options(host=proxy.host, port=proxy.port, ssl_mode="DISABLED"),
+        wait_timeout=120.0,
+    )
+    failures: list[Exception] = []
+
+    def ask() -> None:
+        try:
+            feed.block_wait()
+        except FeedFailure as error:
+            failures.append(error)
+
+    proxy.black_hole = True
+    asking = threading.Thread(target=ask, name="asking")
+    asking.start()
+    until(lambda: feed._stream._control._turn.locked())  # type: ignore[attr-defined]
+    feed.close()
+    asking.join(DEADLINE)
+    assert not asking.is_alive()
+    assert len(failures) == 1
+    proxy.cut()
+    proxy.black_hole = False
+
+
 @pytest.mark.parametrize(
     ("sql", "error"),
     [

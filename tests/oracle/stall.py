@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tests.fix_mysql import Database
 
 #: Which row of the chunk is held.
-_OFFSET = 20
+_OFFSET = 9
 _PATIENCE = 2.0
 _POLL = 0.005
 _SETTINGS = (
@@ -85,7 +85,10 @@ class Stalls:
         """Tell whether anybody waits for a lock of this session."""
         with contextlib.closing(session.cursor()) as cursor:
             cursor.execute(
-                "SELECT 1 FROM performance_schema.data_lock_waits"
-                " WHERE blocking_thread_id = PS_CURRENT_THREAD_ID() LIMIT 1"
+                # By transaction: an insert's lock belongs to no thread until somebody waits for it.
+                "SELECT 1 FROM performance_schema.data_lock_waits w"
+                " JOIN information_schema.innodb_trx x"
+                " ON x.trx_id = w.blocking_engine_transaction_id"
+                " WHERE x.trx_mysql_thread_id = CONNECTION_ID() LIMIT 1"
             )
             return cursor.fetchone() is not None

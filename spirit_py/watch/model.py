@@ -1,0 +1,101 @@
+"""The records that ``spirit-py watch`` prints: one flat event each (design section 4; pure).
+
+A consumer needs no other look at the server: a row brings the names, types and key of its
+columns with it. ``docs/change-feed.md`` describes every field.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from spirit_py.change.codec import RowChange, RowCodec, RowImage
+    from spirit_py.change.events import Place, Table
+
+Record: TypeAlias = dict[str, Any]
+"""One event: names of fields to values that JSON can carry."""
+
+
+def record(kind: str, position: str, place: Place | None = None, **fields: Any) -> Record:
+    """Build an event.
+
+    Args:
+        position: opaque; going on from it brings everything behind this event, and the event
+            itself again unless it ends its transaction.
+        place: where it is in the binlog; None for an event of the program's own.
+    """
+    made: Record = {"kind": kind, "position": position}
+    if place is not None:
+        made["gtid"] = place.gtid or None
+        made["file"] = place.file
+        made["offset"] = place.offset
+        made["executed_at"] = moment(place.executed_at)
+    return made | fields
+
+
+def moment(seconds: int) -> str | None:
+    """Give a Unix time as ISO 8601 in UTC; None for 0."""
+    if not seconds:
+        return None
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def row_record(position: str, place: Place, table: Table, change: RowChange) -> Record:
+    """Build the event of one changed row."""
+    before = _values(change.before)
+    after = _values(change.after)
+    return record(
+        change.kind,
+        position,
+        place,
+        schema=table[0],
+        table=table[1],
+        before=_columns(change.before, before, after),
+        after=_columns(change.after, after, before),
+    )
+
+
+def _values(image: RowImage | None) -> dict[str, Any] | None:
+    return None if image is None else image.values()
+
+
+def _columns(
+    image: RowImage | None, values: dict[str, Any] | None, other: dict[str, Any] | None
+) -> list[Record] | None:
+    """Describe the columns of an image, and compare them with those of the other one."""
+    if image is None or values is None:
+        return None
+    codec = image.codec
+    return [
+        {
+            "name": column.name,
+            "ordinal": column.ordinal,
+            "type": column.column_type,
+            "is_key": column.name in codec.key_names,
+            "is_null": (value := values[column.name]) is None,
+            "changed": other is None or _shown(value) != _shown(other[column.name]),
+            **_shown(value),
+        }
+        for column in codec.schema.columns
+    ]
+
+
+def _shown(value: Any) -> Record:
+    """Give a value as text, and how it was made text where it is not the value itself."""
+    match value:
+        case None | str():
+            return {"value": value}
+        case {"hex": digits, "charset": charset}:
+            return {"value": digits, "encoding": "hex", "charset": charset}
+        case {"hex": digits}:
+            return {"value": digits, "encoding": "hex"}
+        case float():
+            return {"value": repr(value)}
+        case _:
+            return {"value": str(value)}
+
+
+def key_names(codec: RowCodec) -> frozenset[str]:
+    """Give the names of the columns that identify a row; see :meth:`RowCodec.for_schema`."""
+    return codec.key_names

@@ -1,0 +1,67 @@
+"""From where to go on so that nothing is missed (R7, R8; pure)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spirit_py.change.position import GtidFrontier, GtidSet
+
+if TYPE_CHECKING:
+    from spirit_py.change.events import Place
+    from spirit_py.change.position import FileFrontier
+
+
+class Progress:
+    """The position behind the last complete transaction, never past an undecided XA one.
+
+    With GTIDs the set has a hole where an undecided XA transaction was prepared: resuming brings
+    that one again and nothing else. With files the position stays in front of the first.
+
+    Args:
+        start: where the stream begins.
+    """
+
+    def __init__(self, start: GtidFrontier | FileFrontier) -> None:
+        #: Everything that came completely, prepared XA transactions included.
+        self.received = start.copy()
+        self._undecided: dict[str, tuple[Place, str]] = {}
+        self._text = ""
+
+    def advance(self, place: Place) -> None:
+        """A transaction is complete, or the stream moved on between two."""
+        self.received.advance(place)
+        self._text = ""
+
+    def prepared(self, xid: str, place: Place) -> None:
+        """The rows of an XA transaction came; it is not decided."""
+        self._undecided[xid] = (place, self.received.text())
+        self.advance(place)
+
+    def decided(self, xid: str, place: Place) -> None:
+        """An XA transaction is decided."""
+        self._undecided.pop(xid, None)
+        self.advance(place)
+
+    @property
+    def undecided(self) -> int:
+        """How many XA transactions hold the position back."""
+        return len(self._undecided)
+
+    def text(self) -> str:
+        """Give the opaque position."""
+        if not self._text:
+            self._text = self._made()
+        return self._text
+
+    def _made(self) -> str:
+        if not self._undecided:
+            return self.received.text()
+        held = list(self._undecided.values())
+        if not isinstance(self.received, GtidFrontier):
+            return held[0][1]
+        holes = GtidSet()
+        for place, _ in held:
+            holes.add(place.tsid, place.number)
+        safe = self.received.copy()
+        safe.gtids.subtract(holes)
+        return safe.text()

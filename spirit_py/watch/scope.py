@@ -1,0 +1,77 @@
+"""Which tables are followed, by name (pure)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from spirit_py.change.events import Table
+    from spirit_py.change.statements import Statement
+
+
+class Scope:
+    """One table, one schema, or everything.
+
+    Args:
+        database: empty for every schema.
+        table: empty for every table of the schema.
+        ignore_case: the server's ``lower_case_table_names`` is not 0.
+    """
+
+    def __init__(self, database: str, table: str, *, ignore_case: bool) -> None:
+        self._ignore_case = ignore_case
+        self._database = self._fold(database)
+        self._table = self._fold(table)
+
+    def _fold(self, name: str) -> str:
+        return name.lower() if self._ignore_case else name
+
+    def covers(self, schema: str, table: str | None) -> bool:
+        """Tell whether a table is followed; None for all tables of the schema."""
+        if self._database and self._fold(schema) != self._database:
+            return False
+        return not self._table or table is None or self._fold(table) == self._table
+
+    def touched(self, statement: Statement, schema: str) -> bool:
+        """Tell whether a statement is about what is followed.
+
+        A statement without the name of a table (CREATE VIEW, CREATE DATABASE) is about its
+        default schema.
+        """
+        if statement.names:
+            return any(self.covers(name.schema, name.table) for name in statement.names)
+        return not self._table and self.covers(schema, None)
+
+    def __str__(self) -> str:
+        """Show it for an operator."""
+        if not self._database:
+            return "all schemas"
+        return f"{self._database}.{self._table}" if self._table else f"schema {self._database}"
+
+
+class TableNames(dict[bytes, "Table"]):
+    """The followed tables by the names in their table maps: as many as there turn out to be."""
+
+    def __init__(self, scope: Scope) -> None:
+        super().__init__()
+        self._scope = scope
+        self._skipped: set[bytes] = set()
+
+    def __contains__(self, name: object) -> bool:
+        """Tell whether the table is followed, from the bytes of :func:`wire.table_name`."""
+        if super().__contains__(name):
+            return True
+        if name in self._skipped or not isinstance(name, bytes):
+            return False
+        table = read_name(name)
+        if self._scope.covers(*table):
+            self[name] = table
+            return True
+        self._skipped.add(name)
+        return False
+
+
+def read_name(name: bytes) -> Table:
+    """Read schema and table from the names in a table map."""
+    size = name[0]
+    return name[1 : 1 + size].decode(), name[3 + size : -1].decode()
