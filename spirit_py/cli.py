@@ -20,6 +20,7 @@ from spirit_py.errors import SpiritError, UsageFault
 if TYPE_CHECKING:
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import Reporter
+    from spirit_py.watch.options import WatchOptions
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -33,6 +34,14 @@ Exit codes:
   3    outcome of the swap unknown: look at the tables
   4    differences found
   130  interrupted by SIGINT      143  by SIGTERM"""
+
+WATCH_EXIT_CODES = """\b
+Exit codes:
+  0    the end that --until asked for
+  1    the stream cannot go on; the last line has the position
+  2    refused: the command line is wrong
+  130  interrupted by SIGINT      143  by SIGTERM
+  141  nobody reads the output any more"""
 
 
 def option(*names: str, **settings: Any) -> Callable[[Command], Command]:
@@ -140,6 +149,67 @@ def migrate(**options: Any) -> None:
         report = runner.migrate(config, reporter=reporter)
         for line in report.summary():
             reporter.message(line)
+
+
+@main.command(epilog=WATCH_EXIT_CODES)
+@connection_options
+@option("--database", default="", help="Schema to follow. [default: all of them]")
+@option("--table", default="", help="Table of it to follow. [default: all of them]")
+@option("--from", "position", default="", help="Position that an earlier run ended at, or now.")
+@option("--until", type=click.Choice(["now"]), help="End where the server is when this starts.")
+@option(
+    "--format",
+    type=click.Choice(["json", "text"]),
+    default="json",
+    show_default=True,
+    help="JSON for programs, text for people.",
+)
+@option(
+    "--heartbeat",
+    type=click.FloatRange(0, 86400),
+    default=0.0,
+    help="Seconds of quiet after which to print a heartbeat. [default: never]",
+)
+@option("--verbose", is_flag=True, help="Tracebacks.")
+def watch(**options: Any) -> None:
+    r"""Print every committed change as it happens, one event a line.
+
+    \b
+    spirit-py watch --host db1 --database shop --table orders --from "$POSITION"
+    """
+    with _ErrorsShown(verbose=options["verbose"]):
+        given = watch_options(options)
+        from spirit_py.watch import entry
+
+        sys.stdout.flush()
+        _exit(
+            entry.watch(
+                given,
+                descriptor=sys.stdout.fileno(),
+                note=lambda text: click.echo(f"watch: {text}", err=True),
+            )
+        )
+
+
+def watch_options(options: dict[str, Any]) -> WatchOptions:
+    """Build the frozen options of a watch from the command line's values.
+
+    Raises:
+        UsageFault: when options are missing or contradict each other.
+    """
+    from spirit_py.watch.options import WatchOptions
+
+    if options["table"] and not options["database"]:
+        raise UsageFault("--table goes with --database", hint="add --database")
+    return WatchOptions(
+        connection=_connection(options),
+        database=options["database"],
+        table=options["table"],
+        position="" if options["position"] == "now" else options["position"],
+        until_now=options["until"] == "now",
+        format=options["format"],
+        heartbeat=options["heartbeat"],
+    )
 
 
 def migration_config(options: dict[str, Any]) -> MigrationConfig:

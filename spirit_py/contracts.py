@@ -141,8 +141,36 @@ class Subscription(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Retention:
+    """How far a source's history reaches from the place that is read (R19).
+
+    Attributes:
+        kept: seconds for which the source keeps its history; None for ever.
+        age: seconds since what is read now was committed.
+        unread_files: files of the history that begin after that place.
+        unread_bytes: bytes of the history after that place.
+        gone: the place is no longer in the history.
+    """
+
+    kept: float | None
+    age: float
+    unread_files: int = 0
+    unread_bytes: int = 0
+    gone: bool = False
+
+    @property
+    def left(self) -> float | None:
+        """Seconds until the source may drop the place; None for never."""
+        return None if self.kept is None else max(0.0, self.kept - self.age)
+
+
+@dataclass(frozen=True, kw_only=True)
 class FeedStatistics:
-    """Counters of a change source since its start. Bytes and counts; seconds for times."""
+    """Counters of a change source since its start. Bytes and counts; seconds for times.
+
+    Attributes:
+        retention: how far the source's history reached at the last look; only while parked.
+    """
 
     received: int = 0
     applied: int = 0
@@ -153,6 +181,7 @@ class FeedStatistics:
     peak_buffered_bytes: int = 0
     parked_seconds: float = 0.0
     parked: bool = False
+    retention: Retention | None = None
     reconnects: int = 0
     seconds_since_event: float | None = None
     lag_seconds: float | None = None

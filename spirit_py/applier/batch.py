@@ -1,7 +1,7 @@
 """From rendered rows and keys to bounded statements (pure).
 
-A statement holds at most so many rows and so many bytes. A single row may be as large as the
-server's ``max_allowed_packet`` allows; a larger one cannot be sent at all.
+A statement holds at most so many rows and so many bytes. A row that is larger than the server's
+``max_allowed_packet`` as SQL is sent in pieces; one with a value that is, cannot be written at all.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.applier.pieces import PiecedRow
 from spirit_py.errors import ValueLost
 from spirit_py.sql import identifier_list, quote_table
 
@@ -62,30 +63,50 @@ def _filled(
 ) -> Iterator[str]:
     """Put as many items into each statement as fit, divided by commas."""
     frame = len(head.encode()) + len(tail)
+    room = bounds.packet - PACKET_MARGIN
     part: list[str] = []
     size = frame
     for item in items:
         # Literals are ASCII, but for what a column's name or a member holds.
-        length = (len(item) if item.isascii() else len(item.encode())) + 2
-        if frame + length > bounds.packet - PACKET_MARGIN:
-            raise too_large(mapping, length, bounds)
-        full = len(part) >= bounds.rows or size + length > min(
-            STATEMENT_BYTES, bounds.packet - PACKET_MARGIN
-        )
-        if part and full:
+        length = _size(item) + 2
+        large = frame + length > room
+        full = len(part) >= bounds.rows or size + length > min(STATEMENT_BYTES, room)
+        if part and (full or large):
             yield head + ", ".join(part) + tail
             part, size = [], frame
+        if large:
+            yield from _in_pieces(head, tail, item, bounds, mapping)
+            continue
         part.append(item)
         size += length
     if part:
         yield head + ", ".join(part) + tail
 
 
+def _in_pieces(
+    head: str, tail: str, item: str, bounds: Bounds, mapping: TableMapping
+) -> Iterator[str]:
+    """Give the statements for one item that is larger than a packet."""
+    room = bounds.packet - PACKET_MARGIN
+    row = PiecedRow(item)
+    statement = head + row.text + tail
+    needed = max(_size(statement) + PACKET_MARGIN, row.largest)
+    if needed > bounds.packet:
+        raise too_large(mapping, needed, bounds)
+    yield from row.fill(room)
+    yield statement
+    yield row.forget()
+
+
+def _size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())
+
+
 def too_large(mapping: TableMapping, size: int, bounds: Bounds) -> ValueLost:
-    """Build the error for a row that no statement can carry."""
+    """Build the error for a row that cannot be written, even in pieces."""
     return ValueLost(
-        f"a changed row of {mapping.source.schema}.{mapping.source.name} takes {size} bytes as SQL,"
-        f" more than the server's max_allowed_packet of {bounds.packet}",
-        hint=f"SET GLOBAL max_allowed_packet={min(1 << 30, max(2 * size, bounds.packet))} (at most"
-        " 1 GiB), then run again",
+        f"a changed row of {mapping.source.schema}.{mapping.source.name} has a value of {size}"
+        f" bytes, more than the server's max_allowed_packet of {bounds.packet}",
+        hint=f"SET GLOBAL max_allowed_packet={min(1 << 30, 2 * size)} (at most 1 GiB), then run"
+        " again",
     )

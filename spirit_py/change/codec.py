@@ -136,6 +136,7 @@ class RowCodec:
     Attributes:
         schema: the definition that the images follow.
         comparable: whether keys may be deduplicated and ordered in Python (R6).
+        key_names: the columns of the key.
     """
 
     def __init__(
@@ -147,6 +148,7 @@ class RowCodec:
         self.schema = schema
         self.comparable = comparable(key_columns)
         self._key_columns = tuple(key_columns)
+        self.key_names = frozenset(column.name for column in key_columns)
         places = {column.ordinal: place for place, column in enumerate(schema.columns)}
         fields = [codec_fields.field_of(c, place) for place, c in enumerate(schema.columns)]
         key = [places[column.ordinal] for column in key_columns]

@@ -5,6 +5,7 @@
     reader thread      stream.run -> store.put            parks while the ring is full
     dispatcher thread  store.get -> Dispatcher -> buffers  parks while the buffers are full
     flusher thread     buffers -> Applier                  every interval, or when half full
+    lookout thread     how long the source keeps what a parked reader has not read yet
 
 Everything that is counted, buffered or filtered changes under one lock, so that a chunk's
 dispatch and the drop filter can never disagree (R3). Nothing waits for the server under it.
@@ -16,6 +17,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from spirit_py.change.apply import BatchApplier
@@ -24,6 +26,7 @@ from spirit_py.change.events import Failed, is_boundary, weight
 from spirit_py.change.flusher import Flusher
 from spirit_py.change.gate import VisibilityGate
 from spirit_py.change.ledger import Ledger
+from spirit_py.change.parking import Parking
 from spirit_py.change.statements import TableFinder
 from spirit_py.change.store import EventStore
 from spirit_py.change.subscription import TableSubscription
@@ -31,6 +34,7 @@ from spirit_py.contracts import FeedStatistics
 from spirit_py.errors import ChangesNotFlushed, FeedFailure, SpiritError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
 
     from spirit_py.change.events import Event, Table
@@ -91,17 +95,23 @@ class ChangeFeed:
             ended=self._closing,
         )
         store_bytes = max(1 << 20, min(32 << 20, options.soft_limit_bytes // 4))
-        self._limit = max(1, options.soft_limit_bytes - store_bytes)
         self._xa_memory = max(1 << 16, options.soft_limit_bytes // 16)
         self._store: EventStore[Event] = EventStore(max_bytes=store_bytes, clock=clock)
+        self._parking = Parking(
+            lock=self._lock,
+            limit=max(1, options.soft_limit_bytes - store_bytes),
+            buffered=self._buffered,
+            queued=lambda: self._store.bytes,
+            press=self._flush_wanted,
+            over=lambda: self._closing.is_set() or self._fault is not None,
+            ask=stream.retention,
+            clock=clock,
+        )
         self._ledger: Ledger | None = None
         self._dispatcher: Dispatcher | None = None
         self._threads: list[threading.Thread] = []
         self._own_sessions: set[int] = set()
         self._fault: SpiritError | None = None
-        self._peak = 0
-        self._parked_since: float | None = None
-        self._parked_seconds = 0.0
         self._heard_at: float | None = None
 
     # -- before the start
@@ -148,17 +158,18 @@ class ChangeFeed:
             ledger=self._ledger,
             gate=self._gate,
             finder=TableFinder(self._subscriptions, ignore_case=self._stream.ignore_case),
-            park=self._park,
+            park=self._parking.wait,
             know_all_branches=self._stream.knows_all_branches,
             xa_memory=self._xa_memory,
         )
         for session_id in self._own_sessions:
             self._dispatcher.expect_own_ddl(session_id)
         self._heard_at = self._clock()
-        bodies = {
+        bodies: dict[str, Callable[[], None]] = {
             "reader": self._read,
             "dispatcher": self._dispatch,
             "flusher": self._flush_periodically,
+            "lookout": partial(self._parking.look, self._closing),
         }
         for name, body in bodies.items():
             thread = threading.Thread(target=body, name=f"spirit-feed-{name}", daemon=True)
@@ -217,27 +228,9 @@ class ChangeFeed:
     def _buffered(self) -> int:
         return sum(s.buffer.bytes for s in self._subscriptions.values())
 
-    def _park(self) -> None:
-        """Wait, in the dispatcher, until the buffers are below the soft limit (R19)."""
-        with self._lock:
-            buffered = self._buffered()
-            self._peak = max(self._peak, buffered + self._store.bytes)
-            if buffered >= self._limit // 2:
-                self._flush_wanted.set()
-            if buffered < self._limit:
-                return
-            self._parked_since = self._clock()
-            while (
-                self._buffered() >= self._limit and not self._closing.is_set() and not self._fault
-            ):
-                self._flush_wanted.set()
-                self._lock.wait(1.0)
-            self._parked_seconds += self._clock() - self._parked_since
-            self._parked_since = None
-
     def _flush_when_pressed(self) -> None:
         """Let the flusher run when changes that were held may now be applied, and it matters."""
-        if self._parked_since is not None or self._buffered() >= self._limit // 2:
+        if self._parking.pressed():
             self._flush_wanted.set()
 
     # -- applying
@@ -305,7 +298,7 @@ class ChangeFeed:
         """Say in words what the feed last heard."""
         if trouble := self._stream.trouble:
             return f"it is not connected ({trouble})"
-        if self._parked_since is not None:
+        if self._parking.parked:
             return "it is parked, because its buffers are full"
         return f"it last heard from the server {self._silence() or 0:.0f} s ago"
 
@@ -352,8 +345,6 @@ class ChangeFeed:
         """Give the counters."""
         with self._lock:
             counters = [s.buffer.counters for s in self._subscriptions.values()]
-            since = self._parked_since
-            parked = self._parked_seconds + (self._clock() - since if since is not None else 0.0)
             return FeedStatistics(
                 received=sum(c.received for c in counters),
                 applied=sum(c.applied for c in counters),
@@ -361,9 +352,10 @@ class ChangeFeed:
                 dropped_above_high_watermark=sum(c.dropped for c in counters),
                 pending=sum(s.buffer.pending for s in self._subscriptions.values()),
                 buffered_bytes=self._buffered() + self._store.bytes,
-                peak_buffered_bytes=self._peak,
-                parked_seconds=parked,
-                parked=since is not None,
+                peak_buffered_bytes=self._parking.peak,
+                parked_seconds=self._parking.seconds,
+                parked=self._parking.parked,
+                retention=self._parking.retention,
                 reconnects=self._stream.reconnects,
                 seconds_since_event=self._silence(),
                 lag_seconds=self._dispatcher.lag if self._dispatcher else None,

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
     from spirit_py.change.events import Event
     from spirit_py.change.position import Frontier
+    from spirit_py.contracts import Retention
     from spirit_py.table.mapping import TableMapping
 
 
@@ -48,6 +49,10 @@ class Stream(Protocol):
         Args:
             gtids: what was received and is not known to be visible; empty without GTIDs.
         """
+        ...
+
+    def retention(self) -> Retention | None:
+        """Ask how far the history reaches from the place that is read; None when unknown."""
         ...
 
     @property

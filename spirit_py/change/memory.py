@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spirit_py.change.codec import RowChange
 from spirit_py.change.events import Began, Committed, Place, RowsChanged
-from spirit_py.contracts import RenderedRow
+from spirit_py.contracts import RenderedRow, Retention
 from spirit_py.errors import PositionNotFound
 
 if TYPE_CHECKING:
@@ -160,6 +160,10 @@ class MemoryStream:
     def prove_visible(self, gtids: str) -> None:  # noqa: ARG002
         """Everything is visible at once."""
         self.proofs += 1
+
+    def retention(self) -> Retention | None:
+        """Everything is kept."""
+        return Retention(kept=None, age=0.0)
 
     def close(self) -> None:
         """End ``run``."""

@@ -23,6 +23,7 @@ from spirit_py.change.position import (
     Position,
 )
 from spirit_py.change.reader import BinlogReader
+from spirit_py.change.retention import reach
 from spirit_py.change.stream import BinlogEvents
 from spirit_py.errors import FeedFailure, PositionNotFound, ServerFault
 from spirit_py.mysql.connect import connect
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
     from spirit_py.change.events import Event
     from spirit_py.config import ConnectionOptions, FeedOptions
-    from spirit_py.contracts import Applier
+    from spirit_py.contracts import Applier, Retention
     from spirit_py.mysql.session import Session
     from spirit_py.stop import StopSwitch
     from spirit_py.table.mapping import TableMapping
@@ -304,6 +305,16 @@ class BinlogStream:
                 f" {self._options.wait_timeout:.0f} s: {gtids}",
                 hint="see whether commits wait for a semi-synchronous replica; run again",
             )
+
+    def retention(self) -> Retention | None:
+        """Ask how far the binlog reaches from the event that was read last."""
+        place = self._opened().parser.place
+        with self._asking(self._control, "how long it keeps its binlog") as session:
+            files = session.query("SHOW BINARY LOGS")
+            now, kept = session.query(
+                "SELECT UNIX_TIMESTAMP(), @@GLOBAL.binlog_expire_logs_seconds"
+            )[0]
+        return reach(place, [(str(row[0]), int(row[1])) for row in files], kept=kept, now=now)
 
     @property
     def reconnects(self) -> int:

@@ -103,6 +103,11 @@ class BinlogEvents:
         if self.emit(event):
             self.complete.advance(event.place)
 
+    @property
+    def place(self) -> Place:
+        """The end of the event that was read last."""
+        return self._place()
+
     def _place(self) -> Place:
         return Place(self.file, self.offset, self._tsid, self._number, self._time)
 

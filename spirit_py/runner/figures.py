@@ -6,12 +6,12 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from spirit_py.phases import Phase, PhaseLog
-from spirit_py.status.snapshot import MigrationStatus
+from spirit_py.status.snapshot import MigrationStatus, human_bytes, human_seconds
 
 if TYPE_CHECKING:
     from spirit_py.checksum.checker import Checker
     from spirit_py.checksum.result import ChecksumResult
-    from spirit_py.contracts import ChangeSource, Clock
+    from spirit_py.contracts import ChangeSource, Clock, FeedStatistics
     from spirit_py.copier.copier import Copier
     from spirit_py.cutover.plan import CutoverResult
     from spirit_py.status.report import MigrationReport
@@ -67,7 +67,6 @@ class Figures:
         if self.source is None:
             return {}
         seen = self.source.statistics()
-        note = "the reader is parked on its memory limit" if seen.parked else ""
         return {
             "pending": seen.pending,
             "received": seen.received,
@@ -76,7 +75,7 @@ class Figures:
             "dropped": seen.dropped_above_high_watermark,
             "buffered_bytes": seen.buffered_bytes,
             "feed_lag": seen.lag_seconds,
-            "note": note,
+            "note": _parked_note(seen) if seen.parked else "",
         }
 
     def _work(self, now: float) -> dict[str, Any]:
@@ -150,3 +149,17 @@ class Figures:
         report.cutover_steps_ms = {name: round(ms, 3) for name, ms in result.steps_ms.items()}
         report.sessions_killed = list(result.killed)
         report.final_position = result.position
+
+
+def _parked_note(seen: FeedStatistics) -> str:
+    """Say that the reader waits, and how long it may (R19)."""
+    text = "the reader is parked on its memory limit"
+    reach = seen.retention
+    if reach is None:
+        return text
+    if reach.gone:
+        return f"{text}; the server has purged the binlog file that it reads"
+    unread = f"{human_bytes(reach.unread_bytes)} of binlog unread"
+    if reach.left is None:
+        return f"{text}; {unread}, which the server keeps"
+    return f"{text}; {unread}, which the server keeps for {human_seconds(reach.left)} more"

@@ -52,6 +52,8 @@ _R = TypeVar("_R")
 _R_co = TypeVar("_R_co", covariant=True)
 
 _LOOK_SECONDS: Final = 0.002
+#: While members have work for much longer, the driver looks less often, and leaves them the CPU.
+_LONGEST_LOOK_SECONDS: Final = 0.02
 _KEPT_ANSWERS: Final = 8
 _FINISH: Final = ""
 _GRACE_SECONDS: Final = 2.0
@@ -211,6 +213,7 @@ class Gang(Generic[_R]):
         self._outcomes: list[Outcome[_R]] = []
         self._failure: BaseException | None = None
         self._assembled = False
+        self._look = _LOOK_SECONDS
         self._control_thread = 0
 
     @property
@@ -250,7 +253,7 @@ class Gang(Generic[_R]):
                     f"not all of {self._size} Spark tasks came together within {timeout:.0f} s",
                     hint="give Spark as many free slots as --threads asks for",
                 )
-            self._pause()
+            self._pause(_LOOK_SECONDS)
         self._assembled = True
 
     def post(self, rank: int, order: str) -> int:
@@ -273,8 +276,11 @@ class Gang(Generic[_R]):
             SpiritError: what a member failed with.
         """
         answers = self._read()
-        if not answers:
-            self._pause()
+        if answers:
+            self._look = _LOOK_SECONDS
+        else:
+            self._pause(self._look)
+            self._look = min(_LONGEST_LOOK_SECONDS, self._look * 1.5)
         return answers
 
     def everyone(self, order: str, timeout: float) -> list[str]:
@@ -286,6 +292,8 @@ class Gang(Generic[_R]):
         answers: dict[int, str] = {}
         deadline = time.monotonic() + timeout
         while len(answers) < self._size:
+            # The application may be waiting behind a table lock.
+            self._look = _LOOK_SECONDS
             for answer in self.collect():
                 if answer.number == numbers[answer.rank]:
                     answers[answer.rank] = answer.text
@@ -344,9 +352,9 @@ class Gang(Generic[_R]):
             del seat.outstanding[number]
         return [Answer(letter["rank"], number, text) for number, text in fresh]
 
-    def _pause(self) -> None:
+    def _pause(self, seconds: float) -> None:
         """Wait a moment, unless a stop was asked for."""
-        if self._stop.wait(_LOOK_SECONDS):
+        if self._stop.wait(seconds):
             self._stop.check()
 
     def _someone_is_missing(self) -> None:

@@ -10,8 +10,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from spirit_py.change.codec import RowChange, RowCodec, RowImage
+    from spirit_py.change.codec import RowChange, RowImage
     from spirit_py.change.events import Place, Table
+    from spirit_py.table.schema import Column
 
 Record: TypeAlias = dict[str, Any]
 """One event: names of fields to values that JSON can carry."""
@@ -74,14 +75,19 @@ def _columns(
             "type": column.column_type,
             "is_key": column.name in codec.key_names,
             "is_null": (value := values[column.name]) is None,
-            "changed": other is None or _shown(value) != _shown(other[column.name]),
-            **_shown(value),
+            "changed": other is None or not _same(value, other[column.name]),
+            **_shown(value, column),
         }
         for column in codec.schema.columns
     ]
 
 
-def _shown(value: Any) -> Record:
+def _same(value: Any, other: Any) -> bool:
+    """Compare values; 0.0 and -0.0 are two."""
+    return bool(value == other) and repr(value) == repr(other)
+
+
+def _shown(value: Any, column: Column) -> Record:
     """Give a value as text, and how it was made text where it is not the value itself."""
     match value:
         case None | str():
@@ -92,10 +98,7 @@ def _shown(value: Any) -> Record:
             return {"value": digits, "encoding": "hex"}
         case float():
             return {"value": repr(value)}
+        case int() if column.data_type == "enum":
+            return {"value": str(value), "encoding": "ordinal"}
         case _:
             return {"value": str(value)}
-
-
-def key_names(codec: RowCodec) -> frozenset[str]:
-    """Give the names of the columns that identify a row; see :meth:`RowCodec.for_schema`."""
-    return codec.key_names

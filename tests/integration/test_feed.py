@@ -13,6 +13,7 @@ from spirit_py.errors import (
     PositionNotFound,
     SchemaChanged,
     UnreadableChange,
+    ValueLost,
 )
 from spirit_py.mysql.connect import connect
 from tests.feed_kit import chunk
@@ -200,7 +201,7 @@ def test_close_does_not_wait_for_a_black_hole(scene: Scene, proxy: TcpProxy) -> 
     proxy.black_hole = True
     asking = threading.Thread(target=ask, name="asking")
     asking.start()
-    until(lambda: feed._stream._control._turn.locked())  # type: ignore[attr-defined]
+    until(feed._stream._control._turn.locked)  # type: ignore[attr-defined]
     feed.close()
     asking.join(DEADLINE)
     assert not asking.is_alive()
@@ -334,7 +335,12 @@ def test_a_tiny_buffer_parks_the_reader_and_loses_nothing(scene: Scene) -> None:
     scene.subscription.dispatch(chunk(0, None, None))
     fill(scene.db, 20_000)
     until(lambda: feed.statistics().parked)
+    scene.db.execute("UPDATE t SET v = REPEAT('x', 200)")
+    until(lambda: (reach := feed.statistics().retention) is not None and reach.unread_bytes > 0)
     found = feed.statistics()
+    assert found.retention is not None
+    assert found.retention.kept == 2_592_000
+    assert found.retention.age < DEADLINE
     assert found.buffered_bytes < 3 << 20
     assert found.pending < 20_000
     scene.subscription.committed(chunk(0, None, None))
@@ -343,7 +349,55 @@ def test_a_tiny_buffer_parks_the_reader_and_loses_nothing(scene: Scene) -> None:
     scene.drain()
     scene.assert_equal()
     assert feed.statistics().parked_seconds > 0
+    assert feed.statistics().retention is None
     assert feed.statistics().peak_buffered_bytes < 4 << 20
+
+
+LARGE = (
+    "id INT PRIMARY KEY, b LONGBLOB, u LONGTEXT CHARACTER SET utf8mb4, l LONGTEXT CHARACTER SET"
+    " latin1, w LONGTEXT CHARACTER SET utf16, j JSON, g GEOMETRY, e ENUM('it''s', 'X''00'''),"
+    " n INT"
+)
+
+
+@pytest.mark.parametrize("alter", ["ADD x INT DEFAULT 7", "MODIFY n VARCHAR(20)"])
+def test_rows_above_the_packet_are_applied(scene: Scene, alter: str) -> None:
+    """Values up to max_allowed_packet arrive unchanged, straight and through the staging table."""
+    scene.db.set_global("max_allowed_packet", 1 << 20)
+    scene.tables(LARGE, alter)
+    assert scene.mapping.converted == ("MODIFY" in alter)
+    scene.open()
+    scene.run(
+        "SET NAMES utf8mb4; SET @points = REPEAT('(1.25 2.5),', 20000);"
+        "INSERT INTO t VALUES (1, NULL, 'small', 'small', 'small', NULL, NULL, 'it''s', 1);"
+        "INSERT INTO t SELECT 2, REPEAT(X'00FF27225C', 209715), REPEAT('ä😀', 170000),"
+        " REPEAT('ä€', 300000), REPEAT('ä😀', 150000), JSON_ARRAY(REPEAT('ä', 400000), 1.5, 7),"
+        " ST_GeomFromText(CONCAT('MULTIPOINT(', @points, '(3 4))')), 'X''00''', 2;"
+        "INSERT INTO t VALUES (3, NULL, 'small', 'small', 'small', NULL, NULL, NULL, 3);"
+        "UPDATE t SET b = CONCAT(b, '!') WHERE id = 2"
+    )
+    scene.drain()
+    columns = ("b", "u", "l", "w", "j", "g", "e", "n")
+    read = ", ".join(f"SHA2(CAST({name} AS BINARY), 256)" for name in columns)
+    old, new = (
+        scene.db.query(f"SELECT id, LENGTH(b), {read} FROM {table} ORDER BY id")
+        for table in ("t", "_t_new")
+    )
+    assert new == old
+    assert new[1][1] == 5 * 209715 + 1
+
+
+def test_a_value_above_the_packet_stops_the_feed(scene: Scene) -> None:
+    """What no function of the server can put together is named, with the variable to raise."""
+    scene.tables("id INT PRIMARY KEY, b LONGBLOB, n INT")
+    writer = scene.db.connect()
+    scene.db.set_global("max_allowed_packet", 1 << 20)
+    feed = scene.open()
+    with writer.cursor() as cursor:
+        cursor.execute("INSERT INTO t VALUES (1, REPEAT('x', 1500000), 1)")
+    feed.block_wait()
+    with pytest.raises(ValueLost, match=r"1500000 bytes, more than .* max_allowed_packet"):
+        feed.flush()
 
 
 def test_a_large_backlog_is_refused_under_the_lock(scene: Scene) -> None:

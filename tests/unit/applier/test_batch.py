@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spirit_py.applier.batch import Bounds, delete_keys, insert_rows, replace_rows
+from spirit_py.applier.pieces import PiecedRow
 from spirit_py.errors import ValueLost
 from tests.feed_kit import mapping
 
@@ -52,9 +53,45 @@ def test_statements_hold_at_most_so_many_bytes(letter: str) -> None:
     assert sum(text.count(letter * 500) for text in found) == 20
 
 
-def test_a_row_that_no_packet_holds_is_an_error() -> None:
+def test_a_row_with_a_value_above_the_packet_is_an_error() -> None:
     """It names the table, the size and the variable."""
-    with pytest.raises(ValueLost, match="max_allowed_packet of 6000") as caught:
-        list(replace_rows(mapping(), ["(1, 'a')", f"(2, '{'x' * 6000}')"], Bounds(10, 6000)))
+    rows = ["(1, 'a')", f"(2, X'{'ab' * 6001}')"]
+    with pytest.raises(
+        ValueLost, match=r"6001 bytes, more .* max_allowed_packet of 6000"
+    ) as caught:
+        list(replace_rows(mapping(), rows, Bounds(10, 6000)))
     assert "s.t" in str(caught.value)
-    assert "SET GLOBAL max_allowed_packet" in caught.value.hint
+    assert "SET GLOBAL max_allowed_packet=12002" in caught.value.hint
+
+
+def test_a_row_larger_than_a_packet_is_sent_in_pieces() -> None:
+    """Its large values go ahead in user variables; the rows around it stay as they are, in order."""
+    value = "".join(f"{n % 256:02x}" for n in range(5000))
+    rows = ["(1, NULL)", f"(2, X'{value}')", "(3, NULL)"]
+    found = list(replace_rows(mapping(), rows, Bounds(10, 6000)))
+    assert all(len(text) < 6000 for text in found)
+    before, *pieces, row, forget, after = found
+    assert before.endswith("VALUES (1, NULL)")
+    assert "".join(piece[piece.index("X'") + 2 :].rstrip("')") for piece in pieces) == value
+    assert pieces[0].startswith("SET @spirit_py_1 = X'")
+    assert all(p.startswith("SET @spirit_py_1 = CONCAT(@spirit_py_1, X'") for p in pieces[1:])
+    assert row.endswith("VALUES (2, @spirit_py_1)")
+    assert forget == "SET @spirit_py_1 = NULL"
+    assert after.endswith("VALUES (3, NULL)")
+
+
+def test_the_literals_that_are_taken_out_of_a_row() -> None:
+    """Text gets its character set back; a binary value inside JSON keeps its place and type."""
+    big = "61" * 100
+    quoted = f"'it''s \\'X''{big}''('"
+    row = (
+        f"(1, _latin1 X'{big}', {quoted}, X'{big}', X'00',"
+        f" CAST(_utf8mb4 X'{big}' AS JSON), JSON_ARRAY(X'{big}'))"
+    )
+    taken = PiecedRow(row)
+    assert taken.text == (
+        f"(1, CONVERT(@spirit_py_1 USING latin1), {quoted}, @spirit_py_2, X'00',"
+        f" CAST(CONVERT(@spirit_py_3 USING utf8mb4) AS JSON), JSON_ARRAY(X'{big}'))"
+    )
+    assert taken.largest == 100
+    assert taken.forget() == "SET @spirit_py_1 = NULL, @spirit_py_2 = NULL, @spirit_py_3 = NULL"

@@ -1,0 +1,187 @@
+"""The columns of followed tables, as they were where the stream is.
+
+A table map has types but, unless ``binlog_row_metadata`` is FULL, no names, and the server only
+knows the definition of now. A definition is therefore read at the start, at a DDL and at a table
+map that needs it, together with what the server had executed by then, and must agree with the
+table map. When a DDL turns out to be older than the definition that rows before it were
+described by, they may have been described wrongly: then the stream stops.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.change.codec import RowCodec
+from spirit_py.errors import FeedFailure, SchemaChanged
+from spirit_py.mysql.inspect import shape_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spirit_py.change.codec_tablemap import TableMap
+    from spirit_py.change.events import Place, Table
+    from spirit_py.change.position import Frontier
+    from spirit_py.change.statements import Statement
+    from spirit_py.table.schema import TableSchema
+
+_ATTEMPTS: Final = 20
+_HARMLESS: Final = frozenset({
+    "INDEX", "KEY", "FULLTEXT", "SPATIAL", "CHECK", "FOREIGN", "PARTITION",
+})  # fmt: skip
+_CHANGES: Final = frozenset({"RENAME", "CHANGE", "MODIFY", "CONVERT", "CHARACTER", "CHARSET"})
+_HINT: Final = (
+    "follow from a place behind the change of the definition: --from with a later position, or"
+    " without --from"
+)
+
+
+@dataclass(kw_only=True)
+class _Known:
+    """A definition.
+
+    Attributes:
+        executed: what the server had executed when it was read: it is that of this place.
+        described: rows have been described by it, and their table map had no names to compare.
+    """
+
+    schema: TableSchema
+    executed: Frontier
+    described: bool = False
+
+
+class Definitions:
+    """Gives a codec for each table map of a followed table.
+
+    Args:
+        read: reads a table's definition from the server; None when there is no such table.
+        executed: asks what the server has executed.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[Table], TableSchema | None],
+        executed: Callable[[], Frontier],
+    ) -> None:
+        self._read = read
+        self._executed = executed
+        self._known: dict[Table, _Known] = {}
+
+    def learn(self, table: Table) -> None:
+        """Read a definition before it is needed; a table that is not there is passed over."""
+        known = self._settled(table)
+        if known is not None:
+            self._known[table] = known
+
+    def compile(self, table_map: TableMap) -> RowCodec:
+        """Make the codec of a table map.
+
+        Raises:
+            SchemaChanged: when the server's definition is another one by now, or gone.
+        """
+        table = table_map.schema, table_map.table
+        known = self._known.get(table)
+        codec = self._fitting(table_map, known)
+        if codec is None:
+            known = self._settled(table)
+            if known is None:
+                raise _outdated(table, "there is no such table now, or the account may not see it")
+            self._known[table] = known
+            try:
+                codec = RowCodec.for_schema(table_map, known.schema)
+            except SchemaChanged as error:
+                raise _outdated(table, error.message) from error
+        if known is not None and not table_map.names:
+            known.described = True
+        return codec
+
+    @staticmethod
+    def _fitting(table_map: TableMap, known: _Known | None) -> RowCodec | None:
+        """Make a codec of what is known; None when that is nothing, or is not that table map's."""
+        if known is None:
+            return None
+        with contextlib.suppress(SchemaChanged):
+            return RowCodec.for_schema(table_map, known.schema)
+        return None
+
+    def _settled(self, table: Table) -> _Known | None:
+        """Read a definition that did not change while ``executed`` was asked for."""
+        before = self._read(table)
+        for _ in range(_ATTEMPTS):
+            executed = self._executed()
+            after = self._read(table)
+            if before is None and after is None:
+                return None
+            if before is not None and after is not None and shape_of(before) == shape_of(after):
+                return _Known(schema=after, executed=executed)
+            before = after
+        raise FeedFailure(
+            f"the definition of {'.'.join(table)} changes again and again",
+            hint="run the same command again when its ALTERs have ended",
+        )
+
+    def altered(self, statement: Statement, place: Place) -> bool:
+        """Note a DDL statement of the stream; True when a definition is another one now.
+
+        Raises:
+            SchemaChanged: when rows before it were described by the definition behind it.
+        """
+        touched = [
+            table
+            for table in self._known
+            if any(_names(name.schema, name.table, table) for name in statement.names)
+        ]
+        changed = False
+        for table in touched:
+            known = self._known[table]
+            if not _reaches(known.executed, place):
+                del self._known[table]
+                self.learn(table)
+                changed = True
+            elif known.described and keeps_shape(statement):
+                raise _outdated(
+                    table,
+                    f"a {statement.verb} at {place.file}:{place.offset} may have given columns"
+                    " other names or members, after rows that are described by the definition"
+                    " of now",
+                )
+        return changed
+
+
+def _names(schema: str, table: str | None, found: Table) -> bool:
+    """Tell whether a statement's name is that of a table, case aside."""
+    same = schema.lower() == found[0].lower()
+    return same and (table is None or table.lower() == found[1].lower())
+
+
+def _reaches(executed: Frontier, place: Place) -> bool:
+    """Tell whether the transaction at a place had been executed by then."""
+    wanted = executed.empty()
+    wanted.advance(place)
+    return executed.reaches(wanted)
+
+
+def keeps_shape(statement: Statement) -> bool:
+    """Tell whether the table may look the same in the binlog before and behind a statement.
+
+    Rather once too often: what only adds or drops indexes, or truncates, is harmless.
+    """
+    if statement.verb == "TRUNCATE" or "INDEX" in statement.words[:4]:
+        return False
+    if statement.verb != "ALTER":
+        return True
+    words = statement.words
+    following = zip(words, (*words[1:], ""), strict=True)
+    return not _CHANGES.isdisjoint(words) or any(
+        word in {"ADD", "DROP"} and after not in _HARMLESS for word, after in following
+    )
+
+
+def _outdated(table: Table, why: str) -> SchemaChanged:
+    """Build the error for rows that nobody can describe any more."""
+    return SchemaChanged(
+        f"rows of {'.'.join(table)} at this place of the binlog cannot be described by the"
+        f" server's present definition: {why}",
+        hint=_HINT,
+    )

@@ -1,0 +1,180 @@
+"""Follow the change stream from options to the last line."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any, Final
+
+from spirit_py.config import FeedOptions
+from spirit_py.errors import FeedFailure, Interrupted, PositionNotFound, SpiritError
+from spirit_py.signals import stop_on_signals
+from spirit_py.stop import StopSwitch
+from spirit_py.watch.follower import Follower
+from spirit_py.watch.formats import as_json, as_text
+from spirit_py.watch.model import record
+from spirit_py.watch.output import Lines, OutputClosed
+from spirit_py.watch.progress import Progress
+from spirit_py.watch.stream import ScopeStream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spirit_py.change.events import Event
+    from spirit_py.watch.model import Record
+    from spirit_py.watch.options import WatchOptions
+
+BROKEN_PIPE: Final = 141
+"""Exit code when the reader of the output has gone: 128 and SIGPIPE, as of ``cat``."""
+_LOOK_SECONDS: Final = 0.2
+_JOIN_SECONDS: Final = 10.0
+
+
+def watch(options: WatchOptions, *, descriptor: int, note: Callable[[str], None]) -> int:
+    """Print events until the end that was asked for, a signal or a fault.
+
+    Args:
+        descriptor: where the lines go.
+        note: tells the operator something aside.
+
+    Returns:
+        0 at the end that was asked for, 141 when nobody reads any more.
+
+    Raises:
+        SpiritError: also :class:`~spirit_py.errors.Interrupted`; its hint has the position.
+    """
+    stop = StopSwitch()
+    with stop_on_signals(stop):
+        return _Watch(options, stop, Lines(descriptor), note).run()
+
+
+class _Watch:
+    """One run: the stream in a thread of its own, the signals in this one."""
+
+    def __init__(
+        self, options: WatchOptions, stop: StopSwitch, lines: Lines, note: Callable[[str], None]
+    ) -> None:
+        self._options = options
+        self._stop = stop
+        self._lines = lines
+        self._note = note
+        self._format = as_json if options.format == "json" else as_text
+        self._target: Any = None
+        self._raised: BaseException | None = None
+        self._arrived = False
+        self._ended = threading.Event()
+
+    def run(self) -> int:
+        """Open, follow, and say where it ended."""
+        options = self._options
+        stream = ScopeStream(
+            options.connection, FeedOptions(), database=options.database, table=options.table
+        )
+        try:
+            start = stream.open(options.position)
+            follower = self._follower(stream, Progress(start))
+            self._note(f"following {stream.scope} from {follower.progress.text()}")
+            if not stream.learn():
+                self._note(f"there is no table in {stream.scope} now")
+            if options.until_now:
+                self._target = stream.executed()
+            self._out(record("start", follower.progress.text()))
+            self._lines.flush()
+            return self._follow(stream, follower)
+        except OutputClosed:
+            return BROKEN_PIPE
+        except SpiritError as error:
+            _fit_hint(error)
+            raise
+        finally:
+            stream.close()
+
+    def _follower(self, stream: ScopeStream, progress: Progress) -> Follower:
+        """Make what turns events into lines."""
+        older = set() if self._options.position else stream.older_branches()
+        if older:
+            self._note(
+                "XA transactions are prepared already; their rows are not in this stream:"
+                f" {', '.join(sorted(older))}"
+            )
+        return Follower(
+            progress=progress,
+            scope=stream.scope,
+            definitions=stream.definitions,
+            out=self._out,
+            flush=self._lines.flush,
+            forget=stream.forget_codecs,
+            older=older or set(),
+            heartbeat=self._options.heartbeat,
+        )
+
+    def _out(self, found: Record) -> None:
+        self._lines.add(self._format(found))
+
+    def _follow(self, stream: ScopeStream, follower: Follower) -> int:
+        """Run the stream in a thread until it ends, and print the last line."""
+
+        def body() -> None:
+            try:
+                if not self._reached(follower):
+                    stream.run(lambda event: self._take(event, follower), lambda: None)
+            except BaseException as error:
+                self._raised = error
+            finally:
+                self._ended.set()
+
+        thread = threading.Thread(target=body, name="spirit-watch", daemon=True)
+        thread.start()
+        while not self._ended.wait(_LOOK_SECONDS):
+            if self._stop.requested or self._lines.closed():
+                break
+        stream.close()
+        thread.join(_JOIN_SECONDS)
+        whole = not thread.is_alive()
+        if whole:
+            follower.close()
+        return self._end(follower.progress.text(), whole=whole)
+
+    def _take(self, event: Event, follower: Follower) -> bool:
+        """Deliver an event; False when no more are wanted."""
+        if self._stop.requested:
+            return False
+        follower.deliver(event)
+        return not self._reached(follower)
+
+    def _reached(self, follower: Follower) -> bool:
+        """Tell whether everything up to the end that was asked for has come."""
+        if self._target is not None and follower.progress.received.reaches(self._target):
+            self._arrived = True
+        return self._arrived
+
+    def _end(self, position: str, *, whole: bool) -> int:
+        """Print the last line, and say why it ended.
+
+        Args:
+            whole: the thread has ended, so that nothing is half written.
+        """
+        reason = self._stop.reason
+        error = self._raised
+        if isinstance(error, OutputClosed) or (reason is None and self._lines.closed()):
+            return BROKEN_PIPE
+        said = "until" if self._arrived else "interrupted" if reason is not None else "failed"
+        if whole:
+            self._out(record("end", position, reason=said))
+            self._lines.flush()
+        if self._arrived:
+            return 0
+        onward = f"go on with --from '{position}'"
+        if isinstance(reason, Interrupted):
+            raise Interrupted(reason.exit_code - 128, hint=onward)
+        if error is None:
+            error = FeedFailure("the stream ended by itself", hint="this is a bug: report it")
+        self._note(f"position: {position}")
+        raise error
+
+
+def _fit_hint(error: SpiritError) -> None:
+    """Give a hint that fits: nothing is migrated here."""
+    if isinstance(error, PositionNotFound):
+        error.hint = "what came since is lost to this stream; follow from now, without --from"
+    elif "migration" in error.hint:
+        error.hint = "follow from a later position, or from now, without --from"

@@ -1,0 +1,235 @@
+"""Turns the events of a stream into records, in order, each with its position."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.change.branches import XaRows
+from spirit_py.change.events import (
+    Advanced,
+    Began,
+    Committed,
+    Failed,
+    Restarted,
+    RowsChanged,
+    StatementSeen,
+    XaDecided,
+    XaPrepared,
+)
+from spirit_py.change.statements import read_statement
+from spirit_py.errors import UnreadableChange
+from spirit_py.watch.model import record, row_record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spirit_py.change.events import Event, Place
+    from spirit_py.contracts import Clock
+    from spirit_py.watch.definitions import Definitions
+    from spirit_py.watch.model import Record
+    from spirit_py.watch.progress import Progress
+    from spirit_py.watch.scope import Scope
+
+_XA_MEMORY: Final = 1 << 20
+_OLDER: Final = "prepared before the start: its rows are not in this stream"
+
+
+class Follower:
+    """Takes one event after the other, in one thread.
+
+    Rows of an XA transaction are kept aside, in a file when they are many, and come at its XA
+    COMMIT (R8): what is printed is committed. A transaction that the stream breaks off comes
+    again from its beginning, behind a record ``restarted``.
+
+    Args:
+        out: takes each record.
+        flush: told when a transaction is complete.
+        forget: told when a definition has changed.
+        older: XA transactions that were prepared before the stream began.
+        heartbeat: seconds of quiet after which to say so; 0 for never.
+    """
+
+    def __init__(
+        self,
+        *,
+        progress: Progress,
+        scope: Scope,
+        definitions: Definitions,
+        out: Callable[[Record], None],
+        flush: Callable[[], None],
+        forget: Callable[[], None],
+        older: set[str],
+        heartbeat: float = 0.0,
+        clock: Clock = time.monotonic,
+    ) -> None:
+        self.progress = progress
+        self._scope = scope
+        self._definitions = definitions
+        self._out = out
+        self._flush = flush
+        self._forget = forget
+        self._older = older
+        self._heartbeat = heartbeat
+        self._clock = clock
+        self._said_at = clock()
+        self._open = False
+        self._statements: list[StatementSeen] = []
+        self._branch: XaRows | None = None
+        self._branches: dict[str, XaRows] = {}
+
+    def deliver(self, event: Event) -> None:
+        """Take one event.
+
+        Raises:
+            SpiritError: what the stream cannot go on after.
+        """
+        match event:
+            case RowsChanged(place=place):
+                self._rows(event, place)
+            case Began(place, xid):
+                self._began(place, xid)
+            case Committed(place):
+                self._committed(place)
+            case Advanced(place):
+                self.progress.advance(place)
+                self._quiet(place)
+            case XaPrepared(place, xid):
+                self._prepared(place, xid)
+            case XaDecided():
+                self._decided(event)
+            case StatementSeen():
+                self._statement(event)
+            case Restarted():
+                self._restarted()
+            case Failed(error):
+                raise error
+
+    def _say(self, kind: str, place: Place | None = None, **fields: object) -> None:
+        """Print an event."""
+        self._out(record(kind, self.progress.text(), place, **fields))
+        self._said_at = self._clock()
+
+    def _began(self, place: Place, xid: str) -> None:
+        """A transaction with rows of the scope; those of an XA transaction wait."""
+        if xid:
+            self._branch = XaRows(_XA_MEMORY)
+            return
+        self._open = True
+        self._say("begin", place)
+        self._say_statements()
+
+    def _rows(self, event: RowsChanged, place: Place) -> None:
+        """Rows of a table, now or later."""
+        if self._branch is not None:
+            self._branch.append(event)
+            return
+        position = self.progress.text()
+        for change in event.codec.rows(event.event_type, event.body):
+            self._out(row_record(position, place, event.table, change))
+        self._said_at = self._clock()
+
+    def _committed(self, place: Place) -> None:
+        """The end of a transaction; one without rows or statements of the scope says nothing."""
+        branch, self._branch = self._branch, None
+        if branch is not None:  # XA COMMIT ... ONE PHASE
+            self._replay(branch, place)
+        self.progress.advance(place)
+        if self._open:
+            self._say("commit", place)
+            self._flush()
+        elif self._statements:
+            self._say_statements()
+            self._flush()
+        else:
+            self._quiet(place)
+        self._open = False
+        self._statements.clear()
+
+    def _replay(self, rows: XaRows, place: Place, **fields: object) -> None:
+        """Print the rows of an XA transaction, at the place of its decision."""
+        self._open = True
+        self._say("begin", place, **fields)
+        for event in rows.replay():
+            self._rows(event, place)
+        rows.close()
+
+    def _prepared(self, place: Place, xid: str) -> None:
+        """An XA transaction is prepared; without rows of the scope it does not matter."""
+        branch, self._branch = self._branch, None
+        if branch is None:
+            self.progress.advance(place)
+            self._quiet(place)
+            return
+        self._branches[xid] = branch
+        self.progress.prepared(xid, place)
+        self._say("xa_prepare", place, xid=xid)
+        self._flush()
+
+    def _decided(self, event: XaDecided) -> None:
+        """XA COMMIT prints the rows; XA ROLLBACK drops them."""
+        place, xid = event.place, event.xid
+        branch = self._branches.pop(xid, None)
+        if branch is not None and event.commit:
+            self._replay(branch, place, xid=xid)
+        elif branch is not None:
+            branch.close()
+        self._open = False
+        self.progress.decided(xid, place)
+        kind = "xa_commit" if event.commit else "xa_rollback"
+        if branch is not None:
+            self._say(kind, place, xid=xid)
+            self._flush()
+        elif xid in self._older:
+            self._older.discard(xid)
+            self._say(kind, place, xid=xid, note=_OLDER)
+            self._flush()
+
+    def _statement(self, event: StatementSeen) -> None:
+        """DDL is printed; rows that were logged as a statement are not known (R13)."""
+        statement = read_statement(event.sql, event.schema, plain_backslash=event.plain_backslash)
+        ours = self._scope.touched(statement, event.schema)
+        if statement.kind == "dml" and ours:
+            where = f"session {event.session_id} at {event.place.file}:{event.place.offset}"
+            raise UnreadableChange(
+                f"a session wrote in STATEMENT format, without row images:"
+                f" {' '.join(event.sql.split())[:200]} ({where})",
+                hint="find the client that sets binlog_format; follow from a later position",
+            )
+        if statement.kind != "ddl":
+            return
+        if self._definitions.altered(statement, event.place):
+            self._forget()
+        if not ours:
+            return
+        self._statements.append(event)
+        if self._open:
+            self._say_statements()
+
+    def _say_statements(self) -> None:
+        """Print the DDL seen in this transaction."""
+        for event in self._statements:
+            self._say("ddl", event.place, schema=event.schema, sql=event.sql)
+        self._statements.clear()
+
+    def _restarted(self) -> None:
+        """What came since the last complete transaction comes again, or never."""
+        if self._branch is not None:
+            self._branch.close()
+            self._branch = None
+        self._statements.clear()
+        if self._open:
+            self._open = False
+            self._say("restarted")
+            self._flush()
+
+    def _quiet(self, place: Place) -> None:
+        """Nothing of the scope happened; say so when that was asked for."""
+        if self._heartbeat and self._clock() - self._said_at >= self._heartbeat:
+            self._say("heartbeat", place)
+            self._flush()
+
+    def close(self) -> None:
+        """Drop what is kept aside."""
+        for rows in (*self._branches.values(), *([self._branch] if self._branch else ())):
+            rows.close()

@@ -1,0 +1,125 @@
+"""The binlog of every table in a scope, as a stream of events."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from spirit_py.change.binlog import StreamLost
+from spirit_py.change.source import BinlogStream
+from spirit_py.change.stream import BinlogEvents
+from spirit_py.errors import FeedFailure, ServerFault
+from spirit_py.mysql.faults import Disposition, connection_lost, disposition
+from spirit_py.mysql.inspect import read_table
+from spirit_py.watch.definitions import Definitions
+from spirit_py.watch.scope import Scope, TableNames
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from spirit_py.change.codec import RowCodec
+    from spirit_py.change.codec_tablemap import TableMap
+    from spirit_py.change.events import Table
+    from spirit_py.change.position import FileFrontier, Frontier, GtidFrontier
+    from spirit_py.config import ConnectionOptions, FeedOptions
+    from spirit_py.table.mapping import TableMapping
+    from spirit_py.table.schema import TableSchema
+
+_MOST_READ_AHEAD: Final = 200
+
+
+class _Compilers(dict[Any, Any]):
+    """The same way to a codec for every table."""
+
+    def __init__(self, compile_codec: Callable[[TableMap], RowCodec]) -> None:
+        super().__init__()
+        self._compile = compile_codec
+
+    def __missing__(self, _: Table) -> Callable[[TableMap], RowCodec]:
+        return self._compile
+
+
+class ScopeStream(BinlogStream):
+    """A binlog stream of all tables in a scope; it changes nothing on the server."""
+
+    def __init__(
+        self, connection: ConnectionOptions, options: FeedOptions, *, database: str, table: str
+    ) -> None:
+        super().__init__(connection, options)
+        self.scope = Scope(database, table, ignore_case=self.ignore_case)
+        self.definitions = Definitions(self._definition, self._executed)
+        self._events: BinlogEvents | None = None
+
+    def open(self, position: str) -> GtidFrontier | FileFrontier:
+        """Open the stream behind a position, or at what is committed and visible now.
+
+        Raises:
+            PositionNotFound: purged, of another server, or never executed here.
+        """
+        if position:
+            return self.resume((), position)
+        return self._open((), self.executed())
+
+    def older_branches(self) -> set[str] | None:
+        """Give the XA transactions that are prepared now; None when the account may not see."""
+        try:
+            with self._control.lend() as session:
+                rows = session.query("XA RECOVER CONVERT XID")
+        except ServerFault as fault:
+            if disposition(fault) is not Disposition.FATAL:
+                raise
+            return None
+        return {_xid(int(row[0]), int(row[1]), str(row[3])) for row in rows}
+
+    def learn(self) -> int:
+        """Read the definitions of the tables there are now; give how many tables.
+
+        With very many tables they are read when they are needed.
+        """
+        with self._control.lend() as session:
+            rows = session.query(
+                "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES"
+                " WHERE TABLE_TYPE = 'BASE TABLE'"
+                " AND TABLE_SCHEMA NOT IN ('mysql', 'sys', 'performance_schema')"
+            )
+        tables = [(str(s), str(t)) for s, t in rows if self.scope.covers(str(s), str(t))]
+        for table in tables if len(tables) <= _MOST_READ_AHEAD else ():
+            self.definitions.learn(table)
+        return len(tables)
+
+    def forget_codecs(self) -> None:
+        """Ask for definitions again at the next table maps."""
+        if self._events is not None:
+            self._events.forget_codecs()
+
+    def _parser(
+        self,
+        mappings: Sequence[TableMapping],  # noqa: ARG002 - a migration's
+        start: GtidFrontier | FileFrontier,
+    ) -> BinlogEvents:
+        """Make a parser that follows the scope."""
+        compilers = _Compilers(self.definitions.compile)
+        self._events = BinlogEvents(compilers, start, TableNames(self.scope))
+        return self._events
+
+    def _definition(self, table: Table) -> TableSchema | None:
+        """Read a definition in the reader's thread; a lost server is met again by the stream."""
+        try:
+            with self._control.lend() as session:
+                return read_table(session, *table)
+        except ServerFault as fault:
+            if connection_lost(fault) or disposition(fault) is not Disposition.FATAL:
+                raise StreamLost(fault.message) from fault
+            raise
+
+    def _executed(self) -> Frontier:
+        """Ask what is executed, in the reader's thread."""
+        try:
+            return self.executed()
+        except FeedFailure as error:
+            raise StreamLost(error.message) from error
+
+
+def _xid(form: int, gtrid: int, data: str) -> str:
+    """Write an XA RECOVER row as the binlog writes the identifier."""
+    digits = data.removeprefix("0x").lower()
+    return f"X'{digits[: 2 * gtrid]}',X'{digits[2 * gtrid :]}',{form}"
