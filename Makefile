@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-LANES := ci-semisync ci-file-position ci-mysql80 ci-mysql84 ci-mysql9
+LANES := ci-semisync ci-file-position ci-large ci-mysql80 ci-mysql84 ci-mysql9
 .PHONY: help demo test lint bench $(LANES) mysql-start mysql-stop lock clean
 
 PYTHON ?= python3
@@ -24,6 +24,9 @@ ci-semisync: ## lane: commits in the binlog and not yet visible (semi-sync)
 
 ci-file-position: ## lane: the integration suite without GTIDs
 	@ci/lane-file-position
+
+ci-large: ## lane: huge transactions in bounded memory
+	@ci/lane-large
 
 ci-mysql80: ## lane: every test on MySQL 8.0, in containers
 	@ci/lane-mysql80

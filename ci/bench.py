@@ -27,7 +27,10 @@ from typing import TYPE_CHECKING, Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+import bench_decode
+import bench_feed
 import mysql_server
+import raw_events
 from mysql_base import ServerOptions
 from spirit_py.chunk.chunker import make_chunker
 from spirit_py.config import ConnectionOptions
@@ -308,10 +311,15 @@ def _migrate(bench: Bench, clause: str, notes: dict[str, Any]) -> float:
         command += ["--no-shortcut", "--report-json", str(report)]
         environ = os.environ | {"SPIRIT_PY_PASSWORD": bench.server.password}
         began = time.perf_counter()
-        ended = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
-        seconds = time.perf_counter() - began
+        pipe = subprocess.PIPE
+        with subprocess.Popen(command, env=environ, stdout=pipe, stderr=pipe, text=True) as ended:
+            meter = bench_feed.CpuMeter(ended.pid)
+            _, complaint = ended.communicate()
+            seconds, used = time.perf_counter() - began, meter.stop()
         if ended.returncode:
-            raise SystemExit(f"spirit-py ended with {ended.returncode}:\n{ended.stderr}")
+            raise SystemExit(f"spirit-py ended with {ended.returncode}:\n{complaint}")
+        notes["cpu_seconds_of_the_program"] = round(used, 1)
+        notes["cpu_seconds_per_million_rows"] = round(used * 1e6 / bench.sizes.rows, 1)
         said = json.loads(report.read_text())
     for name in ("algorithm", "phases", "phase_seconds", "chunks", "differences"):
         if name in said:
@@ -319,8 +327,69 @@ def _migrate(bench: Bench, clause: str, notes: dict[str, Any]) -> float:
     return seconds
 
 
+def decoding(bench: Bench) -> Figure:
+    """Rows rendered as SQL against mysql-replication's decoding of the same events."""
+    server = bench.server
+    with connect(bench.options, role="bench") as session:
+        results = bench_decode.measure(
+            session,
+            lambda: raw_events.connect(server.host, server.port, server.user, server.password),
+        )
+    notes = {
+        each.shape: f"{each.rendered:,.0f} rows a CPU second rendered ({each.rendered_ratio:.1f}"
+        f" times the library), {each.keys_only:,.0f} where only the key is wanted"
+        f" ({each.keys_only_ratio:.0f} times)"
+        for each in results
+    }
+    return Figure(
+        name="decoding",
+        ours="a million rows of each shape, rendered",
+        other="mysql-replication, decoded",
+        our_seconds=[sum(1e6 / each.rendered for each in results)],
+        other_seconds=[sum(1e6 / each.library for each in results)],
+        goal=0.2,
+        notes=notes,
+    )
+
+
+def changes_of_distinct_keys(bench: Bench) -> Figure:
+    """Changes applied end to end, each of another row."""
+    return _changes(bench, "changes", hot=False)
+
+
+def changes_of_a_hot_set(bench: Bench) -> Figure:
+    """Changes applied end to end, all of a thousand rows."""
+    return _changes(bench, "hot changes", hot=True)
+
+
+def _changes(bench: Bench, name: str, *, hot: bool) -> Figure:
+    """Let the feed catch up with a stretch of the binlog, against a loop of REPLACE."""
+    rows = min(bench.sizes.rows, 200_000)
+    with contextlib.closing(bench_feed.FeedBench(bench.options, rows)) as feed:
+        found = [feed.measure(hot=hot) for _ in range(bench.sizes.rounds)]
+    ours, library = (
+        statistics.median(getattr(each, kind) for each in found) for kind in ("feed", "library")
+    )
+    return Figure(
+        name=name,
+        ours="received and applied by the feed",
+        other="a loop of REPLACE",
+        our_seconds=[each.feed for each in found],
+        other_seconds=[each.loop for each in found],
+        notes={
+            "changes": rows,
+            "rows_written": found[-1].applied,
+            "changes_per_second": round(rows / ours),
+            "decoded_per_second_by_mysql_replication_alone": round(rows / library),
+        },
+    )
+
+
 BENCHES: dict[str, Callable[[Bench], Figure]] = {
+    "changes": changes_of_distinct_keys,
     "copy": copy_phase,
+    "decoding": decoding,
+    "hot-changes": changes_of_a_hot_set,
     "migration": whole_migration,
 }
 

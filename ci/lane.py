@@ -97,6 +97,10 @@ class Lane:
         with self._composed() as variables:
             return self.tests("tests/semisync", **{SEMISYNC_VARIABLE: wanted}, **variables)
 
+    def large(self) -> int:
+        """Run what is too large for the usual run: huge transactions in bounded memory (R19)."""
+        return self.tests("tests/large/transactions.py")
+
     @contextlib.contextmanager
     def _composed(self) -> Iterator[dict[str, str]]:
         """Have the servers of the compose file up for the length of a `with` block."""
@@ -132,6 +136,7 @@ class Lane:
 LANES: dict[str, Callable[[Lane], int]] = {
     "semisync": Lane.semisync,
     "file-position": Lane.file_position,
+    "large": Lane.large,
     "mysql80": lambda lane: lane.mysql("8.0", "mysql:8.0"),
     "mysql84": lambda lane: lane.mysql("8.4", "mysql:8.4"),
     "mysql9": lambda lane: lane.mysql("9.", "mysql:9"),

@@ -181,14 +181,19 @@ def watch(**options: Any) -> None:
         given = watch_options(options)
         from spirit_py.watch import entry
 
-        sys.stdout.flush()
         _exit(
             entry.watch(
                 given,
-                descriptor=sys.stdout.fileno(),
+                descriptor=_standard_output(),
                 note=lambda text: click.echo(f"watch: {text}", err=True),
             )
         )
+
+
+def _standard_output() -> int:
+    """Give the descriptor of the standard output, with nothing left to write before it."""
+    sys.stdout.flush()
+    return sys.stdout.fileno()
 
 
 def watch_options(options: dict[str, Any]) -> WatchOptions:

@@ -58,7 +58,6 @@ class FeedOptions:
     soft_limit_bytes: int = 256 << 20
     under_lock_changes: int = 10_000
     apply_threads: int = 2
-    tag_own_writes: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -70,7 +70,6 @@ class Scene:
     def open(self, *, position: str = "", copying: bool = False, **given: Any) -> ChangeFeed:
         """Open a feed; unless ``copying``, as after the copy."""
         connection = given.pop("connection", None) or self.options()
-        own_writes = given.pop("own_writes", "")
         options = FeedOptions(**({"wait_timeout": DEADLINE} | given))
         applier = SqlApplier(
             self.options(),
@@ -78,7 +77,7 @@ class Scene:
             batch_rows=options.batch_rows,
             stop=self.stop,
         )
-        feed = binlog_source(connection, applier, options, self.stop, own_writes=own_writes)
+        feed = binlog_source(connection, applier, options, self.stop)
         self._close += [feed.close, applier.close]
         self.subscription = feed.add_subscription(self.mapping)
         if not copying:

@@ -15,9 +15,7 @@ RULES = [number for number in range(1, 21) if number != 17]
 
 def texts(pattern):
     """Find the modules of the package that hold a pattern."""
-    return [
-        str(path.relative_to(ROOT)) for path in MODULES if re.search(pattern, path.read_text())
-    ]
+    return [str(path.relative_to(ROOT)) for path in MODULES if re.search(pattern, path.read_text())]
 
 
 def test_nothing_sleeps_where_a_stop_request_cannot_wake_it():

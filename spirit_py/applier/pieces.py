@@ -59,7 +59,7 @@ class PiecedRow:
 
     def fill(self, room: int) -> Iterator[str]:
         """Give the statements, of ``room`` bytes at most, that fill the variables."""
-        step = (room - _FRAME) // 2 * 2
+        step = max(2, (room - _FRAME) // 2 * 2)
         for number, digits in enumerate(self._digits, 1):
             name = f"@spirit_py_{number}"
             yield f"SET {name} = X'{digits[:step]}'"

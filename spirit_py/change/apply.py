@@ -5,21 +5,35 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from spirit_py.change.buffer import Pending
     from spirit_py.contracts import Applier, SqlSession
     from spirit_py.table.mapping import TableMapping
 
+PART_BYTES: Final = 4 << 20
+"""Bytes of row images that are rendered as SQL together; the text takes twice as much (R19)."""
+
 
 class BatchApplier:
     """Applies batches of changes.
 
-    Changes of the map have one key each, so deletes and upserts may run in any order and in
-    parallel (R5); changes of the queue run one after the other, in order.
+    **Partitions** (design section 4). The map's changes are split by key into parts that the
+    threads work through side by side. They are cut anew for every batch, from its sorted keys, so
+    that they follow the load and nobody splits or merges them later:
+
+    - a key is in exactly one part, because the map holds one change for each key, and the queue,
+      whose keys Python cannot compare, is not divided at all;
+    - a key's changes are applied in commit order, because a later one waits in the map until the
+      batch of the earlier one has ended: parents before children;
+    - the safe position is the smallest over all parts, because the ledger moves past a transaction
+      only when every change counted in it is settled (R7), and heartbeats move an idle stream.
+
+    Waiting for a batch's last part costs little: a batch has ten parts and more for each thread.
+    Deletes and upserts of a batch may run in any order (R5).
     """
 
     def __init__(self, applier: Applier, *, threads: int, batch_rows: int) -> None:
@@ -37,21 +51,19 @@ class BatchApplier:
         session: SqlSession | None,
     ) -> None:
         """Apply a batch and wait for it; with ``session`` everything runs there."""
+        rows = self._batch_rows
         if in_order:
-            for deleted, run in groupby(batch, key=lambda change: change.deleted):
-                self._write(mapping, list(run), deleted=deleted, session=session)
-            return
-        deletes = [change for change in batch if change.deleted]
-        upserts = [change for change in batch if not change.deleted]
-        if session is not None or len(batch) <= self._batch_rows:
-            self._write(mapping, deletes, deleted=True, session=session)
-            self._write(mapping, upserts, deleted=False, session=session)
-            return
-        self._in_parallel(
-            partial(self._write, mapping, part, deleted=deleted)
-            for deleted, changes in ((True, deletes), (False, upserts))
-            for part in _parts(sorted(changes, key=_key), self._batch_rows)
-        )
+            runs = [list(run) for _, run in groupby(batch, key=_deleted)]
+        else:
+            kinds = ([c for c in batch if c.deleted], [c for c in batch if not c.deleted])
+            runs = [sorted(kind, key=_key) for kind in kinds]
+        parts = (part for run in runs for part in _parts(run, rows))
+        calls = (partial(self._write, mapping, part, session) for part in parts)
+        if in_order or session is not None or len(batch) <= rows:
+            for call in calls:
+                call()
+        else:
+            self._in_parallel(calls)
 
     def _in_parallel(self, calls: Iterable[Callable[[], None]]) -> None:
         """Run calls on the pool; wait for all, then raise the first fault."""
@@ -61,17 +73,10 @@ class BatchApplier:
             raise faults[0]
 
     def _write(
-        self,
-        mapping: TableMapping,
-        changes: Sequence[Pending],
-        *,
-        deleted: bool,
-        session: SqlSession | None = None,
+        self, mapping: TableMapping, changes: Sequence[Pending], session: SqlSession | None
     ) -> None:
-        """Write changes of one kind."""
-        if not changes:
-            return
-        if deleted:
+        """Write changes of one kind; only now their rows become SQL."""
+        if changes[0].deleted:
             keys = [change.image.key_sql for change in changes]
             self._applier.delete_keys(mapping, keys, session)
         else:
@@ -95,6 +100,17 @@ def _key(change: Pending) -> tuple[object, ...]:
     return change.image.key
 
 
-def _parts(changes: Sequence[Pending], size: int) -> Iterable[Sequence[Pending]]:
-    """Cut changes into parts."""
-    return (changes[at : at + size] for at in range(0, len(changes), size))
+def _deleted(change: Pending) -> bool:
+    return change.deleted
+
+
+def _parts(changes: Sequence[Pending], rows: int) -> Iterator[Sequence[Pending]]:
+    """Cut changes into parts of at most so many rows, and about :data:`PART_BYTES`."""
+    first = size = 0
+    for at, change in enumerate(changes):
+        if at > first and (at - first >= rows or size + change.size > PART_BYTES):
+            yield changes[first:at]
+            first, size = at, 0
+        size += change.size
+    if changes:
+        yield changes[first:]

@@ -135,6 +135,11 @@ def _bytes(column: Column) -> int:
     return (column.length or 0) * _MAXIMUM_CHARACTER_BYTES.get(column.charset or "", 1)
 
 
+def character_bytes(charset: str) -> int:
+    """Give the bytes of the longest character of a character set."""
+    return _MAXIMUM_CHARACTER_BYTES.get(charset, 1)
+
+
 def number_bytes(column: Column) -> int:
     """Give the bytes that hold an ENUM's ordinal or a SET's mask."""
     members = len(column.members)

@@ -8,10 +8,13 @@ event header and without the checksum.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
 from spirit_py.errors import UnreadableChange
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 TINY, SHORT, LONG, FLOAT, DOUBLE, TIMESTAMP = 1, 2, 3, 4, 5, 7
 LONGLONG, INT24, DATE, TIME, DATETIME, YEAR, NEWDATE = 8, 9, 10, 11, 12, 13, 14
@@ -48,6 +51,7 @@ class TableMap:
         signedness: a bit for each numeric column, first column highest, set for unsigned; None
             where the event does not say. Newer servers count YEAR as numeric, older do not.
         names: column names; empty unless ``binlog_row_metadata`` is FULL.
+        optional: the fields of the optional metadata, undecoded, by their type.
     """
 
     table_id: int
@@ -57,6 +61,7 @@ class TableMap:
     nullable: tuple[bool, ...]
     signedness: bytes | None = None
     names: tuple[str, ...] = ()
+    optional: Mapping[int, bytes] = field(default_factory=dict)
 
 
 def rows_table_id(body: bytes) -> int:
@@ -101,6 +106,7 @@ def _parse(body: bytes) -> TableMap:
         nullable=tuple(bool(bits >> i & 1) for i in range(count)),
         signedness=optional.get(_SIGNEDNESS),
         names=_names(optional.get(_COLUMN_NAMES, b"")),
+        optional=optional,
     )
 
 

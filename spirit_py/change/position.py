@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
     from spirit_py.change.events import Place
 
-LAST_TRANSACTION: Final = 2**63 - 2
-"""The largest transaction number of an identifier."""
-
 MAX_DUMP_OFFSET: Final = 2**32 - 1
 """The largest offset that COM_BINLOG_DUMP can ask for."""
 
@@ -107,10 +104,6 @@ class GtidSet:
                 self._members[tsid] = kept
             else:
                 self._members.pop(tsid, None)
-
-    def discard(self, tsid: str) -> None:
-        """Take out every transaction of one identifier."""
-        self._members.pop(tsid, None)
 
     def has(self, tsid: str, number: int) -> bool:
         """Tell whether one transaction is in the set."""

@@ -15,7 +15,6 @@ from spirit_py.change.codec import RowCodec
 from spirit_py.change.feed import ChangeFeed
 from spirit_py.change.lending import LentSession
 from spirit_py.change.position import (
-    LAST_TRANSACTION,
     FileFrontier,
     FilePlace,
     GtidFrontier,
@@ -55,32 +54,22 @@ def binlog_source(
     applier: Applier,
     options: FeedOptions,
     stop: StopSwitch,
-    *,
-    own_writes: str = "",
 ) -> ChangeFeed:
     """Make the change feed of a server; it asks the server what kind it is, no more.
-
-    Args:
-        own_writes: the ``uuid`` or ``uuid:tag`` of transactions that the server need not send,
-            because they are the program's own. It cannot be the server's own uuid, nor a tag of
-            that: "Replica has more GTIDs than the source has" (measured, 9.7).
 
     Raises:
         ServerFault: the server cannot be asked.
     """
-    stream = BinlogStream(connection, options, own_writes=own_writes)
+    stream = BinlogStream(connection, options)
     return ChangeFeed(stream, applier, options=options, stop=stop)
 
 
 class BinlogStream:
     """Implements :class:`spirit_py.change.feed.Stream` over a MySQL server's binlog."""
 
-    def __init__(
-        self, connection: ConnectionOptions, options: FeedOptions, *, own_writes: str = ""
-    ) -> None:
+    def __init__(self, connection: ConnectionOptions, options: FeedOptions) -> None:
         self._connection = connection
         self._options = options
-        self._own_writes = own_writes
         self._closing = threading.Event()
         answer_within = math.ceil(options.wait_timeout) + 1
         # Proofs may wait for as long as commits stall, so they have a session of their own.
@@ -147,8 +136,6 @@ class BinlogStream:
         with self._control.lend() as session:
             row = session.query("SELECT @@GLOBAL.gtid_executed, @@GLOBAL.gtid_purged")[0]
         executed, purged = (GtidSet.parse(str(text)) for text in row)
-        if self._own_writes:
-            purged.discard(self._own_writes)
         if not executed.contains(gtids):
             gtids.subtract(executed)
             raise self._unresumable(f"the server never executed {gtids}")
@@ -221,8 +208,6 @@ class BinlogStream:
         """Open a dump behind what was received completely."""
         gtids = after.gtids.copy() if isinstance(after, GtidFrontier) else None
         place = after.resumable if isinstance(after, FileFrontier) else None
-        if gtids is not None and self._own_writes:
-            gtids.add_range(self._own_writes, 1, LAST_TRANSACTION + 1)
         self._authenticate()
         return BinlogConnection(
             self._connection,
@@ -275,10 +260,7 @@ class BinlogStream:
         with self._asking(self._control, "what it has executed") as session:
             if self.has_gtids:
                 text = str(session.value("SELECT @@GLOBAL.gtid_executed"))
-                executed = GtidSet.parse(text)
-                if self._own_writes:
-                    executed.discard(self._own_writes)
-                return GtidFrontier(self._server_uuid, executed)
+                return GtidFrontier(self._server_uuid, GtidSet.parse(text))
             file, offset = self._status(session)
             return FileFrontier(self._server_uuid, FilePlace(file, offset))
 
@@ -350,7 +332,8 @@ class BinlogStream:
                 raise
             raise FeedFailure(
                 f"the server at {self._connection.address} does not say {question}: {fault.text}",
-                hint="see whether the server is up; run the same command again",
+                hint="see whether the server is up, and whether its commits wait for a"
+                " semi-synchronous replica; run the same command again",
             ) from fault
 
     @staticmethod

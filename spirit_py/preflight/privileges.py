@@ -60,8 +60,6 @@ def _global_ones(context: PreflightContext) -> Iterator[str]:
     grants, wanted = context.grants, [*_GLOBAL, *_DYNAMIC]
     if not context.facts.gtid:
         wanted.append("RELOAD")  # FLUSH BINARY LOGS, for a place that misses no commit (R2)
-    if context.config.feed.tag_own_writes:
-        wanted.append("TRANSACTION_GTID_TAG")
     for privilege in wanted:
         if not grants.has_global(privilege):
             yield privilege

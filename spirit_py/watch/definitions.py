@@ -1,10 +1,10 @@
 """The columns of followed tables, as they were where the stream is.
 
-A table map has types but, unless ``binlog_row_metadata`` is FULL, no names, and the server only
-knows the definition of now. A definition is therefore read at the start, at a DDL and at a table
-map that needs it, together with what the server had executed by then, and must agree with the
-table map. When a DDL turns out to be older than the definition that rows before it were
-described by, they may have been described wrongly: then the stream stops.
+A table map describes itself when ``binlog_row_metadata`` is FULL. Otherwise it has types and no
+names, and the server only knows the definition of now. One is therefore read at the start, at a
+DDL and at a table map that needs it, together with what the server had executed by then, and
+must agree with the table map. When a DDL turns out to be older than the definition that rows
+before it were described by, they may have been described wrongly: then the stream stops.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.change.codec import RowCodec
+from spirit_py.change.codec_described import agrees, described
 from spirit_py.errors import FeedFailure, SchemaChanged
 from spirit_py.mysql.inspect import shape_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from spirit_py.change.codec_described import Collation
     from spirit_py.change.codec_tablemap import TableMap
     from spirit_py.change.events import Place, Table
     from spirit_py.change.position import Frontier
@@ -32,8 +34,8 @@ _HARMLESS: Final = frozenset({
 })  # fmt: skip
 _CHANGES: Final = frozenset({"RENAME", "CHANGE", "MODIFY", "CONVERT", "CHARACTER", "CHARSET"})
 _HINT: Final = (
-    "follow from a place behind the change of the definition: --from with a later position, or"
-    " without --from"
+    "follow from a place behind the change of the definition (--from with a later position, or"
+    " without --from); with binlog_row_metadata=FULL on the server rows describe themselves"
 )
 
 
@@ -43,7 +45,7 @@ class _Known:
 
     Attributes:
         executed: what the server had executed when it was read: it is that of this place.
-        described: rows have been described by it, and their table map had no names to compare.
+        described: rows have been described by it, and their table map could not tell by itself.
     """
 
     schema: TableSchema
@@ -57,15 +59,19 @@ class Definitions:
     Args:
         read: reads a table's definition from the server; None when there is no such table.
         executed: asks what the server has executed.
+        collations: reads the server's collations by number.
     """
 
     def __init__(
         self,
         read: Callable[[Table], TableSchema | None],
         executed: Callable[[], Frontier],
+        collations: Callable[[], dict[int, Collation]] = dict,
     ) -> None:
         self._read = read
         self._executed = executed
+        self._read_collations = collations
+        self._collations: dict[int, Collation] = {}
         self._known: dict[Table, _Known] = {}
 
     def learn(self, table: Table) -> None:
@@ -81,6 +87,8 @@ class Definitions:
             SchemaChanged: when the server's definition is another one by now, or gone.
         """
         table = table_map.schema, table_map.table
+        if table_map.names and (codec := self._by_itself(table, table_map)) is not None:
+            return codec
         known = self._known.get(table)
         codec = self._fitting(table_map, known)
         if codec is None:
@@ -92,9 +100,28 @@ class Definitions:
                 codec = RowCodec.for_schema(table_map, known.schema)
             except SchemaChanged as error:
                 raise _outdated(table, error.message) from error
-        if known is not None and not table_map.names:
+        if known is not None:
             known.described = True
         return codec
+
+    def _by_itself(self, table: Table, table_map: TableMap) -> RowCodec | None:
+        """Make the codec of a table map that has names and members (binlog_row_metadata=FULL).
+
+        The server's definition is preferred where it says the same, because it has more to say
+        (display widths, unique keys). None when the table map is not enough.
+        """
+        if not self._collations:
+            self._collations = self._read_collations()
+        schema = described(table_map, self._collations)
+        if schema is None:
+            return None
+        if table not in self._known:
+            self.learn(table)
+        known = self._known.get(table)
+        codec = self._fitting(table_map, known)
+        if codec is not None and agrees(codec.schema, schema):
+            return codec
+        return RowCodec.for_schema(table_map, schema)
 
     @staticmethod
     def _fitting(table_map: TableMap, known: _Known | None) -> RowCodec | None:

@@ -5,14 +5,23 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
+from spirit_py.change.position import Position
 from spirit_py.config import FeedOptions
-from spirit_py.errors import FeedFailure, Interrupted, PositionNotFound, SpiritError
+from spirit_py.errors import (
+    FeedFailure,
+    Interrupted,
+    PositionNotFound,
+    ServerFault,
+    SpiritError,
+    UsageFault,
+)
+from spirit_py.mysql.faults import connection_refusal
 from spirit_py.signals import stop_on_signals
 from spirit_py.stop import StopSwitch
 from spirit_py.watch.follower import Follower
 from spirit_py.watch.formats import as_json, as_text
 from spirit_py.watch.model import record
-from spirit_py.watch.output import Lines, OutputClosed
+from spirit_py.watch.output import Lines, OutputClosed, OutputStuck
 from spirit_py.watch.progress import Progress
 from spirit_py.watch.stream import ScopeStream
 
@@ -44,7 +53,7 @@ def watch(options: WatchOptions, *, descriptor: int, note: Callable[[str], None]
     """
     stop = StopSwitch()
     with stop_on_signals(stop):
-        return _Watch(options, stop, Lines(descriptor), note).run()
+        return _Watch(options, stop, Lines(descriptor, lambda: stop.requested), note).run()
 
 
 class _Watch:
@@ -66,9 +75,8 @@ class _Watch:
     def run(self) -> int:
         """Open, follow, and say where it ended."""
         options = self._options
-        stream = ScopeStream(
-            options.connection, FeedOptions(), database=options.database, table=options.table
-        )
+        _check_position(options.position)
+        stream = self._connected()
         try:
             start = stream.open(options.position)
             follower = self._follower(stream, Progress(start))
@@ -82,11 +90,23 @@ class _Watch:
             return self._follow(stream, follower)
         except OutputClosed:
             return BROKEN_PIPE
+        except OutputStuck as stuck:
+            raise self._stop.reason or FeedFailure("the output is stuck") from stuck
         except SpiritError as error:
             _fit_hint(error)
             raise
         finally:
             stream.close()
+
+    def _connected(self) -> ScopeStream:
+        """Ask the server what kind it is; one that cannot be reached is a refusal."""
+        options = self._options
+        try:
+            return ScopeStream(
+                options.connection, FeedOptions(), database=options.database, table=options.table
+            )
+        except ServerFault as fault:
+            raise connection_refusal(fault, options.connection) from fault
 
     def _follower(self, stream: ScopeStream, progress: Progress) -> Follower:
         """Make what turns events into lines."""
@@ -158,7 +178,7 @@ class _Watch:
         if isinstance(error, OutputClosed) or (reason is None and self._lines.closed()):
             return BROKEN_PIPE
         said = "until" if self._arrived else "interrupted" if reason is not None else "failed"
-        if whole:
+        if whole and not isinstance(error, OutputStuck):
             self._out(record("end", position, reason=said))
             self._lines.flush()
         if self._arrived:
@@ -170,6 +190,18 @@ class _Watch:
             error = FeedFailure("the stream ended by itself", hint="this is a bug: report it")
         self._note(f"position: {position}")
         raise error
+
+
+def _check_position(text: str) -> None:
+    """Refuse a text that is no position of ours."""
+    try:
+        if text:
+            Position.from_text(text)
+    except ValueError as error:
+        raise UsageFault(
+            f"--from is not a position: {text!r}",
+            hint="use the position of a line that spirit-py watch printed, or now",
+        ) from error
 
 
 def _fit_hint(error: SpiritError) -> None:

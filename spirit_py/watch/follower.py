@@ -162,6 +162,7 @@ class Follower:
             self._quiet(place)
             return
         self._branches[xid] = branch
+        self._older.discard(xid)
         self.progress.prepared(xid, place)
         self._say("xa_prepare", place, xid=xid)
         self._flush()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.change.binlog import StreamLost
+from spirit_py.change.codec_described import Collation
 from spirit_py.change.source import BinlogStream
 from spirit_py.change.stream import BinlogEvents
 from spirit_py.errors import FeedFailure, ServerFault
@@ -46,7 +47,7 @@ class ScopeStream(BinlogStream):
     ) -> None:
         super().__init__(connection, options)
         self.scope = Scope(database, table, ignore_case=self.ignore_case)
-        self.definitions = Definitions(self._definition, self._executed)
+        self.definitions = Definitions(self._definition, self._executed, self._collations)
         self._events: BinlogEvents | None = None
 
     def open(self, position: str) -> GtidFrontier | FileFrontier:
@@ -110,6 +111,20 @@ class ScopeStream(BinlogStream):
             if connection_lost(fault) or disposition(fault) is not Disposition.FATAL:
                 raise StreamLost(fault.message) from fault
             raise
+
+    def _collations(self) -> dict[int, Collation]:
+        """Read the server's collations, in the reader's thread."""
+        try:
+            with self._control.lend() as session:
+                rows = session.query(
+                    "SELECT ID, CHARACTER_SET_NAME, COLLATION_NAME FROM"
+                    " information_schema.COLLATIONS"
+                )
+        except ServerFault as fault:
+            if disposition(fault) is Disposition.FATAL:
+                raise
+            raise StreamLost(fault.message) from fault
+        return {int(row[0]): Collation(str(row[1]), str(row[2])) for row in rows}
 
     def _executed(self) -> Frontier:
         """Ask what is executed, in the reader's thread."""

@@ -25,8 +25,6 @@ from spirit_py import cli, runner
 from spirit_py.chunk.sizing import ChunkSizer
 from spirit_py.config import FeedOptions
 from spirit_py.errors import SpiritError
-from spirit_py.spark.options import SparkOptions
-from spirit_py.spark.session import SparkEngine
 from tests.oracle.case import FOLDER as CASES
 from tests.oracle.case import Case, load, load_all
 from tests.oracle.scene import Outcome, play
@@ -37,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
+    from spirit_py.spark.session import SparkEngine
     from tests.fix_mysql import Database
 
 THREADS = 2
@@ -47,7 +46,7 @@ WAITING_WAVES = 3
 STALLED_WAVE = 2
 ROUNDS_OF_STALL = 3
 #: Changes are applied all the time in small batches, so that they meet chunks in flight.
-FEED = FeedOptions(flush_interval=0.05, batch_rows=25)
+FEED = FeedOptions(flush_interval=0.05, batch_rows=100)
 WITHOUT_GTID = ("big_transactions", "hot_rows", "key_varchar_ai_ci", "unique_values_moving")
 
 
@@ -111,13 +110,10 @@ class Recorder:
         """Nothing to clean."""
 
 
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkEngine]:
-    """Return a running Spark for all cases."""
-    engine = SparkEngine(SparkOptions(threads=THREADS))
-    engine.start()
-    yield engine
-    engine.stop()
+@pytest.fixture
+def spark(spark_engine: SparkEngine) -> SparkEngine:
+    """Return the one Spark of the test session, for all cases."""
+    return spark_engine
 
 
 @pytest.fixture(autouse=True)

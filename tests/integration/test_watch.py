@@ -60,8 +60,8 @@ def test_rows_carry_everything_a_consumer_needs(either_db: Database, watch) -> N
     db = either_db
     db.execute(
         "CREATE TABLE t (id BIGINT UNSIGNED, k CHAR(2) CHARACTER SET latin1, b VARBINARY(9),"
-        " e ENUM('0','x'), d DECIMAL(30,10), x DATE, j JSON, f FLOAT, g BIGINT UNSIGNED AS (id - 1),"
-        " PRIMARY KEY (id, k))"
+        " e ENUM('0','x'), d DECIMAL(30,10), x DATE, j JSON, f FLOAT,"
+        " g BIGINT UNSIGNED AS (id - 1), PRIMARY KEY (id, k))"
     )
     found = watch(db).started()
     db.execute("SET SESSION sql_mode = ''")
@@ -349,6 +349,50 @@ def test_rows_that_nobody_can_describe_any_more_stop_the_stream(
     assert found.lines[-1]["reason"] == "failed"
 
 
+@pytest.mark.parametrize("after", ["ALTER TABLE t {}", "DROP TABLE t"], ids=["altered", "gone"])
+def test_rows_that_describe_themselves_outlive_every_ddl(
+    either_db: Database, watch, after: str
+) -> None:
+    """With binlog_row_metadata=FULL old rows have the names, types and members of their time."""
+    db = either_db
+    db.set_global("binlog_row_metadata", "FULL")
+    db.execute(EVERY_TYPE)
+    start = watch(db, "--until", "now")
+    assert start.ended() == 0, start.errors
+    run(db, EVERY_VALUE)
+    live = watch(db, "--from", start.lines[-1]["position"], "--until", "now")
+    assert live.ended() == 0, live.errors
+    change = "RENAME COLUMN v TO w, MODIFY e ENUM('c','b','a'), DROP COLUMN z, ADD y INT FIRST"
+    db.execute(after.format(change))
+    late = watch(db, "--from", start.lines[-1]["position"], "--until", "now")
+    assert late.ended() == 0, late.errors
+    (now,), (then,) = committed(live.lines), committed(late.lines)
+    for column in then["after"]:
+        column["type"] = column["type"].replace("geomcollection", "geometrycollection")
+    assert [c for c in then["after"] if c["name"] != "z"] == [
+        {**column, "type": column["type"].replace("tinyint(1)", "tinyint")}
+        for column in now["after"]
+        if column["name"] != "z"
+    ]
+    assert values(then["after"])["e"] == "b"
+    assert {column["name"] for column in then["after"] if column["is_key"]} == {"id", "k"}
+
+
+EVERY_TYPE = (
+    "CREATE TABLE t (id INT UNSIGNED, k VARBINARY(9), v VARCHAR(20), e ENUM('a','b','c'), z INT,"
+    " l CHAR(5) CHARACTER SET latin1, s SET('x','y'), t1 TINYINT(1), t2 SMALLINT UNSIGNED,"
+    " t3 MEDIUMINT, t4 BIGINT UNSIGNED, f FLOAT, d DOUBLE, n DECIMAL(12,3) UNSIGNED, y4 YEAR,"
+    " d1 DATE, d2 TIME(3), d3 DATETIME, d4 TIMESTAMP(6) NULL, b BIT(11), j JSON, x1 TINYBLOB,"
+    " x2 MEDIUMTEXT, x3 BINARY(4), g GEOMETRY, p POINT, PRIMARY KEY (k, id))"
+)
+EVERY_VALUE = (
+    "INSERT INTO t VALUES (4000000000, X'01', 'väl', 'b', 5, 'é', 'y', 1, 60000, -8000000,"
+    " 18446744073709551615, 0.5, -1e300, 123.456, 2024, '2024-02-29', '-01:02:03.400',"
+    " '2024-01-02 03:04:05', '2024-01-02 03:04:05.6', b'10000000001', '[1]', X'00', 'texte',"
+    " X'AB', ST_GeomFromText('POINT(1 2)'), ST_GeomFromText('POINT(3 4)'))"
+)
+
+
 def test_a_backlog_across_an_index_change_is_read(either_db: Database, watch) -> None:
     """A DDL that leaves the columns alone stops nothing, however far behind the stream is."""
     db = either_db
@@ -421,6 +465,6 @@ def test_the_login_and_the_table_are_named_when_they_are_wrong(db: Database, wat
     until(lambda: "there is no table" in found.errors)
     assert found.interrupt()
     wrong = watch(db, "--password", "wrong")
-    assert wrong.ended() == 1
+    assert wrong.ended() == 2
     assert "error: " in wrong.errors
     assert "hint: " in wrong.errors

@@ -133,11 +133,58 @@ def test_a_wrong_command_line_is_refused_with_cause_and_remedy(configured, argum
     assert "Traceback" not in result.output
 
 
-def test_help_imports_nothing_heavy():
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ([], ("", "", "", False, "json", 0.0)),
+        (
+            ["--database", "s", "--table", "t", "--from", "now", "--until", "now"],
+            ("s", "t", "", True, "json", 0.0),
+        ),
+        (
+            ["--from", "gtid;x", "--format", "text", "--heartbeat", "2"],
+            ("", "", "gtid;x", False, "text", 2.0),
+        ),
+    ],
+)
+def test_a_watch_is_configured(monkeypatch, arguments, expected):
+    """Scope, position, end and format come from the command line."""
+    from spirit_py.watch import entry
+
+    seen = []
+
+    def watch(options, **_):
+        seen.append(options)
+        return 0
+
+    monkeypatch.setattr(entry, "watch", watch)
+    monkeypatch.setattr(cli, "_standard_output", lambda: 1)
+    result = CliRunner().invoke(cli.main, ["watch", "--host", "db1", "--user", "u", *arguments])
+    assert result.exit_code == 0, result.output
+    (found,) = seen
+    assert (
+        found.database,
+        found.table,
+        found.position,
+        found.until_now,
+        found.format,
+        found.heartbeat,
+    ) == expected
+
+
+def test_a_table_to_watch_needs_its_schema():
+    """``--table`` alone is refused."""
+    result = CliRunner().invoke(cli.main, ["watch", "--table", "t"])
+    assert result.exit_code == 2
+    assert "--table goes with --database" in result.output
+
+
+@pytest.mark.parametrize("command", ["migrate", "watch"])
+def test_help_imports_nothing_heavy(command):
     """``--help`` loads no driver, no Spark, no rich: it must answer at once."""
     program = (
         "import sys; from spirit_py import cli\n"
-        "try: cli.main(['migrate', '--help'])\n"
+        f"try: cli.main(['{command}', '--help'])\n"
         "except SystemExit: pass\n"
         "heavy = {'MySQLdb', 'pyspark', 'rich', 'pymysql', 'pymysqlreplication', 'py4j'}\n"
         "sys.exit(', '.join(sorted(heavy & set(sys.modules))) or 0)"
@@ -146,4 +193,4 @@ def test_help_imports_nothing_heavy():
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert "--target-chunk-time" in done.stdout
+    assert {"migrate": "--target-chunk-time", "watch": "--until"}[command] in done.stdout

@@ -65,7 +65,7 @@ def test_a_row_with_a_value_above_the_packet_is_an_error() -> None:
 
 
 def test_a_row_larger_than_a_packet_is_sent_in_pieces() -> None:
-    """Its large values go ahead in user variables; the rows around it stay as they are, in order."""
+    """Its large values go ahead in user variables; the rows around it stay, in order."""
     value = "".join(f"{n % 256:02x}" for n in range(5000))
     rows = ["(1, NULL)", f"(2, X'{value}')", "(3, NULL)"]
     found = list(replace_rows(mapping(), rows, Bounds(10, 6000)))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from spirit_py.change.events import Place
 from spirit_py.change.retention import reach
-from spirit_py.contracts import FeedStatistics, Retention
-from spirit_py.runner.figures import _parked_note
 
 FILES = [("b.1", 100), ("b.2", 1000), ("b.3", 50), ("b.4", 7)]
 
@@ -31,14 +29,3 @@ def test_an_event_older_than_the_retention_may_go_at_any_time() -> None:
     """Nothing is left, never less than nothing; clocks that differ make no negative age."""
     assert reach(Place("b.1", 4, executed_at=1), FILES, kept=60, now=100).left == 0.0
     assert reach(Place("b.1", 4, executed_at=200), FILES, kept=60, now=100).left == 60.0
-
-
-def test_what_the_operator_reads_of_it() -> None:
-    """The note says that the reader waits, how much it has not read, and how long that is kept."""
-    seen = FeedStatistics(
-        parked=True, retention=Retention(kept=7200.0, age=60.0, unread_bytes=3 << 30)
-    )
-    assert _parked_note(seen) == (
-        "the reader is parked on its memory limit; 3.0 GiB of binlog unread,"
-        " which the server keeps for 1h59m more"
-    )

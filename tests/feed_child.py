@@ -1,0 +1,84 @@
+"""A process of its own that follows one table and says how much memory that took at most.
+
+    python feed_child.py '{"host": ..., "schema": ..., "soft_limit_bytes": ...}'
+
+The password comes in SPIRIT_PY_PASSWORD. It prints one JSON object when it follows ``t``, waits
+for a line, drains, and prints another.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import sys
+import time
+
+from spirit_py.applier.applier import SqlApplier
+from spirit_py.change.source import binlog_source
+from spirit_py.config import ConnectionOptions, FeedOptions
+from spirit_py.mysql.connect import connect
+from spirit_py.mysql.inspect import read_table
+from spirit_py.statement import alter_of
+from spirit_py.stop import StopSwitch
+from spirit_py.table.build import build_mapping
+
+
+def peak() -> int:
+    """Give the largest resident size of this process so far, in bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def say(figures: dict[str, float]) -> None:
+    """Give a line of figures to whoever started this process."""
+    sys.stdout.write(json.dumps(figures) + "\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    """Follow, drain, say."""
+    asked = json.loads(sys.argv[1])
+    connection = ConnectionOptions(
+        host=asked["host"],
+        port=asked["port"],
+        user=asked["user"],
+        password=os.environ["SPIRIT_PY_PASSWORD"],
+    )
+    options = FeedOptions(
+        soft_limit_bytes=asked["soft_limit_bytes"], flush_interval=1.0, wait_timeout=600.0
+    )
+    with connect(connection, role="test") as session:
+        source = read_table(session, asked["schema"], "t")
+        target = read_table(session, asked["schema"], "_t_new")
+    if source is None or target is None:
+        raise SystemExit("no tables")
+    statement = alter_of(asked["schema"], "t", "ADD x INT DEFAULT 7")
+    mapping = build_mapping(source, target, statement, "+00:00")
+    stop = StopSwitch()
+    applier = SqlApplier(
+        connection, sessions=options.apply_threads, batch_rows=options.batch_rows, stop=stop
+    )
+    feed = binlog_source(connection, applier, options, stop)
+    feed.add_subscription(mapping).copy_finished()
+    feed.start()
+    say({"base": peak()})
+    sys.stdin.readline()
+    began = time.monotonic()
+    feed.block_wait()
+    feed.flush()
+    seen = feed.statistics()
+    said: dict[str, float] = {
+        "peak": peak(),
+        "seconds": time.monotonic() - began,
+        "flushed": feed.all_changes_flushed(),
+        "applied": seen.applied,
+        "parked_seconds": seen.parked_seconds,
+        "peak_buffered_bytes": seen.peak_buffered_bytes,
+    }
+    say(said)
+    feed.close()
+    applier.close()
+
+
+if __name__ == "__main__":
+    main()

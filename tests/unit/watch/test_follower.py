@@ -1,0 +1,183 @@
+"""Events of the stream become records: order, positions, what is said twice and what never."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from spirit_py.change.codec import RowChange
+from spirit_py.change.events import (
+    Advanced,
+    Began,
+    Committed,
+    Failed,
+    Place,
+    Restarted,
+    RowsChanged,
+    StatementSeen,
+    XaDecided,
+    XaPrepared,
+)
+from spirit_py.change.position import FileFrontier, FilePlace
+from spirit_py.errors import FeedFailure, UnreadableChange
+from spirit_py.table.schema import TableSchema
+from spirit_py.watch.definitions import Definitions
+from spirit_py.watch.follower import Follower
+from spirit_py.watch.progress import Progress
+from spirit_py.watch.scope import Scope
+
+UUID = "16e8969d-e4d3-11f1-b00c-02fc00000001"
+
+
+class Codec:
+    """A codec whose rows are there already: as many inserts as the body has bytes."""
+
+    key_names = frozenset[str]()
+    schema = TableSchema(schema="s", name="t", engine="", columns=(), indexes=())
+
+    def rows(self, _: int, body: bytes) -> list[RowChange]:
+        """Give the changes."""
+        image: Any = self
+        return [RowChange("insert", None, image)] * len(body)
+
+    @property
+    def codec(self) -> Codec:
+        """The codec of an image, which this is as well."""
+        return self
+
+    def values(self) -> dict[str, Any]:
+        """No columns."""
+        return {}
+
+
+CODEC: Any = Codec()
+
+
+class Run:
+    """A follower and what it printed."""
+
+    def __init__(self) -> None:
+        self.records: list[dict[str, Any]] = []
+        self.flushed = 0
+        self.now = 0.0
+        start = FileFrontier(UUID, FilePlace("b.000001", 0))
+        definitions = Definitions(lambda _: None, start.copy)
+        self.follower = Follower(
+            progress=Progress(start),
+            scope=Scope("s", "", ignore_case=False),
+            definitions=definitions,
+            out=self.records.append,
+            flush=self._flush,
+            forget=lambda: None,
+            older={"old"},
+            heartbeat=10.0,
+            clock=lambda: self.now,
+        )
+
+    def _flush(self) -> None:
+        self.flushed = len(self.records)
+
+    def take(self, *events: Any) -> list[str]:
+        """Deliver events; give the kinds printed for them."""
+        before = len(self.records)
+        for event in events:
+            self.follower.deliver(event)
+        return [found["kind"] for found in self.records[before:]]
+
+    def positions(self) -> list[int]:
+        """Give the offset of the position of each record."""
+        return [int(found["position"].rpartition(";")[2]) for found in self.records]
+
+
+@pytest.fixture
+def run() -> Run:
+    """Return a follower of schema ``s``."""
+    return Run()
+
+
+def at(offset: int) -> Place:
+    """Give a place."""
+    return Place("b.000001", offset)
+
+
+def rows(offset: int, count: int = 1) -> RowsChanged:
+    """Give a rows event."""
+    return RowsChanged(("s", "t"), 30, b"x" * count, CODEC, at(offset))
+
+
+def statement(offset: int, sql: str, schema: str = "s") -> StatementSeen:
+    """Give a statement."""
+    return StatementSeen(at(offset), schema, sql, 9)
+
+
+def test_positions_move_with_the_end_of_a_transaction(run: Run) -> None:
+    """R7: going on from a row's position brings its whole transaction again."""
+    kinds = run.take(Began(at(10)), rows(20, 2), rows(30), Committed(at(40)))
+    assert kinds == ["begin", "insert", "insert", "insert", "commit"]
+    assert run.positions() == [0, 0, 0, 0, 40]
+    assert [found["offset"] for found in run.records] == [10, 20, 20, 30, 40]
+    assert run.flushed == 5
+
+
+def test_a_transaction_that_breaks_off_comes_again(run: Run) -> None:
+    """R12: the reader of the lines learns that the rows so far do not count."""
+    kinds = run.take(Began(at(10)), rows(20), Restarted(), Began(at(10)), rows(20))
+    assert kinds == ["begin", "insert", "restarted", "begin", "insert"]
+    assert run.take(Committed(at(30)), Restarted()) == ["commit"]
+    assert run.positions()[-2:] == [0, 30]
+
+
+def test_ddl_ends_its_own_transaction(run: Run) -> None:
+    """Its position is behind it; inside a transaction it stands between begin and commit."""
+    assert run.take(statement(10, "ALTER TABLE t ADD x INT"), Committed(at(10))) == ["ddl"]
+    assert run.positions() == [10]
+    create = statement(20, "CREATE TABLE u (a INT) START TRANSACTION")
+    kinds = run.take(create, Began(at(30)), rows(30), Committed(at(40)))
+    assert kinds == ["begin", "ddl", "insert", "commit"]
+    assert run.take(statement(50, "ALTER TABLE o.t ADD x INT"), Committed(at(50))) == []
+    assert run.take(statement(60, "GRANT ALL ON *.* TO u"), Committed(at(60))) == []
+
+
+def test_a_write_in_statement_format_stops_only_its_own_scope(run: Run) -> None:
+    """R13: changes without row images cannot be printed."""
+    assert run.take(statement(10, "DELETE FROM t", "o"), Committed(at(10))) == []
+    with pytest.raises(UnreadableChange, match="STATEMENT format"):
+        run.take(statement(20, "DELETE FROM t"))
+
+
+def test_xa_rows_come_with_the_decision(run: Run) -> None:
+    """R8: also that of another session, much later; a rollback prints no row."""
+    first = (Began(at(10), "x"), rows(20), XaPrepared(at(30), "x"))
+    second = (Began(at(40), "y"), rows(50), XaPrepared(at(60), "y"))
+    assert run.take(*first, *second) == ["xa_prepare", "xa_prepare"]
+    assert run.take(XaDecided(at(70), "y", commit=True)) == ["begin", "insert", "xa_commit"]
+    assert run.positions()[-1] == 0
+    assert run.take(XaDecided(at(80), "x", commit=False)) == ["xa_rollback"]
+    assert run.positions()[-1] == 80
+    one_phase = (Began(at(90), "z"), rows(90), Committed(at(95)))
+    assert run.take(*one_phase) == ["begin", "insert", "commit"]
+    run.follower.close()
+
+
+def test_decisions_without_rows_are_quiet_unless_they_are_older(run: Run) -> None:
+    """An XA transaction prepared before the start has rows that nobody will see."""
+    assert run.take(XaPrepared(at(10), "n"), XaDecided(at(20), "n", commit=True)) == []
+    assert run.take(XaDecided(at(30), "old", commit=True)) == ["xa_commit"]
+    assert "prepared before the start" in run.records[-1]["note"]
+    assert run.take(XaDecided(at(40), "old", commit=True)) == []
+
+
+def test_a_heartbeat_after_quiet_seconds(run: Run) -> None:
+    """Only when nothing was printed for so long; it carries the position reached."""
+    run.now = 9.0
+    assert run.take(Advanced(at(10))) == []
+    run.now = 10.0
+    assert run.take(Committed(at(20)), Committed(at(30))) == ["heartbeat"]
+    assert run.positions() == [20]
+
+
+def test_a_fault_of_the_stream_is_raised(run: Run) -> None:
+    """In its place between the events."""
+    with pytest.raises(FeedFailure):
+        run.take(Failed(FeedFailure("broken")))

@@ -1,0 +1,102 @@
+"""Records as lines, for programs and for people."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from spirit_py.change.codec import RowChange
+from spirit_py.change.events import Place
+from spirit_py.table.schema import Column, TableSchema
+from spirit_py.watch.formats import as_json, as_text
+from spirit_py.watch.model import Record, moment, record, row_record
+
+PLACE = Place("b.000001", 120, "16e8969d-e4d3-11f1-b00c-02fc00000001", 7, 1_700_000_000)
+
+
+class Image:
+    """A row image whose values are there already."""
+
+    def __init__(self, **found: Any) -> None:
+        self._found = found
+        columns = tuple(
+            Column(name=name, ordinal=at, data_type=kind, column_type=kind, nullable=True)
+            for at, (name, kind) in enumerate({"id": "int", "v": "text", "e": "enum"}.items(), 1)
+        )
+        self.codec = self
+        self.key_names = {"id"}
+        self.schema = TableSchema(schema="s", name="t", engine="", columns=columns, indexes=())
+
+    def values(self) -> dict[str, Any]:
+        """Give the values."""
+        return self._found
+
+
+def row(kind: Any, before: Any, after: Any) -> Record:
+    """Build the record of a changed row."""
+    return row_record("p", PLACE, ("s", "t"), RowChange(kind, before, after))
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (None, {"value": None, "is_null": True}),
+        ("", {"value": "", "is_null": False}),
+        ("null", {"value": "null", "is_null": False}),
+        ({"hex": "00"}, {"value": "00", "encoding": "hex"}),
+        ({"hex": "81", "charset": "sjis"}, {"value": "81", "encoding": "hex", "charset": "sjis"}),
+        (-0.0, {"value": "-0.0"}),
+        (2**64, {"value": "18446744073709551616"}),
+    ],
+)
+def test_values_are_text_without_loss(value: Any, shown: dict[str, Any]) -> None:
+    """NULL, empty and the word are three; bytes say how they are written."""
+    (_, column, _) = row("insert", None, Image(id=1, v=value, e="x"))["after"]
+    assert shown.items() <= column.items()
+
+
+def test_an_invalid_enum_is_told_from_a_member_named_0() -> None:
+    """The error value 0 has no text."""
+    (*_, invalid) = row("insert", None, Image(id=1, v="", e=0))["after"]
+    (*_, member) = row("insert", None, Image(id=1, v="", e="0"))["after"]
+    assert invalid["encoding"] == "ordinal"
+    assert "encoding" not in member
+
+
+def test_changed_compares_both_images() -> None:
+    """Of an update what differs; of an insert and a delete every column."""
+    update = row("update", Image(id=1, v=0.0, e="x"), Image(id=1, v=-0.0, e="x"))
+    assert [column["changed"] for column in update["after"]] == [False, True, False]
+    assert [column["changed"] for column in update["before"]] == [False, True, False]
+    insert = row("insert", None, Image(id=1, v=None, e="x"))
+    assert all(column["changed"] for column in insert["after"])
+
+
+def test_json_is_one_line_whatever_is_in_it() -> None:
+    """A line break in a value must not break the line."""
+    found = row("insert", None, Image(id=1, v="a\nb\u2028c", e="é"))
+    line = as_json(found)
+    assert "\n" not in line
+    assert json.loads(line) == found
+
+
+def test_text_is_for_people() -> None:
+    """Time, kind, table, key, what changed, and the transaction."""
+    update = row("update", Image(id=1, v="a", e="x"), Image(id=1, v=None, e="x"))
+    said = as_text(update)
+    assert said.startswith('2023-11-14T22:13:20Z  update  s.t  id="1": v="a" -> NULL')
+    assert PLACE.gtid in said
+    deleted = as_text(row("delete", Image(id=1, v={"hex": "00ff"}, e="x"), None))
+    assert "v=X'00ff'" in deleted
+    assert "…" in as_text(row("insert", None, Image(id=1, v="a" * 1000, e="x")))
+    assert as_text(record("end", "file;u;b.000001;4")).endswith("position file;u;b.000001;4")
+    ddl = record("ddl", "p", Place("b.000001", 4), schema="s", sql="ALTER\n TABLE t")
+    assert as_text(ddl) == "-  ddl  s  ALTER TABLE t  at b.000001:4"
+
+
+def test_a_time_that_is_not_known_is_null() -> None:
+    """Heartbeats and rotations have none."""
+    assert moment(0) is None
+    assert record("begin", "p", PLACE)["executed_at"] == "2023-11-14T22:13:20Z"

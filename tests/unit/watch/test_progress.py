@@ -1,0 +1,64 @@
+"""The position to go on from: complete transactions, and none past an undecided one."""
+
+from __future__ import annotations
+
+import pytest
+
+from spirit_py.change.events import Place
+from spirit_py.change.position import FileFrontier, FilePlace, GtidFrontier, GtidSet
+from spirit_py.watch.progress import Progress
+
+UUID = "16e8969d-e4d3-11f1-b00c-02fc00000001"
+
+
+def gtid(number: int) -> Place:
+    """Give the end of a transaction on a server with GTIDs."""
+    return Place("b.000001", number * 100, UUID, number)
+
+
+def offset(number: int) -> Place:
+    """Give the end of a transaction on a server without them."""
+    return Place("b.000001", number * 100)
+
+
+@pytest.fixture
+def by_gtid() -> Progress:
+    """Return the progress of a server with GTIDs, five transactions in."""
+    return Progress(GtidFrontier(UUID, GtidSet.parse(f"{UUID}:1-5")))
+
+
+@pytest.fixture
+def by_file() -> Progress:
+    """Return the progress of a server without GTIDs, at offset 500."""
+    return Progress(FileFrontier(UUID, FilePlace("b.000001", 500)))
+
+
+def test_the_position_is_behind_the_last_transaction(by_gtid: Progress, by_file: Progress) -> None:
+    """R7: each complete transaction moves it."""
+    by_gtid.advance(gtid(6))
+    by_file.advance(offset(6))
+    assert by_gtid.text() == f"gtid;{UUID};{UUID}:1-6"
+    assert by_file.text() == f"file;{UUID};b.000001;600"
+
+
+def test_an_undecided_transaction_leaves_a_hole_in_the_set(by_gtid: Progress) -> None:
+    """R8: going on brings the prepared transaction again, and only that one."""
+    by_gtid.prepared("x", gtid(6))
+    by_gtid.advance(gtid(7))
+    assert by_gtid.text() == f"gtid;{UUID};{UUID}:1-5:7"
+    assert by_gtid.received.text() == f"gtid;{UUID};{UUID}:1-7"
+    by_gtid.decided("x", gtid(8))
+    assert by_gtid.text() == f"gtid;{UUID};{UUID}:1-8"
+
+
+def test_an_undecided_transaction_holds_a_file_position(by_file: Progress) -> None:
+    """R8: the position stays in front of the first undecided one, and then of the next."""
+    by_file.prepared("x", offset(6))
+    by_file.advance(offset(7))
+    by_file.prepared("y", offset(8))
+    assert by_file.text() == f"file;{UUID};b.000001;500"
+    by_file.decided("x", offset(9))
+    assert by_file.text() == f"file;{UUID};b.000001;700"
+    by_file.decided("y", offset(10))
+    assert by_file.text() == f"file;{UUID};b.000001;1000"
+    assert by_file.undecided == 0
