@@ -133,7 +133,7 @@ def main() -> None:
     show_default=True,
     help="Format of the log lines where there is no terminal.",
 )
-@option("--verbose", is_flag=True, help="Tracebacks, and Spark's own log.")
+@option("--verbose", is_flag=True, help="Tracebacks; Spark's log in ./spirit-py-spark.log.")
 def migrate(**options: Any) -> None:
     r"""Change a table online.
 
@@ -342,7 +342,10 @@ class _ErrorsShown:
         self._verbose = verbose
 
     def __enter__(self) -> None:
-        """Nothing to prepare."""
+        """Let warnings of the program's parts reach the operator, tracebacks only if asked."""
+        from spirit_py.status.logs import to_terminal
+
+        to_terminal(verbose=self._verbose)
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Show the error and leave with its exit code."""

@@ -1,4 +1,4 @@
-"""What the layers of pyproject.toml cannot say: who may sleep, who may import a driver, R-numbers."""
+"""What the layers of pyproject.toml cannot say: sleeping, the driver's doorway, R-numbers."""
 
 from __future__ import annotations
 

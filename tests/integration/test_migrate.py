@@ -101,7 +101,7 @@ def assert_source_whole(db):
 def test_a_signal_during_the_copy_leaves_the_source_whole(table, number, code):
     """SIGINT and SIGTERM end the run with their own code; no table and no session is left (R16)."""
     with copy_held(table) as (hold, cursor):
-        process = start(table, "--verbose")
+        process = start(table)
         hold()
         process.send_signal(number)
         cursor.execute("ROLLBACK")

@@ -1,0 +1,32 @@
+"""Log records of the program's parts as single lines; tracebacks only for those who ask."""
+
+from __future__ import annotations
+
+import logging
+
+
+class LineFormatter(logging.Formatter):
+    """Formats a record as one line, with its traceback only when ``verbose``."""
+
+    def __init__(self, *, verbose: bool) -> None:
+        super().__init__()
+        self._verbose = verbose
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Give the line."""
+        line = f"{record.levelname.lower()}: {record.getMessage()}"
+        if record.exc_info and record.exc_info[1] is not None:
+            line += f" ({record.exc_info[1]})"
+            if self._verbose:
+                line += "\n" + self.formatException(record.exc_info)
+        return line
+
+
+def to_terminal(*, verbose: bool) -> None:
+    """Send warnings to standard error, and everything of the program with ``verbose``."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(LineFormatter(verbose=verbose))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    logging.getLogger("spirit_py").setLevel(logging.DEBUG if verbose else logging.WARNING)
+    # The bridge to the JVM reports at length what its callers handle.
+    logging.getLogger("py4j").setLevel(logging.INFO if verbose else logging.CRITICAL)

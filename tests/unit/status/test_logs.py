@@ -1,0 +1,31 @@
+"""Log records reach the operator as single lines."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import pytest
+
+from spirit_py.status.logs import LineFormatter
+
+
+def _record(message):
+    try:
+        raise ValueError("the cause")
+    except ValueError:
+        return logging.LogRecord("x", logging.ERROR, "f.py", 1, message, (), sys.exc_info())
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+def test_a_traceback_is_shown_only_on_request(verbose):
+    """The cause is always in the line; the traceback follows with --verbose."""
+    text = LineFormatter(verbose=verbose).format(_record("could not close it"))
+    assert text.splitlines()[0] == "error: could not close it (the cause)"
+    assert ("Traceback" in text) is verbose
+
+
+def test_a_plain_record_is_one_line():
+    """A record without an error is its message and level."""
+    record = logging.LogRecord("x", logging.WARNING, "f.py", 1, "slow: %s", ("a",), None)
+    assert LineFormatter(verbose=True).format(record) == "warning: slow: a"
