@@ -35,7 +35,8 @@ def follow(db: Database, columns: str, statement: str, soft_limit: int) -> dict[
     }
     with subprocess.Popen(
         [sys.executable, str(CHILD), json.dumps(asked)],
-        env=os.environ | {"SPIRIT_PY_PASSWORD": server.password},
+        env=os.environ
+        | {"SPIRIT_PY_PASSWORD": server.password, "PYTHONPATH": str(CHILD.parents[1])},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

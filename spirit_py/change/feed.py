@@ -93,6 +93,7 @@ class ChangeFeed:
             stream=stream,
             gate=self._gate,
             ended=self._closing,
+            stop=stop,
         )
         store_bytes = max(1 << 20, min(32 << 20, options.soft_limit_bytes // 4))
         self._xa_memory = max(1 << 16, options.soft_limit_bytes // 16)
@@ -242,6 +243,7 @@ class ChangeFeed:
         while True:
             self._check()
             applied = self._flusher.flush_once()
+            self._check()
             pending = self.pending()
             if pending <= trivial or not applied:
                 return

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from spirit_py.change.ledger import Ledger
     from spirit_py.change.subscription import TableSubscription
     from spirit_py.contracts import SqlSession
+    from spirit_py.stop import StopSwitch
 
-TAKE_ROWS: Final = 20_000
+TAKE_ROWS: Final = 10_000
 TAKE_BYTES: Final = 32 << 20
 
 
@@ -27,6 +28,7 @@ class Flusher:
     Args:
         lock: the feed's lock; nothing here waits for the server under it.
         ended: set when nothing may be applied any more.
+        stop: once requested, no further batch is begun.
     """
 
     def __init__(
@@ -38,6 +40,7 @@ class Flusher:
         stream: Stream,
         gate: VisibilityGate,
         ended: threading.Event,
+        stop: StopSwitch,
     ) -> None:
         self._lock = lock
         self._subscriptions = subscriptions
@@ -45,6 +48,7 @@ class Flusher:
         self._stream = stream
         self._gate = gate
         self._ended = ended
+        self._stop = stop
         self._flushing = threading.Lock()
         self._paused = False
         self.ledger: Ledger | None = None
@@ -77,7 +81,7 @@ class Flusher:
                 self._paused = False
 
     def _flush(self, subscription: TableSubscription, session: SqlSession | None) -> int:
-        """Apply one table's changes, batch by batch."""
+        """Apply one table's changes, batch by batch; a stop request ends it between two."""
         buffer = subscription.buffer
         self._prove(subscription)
         with self._lock:
@@ -85,7 +89,7 @@ class Flusher:
                 self.ledger.seal()
             left = buffer.waiting
         applied = 0
-        while left > 0 and not self._ended.is_set():
+        while left > 0 and not (self._ended.is_set() or self._stop.requested):
             with self._lock:
                 batch = buffer.take(min(TAKE_ROWS, left), TAKE_BYTES)
             if not batch:

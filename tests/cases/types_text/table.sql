@@ -6,4 +6,4 @@ CREATE TABLE t (
 INSERT INTO t
   WITH RECURSIVE n (i, s) AS (SELECT 1, CAST('' AS CHAR(100)) UNION ALL SELECT i + 1,
     ELT(1 + i MOD 9, '', ' ', 'trailing  ', 'quote '' and " and \\ back', 'nul \0 in \n it \r \t \Z', 'héllo wörld ñ', '日本語 テキスト', '😀🎉 four bytes', NULL) FROM n WHERE i < 700)
-  SELECT i, IF(i % 2, '', NULL), s, REPEAT(s, 5), IF(i % 2, '', NULL), s, REPEAT(s, 30), s, REPEAT(s, 40), REPEAT(s, 60), REPEAT(s, 80), IF(i % 2, 'ﬁ', NULL), COALESCE(s, '') FROM n;
+  SELECT i, IF(i % 2, '', NULL), s, REPEAT(s, 5), IF(i % 2, '', NULL), s, REPEAT(s, 6), s, REPEAT(s, 7), REPEAT(s, 8), REPEAT(s, 9), IF(i % 2, 'ﬁ', NULL), COALESCE(s, '') FROM n;

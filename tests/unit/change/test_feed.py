@@ -26,6 +26,7 @@ from spirit_py.config import FeedOptions
 from spirit_py.errors import (
     ChangesNotFlushed,
     FeedFailure,
+    Interrupted,
     PositionNotFound,
     SchemaChanged,
     ServerFault,
@@ -470,6 +471,19 @@ def test_flush_gives_up_when_the_backlog_does_not_shrink(scene: Scene) -> None:
     feed.block_wait()
     with pytest.raises(ChangesNotFlushed, match="still pending"):
         feed.flush()
+
+
+def test_a_stop_request_ends_a_flush_between_two_batches(scene: Scene) -> None:
+    """A backlog of any length does not keep a signal waiting; what was not applied is kept."""
+    feed, _ = scene.open()
+    scene.stream.commit(T, upsert(1), upsert(2))
+    feed.block_wait()
+    scene.stop.request(Interrupted(15))
+    with pytest.raises(Interrupted):
+        feed.flush()
+    feed._flusher.flush_once()
+    assert scene.applier.table == {}
+    assert feed.pending() == 2
 
 
 def test_nothing_is_applied_after_stop(scene: Scene) -> None:
