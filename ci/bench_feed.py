@@ -184,6 +184,7 @@ class FeedBench:
             log_pos=offset,
             resume_stream=True,
             blocking=True,
+            enable_logging=False,
         )
         for event in reader:
             count += len(event.rows)
