@@ -274,6 +274,8 @@ def whole_migration(bench: Bench) -> Figure:
     ours: list[float] = []
     native: list[float] = []
     notes: dict[str, Any] = {}
+    with bench.session() as session:
+        session.execute("DROP TABLE IF EXISTS _sbtest1_new")
     # The two definitions take turns, so that every migration has work to do.
     kinds = ("BIGINT", "INT")
     for number in range(bench.sizes.rounds * 2):
