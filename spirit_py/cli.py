@@ -6,6 +6,7 @@ Nothing heavy is imported before a command really runs.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -42,6 +43,19 @@ Exit codes:
   2    refused: the command line is wrong
   130  interrupted by SIGINT      143  by SIGTERM
   141  nobody reads the output any more"""
+
+
+class FiniteRange(click.FloatRange):
+    """A range of floats that ``nan`` is not in: it compares with no bound."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Read the number, which must be finite."""
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return number
 
 
 def option(*names: str, **settings: Any) -> Callable[[Command], Command]:
@@ -98,14 +112,14 @@ def main() -> None:
 )
 @option(
     "--target-chunk-time",
-    type=click.FloatRange(0.01, 60),
+    type=FiniteRange(0.01, 60),
     default=0.5,
     show_default=True,
     help="Seconds that one chunk should take.",
 )
 @option(
     "--lock-wait-timeout",
-    type=click.FloatRange(1, 3600),
+    type=FiniteRange(1, 3600),
     default=30.0,
     show_default=True,
     help="Seconds that one attempt of the cutover may wait for the table lock.",
@@ -113,7 +127,7 @@ def main() -> None:
 @option("--no-kill", is_flag=True, help="Never end a session that holds up the cutover.")
 @option(
     "--kill-after",
-    type=click.FloatRange(0.1, 3600),
+    type=FiniteRange(0.1, 3600),
     help="Seconds after which such a session is ended. [default: 90 % of --lock-wait-timeout]",
 )
 @option("--skip-drop-after-cutover", is_flag=True, help="Keep the old table after the swap.")
@@ -144,11 +158,13 @@ def migrate(**options: Any) -> None:
     with _ErrorsShown(verbose=options["verbose"]):
         config = migration_config(options)
         from spirit_py import runner
+        from spirit_py.status.safe import SafeReporter
 
-        reporter = _reporter(config)
+        reporter = SafeReporter(_reporter(config))
         report = runner.migrate(config, reporter=reporter)
         for line in report.summary():
             reporter.message(line)
+        _exit(0)
 
 
 @main.command(epilog=WATCH_EXIT_CODES)
@@ -166,7 +182,7 @@ def migrate(**options: Any) -> None:
 )
 @option(
     "--heartbeat",
-    type=click.FloatRange(0, 86400),
+    type=FiniteRange(0, 86400),
     default=0.0,
     help="Seconds of quiet after which to print a heartbeat. [default: never]",
 )
@@ -204,6 +220,7 @@ def watch_options(options: dict[str, Any]) -> WatchOptions:
     """
     from spirit_py.watch.options import WatchOptions
 
+    _refuse_undecodable(options)
     if options["table"] and not options["database"]:
         raise UsageFault("--table goes with --database", hint="add --database")
     return WatchOptions(
@@ -223,6 +240,7 @@ def migration_config(options: dict[str, Any]) -> MigrationConfig:
     Raises:
         UsageFault: when options are missing or contradict each other.
     """
+    _refuse_undecodable(options)
     if bool(options["statement"]) == bool(options["table"] or options["alter"]):
         raise UsageFault(
             "the change is not clear: give either --statement, or --table with --alter",
@@ -230,12 +248,9 @@ def migration_config(options: dict[str, Any]) -> MigrationConfig:
         )
     if not options["statement"] and not (options["table"] and options["alter"]):
         raise UsageFault("--table and --alter go together", hint="add the missing one")
-    report_json = options["report_json"]
-    if report_json is not None and not report_json.absolute().parent.is_dir():
-        raise UsageFault(
-            f"the report cannot be written: {report_json.absolute().parent} is not a directory",
-            hint="create it, or name another file with --report-json",
-        )
+    if options["table"] and not options["database"]:
+        raise _no_schema(options["table"])
+    report_json = _report_file(options["report_json"])
     return MigrationConfig(
         connection=_connection(options),
         database=options["database"] or "",
@@ -252,10 +267,33 @@ def migration_config(options: dict[str, Any]) -> MigrationConfig:
         spark_master=options["spark_master"],
         spark_conf=tuple(_pair(text) for text in options["spark_conf"]),
         spark_ui=options["spark_ui"],
-        report_json=report_json.absolute() if report_json is not None else None,
+        report_json=report_json,
         log_format=options["log_format"],
         verbose=options["verbose"],
     )
+
+
+def _no_schema(table: str) -> UsageFault:
+    """Ask for the schema of ``--table``, which may have been written in front of its name."""
+    schema, _, name = table.partition(".")
+    hint = f"write --database {schema} --table {name}" if schema and name else "add --database"
+    return UsageFault(f"the schema of table {table} is not given", hint=hint)
+
+
+def _refuse_undecodable(options: dict[str, Any]) -> None:
+    """Refuse bytes that are no text here: Python hands them over as lone surrogates.
+
+    Raises:
+        UsageFault: naming the option, never its value, which may be a secret.
+    """
+    for name, value in options.items():
+        for text in value if isinstance(value, tuple) else (value,):
+            if isinstance(text, str) and any("\ud800" <= mark <= "\udfff" for mark in text):
+                option_name = {"position": "from"}.get(name, name).replace("_", "-")
+                raise UsageFault(
+                    f"--{option_name} holds bytes that are not text in this locale's encoding",
+                    hint="write it in UTF-8 and run under a UTF-8 locale, such as LC_ALL=C.UTF-8",
+                )
 
 
 def _connection(options: dict[str, Any]) -> ConnectionOptions:
@@ -311,6 +349,29 @@ def _threads(asked: int | None, master: str) -> int:
     return min(asked or 4, cores)
 
 
+def _report_file(path: Path | None) -> Path | None:
+    """Check, before anything is done, that the report can be written."""
+    import os
+
+    if path is None:
+        return None
+    target = path.absolute()
+    folder = target.resolve().parent
+    problem = ""
+    if not path.name or target.is_dir():
+        problem = f"{str(path)!r} names no file"
+    elif not folder.is_dir():
+        problem = f"{folder} is not a directory"
+    elif not os.access(target if target.exists() else folder, os.W_OK):
+        problem = f"{target} may not be written"
+    if problem:
+        raise UsageFault(
+            f"the report cannot be written: {problem}",
+            hint="name another file with --report-json",
+        )
+    return target
+
+
 def _pair(text: str) -> tuple[str, str]:
     """Split a ``key=value`` of ``--spark-conf``."""
     key, separator, value = text.partition("=")
@@ -345,6 +406,7 @@ class _ErrorsShown:
         """Let warnings of the program's parts reach the operator, tracebacks only if asked."""
         from spirit_py.status.logs import to_terminal
 
+        _open_standard_streams()
         to_terminal(verbose=self._verbose)
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
@@ -356,33 +418,60 @@ class _ErrorsShown:
         if self._verbose:
             import traceback
 
-            traceback.print_exception(error)
+            _say("".join(traceback.format_exception(error)).rstrip())
         _leave(error)
 
 
 def _leave(error: BaseException) -> NoReturn:
     """Print cause and remedy, and exit."""
     if isinstance(error, SpiritError):
-        click.echo(f"error: {error.message}", err=True)
+        _say(f"error: {error.message}")
         for line in error.details:
-            click.echo(f"  {line}", err=True)
+            _say(f"  {line}")
         if error.hint:
-            click.echo(f"hint: {error.hint}", err=True)
+            _say(f"hint: {error.hint}")
         _exit(error.exit_code)
-    click.echo(f"error: unexpected {type(error).__name__}: {error}", err=True)
-    click.echo(
-        "hint: this is a defect of spirit-py; run again with --verbose for the traceback", err=True
-    )
+    _say(f"error: unexpected {type(error).__name__}: {error}")
+    _say("hint: this is a defect of spirit-py; run again with --verbose for the traceback")
     _exit(1)
 
 
+def _say(text: str) -> None:
+    """Write a line to standard error, if somebody still listens there."""
+    import contextlib
+
+    with contextlib.suppress(OSError, ValueError):
+        click.echo(text, err=True)
+
+
+def _open_standard_streams() -> None:
+    """Give a closed standard stream a place, so that no socket gets its number."""
+    import os
+
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, "r" if number == 0 else "w", closefd=False))  # noqa: SIM115
+
+
 def _exit(code: int) -> NoReturn:
-    """Exit; threads that a second SIGINT left behind must not keep the process."""
+    """Exit with this code, whether or not anybody still reads the output.
+
+    Threads that a second SIGINT left behind must not keep the process.
+    """
     import os
     import threading
 
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
     left = [t for t in threading.enumerate() if t.name == "spirit-py-migration"]
     if left:
-        sys.stderr.flush()
         os._exit(code)
     sys.exit(code)

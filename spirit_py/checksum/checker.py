@@ -247,6 +247,7 @@ class Checker:
             feed=self._feed,
             options=self._options,
             stop=self._stop,
+            on_wait=lambda what: self._show(waiting_for=what),
         ).take(lambda: _ignore(gang.everyone(order, _SNAPSHOT_SECONDS)))
         self._result = replace(
             self._result,

@@ -43,7 +43,8 @@ class ChecksumOptions:
     Attributes:
         tasks: sessions that read at the same time; 0 for as many as Spark has slots.
         target_seconds: how long one chunk should take, both sides together.
-        lock_wait_timeout: whole seconds that one request for the table lock may wait; while it
+        lock_wait_timeout: whole seconds that one request for the table lock may wait at most;
+            the first ones wait 1, then twice as long each; while it
             waits, new writers of the table wait behind it.
         lock_attempts: requests before the checksum gives up.
         yield_seconds: age at which a snapshot is given back and taken anew.
@@ -55,8 +56,8 @@ class ChecksumOptions:
 
     tasks: int = 0
     target_seconds: float = 1.0
-    lock_wait_timeout: int = 1
-    lock_attempts: int = 12
+    lock_wait_timeout: int = 4
+    lock_attempts: int = 30
     yield_seconds: float = 3600.0
     max_passes: int = 3
     max_repairs: int = 100_000
@@ -73,12 +74,14 @@ class ChecksumProgress:
         fraction: how much of this pass is handed out, 0.0 to 1.0, an estimate.
         rows: rows of the source compared in this pass.
         differences: differing rows found in this pass.
+        waiting_for: what it waits for, in words; empty while it compares.
     """
 
     passes: int = 0
     fraction: float = 0.0
     rows: int = 0
     differences: int = 0
+    waiting_for: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 15.0
+#: Requests that wait equally long, before the wait is doubled.
+_SAME_WAIT: Final = 3
 _FLUSH_SECONDS: Final = 10.0
 
 
@@ -50,6 +52,7 @@ class SnapshotLock:
     Attributes:
         target: None when the new table is on the source's server.
         feed: None when nobody applies changes: two tables are compared as they are.
+        on_wait: told what is waited for before each request, and an empty text at the end.
     """
 
     mapping: TableMapping
@@ -58,6 +61,7 @@ class SnapshotLock:
     feed: ChangeSource | None
     options: ChecksumOptions
     stop: StopSwitch
+    on_wait: Callable[[str], None]
 
     def take(self, open_snapshots: Callable[[], None]) -> LockFigures:
         """Call ``open_snapshots`` while both tables stand still and are up to date.
@@ -70,17 +74,20 @@ class SnapshotLock:
         last: MigrationFailure | None = None
         for attempt in range(1, self.options.lock_attempts + 1):
             self.stop.check()
+            allowed = self._allowed(attempt)
+            self.on_wait(f"the table lock of its snapshot (request {attempt})")
             try:
-                waited, held = self._attempt(open_snapshots)
+                waited, held = self._attempt(open_snapshots, allowed)
             except (ServerFault, ChangesNotFlushed) as error:
                 if isinstance(error, ServerFault) and disposition(error) is not Disposition.RETRY:
                     raise
                 last = error
-                longest = max(longest, self.options.lock_wait_timeout * 1000.0)
+                longest = max(longest, allowed * 1000.0)
                 if self.stop.wait(pause):
                     self.stop.check()
                 pause = min(_LONGEST_PAUSE, pause * 2)
             else:
+                self.on_wait("")
                 return LockFigures(waited_ms=max(longest, waited), held_ms=held, attempts=attempt)
         name = f"{self.mapping.source.schema}.{self.mapping.source.name}"
         reason = last.message if last is not None else "no attempt was allowed"
@@ -89,7 +96,11 @@ class SnapshotLock:
             hint="end the long transactions on the table, then run the same command again",
         ) from last
 
-    def _attempt(self, open_snapshots: Callable[[], None]) -> tuple[float, float]:
+    def _allowed(self, attempt: int) -> int:
+        """Give the seconds that a request, from 1, may wait: new writers wait behind it."""
+        return min(self.options.lock_wait_timeout, 1 << ((attempt - 1) // _SAME_WAIT))
+
+    def _attempt(self, open_snapshots: Callable[[], None], allowed: int) -> tuple[float, float]:
         """Try once; give the milliseconds waited and held."""
         if self.feed is not None:
             self.feed.flush()
@@ -99,7 +110,7 @@ class SnapshotLock:
         with contextlib.ExitStack() as stack:
             if self.feed is not None:
                 stack.enter_context(self.feed.applies_paused())
-            locks = stack.enter_context(self._sessions())
+            locks = stack.enter_context(self._sessions(allowed))
             waited = 0.0
             began: float | None = None
             try:
@@ -133,7 +144,7 @@ class SnapshotLock:
         open_snapshots()
 
     @contextlib.contextmanager
-    def _sessions(self) -> Iterator[list[tuple[TableLock, Session]]]:
+    def _sessions(self, allowed: int) -> Iterator[list[tuple[TableLock, Session]]]:
         """Open the locking sessions, one for each server."""
         source = (self.mapping.source.schema, self.mapping.source.name)
         target = (self.mapping.target.schema, self.mapping.target.name)
@@ -153,7 +164,7 @@ class SnapshotLock:
                 session = connect(
                     options,
                     role="checksum-lock",
-                    lock_wait_timeout=self.options.lock_wait_timeout,
+                    lock_wait_timeout=allowed,
                 )
                 stack.callback(session.close)
                 locks.append((TableLock(session, **tables), session))

@@ -31,11 +31,22 @@ class ChunkSizer:
         self._rows = _clamp(first_rows)
         #: (seconds a row, seconds) of the last chunks that tell something about the speed.
         self._recent: deque[tuple[float, float]] = deque(maxlen=WINDOW)
+        self._more_wanted = True
+        #: Chunks in a row that told nothing.
+        self._silent = 0
 
     @property
     def rows(self) -> int:
         """Rows that the next chunk should have."""
         return self._rows
+
+    @property
+    def growing(self) -> bool:
+        """Whether the next finished chunk will probably allow larger ones.
+
+        As long as it is so, a chunk that is cut early is cut too small.
+        """
+        return self._more_wanted and self._silent < WINDOW
 
     @property
     def p90(self) -> float | None:
@@ -52,14 +63,18 @@ class ChunkSizer:
             self._recent.clear()
             self._recent.append((seconds / max(rows, 1), seconds))
             self._rows = _clamp(min(self._rows, target_rows // PANIC_SHRINK))
+            self._more_wanted = False
             return
         if rows * 2 < target_rows and seconds < self._target:
+            self._silent += 1
             return
+        self._silent = 0
         self._recent.append((seconds / max(rows, 1), seconds))
         wanted = self._target / max(_p90([each for each, _ in self._recent]), 1e-9)
-        # Growing from what was measured, not from what was planned: chunks are in flight
-        # together, and each of them would otherwise grow the size again.
-        self._rows = _clamp(int(min(wanted, target_rows * GROWTH, self._rows * GROWTH)))
+        # Every chunk is a step, but chunks are in flight together: at most two steps away from
+        # what was measured, one for those that run already and one for the next.
+        self._rows = _clamp(int(min(wanted, self._rows * GROWTH, target_rows * GROWTH**2)))
+        self._more_wanted = wanted > self._rows < CEILING_ROWS
 
 
 def _clamp(rows: int) -> int:

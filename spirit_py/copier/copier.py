@@ -121,6 +121,7 @@ class Copier:
             describe=self._describe,
             on_abandon=self._end_on_server,
             group=f"spirit-py copy {self._table}",
+            settled=lambda: self._meter.settled,
             grace=self._options.grace,
         )
         runner = WaveRunner(
@@ -245,7 +246,11 @@ class Copier:
                 for column, literal in zip(columns, literals, strict=True)
             )
             details = (*details, f"in or near the row with {key}")
-        return ValueLost(error.message, hint=error.hint, details=details)
+        # RENAME TABLE will give the server's own names of constraints back to the table.
+        made, final = (
+            f"'{table.name}_chk_" for table in (self._mapping.target, self._mapping.source)
+        )
+        return ValueLost(error.message.replace(made, final), hint=error.hint, details=details)
 
     def _lookup_sql(self, error: LostValue) -> str:
         """Render the query for the row of a lost value; empty when there is no clue."""

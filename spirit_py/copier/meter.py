@@ -69,6 +69,12 @@ class CopyMeter:
         with self._lock:
             return self._sizer.rows
 
+    @property
+    def settled(self) -> bool:
+        """Whether the chunks have the size that they will keep, as far as is known."""
+        with self._lock:
+            return not self._sizer.growing
+
     def begin(self) -> None:
         """Start the clock."""
         with self._lock:

@@ -79,6 +79,24 @@ _TRANSIENT: Final = frozenset(
         3572,  # NOWAIT would have waited
     }
 )
+#: The account may not do it (manual B.3.1).
+_NOT_ALLOWED: Final = frozenset(
+    {
+        1044,  # to this schema
+        ACCESS_DENIED,
+        1095,  # owner of the thread
+        1141,  # no such grant
+        1142,  # to this table
+        1143,  # to this column
+        ACCESS_NEEDS_PRIVILEGE,
+        1370,  # to this routine
+        1410,  # may not create users with GRANT
+        1698,  # access denied, without a password
+        3530,  # role not granted
+        3879,  # access denied by a partial revoke
+        3955,  # access denied for system user
+    }
+)
 _UNKNOWN_COMMIT: Final = 1180
 _READ_ONLY: Final = frozenset({1290, 1792, 1836})
 _DISK_FULL: Final = frozenset({3, 1021, 1026, 1030, 1114, 1598})
@@ -104,6 +122,11 @@ def disposition(error: BaseException, *, committing: bool = False) -> Dispositio
 def connection_lost(error: BaseException) -> bool:
     """Tell whether the error means that the session is gone and with it all it held."""
     return isinstance(error, ServerFault) and error.code in LOST
+
+
+def access_denied(error: BaseException) -> bool:
+    """Tell whether the server refused because of the account's privileges."""
+    return isinstance(error, ServerFault) and error.code in _NOT_ALLOWED
 
 
 def server_fault(error: Exception, *, where: str) -> ServerFault:

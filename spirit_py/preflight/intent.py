@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spirit_py.errors import Refusal, ServerFault
+from spirit_py.mysql.faults import access_denied, connection_lost
 from spirit_py.preflight.finding import refuse
 from spirit_py.sql import quote_table, string_literal
 from spirit_py.statement import alter_of, parse_statement
@@ -19,6 +20,15 @@ if TYPE_CHECKING:
     from spirit_py.statement import AlterStatement
 
 _SYNTAX = 1064
+#: PREPARE says these of what surrounds the statement; no verdict on its text.
+_NO_VERDICT = frozenset(
+    {
+        1046,  # no database selected: our sessions have no default schema
+        1049,  # unknown database
+        1146,  # no such table
+        1295,  # not supported in the prepared statement protocol
+    }
+)
 _PREPARED = "spirit_py_syntax"
 
 
@@ -39,9 +49,9 @@ def read_intent(
         return (alter_of(config.database, config.table, config.alter, sql_mode=sql_mode),)
     except Refusal as error:
         sql = config.statement or _whole(config)
-        message = syntax_error(session, sql, sql_mode)
-        if message and ";" not in sql:
-            raise _syntax_refusal(message) from error
+        fault = objection(session, sql, sql_mode)
+        if fault is not None and fault.code == _SYNTAX and ";" not in sql:
+            raise _refusal(fault) from error
         raise
 
 
@@ -51,34 +61,39 @@ def _whole(config: MigrationConfig) -> str:
 
 def check(context: PreflightContext) -> Iterator[Finding]:
     """Let the server read the statement, without running it."""
-    message = syntax_error(context.session, context.statement.sql, context.facts.sql_mode)
-    if message:
-        refusal = _syntax_refusal(message)
+    fault = objection(context.session, context.statement.sql, context.facts.sql_mode)
+    if fault is not None:
+        refusal = _refusal(fault)
         yield refuse(refusal.message, refusal.hint)
 
 
-def _syntax_refusal(message: str) -> Refusal:
-    return Refusal(
-        f"the server cannot read the statement: {message}",
-        hint="correct the statement",
-    )
+def _refusal(fault: ServerFault) -> Refusal:
+    if fault.code == _SYNTAX:
+        cause = f"the server cannot read the statement: {fault.text}"
+    else:
+        cause = f"the server refuses the statement: {fault.text} (error {fault.code})"
+    return Refusal(cause, hint="correct the statement")
 
 
-def syntax_error(session: SqlSession, sql: str, sql_mode: str) -> str:
-    """Give the server's message about wrong syntax; empty when it can read the statement.
+def objection(session: SqlSession, sql: str, sql_mode: str) -> ServerFault | None:
+    """Give what the server has against the text of a statement; None when it can read it.
 
     PREPARE parses and executes nothing.
+
+    Raises:
+        ServerFault: when the server was lost on the way.
     """
     before = str(session.query("SELECT @@SESSION.sql_mode")[0][0])
+    session.execute(f"SET SESSION sql_mode = {string_literal(sql_mode)}")
     try:
-        session.execute(f"SET SESSION sql_mode = {string_literal(sql_mode)}")
         session.execute(f"SET @{_PREPARED} = {string_literal(sql)}")
         session.execute(f"PREPARE {_PREPARED} FROM @{_PREPARED}")
         session.execute(f"DEALLOCATE PREPARE {_PREPARED}")
     except ServerFault as error:
-        if error.code != _SYNTAX:
+        if connection_lost(error):
             raise
-        return error.text
+        # What the account may do is looked at by a check of its own.
+        return None if error.code in _NO_VERDICT or access_denied(error) else error
     finally:
         session.execute(f"SET SESSION sql_mode = {string_literal(before)}")
-    return ""
+    return None

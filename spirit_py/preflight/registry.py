@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from spirit_py.errors import Refusal, ServerFault
-from spirit_py.mysql.faults import connection_lost
+from spirit_py.mysql.faults import access_denied, connection_lost
 from spirit_py.preflight import (
     auto_increment,
     binlog_enabled,
@@ -124,6 +124,12 @@ def _findings(check: Check, context: PreflightContext) -> list[Finding]:
         return [
             refuse(
                 f"the check {check.name} could not look: {error.text} (error {error.code})",
-                error.hint or "give the account the privileges that the README lists",
+                error.hint or _remedy(error),
             )
         ]
+
+
+def _remedy(error: ServerFault) -> str:
+    if access_denied(error):
+        return "give the account the privileges that the README lists"
+    return "remove the cause that the server names, then run again; its error log may say more"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spirit_py.preflight.finding import refuse
+from spirit_py.sql import quote_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,6 +49,11 @@ def _missing(context: PreflightContext, schema: str, table: str) -> Finding:
     )
     if not known:
         return refuse(f"there is no schema {schema}", "check --database, and the account's grants")
+    if "." in table or "`" in table:
+        return refuse(
+            f"there is no table {quote_table(schema, table)}",
+            "--table takes the bare name: no schema, which goes with --database, and no quotes",
+        )
     return refuse(
         f"there is no table {schema}.{table}",
         "check --table; names may be case-sensitive, and an account sees only what it may use",

@@ -15,6 +15,7 @@ from spirit_py.signals import stop_on_signals
 from spirit_py.spark.options import SparkOptions
 from spirit_py.spark.session import SparkEngine
 from spirit_py.status.report import MigrationReport, versions
+from spirit_py.status.safe import SafeReporter
 from spirit_py.status.ticker import Ticker
 from spirit_py.stop import StopSwitch
 
@@ -49,6 +50,7 @@ def migrate(
         SpiritError: with the exit code of the process (R16).
     """
     switch = stop or StopSwitch()
+    reporter = SafeReporter(reporter)
     report = MigrationReport(threads=config.threads, versions=versions())
     figures = Figures(report)
     migration = Migration(
@@ -65,9 +67,20 @@ def migrate(
         raise cause from error
     finally:
         figures.complete()
-        if config.report_json is not None:
-            report.write(config.report_json)
+        _write(report, config.report_json, reporter)
     return report
+
+
+def _write(report: MigrationReport, path: Path | None, reporter: Reporter) -> None:
+    """Write the report; that it cannot be written changes nothing about the outcome."""
+    if path is None:
+        return
+    try:
+        report.write(path)
+    except OSError as error:
+        text = f"the report could not be written to {path}: {error.strerror or error}"
+        report.warnings.append(text)
+        reporter.message(f"warning: {text}")
 
 
 def spark_engine(config: MigrationConfig) -> SparkEngine:

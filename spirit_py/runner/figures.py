@@ -105,6 +105,7 @@ class Figures:
                 "rate": rate,
                 "eta": eta,
                 "note": f"pass {compared.passes}, {compared.differences} differences",
+                "waiting_for": compared.waiting_for or self.waiting_for,
             }
         return {}
 

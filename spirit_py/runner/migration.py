@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -17,16 +18,18 @@ from spirit_py.change.source import binlog_source
 from spirit_py.checkpoint.record import CheckpointRecord
 from spirit_py.checkpoint.store import CheckpointStore
 from spirit_py.checksum.checker import Checker
+from spirit_py.checksum.result import ChecksumOptions
 from spirit_py.chunk.chunker import make_chunker
 from spirit_py.copier.boundary import BoundaryReader
 from spirit_py.copier.copier import Copier, CopyOptions
 from spirit_py.cutover.cleanup import drop_old_table
 from spirit_py.cutover.cutover import Cutover
 from spirit_py.cutover.plan import CutoverLimits, Swap
-from spirit_py.errors import MigrationFailure, OutcomeUnknown, Refusal, ServerFault
+from spirit_py.errors import MigrationFailure, OutcomeUnknown, Refusal, SchemaChanged, ServerFault
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.duplicates import duplicates_for
 from spirit_py.mysql.faults import connection_refusal
+from spirit_py.mysql.inspect import read_table, shape_of
 from spirit_py.mysql.locks import AdvisoryLock
 from spirit_py.mysql.newtable import align_auto_increment, create_new_table, drop_table
 from spirit_py.phases import Phase
@@ -190,6 +193,7 @@ class Migration:
         self._figures.source = source
         subscription = source.add_subscription(mapping)
         source.start()
+        self._require_unchanged(mapping.source)
         self._report.start_position = source.position()
         self._reporter.message("the change feed runs", position=self._report.start_position)
         self._figures.enter(Phase.COPY)
@@ -238,6 +242,17 @@ class Migration:
             started_at=datetime.now(UTC).isoformat(timespec="seconds"),
             program=__version__,
         )
+
+    def _require_unchanged(self, source: TableSchema) -> None:
+        """Compare the source's definition again: from here on the feed sees every DDL (R14)."""
+        with self._session("definition") as session:
+            found = read_table(session, source.schema, source.name)
+        if found is None or shape_of(found) != shape_of(source):
+            raise SchemaChanged(
+                f"somebody else changed the definition of {source.schema}.{source.name} while the"
+                " migration was prepared",
+                hint="see what was changed, then start the migration again",
+            )
 
     def _copy(
         self,
@@ -298,6 +313,7 @@ class Migration:
             feed=source,
             applier=applier,
             find_duplicates=duplicates,
+            options=ChecksumOptions(lock_wait_timeout=math.ceil(self._config.lock_wait_timeout)),
         )
         self._figures.checker = checker
         result = checker.run()

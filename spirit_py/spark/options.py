@@ -30,6 +30,12 @@ _UNWANTED: Final = frozenset(
 )
 _SPARK_PLACES: Final = frozenset({"SPARK_HOME", "SPARK_CONF_DIR"})
 _LOCAL: Final = re.compile(r"local(\[(\*|\d+)(,\d+)?\])?$")
+#: What Spark takes, its cluster managers' forms included.
+_MASTER: Final = re.compile(
+    r"local(\[(\*|0*[1-9]\d*)(\s*,\s*0*[1-9]\d*)?\])?"
+    r"|local-cluster\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\]"
+    r"|yarn|[a-z][a-z0-9+.-]*://\S+"
+)
 #: Tries of one task. ``local[n]`` alone means one try.
 _TASK_TRIES: Final = 4
 #: Light on memory and quick to start; the JVM only schedules.
@@ -77,8 +83,10 @@ def settings(options: SparkOptions, scratch: Path) -> dict[str, str]:
     """Give the Spark settings: ours, then the operator's over them.
 
     Raises:
-        UsageFault: when the operator switches speculation on (R18).
+        UsageFault: for a master that Spark does not know, for what is no Spark setting, and
+            when the operator switches speculation on (R18).
     """
+    _require_known(options)
     ours = {
         "spark.master": options.resolved_master,
         "spark.app.name": options.app_name,
@@ -113,6 +121,21 @@ def settings(options: SparkOptions, scratch: Path) -> dict[str, str]:
             hint="leave --spark-conf spark.speculation out",
         )
     return merged
+
+
+def _require_known(options: SparkOptions) -> None:
+    """Refuse what Spark would fail on, or ignore, only after it has started."""
+    if options.master and not _MASTER.fullmatch(options.master):
+        raise UsageFault(
+            f"--spark-master {options.master!r} is no master that Spark knows",
+            hint="write local[4], spark://host:7077, yarn or k8s://..., or leave it out",
+        )
+    for key, _ in options.conf:
+        if not key.startswith("spark."):
+            raise UsageFault(
+                f"--spark-conf {key} is no setting of Spark: their names begin with spark.",
+                hint="check its name in Spark's manual",
+            )
 
 
 def environment(options: SparkOptions, scratch: Path, environ: Mapping[str, str]) -> dict[str, str]:

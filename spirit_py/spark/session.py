@@ -80,10 +80,11 @@ class SparkEngine:
     process, because PySpark holds its gateway in class attributes.
 
     Raises:
-        Refusal: from the constructor, when there is no usable Java.
+        Refusal: from the constructor, for settings that cannot be, and without a usable Java.
     """
 
     def __init__(self, options: SparkOptions) -> None:
+        settings(options, Path())
         self.options = options
         self._java = require_java()
         self._lock = threading.Lock()

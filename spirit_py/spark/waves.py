@@ -3,7 +3,8 @@
 A Spark job costs tens of milliseconds, so a job takes several tasks. The next wave is handed
 over while enough of the earlier ones still wait, so that no slot runs dry while the driver and
 Spark talk. Tasks are pulled only when a wave is made: what to do next, and whether, is decided
-at the last moment. Nothing here knows what a task does, so copy and checksum share it.
+at the last moment. As long as every result changes what the next task should be, waves are of
+one round, and one at most waits. Nothing here knows what a task does.
 """
 
 from __future__ import annotations
@@ -76,6 +77,8 @@ class WavePlan(Generic[_S, _R]):
         on_abandon: told the specs whose tasks did not end within ``grace`` after a stop or a
             failure, and must end them on the server; their jobs have been cancelled by then.
         group: Spark's job group.
+        settled: tells whether results no longer change how large a task should be. Until then
+            tasks are pulled as late as the slots allow.
         grace: seconds that running tasks have to end after a stop or a failure.
     """
 
@@ -85,6 +88,7 @@ class WavePlan(Generic[_S, _R]):
     describe: Callable[[Sequence[_S]], str]
     on_abandon: Callable[[Sequence[_S]], None]
     group: str
+    settled: Callable[[], bool] = lambda: True
     grace: float = 5.0
 
 
@@ -155,16 +159,22 @@ class WaveRunner(Generic[_S, _R]):
         """Tell whether nothing more may be pulled."""
         return self._failure is not None or self._stop.requested
 
-    def _wave_size(self) -> int:
-        """Give how many tasks the next wave should have: one round, or more of short tasks."""
+    def _wave_size(self) -> tuple[int, int]:
+        """Give the next wave's tasks, and up to how many others may wait or run beside it.
+
+        One round, or more of short tasks that have settled.
+        """
+        if not self._plan.settled():
+            return self._slots, self._slots
         rounds = math.ceil(_WAVE_SECONDS / self._mean_seconds) if self._mean_seconds > 0 else 1
-        return self._slots * min(_MOST_ROUNDS, max(1, rounds))
+        size = self._slots * min(_MOST_ROUNDS, max(1, rounds))
+        return size, max(size, 2 * self._slots)
 
     def _fill(self, pool: ThreadPoolExecutor) -> None:
         """Hand over waves while fewer tasks wait than keep the slots busy until the next one."""
         while not self._ended and not self._halted() and len(self._running_waves) < _WAVE_THREADS:
-            size = self._wave_size()
-            if len(self._outstanding) > max(size, 2 * self._slots):
+            size, beside = self._wave_size()
+            if len(self._outstanding) > beside:
                 return
             specs = self._pull(size)
             if not specs or self._failure is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import stat
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -70,12 +71,23 @@ class MigrationReport:
         return json.dumps(dataclasses.asdict(self), indent=2, ensure_ascii=False) + "\n"
 
     def write(self, path: Path) -> None:
-        """Write the JSON so that a reader sees the old file or the whole new one."""
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        """Write the JSON so that a reader sees the old file or the whole new one.
+
+        Links are followed; what is no regular file (a device, a pipe) is written through.
+
+        Raises:
+            OSError: when that is not possible.
+        """
+        target = path.resolve()
+        if target.exists() and not target.is_file():
+            target.write_text(self.to_json(), encoding="utf-8")
+            return
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
                 file.write(self.to_json())
-            Path(temporary).replace(path)
+            Path(temporary).chmod(_mode(target))
+            Path(temporary).replace(target)
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
             raise
@@ -120,6 +132,15 @@ class MigrationReport:
             f"  phases    {phases}",
             f"  old table {self.old_table or 'dropped'}",
         ]
+
+
+def _mode(path: Path) -> int:
+    """Give the mode of the file that is there, or that of a file newly made."""
+    if path.exists():
+        return stat.S_IMODE(path.stat().st_mode)
+    umask = os.umask(0)
+    os.umask(umask)
+    return 0o666 & ~umask
 
 
 def versions(**more: str) -> dict[str, str]:

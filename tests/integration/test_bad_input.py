@@ -12,10 +12,11 @@ import pytest
 TABLE = "CREATE TABLE t (id INT PRIMARY KEY, a INT, b VARCHAR(20))"
 
 
-def spirit(db, *arguments, user="", password="", host="", env=None):
+def spirit(db, *arguments, user="", password="", host="", env=None, database=True):
     """Run ``spirit-py migrate`` on the test's schema as a process of its own."""
     server = db.server
-    command = [sys.executable, "-m", "spirit_py", "migrate", "--database", db.name]
+    command = [sys.executable, "-m", "spirit_py", "migrate"]
+    command += ["--database", db.name] if database else []
     command += ["--host", host or f"{server.host}:{server.port}", "--user", user or server.user]
     secret = server.password if not user else password
     return subprocess.run(
@@ -186,3 +187,108 @@ def test_verbose_shows_the_traceback_and_no_secret(db):
     done = spirit(db, "--verbose", "--table", "t", "--alter", "DROP COLUMN zz")
     assert "Traceback" in done.stderr
     assert db.server.password not in done.stderr + done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (("--statement", "DROP TABLE t"), "neither ALTER TABLE nor CREATE INDEX"),
+        (("--statement", "CREATE TABLE x (a INT)"), "neither ALTER TABLE nor CREATE INDEX"),
+        (("--statement", "RENAME TABLE t TO u"), "neither ALTER TABLE nor CREATE INDEX"),
+        (("--statement", "/*!80000 ALTER TABLE t ADD c INT */"), "some servers execute"),
+        (("--table", "t", "--alter", "RENAME TO u"), "cannot be renamed"),
+        (("--table", "t", "--alter", "ADD c INT /*!80000 , RENAME TO u */"), "servers execute"),
+    ],
+)
+def test_a_statement_that_is_none_of_ours_is_refused_with_the_reason(db, arguments, part):
+    """The server can read it, so the reason is ours, whatever PREPARE says of a schema."""
+    db.execute(TABLE)
+    done = spirit(db, *arguments)
+    refused(done, part)
+    assert "1046" not in done.stderr
+    assert tables(db) == ["t"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (("--table", "t", "--alter", "FORCE"), "add --database"),
+        (("--table", "s.t", "--alter", "FORCE"), "--database s --table t"),
+        (("--statement", "ALTER TABLE t FORCE"), "give --database"),
+    ],
+)
+def test_a_missing_schema_is_asked_for(db, arguments, part):
+    """Without --database there is one refusal, which says what to add."""
+    done = spirit(db, *arguments, database=False)
+    refused(done, part)
+    assert "privileges" not in done.stderr
+
+
+@pytest.mark.parametrize("name", ["{db}.t", "`t`"])
+def test_a_table_takes_neither_schema_nor_quotes(db, name):
+    """The hint says so, instead of speaking of case and privileges."""
+    db.execute(TABLE)
+    done = spirit(db, "--table", name.format(db=db.name), "--alter", "FORCE")
+    refused(done, "bare name")
+
+
+@pytest.mark.parametrize(
+    ("alter", "part"),
+    [
+        ("CONVERT TO CHARACTER SET nope", "Unknown character set: 'nope'"),
+        ("ADD c VARCHAR(3) COLLATE nope", "Unknown collation: 'nope'"),
+    ],
+)
+def test_what_the_server_does_not_know_is_not_blamed_on_privileges(db, alter, part):
+    """The server's own message is the cause."""
+    db.execute(TABLE)
+    done = spirit(db, "--table", "t", "--alter", alter)
+    refused(done, part)
+    assert "privileges" not in done.stderr
+    assert tables(db) == ["t"]
+
+
+def test_a_schema_of_the_server_is_refused_once(db):
+    """That PREPARE is denied there as well is no second reason."""
+    done = spirit(db, "--statement", "ALTER TABLE information_schema.TABLES FORCE", database=False)
+    refused(done, "a schema of the server itself")
+    assert "could not look" not in done.stderr
+    assert "2 checks" not in done.stderr
+
+
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
+def test_bytes_that_are_no_text_are_refused(db, locale):
+    """The option is named, whatever the locale makes of its bytes."""
+    db.execute(TABLE)
+    environment = {"LC_ALL": locale, "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    alter = os.fsdecode(b"ADD c INT COMMENT '\xff'")
+    refused(spirit(db, "--table", "t", "--alter", alter, env=environment), "--alter", "UTF-8")
+    assert tables(db) == ["t"]
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "part"),
+    [
+        ("--spark-conf", "spark.speculation=true", "speculation"),
+        ("--spark-conf", "executor.memory=1g", "executor.memory"),
+        ("--spark-master", "bogus", "bogus"),
+    ],
+)
+def test_settings_that_spark_cannot_have_are_refused_before_anything_is_written(
+    db, option, value, part
+):
+    """No auxiliary table is made for a copy that could not begin: nothing is in the binlog."""
+    db.execute(TABLE)
+    before = db.query("SELECT @@gtid_executed")
+    done = spirit(db, "--no-shortcut", "--table", "t", "--alter", "ADD COLUMN z INT", option, value)
+    refused(done, part)
+    assert db.query("SELECT @@gtid_executed") == before
+
+
+def test_a_check_that_a_row_breaks_is_called_as_the_table_will_call_it(db):
+    """The name that the server made for the copy's constraint is not shown."""
+    db.execute(f"{TABLE}; INSERT INTO t VALUES (1, 1, 'x')")
+    done = spirit(db, "--table", "t", "--alter", "ADD CHECK (a > 1)")
+    refused(done, "'t_chk_1' is violated", code=1)
+    assert "_t_new_chk" not in done.stderr
+    assert tables(db) == ["t"]

@@ -204,3 +204,94 @@ def test_the_report_holds_every_figure_that_an_operator_asks_for(table, tmp_path
     assert {"mysql", "pyspark", "python", "spirit-py"} <= set(found["versions"])
     for line in errors.splitlines():
         assert json.loads(line)["event"] in {"message", "progress"}
+
+
+def test_the_migration_goes_on_when_nobody_reads_its_output(table):
+    """The reader of the log leaves in the middle: the swap is done and the exit code is 0."""
+    with copy_held(table) as (hold, cursor):
+        process = start(table)
+        hold()
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        process.stderr.close()
+        cursor.execute("ROLLBACK")
+        assert process.wait(MINUTE * 2) == 0
+    assert tables(table) == ["t"]
+    assert "z" in [row[0] for row in table.query("SHOW COLUMNS FROM t")]
+
+
+def test_an_interrupt_cleans_up_when_nobody_reads_its_output(table):
+    """SIGINT with a log pipe that is gone: exit code 130, and nothing is left."""
+    with copy_held(table) as (hold, cursor):
+        process = start(table)
+        hold()
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        process.stderr.close()
+        process.send_signal(signal.SIGINT)
+        cursor.execute("ROLLBACK")
+        assert process.wait(MINUTE) == 130
+    assert_source_whole(table)
+
+
+def test_a_report_that_cannot_be_written_changes_nothing(table, tmp_path):
+    """The report's folder disappears meanwhile: a warning, and the outcome stands."""
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    with copy_held(table) as (hold, cursor):
+        process = start(table, "--report-json", str(folder / "report.json"))
+        hold()
+        folder.rmdir()
+        cursor.execute("ROLLBACK")
+        _, errors = process.communicate(timeout=MINUTE * 2)
+    assert process.returncode == 0, errors
+    assert "the report could not be written" in errors
+
+
+def test_ddl_of_others_before_the_feed_sees_it_is_noticed(table, monkeypatch):
+    """R14: the definition is compared again once the feed runs, which sees all that follows."""
+    from spirit_py.config import ConnectionOptions, MigrationConfig
+    from spirit_py.errors import SchemaChanged
+    from spirit_py.preflight import preflight
+    from spirit_py.runner import migrate
+    from spirit_py.status.plain import PlainReporter
+
+    wanted = preflight.check_after_create
+
+    def meanwhile(context, target):
+        table.execute("ALTER TABLE t ADD COLUMN other INT DEFAULT 7")
+        return wanted(context, target)
+
+    monkeypatch.setattr("spirit_py.runner.migration.check_after_create", meanwhile)
+    server = table.server
+    connection = ConnectionOptions(
+        host=server.host, port=server.port, user=server.user, password=server.password
+    )
+    config = MigrationConfig(
+        connection=connection,
+        database=table.name,
+        table="t",
+        alter=ALTER,
+        no_shortcut=True,
+        threads=2,
+    )
+    with pytest.raises(SchemaChanged, match="somebody else changed the definition"):
+        migrate(
+            config,
+            reporter=PlainReporter(clock=time.monotonic),
+            engine_factory=lambda _: NoSpark(),  # type: ignore[arg-type, return-value]
+        )
+    assert tables(table) == ["t"]
+    assert [row[0] for row in table.query("SHOW COLUMNS FROM t")] == ["id", "a", "b", "other"]
+
+
+class NoSpark:
+    """An engine for a migration that ends before a row is copied."""
+
+    def start(self):
+        """Do nothing."""
+
+    def stop(self):
+        """Do nothing."""

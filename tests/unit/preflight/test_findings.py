@@ -75,8 +75,21 @@ def test_a_check_that_cannot_look(monkeypatch):
     def forbidden(_):
         raise ServerFault(1142, "SELECT command denied", where="test")
 
-    with pytest.raises(Refusal, match="forbidden could not look: SELECT command denied"):
+    with pytest.raises(Refusal, match="forbidden could not look: SELECT command denied") as refused:
         run(monkeypatch, Check("forbidden", Scope.SERVER, forbidden))
+    assert "privileges" in refused.value.hint
+
+
+def test_a_check_that_fails_otherwise_speaks_of_no_privileges(monkeypatch):
+    """The server's own words are passed on, with a remedy that fits any cause."""
+
+    def broken(_):
+        raise ServerFault(1115, "Unknown character set: 'nope'", where="test")
+
+    with pytest.raises(Refusal, match="Unknown character set: 'nope'") as refused:
+        run(monkeypatch, Check("broken", Scope.SERVER, broken))
+    assert refused.value.hint
+    assert "privileges" not in refused.value.hint
 
 
 def test_a_lost_server_is_no_refusal(monkeypatch):

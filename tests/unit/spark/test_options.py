@@ -16,6 +16,7 @@ from spirit_py.spark.options import (
     settings,
     ship_package,
 )
+from spirit_py.spark.session import SparkEngine
 
 SCRATCH = Path("/scratch")
 
@@ -48,6 +49,48 @@ def test_speculation_cannot_be_switched_on():
     """Two attempts at one chunk at a time would break the fence's promise (R18)."""
     with pytest.raises(UsageFault, match="speculation must stay off"):
         settings(SparkOptions(conf=(("spark.speculation", "TRUE"),)), SCRATCH)
+
+
+@pytest.mark.parametrize(
+    "master",
+    [
+        "bogus",
+        "local[0]",
+        "local[x]",
+        "local[1,2,3]",
+        "local-cluster[1]",
+        "localhost:7077",
+        "spark://",
+    ],
+)
+def test_a_master_that_spark_does_not_know_is_refused(master):
+    """Spark itself would find out only after its start."""
+    with pytest.raises(UsageFault, match="no master"):
+        settings(SparkOptions(master=master), SCRATCH)
+
+
+@pytest.mark.parametrize(
+    "master",
+    [
+        *("local", "local[*]", "local[2, 4]", "local-cluster[2,1,1024]", "yarn"),
+        *("spark://a:7077,b:7077", "k8s://https://host:6443"),
+    ],
+)
+def test_the_masters_of_spark_are_taken(master):
+    """Every form in Spark's manual passes."""
+    assert settings(SparkOptions(master=master), SCRATCH)["spark.master"] == master
+
+
+def test_what_is_no_spark_setting_is_refused():
+    """Spark would ignore it in silence."""
+    with pytest.raises(UsageFault, match=r"--spark-conf executor\.memory is no setting"):
+        settings(SparkOptions(conf=(("executor.memory", "1g"),)), SCRATCH)
+
+
+def test_wrong_settings_are_refused_before_spark_is_started():
+    """The engine's constructor, which runs before anything is written, looks at the settings."""
+    with pytest.raises(UsageFault, match="speculation"):
+        SparkEngine(SparkOptions(conf=(("spark.speculation", "true"),)))
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 from spirit_py.status.report import MigrationReport, versions
 
@@ -16,6 +17,24 @@ def test_the_file_is_replaced_whole_and_holds_every_field(tmp_path):
     assert (found["outcome"], found["rows_copied"]) == ("done", 3)
     assert set(found) == set(vars(MigrationReport()))
     assert [entry.name for entry in tmp_path.iterdir()] == ["report.json"]
+
+
+def test_links_are_followed_and_devices_written_through(tmp_path):
+    """What is at the path stays what it is: a link stays a link, a pipe a pipe."""
+    real, link, pipe = tmp_path / "real.json", tmp_path / "link.json", tmp_path / "pipe"
+    real.write_text("old")
+    real.chmod(0o640)
+    link.symlink_to(real)
+    MigrationReport(outcome="done").write(link)
+    assert link.is_symlink()
+    assert json.loads(real.read_text())["outcome"] == "done"
+    assert real.stat().st_mode & 0o777 == 0o640
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    MigrationReport(outcome="done").write(pipe)
+    assert json.loads(os.read(reader, 100_000))["outcome"] == "done"
+    os.close(reader)
+    assert pipe.is_fifo()
 
 
 def test_the_summary_of_a_copy_names_the_proof():

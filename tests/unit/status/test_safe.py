@@ -1,0 +1,59 @@
+"""Output never decides: a display that fails falls silent."""
+
+from __future__ import annotations
+
+from spirit_py.phases import Phase
+from spirit_py.status.safe import SafeReporter
+from spirit_py.status.snapshot import MigrationStatus
+
+SNAPSHOT = MigrationStatus(table="t", phase=Phase.COPY, elapsed=1.0, phase_elapsed=1.0)
+
+
+class _Broken:
+    """A reporter whose reader has left."""
+
+    def __init__(self):
+        self.calls = 0
+
+    def _fail(self, *_arguments, **_fields):
+        self.calls += 1
+        raise BrokenPipeError
+
+    start = message = progress = stop = _fail
+
+
+def test_a_broken_pipe_is_met_once_and_raises_nothing():
+    """After the first fault nothing more is shown, and nobody hears of it."""
+    broken = _Broken()
+    safe = SafeReporter(broken)
+    safe.start()
+    safe.message("swapped", lock_held_ms=1)
+    safe.progress(SNAPSHOT)
+    assert broken.calls == 1
+    safe.stop()
+    assert broken.calls == 2
+
+
+def test_a_working_reporter_gets_everything():
+    """Nothing is lost on the way to a display that works."""
+    seen: list[object] = []
+
+    class Works:
+        def start(self):
+            seen.append("start")
+
+        def message(self, text, **fields):
+            seen.append((text, fields))
+
+        def progress(self, snapshot):
+            seen.append(snapshot)
+
+        def stop(self):
+            seen.append("stop")
+
+    safe = SafeReporter(Works())
+    safe.start()
+    safe.message("a", b=1)
+    safe.progress(SNAPSHOT)
+    safe.stop()
+    assert seen == ["start", ("a", {"b": 1}), SNAPSHOT, "stop"]
