@@ -74,7 +74,7 @@ class ChunkSizer:
         # Every chunk is a step, but chunks are in flight together: at most two steps away from
         # what was measured, one for those that run already and one for the next.
         self._rows = _clamp(int(min(wanted, self._rows * GROWTH, target_rows * GROWTH**2)))
-        self._more_wanted = wanted > self._rows < CEILING_ROWS
+        self._more_wanted = int(wanted) > self._rows < CEILING_ROWS
 
 
 def _clamp(rows: int) -> int:

@@ -378,7 +378,7 @@ engine.stop()
 def test_a_master_that_does_not_exist_is_one_line():
     """A wrong --spark-master: cause, remedy, and no process left."""
     script = Script("""
-engine = SparkEngine(SparkOptions(master="nonsense:1", threads=2))
+engine = SparkEngine(SparkOptions(master="nonsense://a:1", threads=2))
 engine.start()
 try:
     engine.context()
@@ -388,7 +388,7 @@ engine.stop()
 say(left=sorted(engine._process._members()))
 """)
     said = script.line()
-    assert "master nonsense:1" in said["message"]
+    assert "master nonsense://a:1" in said["message"]
     assert "\n" not in said["message"]
     assert "--spark-master" in said["hint"]
     assert script.line() == {"left": []}

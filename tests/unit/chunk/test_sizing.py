@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 import pytest
 
 from spirit_py.chunk.sizing import CEILING_ROWS, FLOOR_ROWS, ChunkSizer
@@ -22,12 +24,51 @@ def test_growth_is_at_most_one_and_a_half():
     assert sizer.rows == 2250
 
 
-def test_chunks_in_flight_together_grow_once():
-    """Four chunks of one size that finish together count as one step of growth."""
+def test_chunks_in_flight_together_grow_twice_at_most():
+    """Four chunks of one size that finish together take the next two steps away, not four."""
     sizer = ChunkSizer(0.5)
+    sizes = []
     for _ in range(4):
         sizer.finished(target_rows=1000, rows=1000, seconds=0.001)
-    assert sizer.rows == 1500
+        sizes.append(sizer.rows)
+    assert sizes == [1500, 2250, 2250, 2250]
+
+
+def test_chunks_in_flight_reach_the_target_soon():
+    """With four chunks always in flight, 10 us a row: half a second is reached within 25 chunks."""
+    sizer = ChunkSizer(0.5)
+    flying = deque(sizer.rows for _ in range(4))
+    cut = 4
+    while sizer.growing:
+        rows = flying.popleft()
+        sizer.finished(target_rows=rows, rows=rows, seconds=rows * 10e-6)
+        assert sizer.rows <= rows * 2.25
+        flying.append(sizer.rows)
+        cut += 1
+        assert cut <= 25
+    assert sizer.rows == pytest.approx(50_000, abs=1)
+
+
+@pytest.mark.parametrize("row_seconds", [0.0, 3e-6, 7e-6, 1e-3])
+def test_growing_ends(row_seconds):
+    """At the target, or at the ceiling, larger chunks are not to be waited for."""
+    sizer = ChunkSizer(0.5)
+    for _ in range(40):
+        full(sizer, sizer.rows * row_seconds)
+    assert not sizer.growing
+
+
+def test_growing_is_not_waited_for_where_chunks_say_nothing():
+    """In a wide gap no chunk tells anything: ten of them, and they may be handed out early."""
+    sizer = ChunkSizer(0.5)
+    growing = []
+    for _ in range(10):
+        growing.append(sizer.growing)
+        sizer.finished(target_rows=1000, rows=0, seconds=0.001)
+    growing.append(sizer.growing)
+    full(sizer, 0.01)
+    growing.append(sizer.growing)
+    assert growing == [True] * 10 + [False, True]
 
 
 def test_the_target_is_met():
@@ -54,6 +95,7 @@ def test_panic_shrinks_at_once_and_once():
     sizer = ChunkSizer(0.5, first_rows=10_000)
     sizer.finished(target_rows=10_000, rows=10_000, seconds=2.6)
     assert sizer.rows == 1000
+    assert not sizer.growing
     sizer.finished(target_rows=10_000, rows=10_000, seconds=2.6)
     assert sizer.rows == 1000
 

@@ -32,6 +32,16 @@ def test_nothing_is_known_at_first():
     assert (seen.rows, seen.chunks, seen.seconds) == (0, 0, 0.0)
 
 
+def test_the_size_settles_when_chunks_take_their_time():
+    """Quick chunks are to grow; chunks of the target time have their size."""
+    meter = CopyMeter(0.5, Clock())
+    assert not meter.settled
+    commit(meter, 1000, seconds=0.01)
+    assert not meter.settled
+    commit(meter, 1500, seconds=0.5)
+    assert meter.settled
+
+
 def test_chunks_are_counted_when_they_commit():
     """Handed out is in flight; committed is done."""
     clock = Clock()

@@ -152,6 +152,39 @@ def test_tasks_are_pulled_late(engine):
     assert max(engine.waves) <= 8 * SLOTS
 
 
+def test_unsettled_tasks_are_pulled_as_late_as_the_slots_allow(engine):
+    """While results still change the size: waves of one round, one beside the running one."""
+    results = [0]
+    in_flight: list[int] = []
+    pulled = [0]
+
+    def pull():
+        if pulled[0] == 200:
+            return Pull.END
+        pulled[0] += 1
+        in_flight.append(pulled[0] - results[0])
+        return pulled[0]
+
+    def on_result(spec: int, result: int) -> None:
+        results[0] += 1
+
+    plan: WavePlan[Any, Any] = WavePlan(
+        function=lambda n: n,
+        pull=pull,
+        on_result=on_result,
+        describe=str,
+        on_abandon=lambda specs: None,
+        group="group",
+        settled=lambda: results[0] >= 100,
+    )
+    ticks = iter(range(10**9))
+    WaveRunner(engine, plan, slots=SLOTS, stop=StopSwitch(), clock=lambda: next(ticks) * 0.1).run()
+    assert results[0] == 200
+    assert max(in_flight[:100]) == 2 * SLOTS
+    assert set(engine.waves[: 100 // SLOTS]) == {SLOTS}
+    assert max(engine.waves) > SLOTS
+
+
 def test_waiting_is_asked_again(engine):
     """A throttled pull ends the wave, not the run."""
     answers = iter([1, Pull.WAIT, Pull.WAIT, 2, Pull.WAIT, 3, Pull.END])
