@@ -46,10 +46,12 @@ class Orphans:
         converted = _converted_stage(session, mapping)
         for index in mapping.target.indexes:
             if index.unique and index.name != "PRIMARY" and (match := _match(mapping, index)):
-                key = ", ".join(f"n.{quote_identifier(c.name)}" for c in columns)
+                # Without an alias: under LOCK TABLES only the name itself is locked.
+                target = target_table(mapping)
+                key = ", ".join(f"{target}.{quote_identifier(c.name)}" for c in columns)
                 rows = session.query(
                     f"SELECT {', '.join(key_select_expressions(columns))} FROM (SELECT DISTINCT"
-                    f" {key} FROM {converted} s JOIN {target_table(mapping)} n ON {match}"
+                    f" {key} FROM {converted} s JOIN {target} ON {match}"
                     f" WHERE NOT ({_same_key(mapping)})) AS in_the_way"
                 )
                 found |= {row_key_sql(columns, row): f"{index.name}: {why}" for row in rows}
@@ -101,21 +103,22 @@ def _match(mapping: TableMapping, index: Index) -> str:
     such an index pushes out is left to the checksum.
     """
     carried = {pair.new.name.lower() for pair in mapping.pairs}
+    target = target_table(mapping)
     terms = []
     for part in index.parts:
         if part.column is None or part.column.lower() not in carried:
             return ""
         name = quote_identifier(part.column)
-        sides = (f"s.{name}", f"n.{name}")
+        sides = (f"s.{name}", f"{target}.{name}")
         if part.prefix is not None:
-            sides = (f"LEFT(s.{name}, {part.prefix})", f"LEFT(n.{name}, {part.prefix})")
+            sides = (f"LEFT(s.{name}, {part.prefix})", f"LEFT({target}.{name}, {part.prefix})")
         terms.append(" = ".join(sides))
     return " AND ".join(terms)
 
 
 def _same_key(mapping: TableMapping) -> str:
     return " AND ".join(
-        f"s.{quote_identifier(name)} = n.{quote_identifier(name)}"
+        f"s.{quote_identifier(name)} = {target_table(mapping)}.{quote_identifier(name)}"
         for name in mapping.new_key_columns
     )
 

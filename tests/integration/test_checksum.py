@@ -327,9 +327,13 @@ class Killer:
         self._db = db
         self.left = times
         self._last = 0
+        self._waiting = False
 
     def __call__(self, progress: ChecksumProgress) -> None:
-        """Hear how far the checksum is."""
+        """Hear how far the checksum is; what it says of its wait for the lock is passed over."""
+        waited, self._waiting = self._waiting, bool(progress.waiting_for)
+        if waited or self._waiting:
+            return
         begins = self._last == 0 or progress.rows <= self._last
         self._last = progress.rows
         if not progress.rows or not begins or not self.left:
