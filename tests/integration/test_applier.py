@@ -221,6 +221,20 @@ def test_a_new_unique_key_lets_values_move(scene: Scene, applier: SqlApplier) ->
     assert scene.db.query("SELECT id, n FROM _t_new ORDER BY id") == [(1, None), (2, 5), (3, 7)]
 
 
+def test_rows_in_the_way_are_found_under_the_table_lock(scene: Scene, applier: SqlApplier) -> None:
+    """R11: in the locking session only the tables' own names are locked, no alias of them."""
+    mapping = scene.tables(alter="ADD UNIQUE KEY u (n)")
+    scene.db.execute("INSERT INTO t VALUES (1, 'a', 5), (2, 'b', 5)")
+    applier.upsert_rows(mapping, rows("(1, 'a', 5)"))
+    with connect(scene.options(), role="test") as session:
+        schema = scene.db.name
+        session.execute(f"LOCK TABLES `{schema}`.t READ, `{schema}`._t_new WRITE")
+        applier.upsert_rows(mapping, rows("(2, 'b', 5)"), session)
+        with pytest.raises(DuplicateForUnique):
+            applier.verify(mapping, session)
+        session.execute("UNLOCK TABLES")
+
+
 def test_a_new_unique_key_never_eats_a_row_unnoticed(scene: Scene, applier: SqlApplier) -> None:
     """R11: a duplicate that stays is named with key and values, under the lock too."""
     mapping = scene.tables(
