@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 #: Which row of the chunk is held: the first, so that the chunk itself holds none of the others.
 _OFFSET = 0
 _PATIENCE = 2.0
+_NOT_SHOWN = 3854
 _POLL = 0.005
 _SETTINGS = (
     "SET SESSION sql_mode = 'STRICT_ALL_TABLES,ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO',"
@@ -84,11 +85,17 @@ class Stalls:
     def _waited_for(session: Any) -> bool:
         """Tell whether anybody waits for a lock of this session."""
         with contextlib.closing(session.cursor()) as cursor:
-            cursor.execute(
-                # By transaction: an insert's lock belongs to no thread until somebody waits for it.
-                "SELECT 1 FROM performance_schema.data_lock_waits w"
-                " JOIN information_schema.innodb_trx x"
-                " ON x.trx_id = w.blocking_engine_transaction_id"
-                " WHERE x.trx_mysql_thread_id = CONNECTION_ID() LIMIT 1"
-            )
+            try:
+                cursor.execute(
+                    # By transaction: an insert's lock belongs to no thread until somebody waits for it.
+                    "SELECT 1 FROM performance_schema.data_lock_waits w"
+                    " JOIN information_schema.innodb_trx x"
+                    " ON x.trx_id = w.blocking_engine_transaction_id"
+                    " WHERE x.trx_mysql_thread_id = CONNECTION_ID() LIMIT 1"
+                )
+            except MySQLdb.OperationalError as error:
+                # innodb_trx cannot show a running statement with letters beyond U+FFFF.
+                if error.args[0] != _NOT_SHOWN:
+                    raise
+                return False
             return cursor.fetchone() is not None
