@@ -87,7 +87,7 @@ class Stalls:
         with contextlib.closing(session.cursor()) as cursor:
             try:
                 cursor.execute(
-                    # By transaction: an insert's lock belongs to no thread until somebody waits for it.
+                    # By transaction: an insert's lock has no thread until somebody waits for it.
                     "SELECT 1 FROM performance_schema.data_lock_waits w"
                     " JOIN information_schema.innodb_trx x"
                     " ON x.trx_id = w.blocking_engine_transaction_id"
