@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -19,6 +19,9 @@ from spirit_py.spark.waves import Pull, WavePlan, WaveRunner
 from spirit_py.stop import StopSwitch
 from tests.fix_spark import SLOTS
 from tests.integration.copying import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -91,9 +94,24 @@ class Script:
         return self._popen.returncode, errors
 
     def kill(self) -> None:
-        """Kill it as the kernel would, and wait."""
+        """Kill it as the kernel would, and wait; nothing where it has ended and was read."""
         self._popen.kill()
-        self._popen.communicate()
+        if self._popen.stdout is not None and not self._popen.stdout.closed:
+            self._popen.communicate()
+
+
+@pytest.fixture(name="script")
+def _script() -> Iterator[Callable[..., Script]]:
+    """Start scripts; none outlives its test, however that ends."""
+    started: list[Script] = []
+
+    def start(body: str, **environ: str) -> Script:
+        started.append(Script(body, **environ))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.kill()
 
 
 def alive(pids: list[int]) -> list[int]:
@@ -269,9 +287,9 @@ def test_jobs_carry_a_group_and_a_description(spark_engine):
     assert stages.apply(0).description().get() == "chunks 0 to 1"
 
 
-def test_stop_leaves_no_process_and_nothing_on_disk():
+def test_stop_leaves_no_process_and_nothing_on_disk(script):
     """JVM, daemon, workers and scratch folder are gone when stop returns; another can start."""
-    script = Script("""
+    running = script("""
 for _ in range(2):
     engine = SparkEngine(SparkOptions(threads=2))
     engine.start()
@@ -283,17 +301,17 @@ for _ in range(2):
         scratch=engine._scratch.exists())
 """)
     for _ in range(2):
-        said = script.line()
+        said = running.line()
         assert said["got"] == [1, 2, 3, 4, 5, 6]
         assert len(said["members"]) >= 3
         assert (said["left"], said["scratch"]) == ([], False)
         assert alive(said["members"]) == []
-    assert script.end() == (0, "")
+    assert running.end() == (0, "")
 
 
-def test_stop_while_starting():
+def test_stop_while_starting(script):
     """An interrupt in preflight: the JVM that is starting is killed, not waited for."""
-    script = Script("""
+    running = script("""
 engine = SparkEngine(SparkOptions(threads=2))
 engine.start()
 while engine._process is None:
@@ -305,31 +323,31 @@ try:
 except SpiritError as error:
     say(error=str(error))
 """)
-    assert script.line() == {"left": [], "threads": ["MainThread"]}
-    assert "error" in script.line()
-    assert script.end()[0] == 0
+    assert running.line() == {"left": [], "threads": ["MainThread"]}
+    assert "error" in running.line()
+    assert running.end()[0] == 0
 
 
-def test_a_driver_that_dies_takes_spark_with_it():
+def test_a_driver_that_dies_takes_spark_with_it(script):
     """When the driver is killed the JVM sees the end of its input, and the workers go as well."""
-    script = Script("""
+    running = script("""
 engine = SparkEngine(SparkOptions(threads=2))
 engine.start()
 run(engine, lambda n: n, range(4))
 say(members=sorted(engine._process._members()), scratch=str(engine._scratch))
 time.sleep(600)
 """)
-    said = script.line()
+    said = running.line()
     members = said["members"]
     assert len(alive(members)) >= 3
-    script.kill()
+    running.kill()
     wait_until(lambda: ended(members), "the JVM and its workers to end")
     shutil.rmtree(said["scratch"])
 
 
-def test_signals_of_the_terminal_do_not_reach_spark():
+def test_signals_of_the_terminal_do_not_reach_spark(script):
     """Ctrl-C and a closed terminal signal the whole group; Spark goes on until it is stopped."""
-    script = Script("""
+    running = script("""
 import signal
 caught = []
 signal.signal(signal.SIGINT, lambda *_: caught.append("int"))
@@ -339,20 +357,23 @@ engine.start()
 run(engine, lambda n: n, range(4))
 say(ready=True)
 sys.stdin.readline()
+until = time.monotonic() + 60
+while len(caught) < 2 and time.monotonic() < until:
+    time.sleep(0.01)
 say(caught=sorted(caught), got=run(engine, lambda n: n, [1]))
 engine.stop()
 """)
-    script.line()
-    os.killpg(script.pid, signal.SIGINT)
-    os.killpg(script.pid, signal.SIGHUP)
-    script.go_on()
-    assert script.line() == {"caught": ["hup", "int"], "got": [1]}
-    assert script.end()[0] == 0
+    running.line()
+    os.killpg(running.pid, signal.SIGINT)
+    os.killpg(running.pid, signal.SIGHUP)
+    running.go_on()
+    assert running.line() == {"caught": ["hup", "int"], "got": [1]}
+    assert running.end()[0] == 0
 
 
-def test_secrets_are_nowhere_in_spark():
+def test_secrets_are_nowhere_in_spark(script):
     """The password is not in the JVM's arguments or environment, nor in Spark's settings (R20)."""
-    script = Script(
+    running = script(
         """
 engine = SparkEngine(SparkOptions(threads=1))
 engine.start()
@@ -371,13 +392,13 @@ engine.stop()
         MYSQL_PWD="s3cret-in-environment",
         SPIRIT_PY_PASSWORD="s3cret-in-environment",
     )
-    assert script.line() == {"got": ["s3cret-in-closure"], "found": []}
-    assert script.end()[0] == 0
+    assert running.line() == {"got": ["s3cret-in-closure"], "found": []}
+    assert running.end()[0] == 0
 
 
-def test_a_master_that_does_not_exist_is_one_line():
+def test_a_master_that_does_not_exist_is_one_line(script):
     """A wrong --spark-master: cause, remedy, and no process left."""
-    script = Script("""
+    running = script("""
 engine = SparkEngine(SparkOptions(master="nonsense://a:1", threads=2))
 engine.start()
 try:
@@ -387,16 +408,16 @@ except SpiritError as error:
 engine.stop()
 say(left=sorted(engine._process._members()))
 """)
-    said = script.line()
+    said = running.line()
     assert "master nonsense://a:1" in said["message"]
     assert "\n" not in said["message"]
     assert "--spark-master" in said["hint"]
-    assert script.line() == {"left": []}
-    assert script.end() == (0, "")
+    assert running.line() == {"left": []}
+    assert running.end() == (0, "")
 
 
 @pytest.mark.slow
-def test_real_executors_copy_a_table(db):
+def test_real_executors_copy_a_table(db, script):
     """On local-cluster the chunks run in executor processes of their own; stop ends them too."""
     db.execute("CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(20))")
     db.execute("SET SESSION cte_max_recursion_depth = 10000")
@@ -405,7 +426,7 @@ def test_real_executors_copy_a_table(db):
         " WHERE n < 8000) SELECT n, CONCAT('v', n) FROM r"
     )
     server = {name: getattr(db.server, name) for name in ("host", "port", "user", "password")}
-    script = Script(f"""
+    running = script(f"""
 from types import SimpleNamespace
 from spirit_py.mysql.inspect import read_table
 from spirit_py.statement.parse import alter_of
@@ -437,10 +458,10 @@ say(slots=slots, daemons=len({{parent for parent, _ in got}}), chunks=chunks,
     shipped=all("spirit_py.zip" in path for _, path in got),
     members=members, left=sorted(engine._process._members()))
 """)
-    said = script.line()
+    said = running.line()
     assert (said["slots"], said["daemons"], said["shipped"], said["left"]) == (2, 2, True, [])
     assert len(said["members"]) >= 7
     assert said["chunks"] > 3
-    assert script.end() == (0, "")
+    assert running.end() == (0, "")
     assert db.query("SELECT COUNT(*) FROM (TABLE t EXCEPT TABLE _t_new) d") == [(0,)]
     assert db.query("SELECT COUNT(*) FROM _t_new") == [(8000,)]
