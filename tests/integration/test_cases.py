@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spirit_py import cli, runner
+from spirit_py import runner
 from spirit_py.chunk.sizing import ChunkSizer
+from spirit_py.cli import migrate as command
 from spirit_py.config import FeedOptions
 from spirit_py.errors import SpiritError
 from tests.oracle.case import FOLDER as CASES
@@ -156,7 +157,7 @@ def migrate(
     """Run the command in this process, with the one Spark of all cases."""
     path = folder / "report.json"
     arguments = [*command_line(case, db), "--report-json", str(path)]
-    config = cli.migration_config(cli.migrate.make_context("migrate", arguments).params)
+    config = command.migration_config(command.migrate.make_context("migrate", arguments).params)
     config = dataclasses.replace(config, feed=FEED)
     recorder = Recorder()
     shared: Any = SharedEngine(engine, db, another_round)

@@ -10,6 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from spirit_py import cli
+from spirit_py.cli import watch as watch_command
+from spirit_py.cli.options import split_host
 from spirit_py.errors import UsageFault
 
 BASE = [
@@ -69,14 +71,14 @@ def test_host_and_port_in_one_word(configured):
 )
 def test_hosts_are_split_as_they_are_written(text, parts):
     """Names, IPv4 and IPv6 addresses, with and without a port."""
-    assert cli.split_host(text) == parts
+    assert split_host(text) == parts
 
 
 @pytest.mark.parametrize("text", ["db:", "db:x", "db:0", "db:70000", ":3306"])
 def test_a_port_that_is_none_is_refused(text):
     """A host with a broken port is no host."""
     with pytest.raises(UsageFault):
-        cli.split_host(text)
+        split_host(text)
 
 
 @pytest.mark.parametrize("variable", ["SPIRIT_PY_PASSWORD", "MYSQL_PWD"])
@@ -174,7 +176,7 @@ def test_a_watch_is_configured(monkeypatch, arguments, expected):
         return 0
 
     monkeypatch.setattr(entry, "watch", watch)
-    monkeypatch.setattr(cli, "_standard_output", lambda: 1)
+    monkeypatch.setattr(watch_command, "_standard_output", lambda: 1)
     result = CliRunner().invoke(cli.main, ["watch", "--host", "db1", "--user", "u", *arguments])
     assert result.exit_code == 0, result.output
     (found,) = seen

@@ -1,0 +1,23 @@
+"""The command line: options to a frozen configuration, errors to a message, a hint, an exit code.
+
+One module a command; ``options`` has what they share, ``outcome`` how they end. Nothing heavy is
+imported before a command really runs.
+"""
+
+from __future__ import annotations
+
+import click
+
+from spirit_py import __version__
+from spirit_py.cli import migrate, watch
+from spirit_py.cli.options import EXIT_CODES
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=EXIT_CODES)
+@click.version_option(__version__, prog_name="spirit-py")
+def main() -> None:
+    """Change the schema of a busy MySQL table without blocking it, and prove it."""
+
+
+main.add_command(migrate.migrate)
+main.add_command(watch.watch)

@@ -1,0 +1,152 @@
+"""``spirit-py migrate``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from spirit_py.cli.options import (
+    EXIT_CODES,
+    FiniteRange,
+    connection_of,
+    connection_options,
+    key_value,
+    option,
+    refuse_undecodable,
+    report_file,
+    threads_of,
+)
+from spirit_py.cli.outcome import ErrorsShown, leave_with
+from spirit_py.config import MigrationConfig
+from spirit_py.errors import UsageFault
+
+if TYPE_CHECKING:
+    from spirit_py.contracts import Reporter
+
+
+@click.command(epilog=EXIT_CODES)
+@connection_options
+@option("--database", help="Schema of the table.")
+@option("--table", help="Table to change; goes with --alter.")
+@option("--alter", help="The clauses after ALTER TABLE t.")
+@option("--statement", help="A whole ALTER TABLE or CREATE INDEX, instead of --table and --alter.")
+@option(
+    "--threads", type=click.IntRange(1, 256), help="Chunks copied at once. [default: 4 at most]"
+)
+@option(
+    "--target-chunk-time",
+    type=FiniteRange(0.01, 60),
+    default=0.5,
+    show_default=True,
+    help="Seconds that one chunk should take.",
+)
+@option(
+    "--lock-wait-timeout",
+    type=FiniteRange(1, 3600),
+    default=30.0,
+    show_default=True,
+    help="Seconds that one attempt of the cutover may wait for the table lock.",
+)
+@option("--no-kill", is_flag=True, help="Never end a session that holds up the cutover.")
+@option(
+    "--kill-after",
+    type=FiniteRange(0.1, 3600),
+    help="Seconds after which such a session is ended. [default: 90 % of --lock-wait-timeout]",
+)
+@option("--skip-drop-after-cutover", is_flag=True, help="Keep the old table after the swap.")
+@option("--no-shortcut", is_flag=True, help="Copy even where INSTANT or INPLACE would do.")
+@option("--spark-master", default="", help="Spark master. [default: local[threads]]")
+@option("--spark-conf", multiple=True, metavar="KEY=VALUE", help="Passed to Spark; repeatable.")
+@option("--spark-ui", is_flag=True, help="Open Spark's web interface.")
+@option(
+    "--report-json",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the final report to this file.",
+)
+@option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Format of the log lines where there is no terminal.",
+)
+@option("--verbose", is_flag=True, help="Tracebacks; Spark's log in ./spirit-py-spark.log.")
+def migrate(**options: Any) -> None:
+    r"""Change a table online.
+
+    \b
+    spirit-py migrate --host db1 --database shop --table orders \
+        --alter "ADD COLUMN note VARCHAR(200)"
+    """
+    with ErrorsShown(verbose=options["verbose"]):
+        config = migration_config(options)
+        from spirit_py import runner
+        from spirit_py.status.safe import SafeReporter
+
+        reporter = SafeReporter(reporter_of(config))
+        report = runner.migrate(config, reporter=reporter)
+        for line in report.summary():
+            reporter.message(line)
+        leave_with(0)
+
+
+def migration_config(options: dict[str, Any]) -> MigrationConfig:
+    """Build the frozen configuration from the command line's values.
+
+    Raises:
+        UsageFault: when options are missing or contradict each other.
+    """
+    refuse_undecodable(options)
+    if bool(options["statement"]) == bool(options["table"] or options["alter"]):
+        raise UsageFault(
+            "the change is not clear: give either --statement, or --table with --alter",
+            hint="spirit-py migrate --help shows an example",
+        )
+    if not options["statement"] and not (options["table"] and options["alter"]):
+        raise UsageFault("--table and --alter go together", hint="add the missing one")
+    if options["table"] and not options["database"]:
+        raise _no_schema(options["table"])
+    report_json = report_file(options["report_json"])
+    return MigrationConfig(
+        connection=connection_of(options),
+        database=options["database"] or "",
+        table=options["table"] or "",
+        alter=options["alter"] or "",
+        statement=options["statement"] or "",
+        threads=threads_of(options["threads"], options["spark_master"]),
+        target_chunk_time=options["target_chunk_time"],
+        lock_wait_timeout=options["lock_wait_timeout"],
+        skip_drop_after_cutover=options["skip_drop_after_cutover"],
+        no_kill=options["no_kill"],
+        kill_after=options["kill_after"],
+        no_shortcut=options["no_shortcut"],
+        spark_master=options["spark_master"],
+        spark_conf=tuple(key_value(text) for text in options["spark_conf"]),
+        spark_ui=options["spark_ui"],
+        report_json=report_json,
+        log_format=options["log_format"],
+        verbose=options["verbose"],
+    )
+
+
+def _no_schema(table: str) -> UsageFault:
+    """Ask for the schema of ``--table``, which may have been written in front of its name."""
+    schema, _, name = table.partition(".")
+    hint = f"write --database {schema} --table {name}" if schema and name else "add --database"
+    return UsageFault(f"the schema of table {table} is not given", hint=hint)
+
+
+def reporter_of(config: MigrationConfig) -> Reporter:
+    """Pick the live display for a terminal and log lines for everything else."""
+    import time
+
+    if sys.stderr.isatty() and config.log_format == "text":
+        from spirit_py.status.console import ConsoleReporter
+
+        return ConsoleReporter()
+    from spirit_py.status.plain import PlainReporter
+
+    return PlainReporter(clock=time.monotonic, as_json=config.log_format == "json")

@@ -1,0 +1,185 @@
+"""Options that several commands share, and how their values are read.
+
+Every option can come from the environment too, as ``SPIRIT_PY_`` and the option's name.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from spirit_py.config import DEFAULT_PORT
+from spirit_py.errors import UsageFault
+
+if TYPE_CHECKING:
+    from spirit_py.config import ConnectionOptions
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+MAX_PORT = 65535
+
+EXIT_CODES = """\b
+Exit codes:
+  0    done
+  1    failed cleanly; the source table is whole, run again
+  2    refused before any write
+  3    outcome of the swap unknown: look at the tables
+  4    differences found
+  130  interrupted by SIGINT      143  by SIGTERM"""
+
+
+class FiniteRange(click.FloatRange):
+    """A range of floats that ``nan`` is not in: it compares with no bound."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Read the number, which must be finite."""
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return number
+
+
+def option(*names: str, **settings: Any) -> Callable[[Command], Command]:
+    """Declare an option that can also be set by ``SPIRIT_PY_NAME`` in the environment."""
+    longest = max(names, key=len).lstrip("-").split("/")[0]
+    variable = f"SPIRIT_PY_{longest.upper().replace('-', '_')}"
+    earlier = settings.pop("envvar", [])
+    return click.option(*names, envvar=[variable, *earlier], show_envvar=True, **settings)
+
+
+def connection_options(command: Command) -> Command:
+    """Add the options that say how to reach the server."""
+    declared = (
+        option("--host", help="Server, as host or host:port."),
+        option(
+            "--port", type=click.IntRange(1, 65535), help=f"TCP port. [default: {DEFAULT_PORT}]"
+        ),
+        option("--socket", help="Unix socket, instead of host and port."),
+        option("--user", help="User name. [default: the option file's, or the login name]"),
+        option(
+            "--password",
+            envvar=["MYSQL_PWD"],
+            prompt=True,
+            prompt_required=False,
+            hide_input=True,
+            default=None,
+            help="Password; asked for when given without a value.",
+        ),
+        option(
+            "--defaults-file",
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            help="MySQL option file; its [client] group is read.",
+        ),
+    )
+    for declare in reversed(declared):
+        command = declare(command)
+    return command
+
+
+def refuse_undecodable(options: dict[str, Any]) -> None:
+    """Refuse bytes that are no text here: Python hands them over as lone surrogates.
+
+    Raises:
+        UsageFault: naming the option, never its value, which may be a secret.
+    """
+    for name, value in options.items():
+        for text in value if isinstance(value, tuple) else (value,):
+            if isinstance(text, str) and any("\ud800" <= mark <= "\udfff" for mark in text):
+                option_name = {"position": "from"}.get(name, name).replace("_", "-")
+                raise UsageFault(
+                    f"--{option_name} holds bytes that are not text in this locale's encoding",
+                    hint="write it in UTF-8 and run under a UTF-8 locale, such as LC_ALL=C.UTF-8",
+                )
+
+
+def connection_of(options: dict[str, Any]) -> ConnectionOptions:
+    """Join the connection options of the command line with those of the option file."""
+    import getpass
+
+    from spirit_py.mysql import optionfile
+
+    file = options["defaults_file"]
+    stored = optionfile.read_option_file(file) if file is not None else {}
+    given = {name: options[name] for name in ("port", "socket", "user", "password")}
+    host, port = split_host(options["host"]) if options["host"] else (None, None)
+    if port is not None and given["port"] not in (None, port):
+        raise UsageFault(
+            f"two ports: {port} in --host and {given['port']} in --port",
+            hint="leave one of them out",
+        )
+    given |= {"host": host, "port": port or given["port"]}
+    if given["user"] is None and "user" not in stored:
+        given["user"] = getpass.getuser()
+    return optionfile.connection_options(stored, given)
+
+
+def split_host(text: str) -> tuple[str, int | None]:
+    """Split ``host``, ``host:port``, ``[v6]:port`` or a bare IPv6 address.
+
+    Raises:
+        UsageFault: when the port is no number between 1 and 65535.
+    """
+    if text.startswith("["):
+        host, _, port = text[1:].partition("]")
+        port = port.removeprefix(":")
+    elif text.count(":") == 1:
+        host, _, port = text.partition(":")
+        if not port:
+            raise UsageFault(
+                f"--host {text!r} has no port after the colon", hint="write host or host:port"
+            )
+    else:
+        return text, None
+    if not host or (port and not (port.isdecimal() and 0 < int(port) <= MAX_PORT)):
+        raise UsageFault(f"--host {text!r} is not a host and port", hint="write host or host:port")
+    return host, int(port) if port else None
+
+
+def threads_of(asked: int | None, master: str) -> int:
+    """Give the number of threads: 4 at most by default, never above the cores for ``local``."""
+    import os
+
+    cores = len(os.sched_getaffinity(0))
+    if master and not master.startswith("local["):
+        return asked or 4
+    return min(asked or 4, cores)
+
+
+def report_file(path: Path | None) -> Path | None:
+    """Check, before anything is done, that the report can be written."""
+    import os
+
+    if path is None:
+        return None
+    target = path.absolute()
+    folder = target.resolve().parent
+    problem = ""
+    if not path.name or target.is_dir():
+        problem = f"{str(path)!r} names no file"
+    elif not folder.is_dir():
+        problem = f"{folder} is not a directory"
+    elif not os.access(target if target.exists() else folder, os.W_OK):
+        problem = f"{target} may not be written"
+    if problem:
+        raise UsageFault(
+            f"the report cannot be written: {problem}",
+            hint="name another file with --report-json",
+        )
+    return target
+
+
+def key_value(text: str) -> tuple[str, str]:
+    """Split a ``key=value`` of ``--spark-conf``."""
+    key, separator, value = text.partition("=")
+    if not separator or not key.strip():
+        raise UsageFault(
+            f"--spark-conf {text!r} is not KEY=VALUE",
+            hint="write for instance spark.eventLog.enabled=true",
+        )
+    return key.strip(), value

@@ -1,0 +1,91 @@
+"""How a command ends: errors become a line of cause, a line of remedy and an exit code (R16)."""
+
+from __future__ import annotations
+
+import sys
+from typing import NoReturn
+
+import click
+
+from spirit_py.errors import SpiritError
+
+
+class ErrorsShown:
+    """Turn errors into a line of cause, a line of remedy, and the exit code (R16)."""
+
+    def __init__(self, *, verbose: bool) -> None:
+        self._verbose = verbose
+
+    def __enter__(self) -> None:
+        """Let warnings of the program's parts reach the operator, tracebacks only if asked."""
+        from spirit_py.status.logs import to_terminal
+
+        _open_standard_streams()
+        to_terminal(verbose=self._verbose)
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """Show the error and leave with its exit code."""
+        if error is None or isinstance(
+            error, (SystemExit, click.exceptions.Exit, click.ClickException)
+        ):
+            return
+        if self._verbose:
+            import traceback
+
+            _say("".join(traceback.format_exception(error)).rstrip())
+        _leave(error)
+
+
+def _leave(error: BaseException) -> NoReturn:
+    """Print cause and remedy, and exit."""
+    if isinstance(error, SpiritError):
+        _say(f"error: {error.message}")
+        for line in error.details:
+            _say(f"  {line}")
+        if error.hint:
+            _say(f"hint: {error.hint}")
+        leave_with(error.exit_code)
+    _say(f"error: unexpected {type(error).__name__}: {error}")
+    _say("hint: this is a defect of spirit-py; run again with --verbose for the traceback")
+    leave_with(1)
+
+
+def _say(text: str) -> None:
+    """Write a line to standard error, if somebody still listens there."""
+    import contextlib
+
+    with contextlib.suppress(OSError, ValueError):
+        click.echo(text, err=True)
+
+
+def _open_standard_streams() -> None:
+    """Give a closed standard stream a place, so that no socket gets its number."""
+    import os
+
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, "r" if number == 0 else "w", closefd=False))  # noqa: SIM115
+
+
+def leave_with(code: int) -> NoReturn:
+    """Exit with this code, whether or not anybody still reads the output.
+
+    Threads that a second SIGINT left behind must not keep the process.
+    """
+    import os
+    import threading
+
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+    left = [t for t in threading.enumerate() if t.name == "spirit-py-migration"]
+    if left:
+        os._exit(code)
+    sys.exit(code)

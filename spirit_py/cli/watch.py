@@ -1,0 +1,96 @@
+"""``spirit-py watch``."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from spirit_py.cli.options import (
+    FiniteRange,
+    connection_of,
+    connection_options,
+    option,
+    refuse_undecodable,
+)
+from spirit_py.cli.outcome import ErrorsShown, leave_with
+from spirit_py.errors import UsageFault
+
+if TYPE_CHECKING:
+    from spirit_py.watch.options import WatchOptions
+
+WATCH_EXIT_CODES = """\b
+Exit codes:
+  0    the end that --until asked for
+  1    the stream cannot go on; the last line has the position
+  2    refused: the command line is wrong
+  130  interrupted by SIGINT      143  by SIGTERM
+  141  nobody reads the output any more"""
+
+
+@click.command(epilog=WATCH_EXIT_CODES)
+@connection_options
+@option("--database", default="", help="Schema to follow. [default: all of them]")
+@option("--table", default="", help="Table of it to follow. [default: all of them]")
+@option("--from", "position", default="", help="Position that an earlier run ended at, or now.")
+@option("--until", type=click.Choice(["now"]), help="End where the server is when this starts.")
+@option(
+    "--format",
+    type=click.Choice(["json", "text"]),
+    default="json",
+    show_default=True,
+    help="JSON for programs, text for people.",
+)
+@option(
+    "--heartbeat",
+    type=FiniteRange(0, 86400),
+    default=0.0,
+    help="Seconds of quiet after which to print a heartbeat. [default: never]",
+)
+@option("--verbose", is_flag=True, help="Tracebacks.")
+def watch(**options: Any) -> None:
+    r"""Print every committed change as it happens, one event a line.
+
+    \b
+    spirit-py watch --host db1 --database shop --table orders --from "$POSITION"
+    """
+    with ErrorsShown(verbose=options["verbose"]):
+        given = watch_options(options)
+        from spirit_py.watch import entry
+
+        leave_with(
+            entry.watch(
+                given,
+                descriptor=_standard_output(),
+                note=lambda text: click.echo(f"watch: {text}", err=True),
+            )
+        )
+
+
+def _standard_output() -> int:
+    """Give the descriptor of the standard output, with nothing left to write before it."""
+    sys.stdout.flush()
+    return sys.stdout.fileno()
+
+
+def watch_options(options: dict[str, Any]) -> WatchOptions:
+    """Build the frozen options of a watch from the command line's values.
+
+    Raises:
+        UsageFault: when options are missing or contradict each other.
+    """
+    from spirit_py.watch.options import WatchOptions
+
+    refuse_undecodable(options)
+    if options["table"] and not options["database"]:
+        raise UsageFault("--table goes with --database", hint="add --database")
+    return WatchOptions(
+        connection=connection_of(options),
+        database=options["database"],
+        table=options["table"],
+        position="" if options["position"] == "now" else options["position"],
+        until_now=options["until"] == "now",
+        format=options["format"],
+        heartbeat=options["heartbeat"],
+    )
