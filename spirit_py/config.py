@@ -73,6 +73,15 @@ class MigrationConfig:
         kill_after: seconds after the lock request at which blockers are ended; None for 90 % of
             ``lock_wait_timeout``.
         no_shortcut: copy even where the server could change the table in place.
+        dry_run: do everything but the swap, measure it, and leave nothing behind.
+        replicas: ``host`` or ``host:port`` of replicas whose lag a dry run watches.
+        defer_cutover: create a sentinel table, and swap when somebody has dropped it.
+        defer_timeout: seconds to wait for that at most; the migration can be resumed then.
+        recheck_interval: seconds between two checksums while the cutover is deferred.
+        checksum_yield_timeout: seconds after which the checksum renews its snapshot.
+        no_repair: a difference that the checksum finds fails the migration.
+        keep_old_current: seconds for which the old table follows the new one after the swap.
+        checkpoint_max_age: seconds after which a checkpoint is too old to resume from.
         threads: chunks copied at the same time; never above the cores for a local master.
         spark_master: any Spark master; empty for ``local[threads]``.
     """
@@ -90,6 +99,15 @@ class MigrationConfig:
     no_kill: bool = False
     kill_after: float | None = None
     no_shortcut: bool = False
+    dry_run: bool = False
+    replicas: tuple[str, ...] = ()
+    defer_cutover: bool = False
+    defer_timeout: float = 48 * 3600.0
+    recheck_interval: float = 600.0
+    checksum_yield_timeout: float = 3600.0
+    no_repair: bool = False
+    keep_old_current: float = 0.0
+    checkpoint_max_age: float = 7 * 86400.0
     spark_master: str = ""
     spark_conf: tuple[tuple[str, str], ...] = ()
     spark_ui: bool = False

@@ -10,6 +10,7 @@ import click
 
 from spirit_py.cli.options import (
     EXIT_CODES,
+    Duration,
     FiniteRange,
     connection_of,
     connection_options,
@@ -58,6 +59,56 @@ if TYPE_CHECKING:
 )
 @option("--skip-drop-after-cutover", is_flag=True, help="Keep the old table after the swap.")
 @option("--no-shortcut", is_flag=True, help="Copy even where INSTANT or INPLACE would do.")
+@option(
+    "--dry-run",
+    is_flag=True,
+    help="Do everything but the swap, under the real load; report, and leave nothing behind.",
+)
+@option(
+    "--replica",
+    multiple=True,
+    metavar="HOST[:PORT]",
+    help="Replica whose lag a dry run watches; repeatable. [default: those that the server knows]",
+)
+@option(
+    "--defer-cutover",
+    is_flag=True,
+    help="Create a sentinel table (_t_snt) and swap only when somebody has dropped it.",
+)
+@option(
+    "--defer-timeout",
+    type=Duration(least=1),
+    default="48h",
+    show_default=True,
+    help="How long to wait for that; the same command carries on later.",
+)
+@option(
+    "--recheck-interval",
+    type=Duration(least=1),
+    default="10m",
+    show_default=True,
+    help="Pause between two checksums while the cutover is deferred.",
+)
+@option(
+    "--checksum-yield-timeout",
+    type=Duration(least=1),
+    default="1h",
+    show_default=True,
+    help="Age at which the checksum gives its snapshot back and takes a new one.",
+)
+@option("--no-repair", is_flag=True, help="Fail when the checksum finds a difference.")
+@option(
+    "--keep-old-current",
+    type=Duration(least=1),
+    help="Keep the old table up to date for this long after the swap, for spirit-py revert.",
+)
+@option(
+    "--checkpoint-max-age",
+    type=Duration(least=1),
+    default="7d",
+    show_default=True,
+    help="Start afresh where the checkpoint of an earlier run is older.",
+)
 @option("--spark-master", default="", help="Spark master. [default: local[threads]]")
 @option("--spark-conf", multiple=True, metavar="KEY=VALUE", help="Passed to Spark; repeatable.")
 @option("--spark-ui", is_flag=True, help="Open Spark's web interface.")
@@ -109,6 +160,13 @@ def migration_config(options: dict[str, Any]) -> MigrationConfig:
         raise UsageFault("--table and --alter go together", hint="add the missing one")
     if options["table"] and not options["database"]:
         raise _no_schema(options["table"])
+    if options["dry_run"] and (options["defer_cutover"] or options["keep_old_current"]):
+        raise UsageFault(
+            "--dry-run swaps nothing: --defer-cutover and --keep-old-current do not go with it",
+            hint="leave them out of the rehearsal",
+        )
+    if options["replica"] and not options["dry_run"]:
+        raise UsageFault("--replica goes with --dry-run", hint="leave it out, or add --dry-run")
     report_json = report_file(options["report_json"])
     return MigrationConfig(
         connection=connection_of(options),
@@ -123,6 +181,15 @@ def migration_config(options: dict[str, Any]) -> MigrationConfig:
         no_kill=options["no_kill"],
         kill_after=options["kill_after"],
         no_shortcut=options["no_shortcut"],
+        dry_run=options["dry_run"],
+        replicas=options["replica"],
+        defer_cutover=options["defer_cutover"],
+        defer_timeout=options["defer_timeout"],
+        recheck_interval=options["recheck_interval"],
+        checksum_yield_timeout=options["checksum_yield_timeout"],
+        no_repair=options["no_repair"],
+        keep_old_current=options["keep_old_current"] or 0.0,
+        checkpoint_max_age=options["checkpoint_max_age"],
         spark_master=options["spark_master"],
         spark_conf=tuple(key_value(text) for text in options["spark_conf"]),
         spark_ui=options["spark_ui"],

@@ -6,8 +6,10 @@ Every option can come from the environment too, as ``SPIRIT_PY_`` and the option
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -43,6 +45,36 @@ class FiniteRange(click.FloatRange):
         if not math.isfinite(number):
             self.fail(f"{value} is not a finite number.", param, ctx)
         return number
+
+
+class Duration(click.ParamType[float]):
+    """Seconds, as a number or with a unit: ``90``, ``90s``, ``30m``, ``2h``, ``7d``.
+
+    Args:
+        least: the shortest that is accepted, seconds.
+    """
+
+    name = "duration"
+    _UNITS = MappingProxyType({"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400})
+
+    def __init__(self, *, least: float = 0.0) -> None:
+        self._least = least
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Give the seconds."""
+        if isinstance(value, float):
+            return value
+        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smhd]?)\s*", str(value))
+        if found is None:
+            self.fail(
+                f"{value!r} is no duration; write for instance 90s, 30m, 2h or 7d.", param, ctx
+            )
+        seconds = float(found[1]) * self._UNITS[found[2]]
+        if seconds < self._least:
+            self.fail(f"{value} is shorter than {self._least:g} s.", param, ctx)
+        return seconds
 
 
 def option(*names: str, **settings: Any) -> Callable[[Command], Command]:
