@@ -34,7 +34,7 @@ TRANSITIONS: dict[Phase, frozenset[Phase]] = {
     Phase.COPY: frozenset({Phase.DRAIN}) | _ALWAYS,
     Phase.DRAIN: frozenset({Phase.ANALYZE}) | _ALWAYS,
     Phase.ANALYZE: frozenset({Phase.CHECKSUM}) | _ALWAYS,
-    Phase.CHECKSUM: frozenset({Phase.SENTINEL, Phase.CUTOVER}) | _ALWAYS,
+    Phase.CHECKSUM: frozenset({Phase.SENTINEL, Phase.CUTOVER, Phase.DONE}) | _ALWAYS,
     Phase.SENTINEL: frozenset({Phase.CHECKSUM, Phase.CUTOVER}) | _ALWAYS,
     Phase.CUTOVER: frozenset({Phase.CHECKSUM, Phase.CLEANUP}) | _ALWAYS,
     Phase.CLEANUP: frozenset({Phase.DONE}) | _ALWAYS,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
+from spirit_py import points
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.inspect import read_table, shape_of
@@ -54,6 +55,54 @@ def create_new_table(
         ServerFault: for a fault of the server or the connection.
     """
     new = AuxiliaryNames.of(source.name).new
+    checks = _create_copy(session, source, new)
+    try:
+        _alter_copy(native, source, new, statement, checks)
+        created = read_table(session, source.schema, new)
+        again = read_table(session, source.schema, source.name)
+        if created is None or again is None or shape_of(again) != shape_of(source):
+            raise Refusal(
+                f"somebody else changed table {source.name} or {new} while the new table was made",
+                hint="wait for the other change to end, then run the same command again",
+            )
+    except BaseException:
+        _drop_quietly(session, source.schema, new)
+        raise
+    points.reach("create.done")
+    return created
+
+
+def probe_algorithm(
+    session: SqlSession,
+    native: SqlSession,
+    source: TableSchema,
+    statement: AlterStatement,
+    modifiers: str,
+) -> str:
+    """Ask the server, on an empty copy, whether it can run the ALTER with an algorithm.
+
+    Args:
+        modifiers: such as ``ALGORITHM=INSTANT``.
+
+    Returns:
+        An empty string when it can, else the server's words.
+
+    Raises:
+        ServerFault: for a fault of the server or the connection.
+    """
+    new = AuxiliaryNames.of(source.name).new
+    checks = _create_copy(session, source, new)
+    try:
+        _alter_copy(native, source, new, statement, checks, modifiers=modifiers)
+    except Refusal as refusal:
+        return refusal.message
+    finally:
+        _drop_quietly(session, source.schema, new)
+    return ""
+
+
+def _create_copy(session: SqlSession, source: TableSchema, new: str) -> dict[str, str]:
+    """Create an empty copy of the definition; give the CHECK constraints' names in it."""
     checks = names_of_checks(session, source)
     if "DATA DIRECTORY=" in source.create_sql:
         sql = rewrite_create(source.create_sql, source.schema, source.name, new, checks)
@@ -63,22 +112,32 @@ def create_new_table(
     _judged(session, sql, "a copy of the table's definition")
     try:
         _complete_copy(session, source, new, checks)
-        mode = str(native.query("SELECT @@SESSION.sql_mode")[0][0])
-        clauses = rewrite_clauses(statement, source.name, new, checks, sql_mode=mode)
-        _judged(native, f"ALTER TABLE {quote_table(source.schema, new)} {clauses}", "the ALTER")
-        created = read_table(session, source.schema, new)
-        again = read_table(session, source.schema, source.name)
-        if created is None or again is None or shape_of(again) != shape_of(source):
-            raise Refusal(
-                f"somebody else changed table {source.name} or {new} while the new table was made",
-                hint="wait for the other change to end, then run the same command again",
-            )
     except BaseException:
-        # The first error counts; a new table that stays is named as a leftover by the next run.
-        with contextlib.suppress(ServerFault):
-            drop_table(session, source.schema, new)
+        _drop_quietly(session, source.schema, new)
         raise
-    return created
+    return checks
+
+
+def _alter_copy(
+    native: SqlSession,
+    source: TableSchema,
+    new: str,
+    statement: AlterStatement,
+    checks: dict[str, str],
+    *,
+    modifiers: str = "",
+) -> None:
+    """Run the ALTER on the copy, as the server reads it."""
+    mode = str(native.query("SELECT @@SESSION.sql_mode")[0][0])
+    clauses = rewrite_clauses(statement, source.name, new, checks, sql_mode=mode)
+    before = f"{modifiers}, " if modifiers else ""
+    _judged(native, f"ALTER TABLE {quote_table(source.schema, new)} {before}{clauses}", "the ALTER")
+
+
+def _drop_quietly(session: SqlSession, schema: str, new: str) -> None:
+    """Drop a copy that was not to be; the first error counts."""
+    with contextlib.suppress(ServerFault):
+        drop_table(session, schema, new)
 
 
 def _complete_copy(

@@ -1,10 +1,12 @@
-"""Auxiliary tables that are there already are somebody's: they are never touched."""
+"""Auxiliary tables that are there already are somebody's: they are never touched.
+
+A sentinel that was made by hand is a wish of the operator, not a leftover.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spirit_py.checkpoint.record import UnreadableCheckpoint
 from spirit_py.checkpoint.store import CheckpointStore
 from spirit_py.preflight.finding import refuse
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 def check(context: PreflightContext) -> Iterator[Finding]:
     """Refuse when a name is taken by a table that is not this program's own."""
     names = context.names
-    taken = _existing(context, (names.new, names.old, names.checkpoint, names.sentinel))
+    taken = _existing(context, (names.new, names.old, names.checkpoint))
     ours = names.checkpoint in taken and is_ours(context)
     for name in sorted(taken):
         if name == names.old:
@@ -36,19 +38,15 @@ def check(context: PreflightContext) -> Iterator[Finding]:
 def is_ours(context: PreflightContext) -> bool:
     """Tell whether the auxiliary tables were made by this program for this table.
 
-    The proof is a checkpoint that can be read.
+    The proof is the mark of the checkpoint table; whether its row can be read is another matter.
     """
-    store = CheckpointStore(context.schema, context.names.checkpoint)
-    try:
-        return store.read(context.session) is not None
-    except UnreadableCheckpoint:
-        return False
+    return CheckpointStore(context.schema, context.names.checkpoint).is_ours(context.session)
 
 
 def _existing(context: PreflightContext, names: tuple[str, ...]) -> set[str]:
     rows = context.session.query(
         "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s"
-        " AND TABLE_NAME IN (%s, %s, %s, %s)",
+        " AND TABLE_NAME IN (%s, %s, %s)",
         (context.schema, *names),
     )
     return {str(row[0]) for row in rows}

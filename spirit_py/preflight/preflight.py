@@ -2,8 +2,8 @@
 
 Life::
 
-    context = prepare(session, config)                  statement, facts, table; MySQL only
-    warnings = check_before_create(context)             nothing is written until here
+    contexts = prepare(session, config)                 statements, facts, tables; MySQL only
+    warnings = check_before_create(contexts)            nothing is written until here
     target = create_new_table(...)
     mapping, warnings = check_after_create(context, target)   on a Refusal the caller drops it
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from spirit_py import points
 from spirit_py.errors import Refusal
 from spirit_py.mysql.facts import read_facts
 from spirit_py.mysql.grants import read_grants
@@ -24,6 +25,8 @@ from spirit_py.preflight.server_version import require_mysql
 from spirit_py.table.build import build_mapping
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from spirit_py.config import MigrationConfig
     from spirit_py.contracts import SqlSession
     from spirit_py.preflight.finding import Finding
@@ -31,38 +34,55 @@ if TYPE_CHECKING:
     from spirit_py.table.schema import TableSchema
 
 
-def prepare(session: SqlSession, config: MigrationConfig) -> PreflightContext:
-    """Read the server, the statement and the table; write nothing.
+def prepare(session: SqlSession, config: MigrationConfig) -> tuple[PreflightContext, ...]:
+    """Read the server, the statements and their tables; write nothing.
+
+    Returns:
+        One context for each table, in the order of the statements; at least one.
 
     Raises:
         Refusal: for another server than MySQL, and for a statement that cannot be honoured.
     """
     facts = read_facts(session)
     require_mysql(facts)
-    statements = read_intent(session, config, facts.sql_mode)
-    if len(statements) > 1:
-        raise Refusal(
-            f"{len(statements)} statements were given; this version migrates one table at a time",
-            hint="give them one by one",
+    grants = read_grants(session, partial_revokes=facts.is_on("partial_revokes"))
+    contexts = tuple(
+        PreflightContext(
+            session=session,
+            config=config,
+            facts=facts,
+            grants=grants,
+            statement=statement,
+            source=read_table(session, statement.schema, statement.table),
         )
-    statement = statements[0]
-    return PreflightContext(
-        session=session,
-        config=config,
-        facts=facts,
-        grants=read_grants(session, partial_revokes=facts.is_on("partial_revokes")),
-        statement=statement,
-        source=read_table(session, statement.schema, statement.table),
+        for statement in read_intent(session, config, facts.sql_mode)
     )
+    _refuse_twice(contexts)
+    return contexts
 
 
-def check_before_create(context: PreflightContext) -> tuple[Finding, ...]:
+def _refuse_twice(contexts: tuple[PreflightContext, ...]) -> None:
+    """Refuse two statements for one table: what the second starts from is not clear."""
+    seen: set[tuple[str, str]] = set()
+    for context in contexts:
+        name = (context.schema, context.table)
+        if name in seen:
+            raise Refusal(
+                f"table {context.schema}.{context.table} is changed by two statements",
+                hint="write its clauses into one ALTER TABLE, separated by commas",
+            )
+        seen.add(name)
+
+
+def check_before_create(contexts: Sequence[PreflightContext]) -> tuple[Finding, ...]:
     """Run all checks that need nothing to be written; give the warnings.
 
     Raises:
         Refusal: with all that was found, together.
     """
-    return run_checks(context, Scope.SERVER, Scope.SOURCE)
+    findings = run_checks(contexts, Scope.SERVER, Scope.SOURCE)
+    points.reach("preflight.done")
+    return findings
 
 
 def check_after_create(
@@ -77,4 +97,4 @@ def check_after_create(
         raise AssertionError("a table that does not exist was refused before")
     mapping = build_mapping(context.source, target, context.statement, context.facts.time_zone)
     context = replace(context, target=target, mapping=mapping)
-    return mapping, run_checks(context, Scope.AFTER_CREATE)
+    return mapping, run_checks([context], Scope.AFTER_CREATE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -90,8 +90,8 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
-def run_checks(context: PreflightContext, *scopes: Scope) -> tuple[Finding, ...]:
-    """Run all checks of these scopes.
+def run_checks(contexts: Sequence[PreflightContext], *scopes: Scope) -> tuple[Finding, ...]:
+    """Run all checks of these scopes for all tables; what two tables share is said once.
 
     Returns:
         The warnings.
@@ -100,12 +100,15 @@ def run_checks(context: PreflightContext, *scopes: Scope) -> tuple[Finding, ...]
         Refusal: with all refusals together, when there is any.
         ServerFault: when the server was lost on the way.
     """
-    findings = [
-        replace(finding, check=check.name)
-        for check in CHECKS
-        if check.scope in scopes and (check.scope is not Scope.SOURCE or context.source)
-        for finding in _findings(check, context)
-    ]
+    findings = list(
+        dict.fromkeys(
+            replace(finding, check=check.name)
+            for context in contexts
+            for check in CHECKS
+            if check.scope in scopes and (check.scope is not Scope.SOURCE or context.source)
+            for finding in _findings(check, context)
+        )
+    )
     refusals = [finding for finding in findings if finding.severity is Severity.REFUSAL]
     if refusals:
         raise refusal_of(refusals)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from spirit_py.errors import MigrationFailure, OutcomeUnknown, ServerFault
 from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, Disposition, disposition
 from spirit_py.mysql.inspect import read_table, shape_of
-from spirit_py.mysql.newtable import server_refusal
+from spirit_py.mysql.newtable import probe_algorithm, server_refusal
 from spirit_py.preflight.metadata import why_not_metadata_only
 from spirit_py.sql import quote_table
 from spirit_py.statement import ClauseKind
@@ -31,6 +31,8 @@ Algorithm = Literal["instant", "inplace"]
 LOCK_WAIT_SECONDS = 1
 _PAUSE_SECONDS = 1.0
 _IMPOSSIBLE = re.compile(r"ALGORITHM|instant", re.IGNORECASE)
+#: The least limit of all versions; the server is asked anyway when the table is changed.
+_MOST_VERSIONS = 64
 _WITHOUT_MODIFIERS = (ClauseKind.PARTITION_BY, ClauseKind.REMOVE_PARTITIONING)
 
 
@@ -99,6 +101,45 @@ def try_shortcut(
     return ShortcutResult(
         algorithm=None, reason=f"{refusal} {refusal_inplace}", attempts=runner.sent
     )
+
+
+def probe_shortcut(
+    native: SqlSession, session: SqlSession, source: TableSchema, statement: AlterStatement
+) -> ShortcutResult:
+    """Tell which shortcut the server would take, by trying it on an empty copy of the table.
+
+    The copy has the new table's name; the caller has made sure that it is free.
+
+    Raises:
+        Refusal: when the server refuses the statement for another reason than the algorithm.
+        ServerFault: for a fault of the server or the connection.
+    """
+    if statement.of_kind(*_WITHOUT_MODIFIERS):
+        reason = "partitioning is changed: the table is rebuilt"
+        return ShortcutResult(algorithm=None, reason=reason, attempts=0)
+    why_not = _versions_used_up(session, source) or probe_algorithm(
+        session, native, source, statement, "ALGORITHM=INSTANT"
+    )
+    if not why_not:
+        reason = "the server changes this instantly"
+        return ShortcutResult(algorithm="instant", reason=reason, attempts=0)
+    rebuild = why_not_metadata_only(source, statement)
+    if not rebuild and not probe_algorithm(
+        session, native, source, statement, "ALGORITHM=INPLACE, LOCK=NONE"
+    ):
+        return ShortcutResult(algorithm="inplace", reason="it only touches metadata", attempts=0)
+    reason = f"{why_not}; not INPLACE: {rebuild}" if rebuild else why_not
+    return ShortcutResult(algorithm=None, reason=reason, attempts=0)
+
+
+def _versions_used_up(session: SqlSession, source: TableSchema) -> str:
+    """Say that the table had as many INSTANT changes as it may have; its copy had none."""
+    rows = session.query(
+        "SELECT TOTAL_ROW_VERSIONS FROM information_schema.INNODB_TABLES WHERE NAME = %s",
+        (f"{source.schema}/{source.name}",),
+    )
+    used = int(rows[0][0]) if rows else 0
+    return f"the table has {used} row versions already" if used >= _MOST_VERSIONS else ""
 
 
 @dataclass(kw_only=True)

@@ -11,6 +11,7 @@ from spirit_py.errors import Interrupted, OutcomeUnknown, Refusal, SpiritError
 from spirit_py.phases import Phase
 from spirit_py.runner.figures import Figures
 from spirit_py.runner.migration import Migration
+from spirit_py.runner.run import Run
 from spirit_py.signals import stop_on_signals
 from spirit_py.spark.options import SparkOptions
 from spirit_py.spark.session import SparkEngine
@@ -53,9 +54,8 @@ def migrate(
     reporter = SafeReporter(reporter)
     report = MigrationReport(threads=config.threads, versions=versions())
     figures = Figures(report)
-    migration = Migration(
-        config, reporter, figures, engine_factory=engine_factory or spark_engine, stop=switch
-    )
+    run = Run(config, reporter, figures, engine_factory=engine_factory or spark_engine, stop=switch)
+    migration = Migration(run)
     try:
         with stop_on_signals(switch), Ticker(figures.snapshot, reporter):
             _watched(migration.run, switch, reporter)

@@ -10,11 +10,11 @@ from spirit_py.status.snapshot import MigrationStatus, human_bytes, human_second
 
 if TYPE_CHECKING:
     from spirit_py.checksum.checker import Checker
-    from spirit_py.checksum.result import ChecksumResult
     from spirit_py.contracts import ChangeSource, Clock, FeedStatistics
     from spirit_py.copier.copier import Copier
     from spirit_py.cutover.plan import CutoverResult
     from spirit_py.status.report import MigrationReport
+    from spirit_py.table.schema import TableSchema
 
 _SHOWN_DIFFERENCES = 10
 
@@ -33,8 +33,8 @@ class Figures:
         self.waiting_for = ""
         self.rows_total: int | None = None
         self.source: ChangeSource | None = None
-        self.copier: Copier | None = None
-        self.checker: Checker | None = None
+        self._copiers: list[tuple[TableSchema, Copier]] = []
+        self._checkers: list[tuple[TableSchema, Checker]] = []
         self._clock = clock
         self._began = clock()
         self._phases = PhaseLog(entered_at=self._began)
@@ -43,6 +43,22 @@ class Figures:
     def phase(self) -> Phase:
         """The current phase."""
         return self._phases.current
+
+    def copying(self, copier: Copier, table: TableSchema) -> None:
+        """Note that a table is being copied."""
+        self._copiers.append((table, copier))
+
+    def checking(self, checker: Checker, table: TableSchema) -> None:
+        """Note that a table is being compared, perhaps once more."""
+        self._checkers.append((table, checker))
+
+    @property
+    def differences_under_way(self) -> int:
+        """Differences that the last comparison has found so far."""
+        if not self._checkers:
+            return 0
+        checker = self._checkers[-1][1]
+        return max(checker.progress.differences, checker.result.differences)
 
     def enter(self, phase: Phase) -> None:
         """Go to the next phase."""
@@ -80,47 +96,65 @@ class Figures:
 
     def _work(self, now: float) -> dict[str, Any]:
         """Give the part of a snapshot that the current phase's own work fills."""
-        if self.phase is Phase.COPY and self.copier is not None:
-            copied = self.copier.statistics()
-            rate = copied.rows_per_second
-            remaining = None if self.rows_total is None else max(0, self.rows_total - copied.rows)
-            return {
-                "rows": copied.rows,
-                "fraction": copied.fraction,
-                "rate": rate,
-                "eta": remaining / rate if rate and remaining is not None else None,
-                "chunk_rows": copied.chunk_rows,
-                "chunk_seconds": copied.chunk_seconds_p90,
-                "waiting_for": copied.throttled or self.waiting_for,
-            }
-        if self.phase is Phase.CHECKSUM and self.checker is not None:
-            compared = self.checker.progress
-            spent = now - self._phases.entered_at
-            rate = compared.rows / spent if spent > 0 else None
-            done = compared.fraction
-            eta = spent * (1 - done) / done if compared.passes == 1 and done > 0 else None
-            return {
-                "rows": compared.rows,
-                "fraction": done,
-                "rate": rate,
-                "eta": eta,
-                "note": f"pass {compared.passes}, {compared.differences} differences",
-                "waiting_for": compared.waiting_for or self.waiting_for,
-            }
+        if self.phase is Phase.COPY and self._copiers:
+            return self._copy_shown()
+        if self.phase in {Phase.CHECKSUM, Phase.SENTINEL} and self._checkers:
+            return self._checksum_shown(now)
         return {}
+
+    def _copy_shown(self) -> dict[str, Any]:
+        """Give how far the copy is: of all tables, and how fast that of the present one."""
+        table = self._copiers[-1][0]
+        seen = [one.statistics() for _, one in self._copiers]
+        copied, rows = seen[-1], sum(one.rows for one in seen)
+        rate, fraction, total = copied.rows_per_second, copied.fraction, self.rows_total
+        if len(self.report.tables) > 1 and total:
+            before = sum(done.estimated_rows for done, _ in self._copiers[:-1])
+            fraction = min(1.0, (before + fraction * table.estimated_rows) / total)
+        remaining = None if total is None else max(0, total - rows)
+        return {
+            "table": f"{table.schema}.{table.name}",
+            "rows": rows,
+            "fraction": fraction,
+            "rate": rate,
+            "eta": remaining / rate if rate and remaining is not None else None,
+            "chunk_rows": copied.chunk_rows,
+            "chunk_seconds": copied.chunk_seconds_p90,
+            "waiting_for": copied.throttled or self.waiting_for,
+        }
+
+    def _checksum_shown(self, now: float) -> dict[str, Any]:
+        """Give how far the comparison of the present table is."""
+        table, checker = self._checkers[-1]
+        compared = checker.progress
+        if self.phase is Phase.SENTINEL and self.waiting_for:
+            passes = sum(one.result.passes for _, one in self._checkers)
+            return {"note": f"{passes} checksum passes, the last one clean"}
+        spent = now - self._phases.entered_at
+        done = compared.fraction
+        alone = len(self._checkers) == 1 and compared.passes == 1
+        return {
+            "table": f"{table.schema}.{table.name}",
+            "rows": compared.rows,
+            "fraction": done,
+            "rate": compared.rows / spent if alone and spent > 0 else None,
+            "eta": spent * (1 - done) / done if alone and done > 0 else None,
+            "note": f"pass {compared.passes}, {compared.differences} differences",
+            "waiting_for": compared.waiting_for or self.waiting_for,
+        }
 
     def complete(self) -> None:
         """Fill the report from the parts as they are now."""
         report, now = self.report, self._clock()
         report.phases = {name: round(spent, 3) for name, spent in self._phases.seconds(now).items()}
         report.seconds = round(now - self._began, 3)
-        if self.copier is not None:
-            copied = self.copier.statistics()
-            report.rows_copied, report.chunks = copied.rows, copied.chunks
+        copied = [copier.statistics() for _, copier in self._copiers]
+        report.rows_copied = sum(one.rows for one in copied)
+        report.chunks = sum(one.chunks for one in copied)
         if self.source is not None:
             self._complete_feed(self.source)
-        if self.checker is not None:
-            self._complete_checksum(self.checker.result)
+        if self._checkers:
+            self._complete_checksum()
 
     def _complete_feed(self, source: ChangeSource) -> None:
         seen = source.statistics()
@@ -133,13 +167,18 @@ class Figures:
         report.parked_seconds = round(seen.parked_seconds, 3)
         report.feed_reconnects = seen.reconnects
 
-    def _complete_checksum(self, result: ChecksumResult) -> None:
+    def _complete_checksum(self) -> None:
+        """Add up the comparisons; the rows are those of each table's last one."""
         report = self.report
-        report.checksum_passes, report.checksum_rows = result.passes, result.rows
-        report.checksum_lock_held_ms = round(result.lock_held_ms, 3)
-        report.differences_found = result.differences
-        report.chunks_repaired = result.repaired_chunks
-        report.difference_examples = [str(one) for one in result.examples[:_SHOWN_DIFFERENCES]]
+        results = [checker.result for _, checker in self._checkers]
+        last = {table.name: checker.result for table, checker in self._checkers}
+        report.checksum_passes = sum(result.passes for result in results)
+        report.checksum_rows = sum(result.rows for result in last.values())
+        report.checksum_lock_held_ms = round(max(result.lock_held_ms for result in results), 3)
+        report.differences_found = sum(result.differences for result in results)
+        report.chunks_repaired = sum(result.repaired_chunks for result in results)
+        examples = [str(one) for result in results for one in result.examples]
+        report.difference_examples = examples[:_SHOWN_DIFFERENCES]
 
     def note_cutover(self, result: CutoverResult) -> None:
         """Keep what the swap took."""

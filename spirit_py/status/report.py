@@ -21,8 +21,11 @@ class MigrationReport:
     """Figures of one run; counts, bytes, seconds, milliseconds as the names say.
 
     Attributes:
-        outcome: ``done``, ``failed``, ``refused``, ``unknown`` or ``interrupted``.
+        outcome: ``done``, ``rehearsed``, ``failed``, ``refused``, ``unknown`` or
+            ``interrupted``.
+        table: the first table; ``tables`` has all of them, with their schemas.
         algorithm: ``instant``, ``inplace``, ``copy``, or empty when it was not decided.
+        rehearsal: what a dry run measured; ``rehearsal_lines`` says the same in words.
         reason: why that algorithm, or why it failed.
     """
 
@@ -36,6 +39,7 @@ class MigrationReport:
     details: list[str] = field(default_factory=list)
     schema: str = ""
     table: str = ""
+    tables: list[str] = field(default_factory=list)
     statement: str = ""
     threads: int = 0
     rows_copied: int = 0
@@ -63,6 +67,8 @@ class MigrationReport:
     start_position: str = ""
     final_position: str = ""
     old_table: str = ""
+    rehearsal: dict[str, Any] | None = None
+    rehearsal_lines: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     versions: dict[str, str] = field(default_factory=dict)
 
@@ -94,12 +100,16 @@ class MigrationReport:
 
     def summary(self) -> list[str]:
         """Give the summary that ends a successful run, a line each."""
-        name = f"{self.schema}.{self.table}"
-        lines = [f"{name} changed ({self.algorithm}) in {human_seconds(self.seconds)}"]
+        names = ", ".join(self.tables) or f"{self.schema}.{self.table}"
+        what = "would change" if self.outcome == "rehearsed" else "changed"
+        lines = [f"{names} {what} ({self.algorithm}) in {human_seconds(self.seconds)}"]
         if self.reason:
             lines.append(f"  why {self.algorithm}: {self.reason}")
         if self.algorithm == "copy":
             lines += self._copy_summary()
+        lines += self.rehearsal_lines
+        if self.outcome == "rehearsed":
+            lines.append("  nothing was changed, and nothing is left behind")
         lines += [f"  warning: {warning}" for warning in self.warnings]
         return lines
 
@@ -124,13 +134,14 @@ class MigrationReport:
         )
         copied = f"{human_count(self.rows_copied)} rows in {human_count(self.chunks)} chunks"
         peak = human_bytes(self.peak_buffered_bytes)
+        old = self.old_table or "dropped"
         return [
             f"  copied    {copied}",
             f"  changes   {changes}; peak buffer {peak}",
             f"  checksum  {compared}",
-            f"  cutover   {locked}",
+            *([] if self.outcome == "rehearsed" else [f"  cutover   {locked}"]),
             f"  phases    {phases}",
-            f"  old table {self.old_table or 'dropped'}",
+            *([] if self.outcome == "rehearsed" else [f"  old table {old}"]),
         ]
 
 

@@ -65,7 +65,7 @@ class Desk:
 
     def after(self, alter: str) -> tuple[TableMapping, tuple[Finding, ...]]:
         """Run the checks on the empty new table, then drop it."""
-        context = prepare(self.session, self.config(alter))
+        (context,) = prepare(self.session, self.config(alter))
         assert context.source is not None
         target = create_new_table(self.session, self.native, context.source, context.statement)
         try:

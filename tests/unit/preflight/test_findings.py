@@ -20,7 +20,7 @@ def run(monkeypatch, *checks: Check) -> tuple:
     """Run these checks instead of the registered ones."""
     monkeypatch.setattr(registry, "CHECKS", checks)
     context: Any = SimpleNamespace(source=None)
-    return run_checks(context, Scope.SERVER, Scope.SOURCE)
+    return run_checks([context], Scope.SERVER, Scope.SOURCE)
 
 
 def test_one_refusal():

@@ -1,0 +1,131 @@
+"""What every phase of one run needs: configuration, sessions, messages, and the teardown.
+
+What is opened goes on one ExitStack and is closed in reverse; a step of the teardown logs its
+own failure, so that it never hides the error that ended the migration.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from typing import TYPE_CHECKING
+
+from spirit_py.errors import MigrationFailure, ServerFault
+from spirit_py.mysql.connect import connect
+from spirit_py.mysql.faults import connection_refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from spirit_py.config import MigrationConfig
+    from spirit_py.contracts import Reporter
+    from spirit_py.mysql.session import Session
+    from spirit_py.phases import Phase
+    from spirit_py.preflight.finding import Finding
+    from spirit_py.runner.figures import Figures
+    from spirit_py.spark.session import SparkEngine
+    from spirit_py.status.report import MigrationReport
+    from spirit_py.stop import StopSwitch
+
+_log = logging.getLogger(__name__)
+
+
+class Run:
+    """One run of the program; a context manager around everything that it opens.
+
+    Args:
+        engine_factory: makes the Spark engine; asked only when rows must be copied.
+
+    Attributes:
+        stack: closed at the end, in reverse order.
+    """
+
+    def __init__(
+        self,
+        config: MigrationConfig,
+        reporter: Reporter,
+        figures: Figures,
+        *,
+        engine_factory: Callable[[MigrationConfig], SparkEngine],
+        stop: StopSwitch,
+    ) -> None:
+        self.config = config
+        self.figures = figures
+        self.stop = stop
+        self.stack = contextlib.ExitStack()
+        self._reporter = reporter
+        self._engine_factory = engine_factory
+        self._engine: SparkEngine | None = None
+
+    @property
+    def report(self) -> MigrationReport:
+        """The report that this run fills."""
+        return self.figures.report
+
+    @property
+    def engine(self) -> SparkEngine:
+        """Spark, which begins to start when it is first asked for."""
+        if self._engine is None:
+            self._engine = self._engine_factory(self.config)
+            self.closing("Spark", self._engine.stop)
+            self._engine.start()
+        return self._engine
+
+    def enter(self, phase: Phase) -> None:
+        """Go to the next phase."""
+        self.stop.check()
+        self.figures.enter(phase)
+
+    # -- sessions
+
+    def session(self, role: str, *, native: bool = False) -> Session:
+        """Open a session for one step: none is kept over the days that a copy may take."""
+        return connect(self.config.connection, role=role, native=native)
+
+    def first_session(self) -> Session:
+        """Open the driver's session; what cannot be reached is a refusal."""
+        try:
+            return self.session("driver")
+        except ServerFault as fault:
+            raise connection_refusal(fault, self.config.connection) from fault
+
+    # -- messages
+
+    def message(self, text: str, **fields: object) -> None:
+        """Say one thing that happened."""
+        self._reporter.message(text, **fields)
+
+    def warn(self, text: str) -> None:
+        """Say something that the operator should know, and put it into the report."""
+        self.report.warnings.append(text)
+        self.message(f"warning: {text}")
+
+    def warn_of(self, findings: tuple[Finding, ...]) -> None:
+        """Say what the checks found and did not refuse."""
+        for finding in findings:
+            self.warn(f"{finding.cause} ({finding.remedy})" if finding.remedy else finding.cause)
+
+    @contextlib.contextmanager
+    def remarked(self, what: str) -> Iterator[None]:
+        """Turn a failure after the swap into a warning: the migration is done."""
+        try:
+            yield
+        except MigrationFailure as error:
+            self.remark(what, error.message)
+
+    def remark(self, what: str, why: str) -> None:
+        """Say that something is left behind."""
+        self.warn(f"{what} could not be dropped: {why}; drop it by hand")
+
+    # -- the end
+
+    def closing(self, what: str, close: Callable[[], None]) -> None:
+        """Close ``what`` at the end; a failure is logged and hides nothing."""
+
+        def step() -> None:
+            try:
+                close()
+            except Exception:
+                _log.exception("could not close %s", what)
+
+        self.stack.callback(step)

@@ -1,0 +1,80 @@
+"""The swap of all tables in one RENAME, and what is dropped behind it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spirit_py.cutover.cleanup import drop_old_table
+from spirit_py.cutover.cutover import Cutover
+from spirit_py.cutover.plan import CutoverLimits, CutoverResult, Swap
+from spirit_py.errors import OutcomeUnknown
+from spirit_py.mysql.newtable import align_auto_increment
+from spirit_py.table.names import AuxiliaryNames
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spirit_py.change.feed import ChangeFeed
+    from spirit_py.contracts import SqlSession
+    from spirit_py.runner.auxiliary import AuxiliaryTables
+    from spirit_py.runner.run import Run
+    from spirit_py.table.mapping import TableMapping
+
+
+def swap_tables(
+    run: Run,
+    mappings: Sequence[TableMapping],
+    feed: ChangeFeed,
+    auxiliary: AuxiliaryTables,
+) -> CutoverResult:
+    """Swap the tables under one lock (R15); ``auxiliary`` learns when they must not be dropped."""
+
+    def align(session: SqlSession) -> None:
+        """Raise the new tables' AUTO_INCREMENT counters to the sources'."""
+        for mapping in mappings:
+            align_auto_increment(session, mapping)
+
+    cutover = Cutover(
+        run.config.connection,
+        [Swap.of(mapping) for mapping in mappings],
+        feed,
+        stop=run.stop,
+        limits=CutoverLimits(
+            lock_wait=run.config.lock_wait_timeout,
+            attempts=run.config.cutover_attempts,
+            kill=not run.config.no_kill,
+            kill_after=run.config.kill_after,
+        ),
+        before_lock=align,
+        final_checks=align,
+        message=run.message,
+    )
+    try:
+        result = cutover.run()
+    except OutcomeUnknown:
+        auxiliary.keep = True
+        raise
+    finally:
+        auxiliary.keep = auxiliary.keep or cutover.swapped
+    run.figures.note_cutover(result)
+    run.message(
+        f"swapped in try {result.attempts}",
+        lock_wait_ms=round(result.lock_wait_ms, 1),
+        lock_held_ms=round(result.lock_held_ms, 1),
+    )
+    return result
+
+
+def drop_old_tables(run: Run, mappings: Sequence[TableMapping]) -> None:
+    """Drop the old tables, unless they are to stay; the migration is done whatever happens."""
+    kept = []
+    for mapping in mappings:
+        schema, old = mapping.source.schema, AuxiliaryNames.of(mapping.source.name).old
+        if run.config.skip_drop_after_cutover:
+            kept.append(old)
+            continue
+        why = drop_old_table(run.config.connection, schema, old, stop=run.stop)
+        if why:
+            kept.append(old)
+            run.remark(f"the old table {old}", why)
+    run.report.old_table = ", ".join(kept)

@@ -1,0 +1,117 @@
+"""One table on its way through the phases: its mapping, and the copying and checking of it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from spirit_py.checksum.checker import Checker
+from spirit_py.checksum.result import ChecksumOptions
+from spirit_py.chunk.chunker import make_chunker
+from spirit_py.copier.boundary import BoundaryReader
+from spirit_py.copier.copier import Copier, CopyOptions
+from spirit_py.mysql.duplicates import duplicates_for
+from spirit_py.sql import quote_table
+from spirit_py.throttle.throttler import BacklogThrottler
+
+if TYPE_CHECKING:
+    from spirit_py.change.feed import ChangeFeed
+    from spirit_py.checksum.result import ChecksumResult
+    from spirit_py.contracts import Applier, Subscription
+    from spirit_py.runner.run import Run
+    from spirit_py.stop import StopSwitch
+    from spirit_py.table.mapping import TableMapping
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableWork:
+    """One table of a migration, once its new table exists.
+
+    Attributes:
+        subscription: the table's side of ``feed``.
+    """
+
+    run: Run
+    mapping: TableMapping
+    feed: ChangeFeed
+    applier: Applier
+    subscription: Subscription
+
+    @property
+    def name(self) -> str:
+        """The source's name, for messages."""
+        return f"{self.mapping.source.schema}.{self.mapping.source.name}"
+
+    def copy(self) -> None:
+        """Copy every row while changes are applied."""
+        run = self.run
+        run.figures.waiting_for = "Spark to start"
+        slots = run.engine.slots
+        run.figures.waiting_for = ""
+        reader = BoundaryReader(run.config.connection, stop=run.stop)
+        run.closing("the chunker's session", reader.close)
+        copier = Copier(
+            engine=run.engine,
+            mapping=self.mapping,
+            connection=run.config.connection,
+            chunker=make_chunker(self.mapping, reader.query),
+            query=reader.query,
+            subscription=self.subscription,
+            throttler=BacklogThrottler(self.feed.statistics),
+            stop=run.stop,
+            options=CopyOptions(slots=slots, target_chunk_time=run.config.target_chunk_time),
+        )
+        run.figures.copying(copier, self.mapping.source)
+        copier.run()
+        copied = copier.statistics()
+        run.message(
+            f"copied {copied.rows} rows of {self.name} in {copied.chunks} chunks",
+            seconds=round(copied.seconds, 1),
+        )
+
+    def analyze(self) -> None:
+        """Give the optimizer statistics of the new table before the application meets it."""
+        table = quote_table(self.mapping.target.schema, self.mapping.target.name)
+        with self.run.session("analyze") as session:
+            session.query(f"ANALYZE NO_WRITE_TO_BINLOG TABLE {table}")
+
+    def check(self, stop: StopSwitch | None = None) -> ChecksumResult:
+        """Compare every row; a pass without a difference is needed.
+
+        Args:
+            stop: ends this checksum alone; without it, the run's own switch.
+        """
+        run = self.run
+        checker = Checker(
+            mapping=self.mapping,
+            source=run.config.connection,
+            engine=run.engine,
+            stop=stop or run.stop,
+            feed=self.feed,
+            applier=self.applier,
+            find_duplicates=self._duplicates,
+            options=ChecksumOptions(
+                lock_wait_timeout=math.ceil(run.config.lock_wait_timeout),
+                yield_seconds=run.config.checksum_yield_timeout,
+                max_passes=1 if run.config.no_repair else ChecksumOptions.max_passes,
+            ),
+        )
+        run.figures.checking(checker, self.mapping.source)
+        result = checker.run()
+        run.message(
+            f"checksum of {self.name} clean: {result.rows} rows compared in pass {result.passes}",
+            differences=result.differences,
+            repaired_chunks=result.repaired_chunks,
+            lock_held_ms=round(result.lock_held_ms, 1),
+        )
+        return result
+
+    def _duplicates(self) -> list[str]:
+        """Name the rows that a new UNIQUE key cannot hold together (R11)."""
+        with self.run.session("duplicates") as session:
+            return [
+                f"{index.name}: {duplicate}"
+                for index in self.mapping.tightened
+                for duplicate in duplicates_for(session, self.mapping, index)
+            ]

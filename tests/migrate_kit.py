@@ -1,0 +1,118 @@
+"""Run a whole migration in this process, on the one Spark of the test session."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from spirit_py import runner
+from spirit_py.config import ConnectionOptions, MigrationConfig
+from spirit_py.stop import StopSwitch
+
+if TYPE_CHECKING:
+    from spirit_py.spark.session import SparkEngine
+    from spirit_py.status.report import MigrationReport
+    from tests.fix_mysql import Database
+
+
+class Lines:
+    """A reporter that keeps what the operator would have read, and the last snapshots."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.snapshots: list[Any] = []
+
+    def start(self) -> None:
+        """Nothing to prepare."""
+
+    def message(self, text: str, **fields: object) -> None:
+        """Keep a line."""
+        self.lines.append(f"{text} {fields or ''}")
+
+    def progress(self, snapshot: Any) -> None:
+        """Keep the snapshot."""
+        self.snapshots.append(snapshot)
+
+    def stop(self) -> None:
+        """Nothing to clean."""
+
+    @property
+    def text(self) -> str:
+        """All lines."""
+        return "\n".join(self.lines)
+
+
+class Lent:
+    """The session's Spark as a migration sees it: stopping it does nothing."""
+
+    def __init__(self, engine: SparkEngine) -> None:
+        self._engine = engine
+
+    def stop(self) -> None:
+        """Leave it running."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Give everything else as the engine has it."""
+        return getattr(self._engine, name)
+
+
+def config_for(db: Database, **more: Any) -> MigrationConfig:
+    """Give the configuration of a small migration in the test's schema."""
+    server = db.server
+    connection = ConnectionOptions(
+        host=server.host, port=server.port, user=server.user, password=server.password
+    )
+    return MigrationConfig(
+        **{
+            "connection": connection,
+            "database": db.name,
+            "threads": 2,
+            "target_chunk_time": 0.05,
+            **more,
+        }
+    )
+
+
+class Migrating:
+    """A migration that runs in a thread of its own."""
+
+    def __init__(self, engine: SparkEngine, config: MigrationConfig) -> None:
+        self.told = Lines()
+        self.stop = StopSwitch()
+        self.error: BaseException | None = None
+        self.report: MigrationReport | None = None
+        self._engine: Any = Lent(engine)
+        self._config = config
+        self._thread = threading.Thread(target=self._run, name="migrating", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self.report = runner.migrate(
+                self._config,
+                reporter=self.told,
+                engine_factory=lambda _: self._engine,
+                stop=self.stop,
+            )
+        except BaseException as error:
+            self.error = error
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended."""
+        return self._thread.is_alive()
+
+    def end(self, seconds: float = 240.0) -> MigrationReport:
+        """Wait for the end; give the report, or raise what ended it."""
+        self._thread.join(seconds)
+        assert not self._thread.is_alive(), f"still running: {self.told.text}"
+        if self.error is not None:
+            raise self.error
+        assert self.report is not None
+        return self.report
+
+
+def migrate_here(engine: SparkEngine, config: MigrationConfig) -> tuple[MigrationReport, Lines]:
+    """Run a migration to its end; give the report and what was said."""
+    migrating = Migrating(engine, config)
+    return migrating.end(), migrating.told
