@@ -1,0 +1,64 @@
+"""Named points of a migration, for tests that must know where it is, or must hold it there.
+
+Off, which is always so outside tests, :func:`reach` looks at one module variable. On, when
+``SPIRIT_PY_POINTS`` names a Unix socket, it writes a line of JSON there and waits for one byte:
+whoever listens decides how long the program stays at the point. Where nobody listens it goes on.
+Executors on the same machine inherit the variable, or get it by ``spark.executorEnv``.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+VARIABLE: Final = "SPIRIT_PY_POINTS"
+
+#: Every point, in the order of a migration, and whether an executor reaches it.
+POINTS: Final[dict[str, bool]] = {
+    "preflight.done": False,
+    "checkpoint.created": False,
+    "create.done": False,
+    "feed.started": False,
+    "checkpoint.writing": False,
+    "checkpoint.written": False,
+    "chunk.dispatched": False,
+    "chunk.executing": True,
+    "chunk.executed": True,
+    "chunk.committed": False,
+    "feed.flushing": False,
+    "feed.flushed": False,
+    "drain.begun": False,
+    "checksum.lock": False,
+    "checksum.locked": False,
+    "checksum.compare": False,
+    "checksum.chunk": True,
+    "checksum.repair": False,
+    "cutover.lock": False,
+    "cutover.locked": False,
+    "cutover.rename": False,
+    "cutover.renamed": False,
+    "cutover.unlocked": False,
+    "cleanup.checkpoint": False,
+    "cleanup.old_table": False,
+}
+
+_listener = os.environ.get(VARIABLE, "")
+
+
+def reach(name: str) -> None:
+    """Pass a point; wait there when a test listens and has not let it go yet."""
+    if _listener:
+        _announce(name)
+
+
+def _announce(name: str) -> None:
+    """Tell the listener, and wait for its byte, or for its end."""
+    import contextlib
+    import json
+    import socket
+
+    said = json.dumps({"point": name, "pid": os.getpid()})
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as line:
+        line.connect(_listener)
+        line.sendall(said.encode() + b"\n")
+        line.recv(1)
