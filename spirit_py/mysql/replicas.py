@@ -1,0 +1,135 @@
+"""Ask servers about replication: who the replicas are, and what one says of itself.
+
+Since 8.0.1 every transaction carries when it was committed at its origin, and a replica's
+performance_schema shows that for what it applies and has applied (manual, The
+replication_applier_status_by_worker Table). ``Seconds_Behind_Source`` is not used: it is NULL or
+0 where the receiver has stopped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from spirit_py.errors import ServerFault
+
+if TYPE_CHECKING:
+    from spirit_py.contracts import SqlSession
+
+_SYNTAX = 1064
+#: Places of columns in SHOW REPLICA STATUS; the same in SHOW SLAVE STATUS, from 8.0 to 9.7.
+_RELAY_SOURCE_LOG_FILE, _EXEC_SOURCE_LOG_POS, _SOURCE_UUID = 9, 21, 40
+
+_APPLIER_LAG = """
+SELECT MAX(behind) / 1e6 FROM (
+  SELECT TIMESTAMPDIFF(MICROSECOND, APPLYING_TRANSACTION_ORIGINAL_COMMIT_TIMESTAMP,
+                       NOW(6)) AS behind
+  FROM performance_schema.replication_applier_status_by_worker
+  WHERE APPLYING_TRANSACTION <> ''
+    AND APPLYING_TRANSACTION_ORIGINAL_COMMIT_TIMESTAMP > '1970-01-02'
+  UNION ALL
+  SELECT TIMESTAMPDIFF(MICROSECOND, LAST_APPLIED_TRANSACTION_ORIGINAL_COMMIT_TIMESTAMP,
+                       LAST_APPLIED_TRANSACTION_END_APPLY_TIMESTAMP)
+  FROM performance_schema.replication_applier_status_by_worker
+  WHERE LAST_APPLIED_TRANSACTION <> ''
+    AND LAST_APPLIED_TRANSACTION_ORIGINAL_COMMIT_TIMESTAMP > '1970-01-02'
+    AND LAST_APPLIED_TRANSACTION_END_APPLY_TIMESTAMP >= NOW(6) - INTERVAL %s SECOND
+) AS seen"""
+_CHANNELS = """
+SELECT c.SERVICE_STATE, c.LAST_ERROR_MESSAGE, COALESCE(a.SERVICE_STATE, 'OFF'), c.SOURCE_UUID
+FROM performance_schema.replication_connection_status c
+LEFT JOIN performance_schema.replication_applier_status a ON a.CHANNEL_NAME = c.CHANNEL_NAME"""
+_APPLIER_ERROR = """
+SELECT LAST_ERROR_MESSAGE FROM performance_schema.replication_applier_status_by_worker
+WHERE LAST_ERROR_NUMBER <> 0 LIMIT 1"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownReplica:
+    """A replica that is connected to a source now.
+
+    Attributes:
+        host: what it reports (``--report-host``); empty when it reports nothing.
+    """
+
+    server_id: int
+    host: str
+    port: int
+    uuid: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Channel:
+    """One channel through which a replica receives.
+
+    Attributes:
+        trouble: why it does not go on; empty when receiver and applier run.
+    """
+
+    source_uuid: str
+    trouble: str
+
+
+def known_replicas(session: SqlSession) -> list[KnownReplica]:
+    """List the replicas that are connected to this server (REPLICATION SLAVE)."""
+    rows = _either(session, "SHOW REPLICAS", "SHOW SLAVE HOSTS")
+    return [
+        KnownReplica(
+            server_id=int(row[0]), host=str(row[1] or ""), port=int(row[2]), uuid=str(row[4])
+        )
+        for row in rows
+    ]
+
+
+def binlog_files(session: SqlSession) -> list[tuple[str, int]]:
+    """Give name and size of every binlog file (REPLICATION CLIENT)."""
+    return [(str(row[0]), int(row[1])) for row in session.query("SHOW BINARY LOGS")]
+
+
+def binlog_end(session: SqlSession) -> tuple[str, int]:
+    """Give the binlog's last file and its size."""
+    row = _either(session, "SHOW BINARY LOG STATUS", "SHOW MASTER STATUS")[0]
+    return str(row[0]), int(row[1])
+
+
+def channels(session: SqlSession) -> list[Channel]:
+    """Give a replica's channels; none for a server that is no replica."""
+    found = []
+    for receiver, error, applier, uuid in session.query(_CHANNELS):
+        trouble = ""
+        if receiver != "ON":
+            trouble = f"its receiver is {receiver}" + (f": {error}" if error else "")
+        elif applier != "ON":
+            said = session.query(_APPLIER_ERROR)
+            trouble = "its applier is OFF" + (f": {said[0][0]}" if said else "")
+        found.append(Channel(source_uuid=str(uuid), trouble=trouble))
+    return found
+
+
+def applier_lag(session: SqlSession, *, recent: float) -> float:
+    """Give the seconds between a commit at its origin and now, of what is being applied.
+
+    Args:
+        recent: transactions that were applied in the last so many seconds count too, with the
+            seconds they were behind when they were applied.
+    """
+    found = session.query(_APPLIER_LAG, (str(recent),))[0][0]
+    return max(0.0, float(found)) if found is not None else 0.0
+
+
+def executed_place(session: SqlSession, source_uuid: str) -> tuple[str, int] | None:
+    """Give the source's binlog file and offset up to which a direct replica has executed."""
+    for row in _either(session, "SHOW REPLICA STATUS", "SHOW SLAVE STATUS"):
+        if row[_SOURCE_UUID] == source_uuid:
+            return str(row[_RELAY_SOURCE_LOG_FILE]), int(row[_EXEC_SOURCE_LOG_POS])
+    return None
+
+
+def _either(session: SqlSession, new: str, old: str) -> list[tuple[Any, ...]]:
+    """Run a statement under the name that this version knows."""
+    try:
+        return session.query(new)
+    except ServerFault as fault:
+        if fault.code != _SYNTAX:
+            raise
+        return session.query(old)

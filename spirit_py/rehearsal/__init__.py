@@ -1,0 +1,18 @@
+"""What a migration costs the server, measured while a dry run makes it.
+
+::
+
+    rehearsal = Rehearsal(connection, replicas=("db2:3306",), stop=switch)
+    rehearsal.start()                      before the new table is made
+    rehearsal.note_lock("snapshot", 3.1)   whoever locked the table, any thread
+    rehearsal.measure_tables(pairs)        while the new tables are still there
+    figures = rehearsal.stop()             RehearsalFigures
+
+``figures`` is the result, ``binlog`` and ``lag`` are the pure rules, ``replica`` asks one
+replica, ``rehearsal`` has the thread that asks all of them every few seconds.
+"""
+
+from spirit_py.rehearsal.figures import RehearsalFigures, ReplicaFigures, TableDisk
+from spirit_py.rehearsal.rehearsal import Rehearsal
+
+__all__ = ["Rehearsal", "RehearsalFigures", "ReplicaFigures", "TableDisk"]

@@ -1,0 +1,260 @@
+"""The thread that measures while a run lasts."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.errors import ServerFault
+from spirit_py.mysql.connect import connect
+from spirit_py.mysql.replicas import binlog_end, binlog_files, known_replicas
+from spirit_py.rehearsal.binlog import BinlogMeter
+from spirit_py.rehearsal.figures import RehearsalFigures, ReplicaFigures, TableDisk
+from spirit_py.rehearsal.lag import Mark
+from spirit_py.rehearsal.replica import ReplicaMeter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from spirit_py.config import ConnectionOptions
+    from spirit_py.contracts import Clock, SqlSession
+    from spirit_py.mysql.session import Session
+    from spirit_py.stop import StopSwitch
+
+_LOG = logging.getLogger(__name__)
+INTERVAL: Final = 2.0
+_READ_SECONDS: Final = 10
+_JOIN_SECONDS: Final = 60.0
+
+_TABLESPACES = """
+SELECT SUM(IF(ALLOCATED_SIZE > 0, ALLOCATED_SIZE, FILE_SIZE))
+FROM information_schema.INNODB_TABLESPACES
+WHERE SPACE_TYPE = 'Single' AND (NAME = %s OR LOWER(NAME) LIKE LOWER(%s))"""
+_ESTIMATE = """
+SELECT DATA_LENGTH + INDEX_LENGTH FROM information_schema.TABLES
+WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"""
+
+
+class Rehearsal:
+    """Measures disk, binlog, replicas and locks of one run; :meth:`start`, then :meth:`stop`.
+
+    It only reads, in sessions of its own, and never fails the run: what cannot be measured is
+    said in the figures.
+
+    Args:
+        connection: the server that the run is on.
+        replicas: ``host`` or ``host:port`` of replicas to ask, with the same account. Those
+            that the server knows with their address are asked too.
+        stop: once requested, no more samples are taken.
+        interval: seconds between two samples.
+    """
+
+    def __init__(
+        self,
+        connection: ConnectionOptions,
+        replicas: Sequence[str] = (),
+        stop: StopSwitch | None = None,
+        *,
+        interval: float = INTERVAL,
+        clock: Clock = time.monotonic,
+    ) -> None:
+        self._connection = connection
+        self._named = tuple(replicas)
+        self._stop = stop
+        self._interval = interval
+        self._clock = clock
+        self._began = clock()
+        self._binlog = BinlogMeter()
+        self._lock = threading.Lock()
+        self._locks: list[tuple[float, str]] = []
+        self._tables: dict[tuple[str, str], TableDisk] = {}
+        self._meters: dict[str, ReplicaMeter] = {}
+        self._silent: dict[str, ReplicaFigures] = {}
+        self._trouble: dict[str, str] = {}
+        self._session: Session | None = None
+        self._uuid, self._gtid = "", False
+        self._looked = 0
+        self._ended = threading.Event()
+        self._first = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="spirit-py-rehearsal", daemon=True)
+
+    def start(self) -> None:
+        """Begin to measure; returns after the first sample, which the others are compared with."""
+        self._began = self._clock()
+        self._thread.start()
+        self._first.wait(_JOIN_SECONDS)
+
+    def note_lock(self, what: str, milliseconds: float) -> None:
+        """Note that a lock of ours kept writers of the table out. From any thread."""
+        with self._lock:
+            self._locks.append((milliseconds, what))
+
+    def measure_tables(self, tables: Iterable[tuple[str, str]]) -> None:
+        """Measure the disk of new tables now: schema and name. The largest measure counts.
+
+        Call it while they are there: after the checksum, before they are dropped.
+        """
+        try:
+            with connect(self._connection, role="disk", read_timeout=_READ_SECONDS) as session:
+                for schema, name in tables:
+                    self._measure(session, schema, name)
+        except ServerFault as fault:
+            self._trouble["disk"] = fault.message
+
+    def _measure(self, session: SqlSession, schema: str, name: str) -> None:
+        pattern = f"{_escaped(f'{schema}/{name}')}#p#%"
+        ((size,),) = session.query(_TABLESPACES, (f"{schema}/{name}", pattern))
+        exact = size is not None
+        if not exact:
+            session.execute("SET SESSION information_schema_stats_expiry = 0")
+            found = session.query(_ESTIMATE, (schema, name))
+            if not found or found[0][0] is None:
+                return
+            size = found[0][0]
+        made = TableDisk(schema=schema, name=name, size=int(size), exact=exact)
+        before = self._tables.get((schema, name))
+        if before is None or before.size < made.size:
+            self._tables[schema, name] = made
+
+    def stop(self, *, own_binlog_bytes: int | None = None) -> RehearsalFigures:
+        """Take the last sample, end the thread and give the figures; may be called again.
+
+        Args:
+            own_binlog_bytes: what the change feed counted of our own tables.
+        """
+        self._ended.set()
+        if self._thread.ident is not None:
+            self._thread.join(_JOIN_SECONDS)
+            if self._thread.is_alive():
+                _LOG.warning("the thread %s did not end", self._thread.name)
+        worst = max(self._locks, default=(0.0, ""))
+        return RehearsalFigures(
+            seconds=round(self._clock() - self._began, 3),
+            binlog_bytes=self._binlog.written if self._looked else None,
+            own_binlog_bytes=own_binlog_bytes,
+            tables=tuple(self._tables.values()),
+            replicas=self._replicas(),
+            longest_lock_ms=round(worst[0], 3),
+            longest_lock=worst[1],
+            locks=len(self._locks),
+            trouble=tuple(f"{what}: {why}" for what, why in self._trouble.items()),
+        )
+
+    def _replicas(self) -> tuple[ReplicaFigures, ...]:
+        """Give the replicas' figures, each server once."""
+        found: dict[str, ReplicaFigures] = {}
+        for address, meter in self._meters.items():
+            found.setdefault(meter.uuid or address, meter.figures)
+        silent = (f for uuid, f in self._silent.items() if uuid not in found)
+        return (*found.values(), *silent)
+
+    def _run(self) -> None:
+        """Sample until the end, and once more then."""
+        try:
+            last = False
+            while not (self._stop is not None and self._stop.requested):
+                self._sample()
+                self._first.set()
+                if last:
+                    break
+                last = self._ended.wait(self._interval)
+        except Exception:
+            _LOG.warning("the rehearsal's figures end here", exc_info=True)
+        finally:
+            self._first.set()
+            self._close()
+
+    def _sample(self) -> None:
+        """Look at the server, then at every replica."""
+        mark = None
+        try:
+            mark = self._look()
+            self._trouble.pop("binlog", None)
+        except ServerFault as fault:
+            self._trouble["binlog"] = fault.message
+            self._drop_session()
+        for meter in self._meters.values():
+            meter.sample(mark)
+
+    def _look(self) -> Mark:
+        """Read the binlog's files and what is committed; find replicas."""
+        session = self._session
+        if session is None:
+            session = self._session = connect(
+                self._connection, role="rehearsal", read_timeout=_READ_SECONDS
+            )
+            ((self._uuid, mode),) = session.query("SELECT @@server_uuid, @@GLOBAL.gtid_mode")
+            self._gtid = mode == "ON"
+            for text in self._named:
+                host, port = _address(text, self._connection.port)
+                self._add(host, port)
+        self._find(session)
+        mark = Mark(self._clock(), self._place(session))
+        self._binlog.look(binlog_files(session))
+        self._looked += 1
+        return mark
+
+    def _place(self, session: SqlSession) -> str:
+        if self._gtid:
+            return str(session.query("SELECT @@GLOBAL.gtid_executed")[0][0]).replace("\n", "")
+        file, offset = binlog_end(session)
+        return f"{file}:{offset}"
+
+    def _find(self, session: SqlSession) -> None:
+        """Add the replicas that are connected now and were not known."""
+        try:
+            found = known_replicas(session)
+            self._trouble.pop("replicas", None)
+        except ServerFault as fault:
+            self._trouble["replicas"] = fault.message
+            return
+        for one in found:
+            if one.host:
+                self._add(one.host, one.port)
+            else:
+                self._silent[one.uuid] = ReplicaFigures(
+                    address=f"server_id {one.server_id}",
+                    trouble="it reports no address; name it with --replica host:port",
+                )
+
+    def _add(self, host: str, port: int) -> None:
+        """Measure a replica from now on, unless it is measured already."""
+        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        if address not in self._meters:
+            options = replace(self._connection, host=host, port=port, socket="")
+            self._meters[address] = ReplicaMeter(
+                options,
+                address=address,
+                source_uuid=self._uuid,
+                gtid=self._gtid,
+                clock=self._clock,
+            )
+
+    def _drop_session(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            session.close()
+
+    def _close(self) -> None:
+        self._drop_session()
+        for meter in self._meters.values():
+            meter.close()
+
+
+def _address(text: str, port: int) -> tuple[str, int]:
+    """Split ``host``, ``host:port`` or ``[v6]:port``; the port defaults to the source's."""
+    if text.startswith("["):
+        host, _, rest = text[1:].partition("]")
+        return host, int(rest.removeprefix(":") or port)
+    if text.count(":") == 1:
+        host, _, rest = text.partition(":")
+        return host, int(rest or port)
+    return text, port
+
+
+def _escaped(text: str) -> str:
+    """Escape a text for LIKE."""
+    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")

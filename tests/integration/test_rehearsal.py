@@ -1,0 +1,225 @@
+"""What a rehearsal measures, on real servers: disk, binlog, and a replica that falls behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from mysql_server import SERVER_VARIABLE, ServerOptions, choose, running
+from spirit_py.config import ConnectionOptions
+from spirit_py.rehearsal import Rehearsal
+from tests.fix_mysql import Database, connect
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from mysql_server import MySQLServer
+
+PATIENCE = 60.0
+FILLER = "x" * 1000
+
+
+def options_of(server: MySQLServer) -> ConnectionOptions:
+    """Say how to reach a server."""
+    return ConnectionOptions(
+        host=server.host, port=server.port, user=server.user, password=server.password
+    )
+
+
+def until(condition: Callable[[], Any], what: str) -> Any:
+    """Wait until a condition gives something true, and return that."""
+    deadline = time.monotonic() + PATIENCE
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"{what}: did not come within {PATIENCE:.0f} s"
+        time.sleep(0.02)
+    return found
+
+
+def write(db: Database, table: str, rows: int) -> None:
+    """Make a table and put rows of about a kilobyte into it."""
+    db.execute(f"CREATE TABLE `{table}` (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(1000))")
+    for _ in range(rows // 100):
+        db.execute(f"INSERT INTO `{table}` (v) VALUES " + ", ".join([f"('{FILLER}')"] * 100))
+
+
+def test_disk_and_binlog(db):
+    """The bytes of a table's files and of what the server logged meanwhile, purges included."""
+    rehearsal = Rehearsal(options_of(db.server), interval=0.05)
+    rehearsal.start()
+    write(db, "_a b_new", 2000)
+    db.execute("CREATE TABLE _p_new (id INT PRIMARY KEY) PARTITION BY HASH (id) PARTITIONS 3")
+    seen = rehearsal._looked
+    until(lambda: rehearsal._looked > seen + 1, "a look at the binlog")
+    db.execute("FLUSH BINARY LOGS")
+    ((last, *_),) = db.query("SHOW BINARY LOGS")[-1:]
+    db.execute("PURGE BINARY LOGS TO %s", (last,))
+    rehearsal.note_lock("snapshot", 3.0)
+    rehearsal.note_lock("cutover", 8.5)
+    rehearsal.measure_tables([(db.name, "_a b_new"), (db.name, "_p_new"), (db.name, "absent")])
+    db.execute("DROP TABLE `_a b_new`, _p_new")
+    figures = rehearsal.stop(own_binlog_bytes=12)
+    assert figures.binlog_bytes is not None
+    assert 2000 * 1000 < figures.binlog_bytes < 2 * 2000 * 1000
+    sizes = {table.name: table.size for table in figures.tables}
+    assert sizes.keys() == {"_a b_new", "_p_new"}
+    assert 2000 * 1000 < sizes["_a b_new"] < 10 * 2000 * 1000
+    assert sizes["_p_new"] >= 3 * 4 * 16384
+    assert all(table.exact for table in figures.tables)
+    assert (figures.longest_lock, figures.longest_lock_ms, figures.locks) == ("cutover", 8.5, 2)
+    assert figures.trouble == ()
+    assert rehearsal.stop() is not None
+
+
+def test_replica_that_cannot_be_reached(db):
+    """A replica that does not answer, and a server that is none, are named with the reason."""
+    nowhere = "127.0.0.1:1"
+    itself = f"127.0.0.1:{db.server.port}"
+    rehearsal = Rehearsal(options_of(db.server), (nowhere, itself), interval=0.05)
+    rehearsal.start()
+    figures = {one.address: one for one in rehearsal.stop().replicas}
+    assert figures[nowhere].lag_max is None
+    assert "connect" in figures[nowhere].trouble.lower()
+    assert figures[itself].trouble == "it is no replica"
+
+
+#: The account that runs the program; on the replica it comes by replication.
+ACCOUNT = "migrator"
+
+
+class Pair:
+    """A source and a replica of it, with a cursor on each."""
+
+    def __init__(self, source: MySQLServer, replica: MySQLServer, sessions: tuple[Any, Any]):
+        self.source, self.replica = source, replica
+        self.at, self.of = (session.cursor() for session in sessions)
+        self.named = f"{replica.host}:{replica.port}"
+        self.options = replace(options_of(source), user=ACCOUNT)
+
+    def follow(self, *, gtid: bool) -> None:
+        """Let the replica follow, and wait until it has the program's account."""
+        place = "SOURCE_AUTO_POSITION = 1"
+        if not gtid:
+            self.at.execute("SHOW BINARY LOGS")
+            file, offset, *_ = self.at.fetchall()[-1]
+            place = f"SOURCE_LOG_FILE = '{file}', SOURCE_LOG_POS = {offset}"
+        password = self.source.password
+        for user, grants in (
+            ("follower", "REPLICATION SLAVE"),
+            (ACCOUNT, "REPLICATION SLAVE, REPLICATION CLIENT, PROCESS, SELECT"),
+        ):
+            self.at.execute(f"CREATE USER {user} IDENTIFIED BY '{password}'")
+            self.at.execute(f"GRANT {grants} ON *.* TO {user}")
+        host, port = self.source.peer_address()
+        self.of.execute(
+            f"CHANGE REPLICATION SOURCE TO SOURCE_HOST = '{host}', SOURCE_PORT = {port},"
+            f" SOURCE_USER = 'follower', SOURCE_PASSWORD = '{password}',"
+            f" GET_SOURCE_PUBLIC_KEY = 1, SOURCE_CONNECT_RETRY = 1, {place}"
+        )
+        self.of.execute("START REPLICA")
+        until(self.has_grants, "the account on the replica")
+
+    def has_grants(self) -> bool:
+        """Whether the program's account has arrived."""
+        self.of.execute(
+            "SELECT 1 FROM mysql.user WHERE User = %s AND Process_priv = 'Y'", [ACCOUNT]
+        )
+        return bool(self.of.fetchall())
+
+    def listed(self) -> bool:
+        """Whether the source knows the replica."""
+        self.at.execute("SHOW REPLICAS")
+        return bool(self.at.fetchall())
+
+    def rows(self) -> int:
+        """Count the rows that the replica has."""
+        self.of.execute("SELECT COUNT(*) FROM r.t")
+        return int(self.of.fetchall()[0][0])
+
+
+@contextlib.contextmanager
+def pair(*, gtid: bool = True, report_host: bool = False) -> Iterator[Pair]:
+    """Start a source and a replica of our own; a server that somebody named is not used."""
+    provider = choose({k: v for k, v in os.environ.items() if k != SERVER_VARIABLE})
+    numbers = [ServerOptions(gtid=gtid, extra=(f"--server-id={n}",)) for n in (11, 12)]
+    if report_host:
+        numbers[1] = replace(numbers[1], extra=(*numbers[1].extra, "--report-host=localhost"))
+    with (
+        running(numbers[0], provider=provider) as source,
+        running(numbers[1], provider=provider) as replica,
+        contextlib.closing(connect(source)) as first,
+        contextlib.closing(connect(replica)) as second,
+    ):
+        made = Pair(source, replica, (first, second))
+        made.follow(gtid=gtid)
+        yield made
+        made.of.execute("STOP REPLICA")
+
+
+@pytest.mark.parametrize("gtid", [True, False])
+def test_replica_falls_behind(gtid):
+    """A lock on the replica makes it fall behind, the figures say by how much, and that it ended.
+
+    The replica with GTIDs reports no address, which is said until it is named; the one without
+    reports its address and is named too, and counts once.
+    """
+    with pair(gtid=gtid, report_host=not gtid) as both, connect(both.replica) as other:
+        both.at.execute("CREATE DATABASE r")
+        both.at.execute("CREATE TABLE r.t (id INT PRIMARY KEY AUTO_INCREMENT, v INT)")
+        if gtid:
+            until(both.listed, "SHOW REPLICAS")
+            rehearsal = Rehearsal(both.options, interval=0.05)
+            rehearsal.start()
+            (one,) = rehearsal.stop().replicas
+            assert one.address == "server_id 12"
+            assert "--replica" in one.trouble
+        rehearsal = Rehearsal(both.options, (both.named,), interval=0.05)
+        rehearsal.start()
+        meter = rehearsal._meters[both.named]
+        until(lambda: meter.figures.lag_last == 0.0, "a replica that has caught up")
+        lock = other.cursor()
+        lock.execute("LOCK TABLES r.t READ")
+        began = time.monotonic()
+        both.at.execute("INSERT INTO r.t (v) VALUES (1)")
+        until(lambda: (meter.figures.lag_last or 0.0) > 1.0, "a second of lag")
+        assert (meter.figures.lag_last or 0.0) <= time.monotonic() - began + 0.1
+        lock.execute("UNLOCK TABLES")
+        until(lambda: both.rows() == 1, "the row on the replica")
+        until(lambda: meter.figures.lag_last == 0.0, "the end of the lag")
+
+        both.of.execute("STOP REPLICA IO_THREAD")
+        both.at.execute("INSERT INTO r.t (v) VALUES (2)")
+        until(lambda: (meter.figures.lag_last or 0.0) > 0.5, "the lag of a receiver that stopped")
+        assert meter.figures.trouble.startswith("its receiver is OFF")
+        both.of.execute("START REPLICA IO_THREAD")
+        until(lambda: meter.figures.lag_last == 0.0, "the end of the lag")
+
+        figures = rehearsal.stop()
+        assert figures.trouble == ()
+        one = next(one for one in figures.replicas if one.address == both.named)
+        assert one.lag_max is not None
+        assert one.lag_max > 1.0
+        assert (one.lag_last, one.trouble) == (0.0, "")
+        assert str(one).startswith(f"{both.named} fell behind {one.lag_max:.1f}s at most, 0.0s")
+        if both.replica.pid is not None:  # In a container it reports a port that is not ours.
+            assert len(figures.replicas) == 1
+
+
+def test_figures_never_fail_a_run(db):
+    """A server that cannot be asked leaves figures without numbers, and no exception."""
+    rehearsal = Rehearsal(
+        ConnectionOptions(host="127.0.0.1", port=1, user="nobody", connect_timeout=1),
+        interval=0.05,
+    )
+    rehearsal.start()
+    rehearsal.measure_tables([("a", "b")])
+    before = threading.active_count()
+    figures = rehearsal.stop()
+    assert figures.binlog_bytes is None
+    assert len(figures.trouble) == 2
+    assert threading.active_count() == before - 1

@@ -1,0 +1,112 @@
+"""The rules and the words of a rehearsal's figures."""
+
+from __future__ import annotations
+
+import json
+
+from spirit_py.rehearsal import RehearsalFigures, ReplicaFigures, TableDisk
+from spirit_py.rehearsal.binlog import BinlogMeter
+from spirit_py.rehearsal.lag import Mark, Marks
+
+
+class TestBinlogMeter:
+    def test_counts_growth_only(self):
+        """What was there at the first look was not written by the run."""
+        meter = BinlogMeter()
+        meter.look([("b.1", 1000), ("b.2", 50)])
+        assert meter.written == 0
+        meter.look([("b.1", 1000), ("b.2", 80), ("b.3", 7)])
+        assert meter.written == 37
+
+    def test_purged_files_stay_counted(self):
+        """A file that is gone takes nothing away, and a new one counts whole."""
+        meter = BinlogMeter()
+        meter.look([("b.1", 100)])
+        meter.look([("b.1", 300), ("b.2", 10)])
+        meter.look([("b.2", 500)])
+        assert meter.written == 200 + 500
+
+    def test_reset(self):
+        """After RESET the same name begins anew."""
+        meter = BinlogMeter()
+        meter.look([("b.1", 100)])
+        meter.look([("b.1", 900)])
+        meter.look([("b.1", 40)])
+        assert meter.written == 840
+
+
+class TestMarks:
+    def test_age_of_the_oldest_that_is_not_reached(self):
+        """A replica is behind by the age of the first mark that it lacks."""
+        marks, reached = Marks(), {"a"}
+        for mark in (Mark(1.0, "a"), Mark(3.0, "ab"), Mark(5.0, "abc")):
+            marks.add(mark)
+        assert marks.age(6.0, reached.__contains__) == 3.0
+        reached.update({"ab", "abc"})
+        assert marks.age(7.0, reached.__contains__) == 0.0
+
+    def test_idle_source(self):
+        """Where nothing is committed a mark that was reached is not asked for again."""
+        marks = Marks()
+        asked: list[str] = []
+
+        def reached(place: str) -> bool:
+            asked.append(place)
+            return True
+
+        for at in (1.0, 2.0, 3.0):
+            marks.add(Mark(at, "a"))
+        marks.age(3.0, reached)
+        marks.add(Mark(4.0, "a"))
+        assert marks.age(9.0, lambda _: False) == 0.0
+        assert asked == ["a"]
+
+    def test_bounded_and_the_oldest_stays(self):
+        """A replica that stands still for a day costs bounded memory and keeps its oldest mark."""
+        marks = Marks()
+        for at in range(50_000):
+            marks.add(Mark(float(at), str(at)))
+        assert marks.age(60_000.0, lambda _: False) == 60_000.0
+        assert len(marks._waiting) < 10_000
+
+
+class TestWords:
+    def test_summary(self):
+        """Every figure is in the summary, each replica in its own line."""
+        figures = RehearsalFigures(
+            binlog_bytes=3 << 20,
+            own_binlog_bytes=1 << 20,
+            tables=(TableDisk(schema="s", name="_t_new", size=5 << 30),),
+            replicas=(
+                ReplicaFigures(
+                    address="r1:3306", lag_first=0.5, lag_max=12.34, lag_last=0.0, samples=3
+                ),
+                ReplicaFigures(address="r2:3306", trouble="cannot connect"),
+            ),
+            longest_lock_ms=12.4,
+            longest_lock="snapshot",
+            locks=3,
+        )
+        assert figures.lines() == [
+            "  disk      5.0 GiB for s._t_new",
+            "  binlog    3.0 MiB written by the server, 1.0 MiB of it rows of the new table",
+            "  replicas  r1:3306 fell behind 12.3s at most, 0.0s at the end, 0.5s before the run",
+            "            r2:3306 not measured (cannot connect)",
+            "  locks     3 taken, the longest 12 ms (snapshot)",
+        ]
+
+    def test_unknown_is_said(self):
+        """Nothing that was not measured is shown as zero."""
+        figures = RehearsalFigures(trouble=("binlog: access denied",))
+        assert figures.lines() == [
+            "  disk      not measured",
+            "  binlog    not measured",
+            "  replicas  none found",
+            "  locks     none taken",
+            "  not known binlog: access denied",
+        ]
+
+    def test_json(self):
+        """The figures go into the report as they are."""
+        figures = RehearsalFigures(tables=(TableDisk(schema="s", name="n", size=7),))
+        assert json.loads(json.dumps(figures.to_dict()))["disk_bytes"] == 7
