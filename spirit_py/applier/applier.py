@@ -207,9 +207,11 @@ class SqlApplier:
             f" WHERE ({names}) IN ({', '.join(keys)})"
         )
         judge_warnings(session, mapping)
-        if staged_keys.needed(mapping):
-            staged_keys.delete(session, mapping, keys, self._bounds(session))
-        else:
+        if mapping.kept:
+            keys = [key for key in keys if not stage.in_source(session, mapping, key)]
+        if not staged_keys.needed(mapping):
             self._delete(session, mapping, keys)
+        elif keys:
+            staged_keys.delete(session, mapping, keys, self._bounds(session))
         stage.write_stage(session, mapping)
         stage.drop_stage(session, mapping)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.applier.pieces import PiecedRow
 from spirit_py.errors import ValueLost
-from spirit_py.sql import identifier_list, quote_table
+from spirit_py.sql import identifier_list, quote_identifier, quote_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -41,7 +41,30 @@ def replace_rows(mapping: TableMapping, rows: Sequence[str], bounds: Bounds) -> 
     """Give REPLACE statements that write rows of the mapping's pairs, in order."""
     target = quote_table(mapping.target.schema, mapping.target.name)
     names = identifier_list(pair.new.name for pair in mapping.pairs)
-    return _filled(f"REPLACE INTO {target} ({names}) VALUES ", "", rows, bounds, mapping)
+    head = f"{upsert_verb(mapping)} INTO {target} ({names}) VALUES "
+    return _filled(head, upsert_tail(mapping), rows, bounds, mapping)
+
+
+def upsert_verb(mapping: TableMapping) -> str:
+    """Give the verb that writes rows over rows of the same key."""
+    return "INSERT" if mapping.kept else "REPLACE"
+
+
+def upsert_tail(mapping: TableMapping) -> str:
+    """Give what stands behind the rows: where columns are kept, how a row is written over another.
+
+    ``VALUES()`` is deprecated from 8.0.20 on; what replaces it is not there before 8.0.19. Kept
+    columns are named, or ``ON UPDATE CURRENT_TIMESTAMP`` would change them.
+    """
+    if not mapping.kept:
+        return ""
+    target = quote_table(mapping.target.schema, mapping.target.name)
+    key = {name.lower() for name in mapping.new_key_columns}
+    written = (quote_identifier(name) for name in mapping.insert_names if name.lower() not in key)
+    kept = (quote_identifier(column.name) for column in mapping.kept)
+    terms = [f"{name} = VALUES({name})" for name in written]
+    terms += [f"{name} = {target}.{name}" for name in kept]
+    return f" ON DUPLICATE KEY UPDATE {', '.join(terms)}"
 
 
 def insert_rows(
@@ -62,16 +85,30 @@ def _filled(
     head: str, tail: str, items: Sequence[str], bounds: Bounds, mapping: TableMapping
 ) -> Iterator[str]:
     """Put as many items into each statement as fit, divided by commas."""
+    room = min(STATEMENT_BYTES, bounds.packet - PACKET_MARGIN)
+    frame = len(head.encode()) + len(tail)
+    for at in range(0, len(items), max(1, bounds.rows)):
+        part = items[at : at + bounds.rows]
+        text = ", ".join(part)
+        # Literals are ASCII, but for what a column's name or a member holds.
+        if frame + _size(text) <= room:
+            yield head + text + tail
+        else:
+            yield from _bounded(head, tail, part, bounds, mapping)
+
+
+def _bounded(
+    head: str, tail: str, items: Sequence[str], bounds: Bounds, mapping: TableMapping
+) -> Iterator[str]:
+    """Do the same where the size decides how many items fit."""
     frame = len(head.encode()) + len(tail)
     room = bounds.packet - PACKET_MARGIN
     part: list[str] = []
     size = frame
     for item in items:
-        # Literals are ASCII, but for what a column's name or a member holds.
         length = _size(item) + 2
         large = frame + length > room
-        full = len(part) >= bounds.rows or size + length > min(STATEMENT_BYTES, room)
-        if part and (full or large):
+        if part and (large or size + length > min(STATEMENT_BYTES, room)):
             yield head + ", ".join(part) + tail
             part, size = [], frame
         if large:

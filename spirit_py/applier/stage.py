@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.applier.batch import insert_rows
+from spirit_py.applier.batch import insert_rows, upsert_tail, upsert_verb
 from spirit_py.applier.verdicts import DEPRECATED, TRUNCATED, judge_warnings
 from spirit_py.mysql.connect import STRICT_SQL_MODE
 from spirit_py.sql import identifier_list, quote_identifier, quote_table, string_literal
@@ -75,17 +75,30 @@ def fill_stage(
     return stage
 
 
-def write_stage(session: SqlSession, mapping: TableMapping, verb: str = "REPLACE") -> int:
-    """Write the staged rows into the new table; gives the server's count of affected rows."""
+def write_stage(session: SqlSession, mapping: TableMapping, verb: str = "") -> int:
+    """Write the staged rows into the new table; gives the server's count of affected rows.
+
+    Args:
+        verb: INSERT where no row may be in the way; by default rows are written over others.
+    """
     selected = ", ".join(mapping.select_expressions)
     statement = (
-        f"{verb} INTO {target_table(mapping)} ({identifier_list(mapping.insert_names)})"
-        f" SELECT {selected} FROM {stage_table(mapping)}"
+        f"{verb or upsert_verb(mapping)} INTO {target_table(mapping)}"
+        f" ({identifier_list(mapping.insert_names)}) SELECT {selected} FROM {stage_table(mapping)}"
+        f"{'' if verb else upsert_tail(mapping)}"
     )
     with converting_zone(session, mapping):
         affected = session.execute(statement)
         judge_warnings(session, mapping)
     return affected
+
+
+def in_source(session: SqlSession, mapping: TableMapping, key: str) -> bool:
+    """Tell whether the source has a row of this key."""
+    names = identifier_list(mapping.key.columns)
+    return bool(
+        session.query(f"SELECT 1 FROM {source_table(mapping)} WHERE ({names}) IN ({key}) LIMIT 1")
+    )
 
 
 def drop_stage(session: SqlSession, mapping: TableMapping, kind: str = "rows") -> None:

@@ -1,4 +1,4 @@
-"""From taken changes to the applier: in order for the queue, in parallel for the map."""
+"""From a batch of taken changes to the applier: sorted, in parts of bounded size."""
 
 from __future__ import annotations
 
@@ -19,28 +19,17 @@ PART_BYTES: Final = 4 << 20
 
 
 class BatchApplier:
-    """Applies batches of changes.
+    """Applies batches of changes: one partition's, or one consistent state of a whole table.
 
-    **Partitions** (design section 4). The map's changes are split by key into parts that the
-    threads work through side by side. They are cut anew for every batch, from its sorted keys, so
-    that they follow the load and nobody splits or merges them later:
-
-    - a key is in exactly one part, because the map holds one change for each key, and the queue,
-      whose keys Python cannot compare, is not divided at all;
-    - a key's changes are applied in commit order, because a later one waits in the map until the
-      batch of the earlier one has ended: parents before children;
-    - the safe position is the smallest over all parts, because the ledger moves past a transaction
-      only when every change counted in it is settled (R7), and heartbeats move an idle stream.
-
-    Waiting for a batch's last part costs little: a batch has ten parts and more for each thread.
-    Deletes and upserts of a batch may run in any order (R5).
+    Deletes and upserts of a batch may run in any order, and so may its parts: it holds one change
+    of a key (R5). Only a queue's batch, which may hold several, is applied in order.
     """
 
     def __init__(self, applier: Applier, *, threads: int, batch_rows: int) -> None:
         self._applier = applier
         self._batch_rows = batch_rows
         self._threads = max(1, threads)
-        self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="spirit-feed-apply")
+        self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="spirit-feed-part")
 
     def apply(
         self,
@@ -49,8 +38,13 @@ class BatchApplier:
         *,
         in_order: bool,
         session: SqlSession | None,
+        spread: bool = True,
     ) -> None:
-        """Apply a batch and wait for it; with ``session`` everything runs there."""
+        """Apply a batch and wait for it; with ``session`` everything runs there.
+
+        Args:
+            spread: threads of the pool apply its parts side by side, not the caller's alone.
+        """
         rows = self._batch_rows
         if in_order:
             runs = [list(run) for _, run in groupby(batch, key=_deleted)]
@@ -59,7 +53,7 @@ class BatchApplier:
             runs = [sorted(kind, key=_key) for kind in kinds]
         parts = (part for run in runs for part in _parts(run, rows))
         calls = (partial(self._write, mapping, part, session) for part in parts)
-        if in_order or session is not None or len(batch) <= rows:
+        if in_order or not spread or session is not None or len(batch) <= rows:
             for call in calls:
                 call()
         else:

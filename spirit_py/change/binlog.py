@@ -176,7 +176,7 @@ class BinlogConnection:
             "autocommit": True,
             "program_name": "spirit-py",
             "init_command": f"SET SESSION net_write_timeout={NET_WRITE_TIMEOUT},"
-            " @spirit_py_role='feed'",
+            f" @spirit_py_role='feed', @spirit_py_run='{options.label}'",
         }
         if options.socket:
             settings["unix_socket"] = options.socket

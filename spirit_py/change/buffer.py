@@ -1,8 +1,9 @@
 """Changes of one table that are received and not applied yet (pure; R3 to R6).
 
-Two stores behind one interface. The **map** keeps the latest image for each key, where Python's
-key equality is the server's. The **queue** keeps every change in binlog order, for all other
-keys. While the copy runs, three filters decide about a change:
+The changes wait in partitions (:mod:`spirit_py.change.partitions`). Where Python's key equality
+is the server's, these are **maps** that keep the latest image for each key; for all other keys
+there is one **queue**, which keeps every change in binlog order. While the copy runs, three
+filters decide about a change:
 
 - *drop* it when a later chunk is sure to read it (R3): comparable keys above the high
   watermark, on a server with GTIDs, in a table whose new form has no second unique key;
@@ -17,15 +18,18 @@ its key, and nothing is dropped: then the removed row always has an image that c
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from spirit_py.change.partitions import Partitions
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Sequence
 
     from spirit_py.change.codec import RowImage
     from spirit_py.change.ledger import Epoch
+    from spirit_py.change.partitions import Partition
     from spirit_py.change.visibility import VisibilityProofs
     from spirit_py.chunk.watermark import WatermarkTracker
 
@@ -46,6 +50,9 @@ class Pending(NamedTuple):
     epoch: Epoch
     stamp: int
     size: int
+
+
+_pending = partial(tuple.__new__, Pending)
 
 
 @dataclass
@@ -98,108 +105,90 @@ class Filters:
         return dispatched > self.tracker.settled
 
 
-@dataclass
 class ChangeBuffer:
     """The pending changes of one table. Not thread-safe: the feed calls it under its lock.
 
     A change is *waiting*, then *taken* for applying, then settled or given back. While a change
-    is taken a newer one of the same key may wait; at most one batch is taken at a time.
+    is taken a newer one of the same key may wait.
+
+    Args:
+        comparable: the latest change of each key is kept; otherwise all of them, in order.
+        divisible: changes of different rows may be applied in any order, at any time; see
+            :mod:`spirit_py.change.partitions`.
 
     Attributes:
         bytes: counted for waiting and taken changes.
+        pending: changes that are not applied, those being applied included.
     """
 
-    comparable: bool
-    filters: Filters
-    counters: Counters = field(default_factory=Counters)
-    bytes: int = 0
-    _latest: dict[tuple[object, ...], Pending] = field(default_factory=dict)
-    _queue: deque[Pending] = field(default_factory=deque)
-    _taken: int = 0
+    def __init__(self, *, comparable: bool, filters: Filters, divisible: bool = False) -> None:
+        self.comparable = comparable
+        self.filters = filters
+        self.counters = Counters()
+        self.partitions = Partitions(ordered=not comparable, divisible=divisible)
+        self.bytes = self.pending = 0
 
     @property
     def waiting(self) -> int:
         """Changes that wait to be taken."""
-        return len(self._latest) + len(self._queue)
-
-    @property
-    def pending(self) -> int:
-        """Changes that are not applied, those being applied included."""
-        return self.waiting + self._taken
+        return self.partitions.waiting
 
     def add(self, image: RowImage, epoch: Epoch, *, deleted: bool) -> bool:
         """Take in one change; False when it was dropped."""
-        self.counters.received += 1
-        filters = self.filters
-        if not self.comparable:
-            size = image.size + ENTRY_BYTES
-            self._queue.append(Pending(image, deleted, epoch, filters.stamp(), size))
-        else:
-            key = image.key
-            if filters.active and filters.drops(key):
-                self.counters.dropped += 1
-                return False
-            size = image.size + ENTRY_BYTES
-            earlier = self._latest.get(key)
-            self._latest[key] = Pending(image, deleted, epoch, filters.stamp(), size)
-            if earlier is not None:
-                self._forget(earlier)
-                self.counters.deduplicated += 1
-        epoch.pending += 1
-        self.bytes += size
-        return True
+        return self.add_all(((image, deleted),), epoch) > 0
 
-    def _forget(self, change: Pending) -> None:
-        change.epoch.pending -= 1
-        self.bytes -= change.size
+    def add_all(self, changes: Iterable[tuple[RowImage, bool]], epoch: Epoch) -> int:
+        """Take in changes, in order: each an image and whether it was deleted.
 
-    def take(self, rows: int, size: int) -> list[Pending]:
-        """Take changes that need not wait, up to a number and about a size in bytes.
-
-        From the queue in order, up to the first one that must wait.
+        Returns:
+            How many were not dropped.
         """
-        batch: list[Pending] = []
-        room = size
-        for change in self._ready():
-            batch.append(change)
-            room -= change.size
-            if len(batch) >= rows or room <= 0:
-                break
-        if self.comparable:
-            for change in batch:
-                del self._latest[change.image.key]
-        else:
-            for _ in batch:
-                self._queue.popleft()
-        self._taken += len(batch)
-        return batch
+        filters, add = self.filters, self.partitions.add
+        drops = filters.drops if filters.active and self.comparable and filters.may_drop else None
+        stamp = filters.stamp()
+        received = kept = size = 0
+        for image, deleted in changes:
+            received += 1
+            if drops is not None and drops(image.key):
+                continue
+            weight = image.size + ENTRY_BYTES
+            earlier = add(_pending((image, deleted, epoch, stamp, weight)))
+            kept += 1
+            size += weight
+            if earlier is not None:
+                self._replaced(earlier)
+        self.counters.received += received
+        self.counters.dropped += received - kept
+        epoch.pending += kept
+        self.pending += kept
+        self.bytes += size
+        return kept
 
-    def _ready(self) -> Iterator[Pending]:
-        """Give the changes that need not wait."""
-        holds = self.filters.holds
-        if self.comparable:
-            changes = self._latest.values()
-            yield from changes if not self.filters.active else (c for c in changes if not holds(c))
-            return
-        for change in self._queue:
-            if holds(change):
-                return
-            yield change
+    def _replaced(self, change: Pending) -> None:
+        """A later change of its key took its place."""
+        change.epoch.pending -= 1
+        self.pending -= 1
+        self.bytes -= change.size
+        self.counters.deduplicated += 1
 
-    def settled(self, batch: list[Pending]) -> None:
-        """Note that a taken batch is applied."""
+    def take(self, partition: Partition, rows: int, size: int) -> Sequence[Pending]:
+        """Take changes that need not wait, up to a number and about a size in bytes."""
+        filters = self.filters
+        return self.partitions.take(
+            partition, filters.holds if filters.active else None, rows, size
+        )
+
+    def settled(self, partition: Partition) -> None:
+        """Note that what was taken is applied."""
+        batch = partition.taken
         for change in batch:
-            self._forget(change)
-        self._taken -= len(batch)
+            change.epoch.pending -= 1
+        self.pending -= len(batch)
+        self.bytes -= sum(change.size for change in batch)
         self.counters.applied += len(batch)
+        self.partitions.settled(partition)
 
-    def give_back(self, batch: list[Pending]) -> None:
-        """Let a taken batch wait again; a newer change of a key wins."""
-        self._taken -= len(batch)
-        if not self.comparable:
-            self._queue.extendleft(reversed(batch))
-            return
-        for change in batch:
-            if self._latest.setdefault(change.image.key, change) is not change:
-                self._forget(change)
-                self.counters.deduplicated += 1
+    def give_back(self, partition: Partition) -> None:
+        """Let what was taken wait again; a newer change of a key wins."""
+        for change in self.partitions.give_back(partition):
+            self._replaced(change)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import struct
 from functools import partial
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from spirit_py.change import codec_fields, codec_source
 from spirit_py.change.codec_check import check_table_map
@@ -77,7 +77,8 @@ class RowImage(NamedTuple):
 
     def render(self) -> RenderedRow:
         """Render the mapping's old columns for SQL."""
-        return self.codec.render(self.data)
+        codec, data = self.codec, self.data
+        return codec.renderers[data[: codec.bitmap_bytes]](data)
 
     def values(self) -> dict[str, Any]:
         """Decode every column into a value that JSON can carry without loss."""
@@ -96,7 +97,7 @@ _image = partial(tuple.__new__, RowImage)
 _change = partial(tuple.__new__, RowChange)
 
 
-class _ByBitmap(Generic[F]):
+class _ByBitmap(dict[bytes, F]):
     """Functions of one kind by null bitmap: the common bitmaps get a function of their own.
 
     Tables show few bitmaps, but may show 2 ** columns of them, so a bitmap is worth the
@@ -107,26 +108,25 @@ class _ByBitmap(Generic[F]):
     MOST = 64
 
     def __init__(self, build: Callable[[Nulls], F], *, optional: bool) -> None:
+        super().__init__()
         self._build = build
         self._general = build(None)
         self._optional = optional
-        self._special: dict[bytes, F] = {}
         self._seen: dict[bytes, int] = {}
 
-    def get(self, bitmap: bytes) -> F:
-        """Give the function for an image with this bitmap."""
-        return self._special.get(bitmap) or self._other(bitmap)
-
-    def _other(self, bitmap: bytes) -> F:
+    def __missing__(self, bitmap: bytes) -> F:
         """Give the general function, or make one when the bitmap has become common."""
-        if not self._optional or len(self._special) >= self.MOST:
+        if len(self) >= self.MOST:
+            return self._general
+        if not self._optional:
+            self[bitmap] = self._general
             return self._general
         seen = self._seen[bitmap] = self._seen.get(bitmap, 0) + 1
         if seen < self.WORTH:
             if len(self._seen) > 16 * self.MOST:
                 self._seen.clear()
             return self._general
-        made = self._special[bitmap] = self._build(int.from_bytes(bitmap, "little"))
+        made = self[bitmap] = self._build(int.from_bytes(bitmap, "little"))
         return made
 
 
@@ -137,6 +137,8 @@ class RowCodec:
         schema: the definition that the images follow.
         comparable: whether keys may be deduplicated and ordered in Python (R6).
         key_names: the columns of the key.
+        bitmap_bytes: bytes of an image's null bitmap.
+        renderers: by null bitmap, what makes SQL of an image.
     """
 
     def __init__(
@@ -154,13 +156,13 @@ class RowCodec:
         key = [places[column.ordinal] for column in key_columns]
         order = [places[column.ordinal] for column in carried]
         self._columns = len(fields)
-        self._bitmap_bytes = (len(fields) + 7) // 8
+        self.bitmap_bytes = (len(fields) + 7) // 8
         self._all_present = (1 << len(fields)) - 1
         optional = any(field.nullable for field in fields)
         self._split = _ByBitmap(
             lambda nulls: codec_source.split_function(fields, key, nulls, self), optional=optional
         )
-        self._render = _ByBitmap(
+        self.renderers = _ByBitmap(
             lambda nulls: codec_source.render_function(fields, order, nulls), optional=optional
         )
         self._plain = _ByBitmap(
@@ -219,11 +221,11 @@ class RowCodec:
 
     def render(self, data: bytes) -> RenderedRow:
         """Render an image's bytes; see :meth:`RowImage.render`."""
-        return self._render.get(data[: self._bitmap_bytes])(data)
+        return self.renderers[data[: self.bitmap_bytes]](data)
 
     def values(self, data: bytes) -> dict[str, Any]:
         """Decode an image's bytes; see :meth:`RowImage.values`."""
-        return self._plain.get(data[: self._bitmap_bytes])(data)
+        return self._plain[data[: self.bitmap_bytes]](data)
 
     def key_sql(self, key: tuple[Any, ...]) -> str:
         """Render a key of this codec as ``(literal, ...)``; see :attr:`RowImage.key_sql`."""
@@ -240,16 +242,16 @@ class RowCodec:
                 f"a change of {self._name} has {count} columns instead of {self._columns}",
                 hint="somebody altered the table; start the migration again",
             )
-        width = self._bitmap_bytes
+        width = self.bitmap_bytes
         for _ in range(1 + doubled):
             present = int.from_bytes(body[at : at + width], "little")
             if present & self._all_present != self._all_present:
                 raise self._unreadable("does not hold all columns of the row")
             at += width
         found: list[Any] = []
-        append, get, end = found.append, self._split.get, len(body)
+        append, split, end = found.append, self._split, len(body)
         while at < end:
-            at = get(body[at : at + width])(body, at, end, append)
+            at = split[body[at : at + width]](body, at, end, append)
         if at != end or (doubled and len(found) % 2):
             raise self._unreadable("does not end where its rows end")
         return list(map(_image, found))

@@ -4,7 +4,8 @@
 
     reader thread      stream.run -> store.put            parks while the ring is full
     dispatcher thread  store.get -> Dispatcher -> buffers  parks while the buffers are full
-    flusher thread     buffers -> Applier                  every interval, or when half full
+    flusher thread     asks for what waits in the buffers  every interval, or when half full
+    apply threads      buffers -> Applier                  a partition's batch each
     lookout thread     how long the source keeps what a parked reader has not read yet
 
 Everything that is counted, buffered or filtered changes under one lock, so that a chunk's
@@ -20,6 +21,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from spirit_py import points
 from spirit_py.change.apply import BatchApplier
 from spirit_py.change.dispatch import Dispatcher
 from spirit_py.change.events import Failed, is_boundary, weight
@@ -30,6 +32,7 @@ from spirit_py.change.parking import Parking
 from spirit_py.change.statements import TableFinder
 from spirit_py.change.store import EventStore
 from spirit_py.change.subscription import TableSubscription
+from spirit_py.chunk.watermark import Place
 from spirit_py.contracts import FeedStatistics
 from spirit_py.errors import ChangesNotFlushed, FeedFailure, SpiritError
 
@@ -76,9 +79,8 @@ class ChangeFeed:
         self._options = options
         self._stop = stop
         self._clock = clock
-        self._lock = threading.Condition()
-        # Reentrant: flush_under_table_lock is called inside applies_paused, by the same thread.
-        self._apply_lock = threading.RLock()
+        mutex = threading.RLock()
+        self._lock = threading.Condition(mutex)
         self._closing = threading.Event()
         self._flush_wanted = threading.Event()
         self._applier = BatchApplier(
@@ -88,12 +90,15 @@ class ChangeFeed:
         self._gate = VisibilityGate(has_gtids=stream.has_gtids)
         self._flusher = Flusher(
             lock=self._lock,
+            mutex=mutex,
+            workers=max(1, options.apply_threads),
             subscriptions=self._subscriptions,
             applier=self._applier,
             stream=stream,
             gate=self._gate,
             ended=self._closing,
             stop=stop,
+            fail=lambda error: self._fail(_as_fault(error)),
         )
         store_bytes = max(1 << 20, min(32 << 20, options.soft_limit_bytes // 4))
         self._xa_memory = max(1 << 16, options.soft_limit_bytes // 16)
@@ -122,14 +127,10 @@ class ChangeFeed:
         mapping: TableMapping,
         *,
         resumed_above: KeyBound | None = None,
-        keep_up_to: ComparableKey | None = None,
+        keep_up_to: ComparableKey | Place = Place.BEGINNING,
+        copied: bool = False,
     ) -> TableSubscription:
-        """Follow a table. Before ``start``. No I/O.
-
-        Args:
-            resumed_above: what an earlier run has committed already.
-            keep_up_to: the drop floor of a resumed run: nothing up to this key is dropped (R17).
-        """
+        """Follow a table; see the contract."""
         subscription = TableSubscription(
             mapping,
             lock=self._lock,
@@ -137,6 +138,7 @@ class ChangeFeed:
             wake=self._flush_when_pressed,
             resumed_above=resumed_above,
             keep_up_to=keep_up_to,
+            copied=copied,
         )
         self._subscriptions[mapping.source.schema, mapping.source.name] = subscription
         return subscription
@@ -172,10 +174,13 @@ class ChangeFeed:
             "flusher": self._flush_periodically,
             "lookout": partial(self._parking.look, self._closing),
         }
+        for number in range(max(1, self._options.apply_threads)):
+            bodies[f"apply-{number}"] = self._flusher.work
         for name, body in bodies.items():
             thread = threading.Thread(target=body, name=f"spirit-feed-{name}", daemon=True)
             self._threads.append(thread)
             thread.start()
+        points.reach("feed.started")
 
     # -- threads
 
@@ -209,7 +214,7 @@ class ChangeFeed:
             while not self._closing.is_set():
                 self._flush_wanted.wait(self._options.flush_interval)
                 self._flush_wanted.clear()
-                if not self._closing.is_set() and not self._flusher.flush_once():
+                if not self._closing.is_set() and not self._flusher.request(wait=1.0):
                     self._closing.wait(_IDLE_PAUSE)
         except Exception as error:
             self._fail(_as_fault(error))
@@ -257,16 +262,27 @@ class ChangeFeed:
                     " quieter time, or raise the apply threads",
                 )
 
-    def flush_under_table_lock(self, session: SqlSession) -> None:
+    def flush_under_table_lock(self, session: SqlSession, only: TableMapping | None = None) -> None:
         """Apply everything through the session that holds the lock; see the contract."""
         self._check()
-        pending, limit = self.pending(), self._options.under_lock_changes
+        flushed = self._of(only)
+        with self._lock:
+            pending = sum(one.buffer.pending for one in flushed)
+        limit = self._options.under_lock_changes
         if pending > limit:
             raise ChangesNotFlushed(
                 f"{pending} changes are pending under the table lock, more than {limit}",
                 hint="the cutover tries again when the backlog is smaller",
             )
-        self._flusher.flush_in(session)
+        self._flusher.flush_in(session, flushed)
+
+    def _of(self, only: TableMapping | None) -> list[TableSubscription]:
+        """Give one table's subscription, or all of them."""
+        followed = list(self._subscriptions.values())
+        if only is None:
+            return followed
+        wanted = (only.source.schema, only.source.name)
+        return [s for s in followed if (s.mapping.source.schema, s.mapping.source.name) == wanted]
 
     def applies_paused(self) -> AbstractContextManager[None]:
         """Hold back all applying; a running batch finishes first. Not to be nested.
@@ -277,12 +293,12 @@ class ChangeFeed:
 
     # -- waiting and looking
 
-    def block_wait(self, timeout: float | None = None) -> None:
+    def block_wait(self, timeout: float | None = None, session: SqlSession | None = None) -> None:
         """Wait until everything committed and visible at the call was received."""
         ledger = _started(self._ledger)
         seconds = self._options.wait_timeout if timeout is None else timeout
         deadline = self._clock() + seconds
-        target = self._stream.executed()
+        target = self._stream.executed(session)
         with self._lock:
             while not ledger.received.reaches(target):
                 self._check()
@@ -321,19 +337,26 @@ class ChangeFeed:
             self._ledger.settle()
             return self._ledger.safe_text()
 
+    def position_here(self, session: SqlSession) -> str:
+        """Give the place behind everything that is executed now; see the contract."""
+        return self._stream.position_here(session)
+
     def pending(self) -> int:
         """Count changes received and not yet applied."""
         with self._lock:
             return sum(s.buffer.pending for s in self._subscriptions.values())
 
-    def all_changes_flushed(self) -> bool:
+    def all_changes_flushed(self, only: TableMapping | None = None) -> bool:
         """Tell whether every received change is applied and no transaction is half received."""
         with self._lock:
             ledger = _started(self._ledger)
+            if only is not None:
+                return not any(one.buffer.pending for one in self._of(only))
             return not (self.pending() or ledger.in_transaction or ledger.undecided)
 
     def set_watermark_optimization(self, *, enabled: bool) -> None:
         """Switch the watermark filters of every table."""
+        points.reach("drain.begun")
         for subscription in self._subscriptions.values():
             subscription.set_filters(active=enabled)
 
@@ -345,6 +368,7 @@ class ChangeFeed:
 
     def statistics(self) -> FeedStatistics:
         """Give the counters."""
+        received, skipped = self._stream.traffic
         with self._lock:
             counters = [s.buffer.counters for s in self._subscriptions.values()]
             return FeedStatistics(
@@ -359,6 +383,8 @@ class ChangeFeed:
                 parked=self._parking.parked,
                 retention=self._parking.retention,
                 reconnects=self._stream.reconnects,
+                received_bytes=received,
+                skipped_bytes=skipped,
                 seconds_since_event=self._silence(),
                 lag_seconds=self._dispatcher.lag if self._dispatcher else None,
                 read_position=self._ledger.received.text() if self._ledger else "",
@@ -378,7 +404,7 @@ class ChangeFeed:
         self.stop()
         self._stream.close()
         with self._lock:
-            self._lock.notify_all()
+            self._flusher.wake()
         threads, self._threads = self._threads, []
         for thread in threads:
             thread.join(FLUSH_GRACE)

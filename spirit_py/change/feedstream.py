@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from spirit_py.change.events import Event
     from spirit_py.change.position import Frontier
-    from spirit_py.contracts import Retention
+    from spirit_py.contracts import Retention, SqlSession
     from spirit_py.table.mapping import TableMapping
 
 
@@ -39,8 +39,12 @@ class Stream(Protocol):
         """Emit events until closed; reconnects by itself."""
         ...
 
-    def executed(self) -> Frontier:
-        """Ask for everything that is committed and visible now."""
+    def executed(self, session: SqlSession | None = None) -> Frontier:
+        """Ask for everything that is committed and visible now; in the given session, if any."""
+        ...
+
+    def position_here(self, session: SqlSession) -> str:
+        """Give the opaque position behind everything that ``session`` finds executed."""
         ...
 
     def prove_visible(self, gtids: str) -> None:
@@ -58,6 +62,11 @@ class Stream(Protocol):
     @property
     def reconnects(self) -> int:
         """How often the stream was opened again."""
+        ...
+
+    @property
+    def traffic(self) -> tuple[int, int]:
+        """Bytes received, and those of them that were passed over as not followed."""
         ...
 
     @property

@@ -1,4 +1,4 @@
-"""Takes changes out of the buffers and has them applied; one flush at a time."""
+"""Takes changes out of the partitions and has them applied, several at the same time."""
 
 from __future__ import annotations
 
@@ -6,113 +6,299 @@ import contextlib
 import threading
 from typing import TYPE_CHECKING, Final
 
+from spirit_py import points
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from spirit_py.change.apply import BatchApplier
     from spirit_py.change.events import Table
     from spirit_py.change.feedstream import Stream
     from spirit_py.change.gate import VisibilityGate
     from spirit_py.change.ledger import Ledger
+    from spirit_py.change.partitions import Partition
     from spirit_py.change.subscription import TableSubscription
     from spirit_py.contracts import SqlSession
     from spirit_py.stop import StopSwitch
 
 TAKE_ROWS: Final = 10_000
+"""Changes of an indivisible table in one batch: its parts are applied side by side."""
 TAKE_BYTES: Final = 32 << 20
+OWN_ROWS: Final = 4000
+"""Changes of one partition of several in one batch."""
+OWN_BYTES: Final = 8 << 20
+_POLL: Final = 0.2
+
+
+class _Request:
+    """A flush that somebody waits for."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.fault: Exception | None = None
 
 
 class Flusher:
     """Applies what waits in the buffers of a feed's tables.
 
+    Workers take a batch each, from whichever partition waits longest for its turn. What they may
+    take is asked for, in rounds, by :meth:`flush_once` and :meth:`request`.
+
     Args:
         lock: the feed's lock; nothing here waits for the server under it.
+        mutex: what the lock is made of. Workers, and those who wait for them, have conditions of
+            their own, so that not every received transaction wakes them.
+        workers: how many workers there are.
         ended: set when nothing may be applied any more.
         stop: once requested, no further batch is begun.
+        fail: told of a fault that nobody waits for.
     """
 
     def __init__(
         self,
         *,
         lock: threading.Condition,
+        mutex: threading.RLock,
+        workers: int,
         subscriptions: Mapping[Table, TableSubscription],
         applier: BatchApplier,
         stream: Stream,
         gate: VisibilityGate,
         ended: threading.Event,
         stop: StopSwitch,
+        fail: Callable[[Exception], None],
     ) -> None:
         self._lock = lock
+        self._work = threading.Condition(mutex)
+        self._settled = threading.Condition(mutex)
+        self._workers = workers
         self._subscriptions = subscriptions
         self._applier = applier
         self._stream = stream
         self._gate = gate
         self._ended = ended
         self._stop = stop
-        self._flushing = threading.Lock()
+        self._fail = fail
+        self._pausing = threading.Lock()
         self._paused = False
+        self._rounds = 0
+        self._requests: list[_Request] = []
         self.ledger: Ledger | None = None
 
-    def flush_once(self) -> int:
-        """Apply what waited at the call and need not wait longer; gives the changes applied."""
-        with self._flushing:
-            return sum(self._flush(s, None) for s in list(self._subscriptions.values()))
+    # -- asking
 
-    def flush_in(self, session: SqlSession) -> None:
-        """Apply everything in one session, while everybody else is paused; then verify (R11)."""
-        with contextlib.nullcontext() if self._paused else self._flushing:
+    def flush_once(self) -> int:
+        """Apply what waits at the call and need not wait longer; gives the changes applied.
+
+        Raises:
+            Exception: the fault of a batch, which waits again.
+        """
+        self._prove_all()
+        with self._lock:
+            before = self._applied()
+            request = _Request(self._ask(insist=True))
+            self._requests.append(request)
+            try:
+                while not self._done(request.number):
+                    if self._over() and not self._running():
+                        break
+                    self._settled.wait(_POLL)
+            finally:
+                self._requests.remove(request)
+            self._settle()
+            if request.fault is not None:
+                raise request.fault
+            return self._applied() - before
+
+    def request(self, *, wait: float) -> bool:
+        """Ask for what nobody has asked for, and wait until a worker has nothing to do.
+
+        Returns:
+            Whether anything was applied meanwhile.
+        """
+        self._prove_all()
+        with self._lock:
+            before = self._applied()
+            if self._ask(insist=False):
+                self._settled.wait_for(lambda: self._over() or self._idle(), wait)
+            self._settle()
+            return self._applied() > before
+
+    def _ask(self, *, insist: bool) -> int:
+        """Begin a round; gives its number, and 0 when there is nothing to do."""
+        self._rounds += 1
+        if self.ledger is not None:
+            self.ledger.seal()
+        wanted = False
+        for subscription in self._subscriptions.values():
+            partitions = subscription.buffer.partitions
+            if not self._paused:
+                partitions.balance(self._workers)
+            wanted |= partitions.ask(self._rounds, insist=insist)
+        self._work.notify_all()
+        return self._rounds if wanted or insist else 0
+
+    def _done(self, number: int) -> bool:
+        return all(s.buffer.partitions.done(number) for s in self._subscriptions.values())
+
+    def _running(self) -> int:
+        return sum(s.buffer.partitions.running for s in self._subscriptions.values())
+
+    def _idle(self) -> bool:
+        """Whether a worker has nothing to do."""
+        if self._running() >= self._workers:
+            return False
+        return not any(any(s.buffer.partitions.ready()) for s in self._subscriptions.values())
+
+    def _applied(self) -> int:
+        return sum(s.buffer.counters.applied for s in self._subscriptions.values())
+
+    def _over(self) -> bool:
+        return self._ended.is_set() or self._stop.requested
+
+    def _settle(self) -> None:
+        if self.ledger is not None:
+            self.ledger.settle()
+
+    # -- working
+
+    def work(self) -> None:
+        """Body of a worker's thread: apply batch after batch."""
+        while True:
+            with self._lock:
+                while (found := self._next()) is None:
+                    if self._ended.is_set():
+                        return
+                    self._work.wait()
+            try:
+                self._apply(*found, None)
+            except Exception as error:
+                self._failed(error)
+
+    def _next(self) -> tuple[TableSubscription, Partition] | None:
+        """Take a batch, of the partition that has waited longest."""
+        if self._paused or self._over():
+            return None
+        ready = [
+            (partition.turn, number, subscription, partition)
+            for number, subscription in enumerate(self._subscriptions.values())
+            for partition in subscription.buffer.partitions.ready()
+        ]
+        for _, _, subscription, partition in sorted(ready, key=lambda found: found[:2]):
+            if self._take(subscription, partition):
+                return subscription, partition
+            self._settled.notify_all()
+        return None
+
+    @staticmethod
+    def _take(subscription: TableSubscription, partition: Partition) -> bool:
+        """Take a batch of a partition; False when everything in it must wait."""
+        divided = subscription.buffer.partitions.divisible
+        rows, size = (OWN_ROWS, OWN_BYTES) if divided else (TAKE_ROWS, TAKE_BYTES)
+        return bool(subscription.buffer.take(partition, rows, size))
+
+    def _apply(
+        self, subscription: TableSubscription, partition: Partition, session: SqlSession | None
+    ) -> None:
+        """Apply what was taken of a partition; should that fail, it waits again."""
+        buffer = subscription.buffer
+        done = False
+        points.reach("feed.flushing")
+        try:
+            self._applier.apply(
+                subscription.mapping,
+                partition.taken,
+                in_order=not buffer.comparable,
+                session=session,
+                spread=not buffer.partitions.divisible,
+            )
+            done = True
+            points.reach("feed.flushed")
+        finally:
+            with self._lock:
+                if done:
+                    buffer.settled(partition)
+                else:
+                    buffer.give_back(partition)
+                self.wake()
+
+    def wake(self) -> None:
+        """Let everybody who waits look again; called under the lock."""
+        for condition in (self._lock, self._work, self._settled):
+            condition.notify_all()
+
+    def _failed(self, error: Exception) -> None:
+        """Give up what was asked for; hand the fault to those who asked, or else to the feed."""
+        with self._lock:
             for subscription in self._subscriptions.values():
-                self._flush(subscription, session)
+                subscription.buffer.partitions.give_up()
+            for request in self._requests:
+                request.fault = request.fault or error
+            alone = not self._requests
+            self.wake()
+        if alone:
+            self._fail(error)
+
+    # -- alone
+
+    def flush_in(self, session: SqlSession, subscriptions: Sequence[TableSubscription]) -> None:
+        """Apply all of these tables in one session, while all else is paused; then verify (R11)."""
+        with contextlib.nullcontext() if self._paused else self._quiet():
+            for subscription in subscriptions:
+                self._flush_here(subscription, session)
                 self._applier.verify(subscription.mapping, session)
+
+    def _flush_here(self, subscription: TableSubscription, session: SqlSession) -> None:
+        """Apply one table's changes in this thread; a stop request ends it between two batches."""
+        self._prove(subscription)
+        buffer = subscription.buffer
+        with self._lock:
+            if self.ledger is not None:
+                self.ledger.seal()
+            partitions = list(buffer.partitions.live)
+            left = {each: len(each.waiting) for each in partitions}
+        for partition in partitions:
+            while left[partition] > 0 and not self._over():
+                with self._lock:
+                    taken = buffer.take(partition, min(TAKE_ROWS, left[partition]), TAKE_BYTES)
+                if not taken:
+                    break
+                self._apply(subscription, partition, session)
+                left[partition] -= len(taken)
+        with self._lock:
+            self._settle()
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
         """Hold back all flushes but those in a session; wait until what was applied is visible."""
-        with self._flushing:
+        with self._quiet():
             with self._lock:
                 unproven = self._gate.unproven()
             self._stream.prove_visible(unproven)
             with self._lock:
                 self._gate.prove(unproven)
-            self._paused = True
+            yield
+
+    @contextlib.contextmanager
+    def _quiet(self) -> Iterator[None]:
+        """Hold back the workers; running batches end first."""
+        with self._pausing:
+            with self._lock:
+                self._paused = True
             try:
+                with self._lock:
+                    self._settled.wait_for(lambda: not self._running())
                 yield
             finally:
-                self._paused = False
-
-    def _flush(self, subscription: TableSubscription, session: SqlSession | None) -> int:
-        """Apply one table's changes, batch by batch; a stop request ends it between two."""
-        buffer = subscription.buffer
-        self._prove(subscription)
-        with self._lock:
-            if self.ledger is not None:
-                self.ledger.seal()
-            left = buffer.waiting
-        applied = 0
-        while left > 0 and not (self._ended.is_set() or self._stop.requested):
-            with self._lock:
-                batch = buffer.take(min(TAKE_ROWS, left), TAKE_BYTES)
-            if not batch:
-                break
-            done = False
-            try:
-                self._applier.apply(
-                    subscription.mapping, batch, in_order=not buffer.comparable, session=session
-                )
-                done = True
-            finally:
                 with self._lock:
-                    if done:
-                        buffer.settled(batch)
-                    else:
-                        buffer.give_back(batch)
-                    self._lock.notify_all()
-            applied += len(batch)
-            left -= len(batch)
-        with self._lock:
-            if self.ledger is not None:
-                self.ledger.settle()
-        return applied
+                    self._paused = False
+                    self._work.notify_all()
+
+    # -- visibility
+
+    def _prove_all(self) -> None:
+        for subscription in list(self._subscriptions.values()):
+            self._prove(subscription)
 
     def _prove(self, subscription: TableSubscription) -> None:
         """Without GTIDs: prove that what was received is visible, before anything is applied."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from spirit_py.change.events import Event, Table
+    from spirit_py.contracts import SqlSession
     from spirit_py.table.mapping import TableMapping
 
 
@@ -102,6 +103,7 @@ class MemoryStream:
     ignore_case: bool = False
     reconnects: int = 0
     trouble: str = ""
+    traffic: tuple[int, int] = (0, 0)
     proofs: int = 0
     _transactions: list[list[Event]] = field(default_factory=list)
     _changed: threading.Condition = field(default_factory=threading.Condition)
@@ -153,9 +155,13 @@ class MemoryStream:
                 if not emit(event):
                     return
 
-    def executed(self) -> CountFrontier:
+    def executed(self, session: SqlSession | None = None) -> CountFrontier:  # noqa: ARG002
         """Give how many transactions there are."""
         return CountFrontier(len(self._transactions))
+
+    def position_here(self, session: SqlSession) -> str:  # noqa: ARG002
+        """Give the place behind what there is."""
+        return self.executed().text()
 
     def prove_visible(self, gtids: str) -> None:  # noqa: ARG002
         """Everything is visible at once."""

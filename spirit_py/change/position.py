@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from spirit_py.change.events import Place
 
@@ -126,8 +126,16 @@ class GtidSet:
 
     def copy(self) -> GtidSet:
         """Give an independent copy."""
+        return self.only(lambda _: True)
+
+    def only(self, wanted: Callable[[str], bool]) -> GtidSet:
+        """Give a copy that holds the transactions of the wanted identifiers."""
         made = GtidSet()
-        made._members = {tsid: [list(i) for i in found] for tsid, found in self._members.items()}
+        made._members = {
+            tsid: [list(interval) for interval in found]
+            for tsid, found in self._members.items()
+            if wanted(tsid)
+        }
         return made
 
     def clear(self) -> None:

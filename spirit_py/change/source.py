@@ -14,20 +14,16 @@ from spirit_py.change.binlog import BinlogConnection, StreamLost
 from spirit_py.change.codec import RowCodec
 from spirit_py.change.feed import ChangeFeed
 from spirit_py.change.lending import LentSession
-from spirit_py.change.position import (
-    FileFrontier,
-    FilePlace,
-    GtidFrontier,
-    GtidSet,
-    Position,
-)
+from spirit_py.change.position import FileFrontier, FilePlace, GtidFrontier, GtidSet
 from spirit_py.change.reader import BinlogReader
+from spirit_py.change.resumption import frontier_of
 from spirit_py.change.retention import reach
 from spirit_py.change.stream import BinlogEvents
-from spirit_py.errors import FeedFailure, PositionNotFound, ServerFault
+from spirit_py.errors import FeedFailure, SchemaChanged, ServerFault
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.kill import end_sessions
+from spirit_py.mysql.ownwrites import NUMBERS, own_uuid
 from spirit_py.sql import quote_table
 
 if TYPE_CHECKING:
@@ -35,7 +31,7 @@ if TYPE_CHECKING:
 
     from spirit_py.change.events import Event
     from spirit_py.config import ConnectionOptions, FeedOptions
-    from spirit_py.contracts import Applier, Retention
+    from spirit_py.contracts import Applier, Retention, SqlSession
     from spirit_py.mysql.session import Session
     from spirit_py.stop import StopSwitch
     from spirit_py.table.mapping import TableMapping
@@ -81,6 +77,8 @@ class BinlogStream:
         self._reader: BinlogReader | None = None
         self._proof_table = f"_spirit_py_{uuid.uuid4().hex}"
         self._schema = ""
+        #: Identifiers of this run's own writes, which are not to be sent.
+        self._own: set[str] = set()
         with self._control.lend() as session:
             row = session.query(
                 "SELECT @@GLOBAL.server_uuid, @@GLOBAL.gtid_mode, @@GLOBAL.lower_case_table_names"
@@ -113,46 +111,12 @@ class BinlogStream:
         Raises:
             PositionNotFound: purged, of another server, or never executed here.
         """
-        try:
-            found = Position.from_text(position)
-        except ValueError as error:
-            raise PositionNotFound(str(error), hint="start the migration afresh") from error
-        if found.server_uuid != self._server_uuid:
-            raise self._unresumable(f"it is of the server {found.server_uuid}")
-        if (found.gtids is not None) != self.has_gtids:
-            raise self._unresumable("gtid_mode was switched since")
-        if found.place is not None:
-            return self._open(mappings, self._checked_place(found.place))
-        return self._open(mappings, self._checked_set(GtidSet.parse(found.gtids or "")))
-
-    def _unresumable(self, why: str) -> PositionNotFound:
-        return PositionNotFound(
-            f"the change feed cannot resume on {self._connection.address}: {why}",
-            hint="start the migration afresh",
-        )
-
-    def _checked_set(self, gtids: GtidSet) -> GtidFrontier:
-        """Refuse a set that this server never executed, or cannot send the rest of."""
         with self._control.lend() as session:
-            row = session.query("SELECT @@GLOBAL.gtid_executed, @@GLOBAL.gtid_purged")[0]
-        executed, purged = (GtidSet.parse(str(text)) for text in row)
-        if not executed.contains(gtids):
-            gtids.subtract(executed)
-            raise self._unresumable(f"the server never executed {gtids}")
-        if not gtids.contains(purged):
-            purged.subtract(gtids)
-            raise self._unresumable(f"its binlog no longer has {purged}")
-        return GtidFrontier(self._server_uuid, gtids)
-
-    def _checked_place(self, place: FilePlace) -> FileFrontier:
-        """Refuse a place that is not in the server's binlog files."""
-        with self._control.lend() as session:
-            files = {str(row[0]): int(row[1]) for row in session.query("SHOW BINARY LOGS")}
-        if place.file not in files:
-            raise self._unresumable(f"its binlog file {place.file} is gone")
-        if place.offset > files[place.file]:
-            raise self._unresumable(f"{place} is behind the end of the file")
-        return FileFrontier(self._server_uuid, place)
+            start = frontier_of(
+                session, position, address=self._connection.address, whole=not mappings
+            )
+        self._prepared_branches()
+        return self._open(mappings, start)
 
     def _wait_for_branches(self) -> None:
         """Wait until the XA transactions that are prepared now are decided (R8).
@@ -162,14 +126,7 @@ class BinlogStream:
         deadline = time.monotonic() + self._options.wait_timeout
         waiting: set[tuple[object, ...]] | None = None
         while waiting is None or waiting:
-            try:
-                with self._control.lend() as session:
-                    prepared = set(session.query("XA RECOVER CONVERT XID"))
-            except ServerFault as fault:
-                if disposition(fault) is not Disposition.FATAL:
-                    raise
-                self.knows_all_branches = False
-                return
+            prepared = self._prepared_branches()
             waiting = prepared if waiting is None else waiting & prepared
             if waiting and (time.monotonic() > deadline or self._closing.wait(_BRANCH_POLL)):
                 names = ", ".join(str(row[3]) for row in sorted(waiting, key=str))
@@ -178,11 +135,25 @@ class BinlogStream:
                     hint="XA COMMIT or XA ROLLBACK them (XA RECOVER shows them), then run again",
                 )
 
+    def _prepared_branches(self) -> set[tuple[object, ...]]:
+        """Ask for the XA transactions that are prepared; note when the account may not see them."""
+        try:
+            with self._control.lend() as session:
+                return set(session.query("XA RECOVER CONVERT XID"))
+        except ServerFault as fault:
+            if disposition(fault) is not Disposition.FATAL:
+                raise
+            self.knows_all_branches = False
+            return set()
+
     def _open(
         self, mappings: Sequence[TableMapping], start: GtidFrontier | FileFrontier
     ) -> GtidFrontier | FileFrontier:
         """Open the first connection."""
         self._schema = mappings[0].source.schema if mappings else ""
+        if self._options.own_writes and self.has_gtids:
+            tables = ((m.source.schema, m.source.name) for m in mappings)
+            self._own = {own_uuid(self._options.own_writes, *table) for table in tables}
         parser = self._parser(mappings, start)
         self._reader = BinlogReader(
             connect=lambda: self._dump(parser.complete), parser=parser, stop=self._closing
@@ -207,6 +178,9 @@ class BinlogStream:
     def _dump(self, after: object) -> BinlogConnection:
         """Open a dump behind what was received completely."""
         gtids = after.gtids.copy() if isinstance(after, GtidFrontier) else None
+        if gtids is not None:
+            for tsid in self._own:
+                gtids.add_range(tsid, 1, NUMBERS)
         place = after.resumable if isinstance(after, FileFrontier) else None
         self._authenticate()
         return BinlogConnection(
@@ -252,17 +226,38 @@ class BinlogStream:
             raise FeedFailure("the stream was not opened", hint="this is a bug: report it")
         return self._reader
 
-    def executed(self) -> GtidFrontier | FileFrontier:
+    def executed(self, session: SqlSession | None = None) -> GtidFrontier | FileFrontier:
         """Ask for everything that is committed and visible now.
 
-        Without GTIDs: the end of the binlog, which every visible commit is before.
+        Without GTIDs: the end of the binlog, which every visible commit is before. Our own writes
+        that are not sent are left out.
         """
-        with self._asking(self._control, "what it has executed") as session:
-            if self.has_gtids:
-                text = str(session.value("SELECT @@GLOBAL.gtid_executed"))
-                return GtidFrontier(self._server_uuid, GtidSet.parse(text))
-            file, offset = self._status(session)
-            return FileFrontier(self._server_uuid, FilePlace(file, offset))
+        if session is not None:
+            return self._executed_in(session)
+        with self._asking(self._control, "what it has executed") as own:
+            return self._executed_in(own)
+
+    def _executed_in(self, session: SqlSession) -> GtidFrontier | FileFrontier:
+        """Ask one session for what is executed; it must be of the server that is followed."""
+        question = "SELECT @@GLOBAL.server_uuid, @@GLOBAL.gtid_executed"
+        found, gtids = (str(value) for value in session.query(question)[0])
+        if found != self._server_uuid:
+            raise SchemaChanged(
+                f"another server answers at {self._connection.address}: {found}, not"
+                f" {self._server_uuid}",
+                hint="start the migration again on the server that is meant",
+            )
+        if self.has_gtids:
+            return GtidFrontier(found, GtidSet.parse(gtids))
+        file, offset = self._status(session)
+        return FileFrontier(found, FilePlace(file, offset))
+
+    def position_here(self, session: SqlSession) -> str:
+        """Give the position behind what a session finds executed.
+
+        Empty without GTIDs behind 4 GiB of one file, where no dump can begin.
+        """
+        return self._executed_in(session).text()
 
     def prove_visible(self, gtids: str) -> None:
         """Wait for the transactions; without GTIDs commit something through the binlog.
@@ -304,6 +299,13 @@ class BinlogStream:
         return self._reader.reconnects if self._reader else 0
 
     @property
+    def traffic(self) -> tuple[int, int]:
+        """Bytes received, and those of them that were passed over as not followed."""
+        if self._reader is None:
+            return 0, 0
+        return self._reader.parser.received_bytes, self._reader.parser.skipped_bytes
+
+    @property
     def trouble(self) -> str:
         """Why the stream is not open now."""
         return self._reader.trouble if self._reader else ""
@@ -337,7 +339,7 @@ class BinlogStream:
             ) from fault
 
     @staticmethod
-    def _status(session: Session) -> tuple[str, int]:
+    def _status(session: SqlSession) -> tuple[str, int]:
         """Read the end of the binlog; the statement's name changed in 8.2."""
         try:
             rows = session.query("SHOW BINARY LOG STATUS")

@@ -46,6 +46,9 @@ class BinlogEvents:
 
     Attributes:
         emit: takes each event; it may block, and gives False when the stream is closed.
+        received_bytes: all that the server sent.
+        skipped_bytes: rows and table maps of tables that are not followed; outside of compressed
+            transactions.
     """
 
     def __init__(
@@ -62,6 +65,7 @@ class BinlogEvents:
         self._codecs: dict[bytes, RowCodec] = {}
         self._open_tables: dict[bytes, tuple[Table, RowCodec]] = {}
         self._checksums: bool | None = None
+        self.received_bytes = self.skipped_bytes = 0
         self.file = ""
         self.offset = 0
         self.in_group = False
@@ -120,12 +124,13 @@ class BinlogEvents:
             FeedFailure: the event is damaged, or says that the binlog lost events.
         """
         kind = event[4]
+        self.received_bytes += len(event)
         if kind in wire.ROWS and event[19:25] not in self._open_tables:
-            self._move(event)
+            self._skip(event)
             return
         if kind == wire.TABLE_MAP and wire.table_name(event[19:]) not in self._followed:
             self._open_tables.pop(event[19:25], None)
-            self._move(event)
+            self._skip(event)
             return
         if kind == wire.FORMAT_DESCRIPTION:
             self._checksums = wire.format_has_checksums(event)
@@ -134,6 +139,11 @@ class BinlogEvents:
             self._move(event)
             self._time = int.from_bytes(event[:4], "little")
         self._handle(kind, body, event)
+
+    def _skip(self, event: bytes) -> None:
+        """Pass over an event that is not about a followed table."""
+        self.skipped_bytes += len(event)
+        self._move(event)
 
     def _move(self, event: bytes) -> None:
         """Follow the end position, whose upper 32 bits are not in the header."""

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from spirit_py.change.buffer import ChangeBuffer, Filters
 from spirit_py.change.visibility import VisibilityProofs
 from spirit_py.chunk.order import walk_directions
-from spirit_py.chunk.watermark import WatermarkTracker
+from spirit_py.chunk.watermark import Place, WatermarkTracker
 from spirit_py.table.keys import comparable
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from spirit_py.change.codec import RowChange
+    from spirit_py.change.codec import RowChange, RowImage
     from spirit_py.change.gate import VisibilityGate
     from spirit_py.change.ledger import Epoch
     from spirit_py.chunk.chunk import Chunk, ComparableKey, KeyBound
@@ -30,6 +30,7 @@ class TableSubscription:
         wake: tells the flusher that changes may have become free.
         resumed_above: what an earlier run has committed already.
         keep_up_to: nothing up to this key is dropped (R17).
+        copied: an earlier run has copied everything: nothing is held or dropped.
     """
 
     def __init__(
@@ -40,7 +41,8 @@ class TableSubscription:
         gate: VisibilityGate,
         wake: Callable[[], None],
         resumed_above: KeyBound | None = None,
-        keep_up_to: ComparableKey | None = None,
+        keep_up_to: ComparableKey | Place = Place.BEGINNING,
+        copied: bool = False,
     ) -> None:
         self.mapping = mapping
         self._lock = lock
@@ -57,8 +59,13 @@ class TableSubscription:
             may_drop=by_range and gate.has_gtids,
             by_range=by_range,
             proofs=None if gate.has_gtids else VisibilityProofs(),
+            active=not copied,
         )
-        self.buffer = ChangeBuffer(comparable=ordered, filters=filters)
+        self.buffer = ChangeBuffer(
+            comparable=ordered,
+            filters=filters,
+            divisible=by_range and rows_are_independent(mapping),
+        )
 
     def dispatch(self, chunk: Chunk) -> str:
         """Raise the high watermark; give the GTID set that the chunk must wait for (R3)."""
@@ -89,15 +96,19 @@ class TableSubscription:
 
     def receive(self, changes: Sequence[RowChange], epoch: Epoch) -> None:
         """Take in row changes, in order; called under the feed's lock."""
-        add = self.buffer.add
-        for _, before, after in changes:
-            if after is None:
-                if before is not None:
-                    add(before, epoch, deleted=True)
-                continue
-            if before is not None and before.key != after.key:
-                add(before, epoch, deleted=True)
-            add(after, epoch, deleted=False)
+        self.buffer.add_all(_images(changes), epoch)
+
+
+def _images(changes: Sequence[RowChange]) -> Iterator[tuple[RowImage, bool]]:
+    """Give what becomes of which key: a new key is an upsert, an old one a delete (R6)."""
+    for _, before, after in changes:
+        if after is None:
+            if before is not None:
+                yield before, True
+            continue
+        if before is not None and before.key != after.key:
+            yield before, True
+        yield after, False
 
 
 def has_second_unique(mapping: TableMapping) -> bool:
@@ -107,3 +118,8 @@ def has_second_unique(mapping: TableMapping) -> bool:
         index.unique and {name.lower() for name in index.columns} != key
         for index in mapping.target.indexes
     )
+
+
+def rows_are_independent(mapping: TableMapping) -> bool:
+    """Tell whether writing one row of the new table can never touch another one."""
+    return mapping.key_order_kept and not (mapping.tightened or has_second_unique(mapping))

@@ -26,6 +26,7 @@ Measured on MySQL 9.7.4 for predicates over an index whose first part is the col
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -49,6 +50,7 @@ _WARNED_ABOUT = frozenset({
     "ascii", "cp1250", "cp1251", "cp1256", "cp1257", "geostd8", "greek", "hebrew", "swe7",
 })  # fmt: skip
 _NUMBERED = frozenset({"enum", "set", "bit"})
+_QUOTED = re.compile(r"(?:(?:_\w+ )?X)?'([^']*)'")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,6 +149,27 @@ def bound_from_key(columns: Sequence[Column], key: tuple[Any, ...]) -> KeyBound:
     """Build the bound from the key's values, such as those of a row image."""
     literals = tuple(value_type(c).literal(v) for c, v in zip(columns, key, strict=True))
     return KeyBound(literals=literals, comparable=key if comparable(columns) else None)
+
+
+def bound_from_literals(columns: Sequence[Column], literals: Sequence[str]) -> KeyBound:
+    """Build the bound from the literals of an earlier one, which were stored.
+
+    Raises:
+        ValueError: when a text is not exactly what this module writes for a value of its column.
+    """
+    values = tuple(
+        _value_of(column, literal) for column, literal in zip(columns, literals, strict=True)
+    )
+    bound = bound_from_key(columns, values)
+    if bound.literals != tuple(literals):
+        raise ValueError(f"not a key of ({', '.join(column.name for column in columns)})")
+    return bound
+
+
+def _value_of(column: Column, literal: str) -> Any:
+    """Read one literal: its text is in quotes, hexadecimal digits, or the value itself."""
+    quoted = _QUOTED.fullmatch(literal)
+    return value_type(column).parse(quoted.group(1) if quoted else literal)
 
 
 def key_sql(columns: Sequence[Column], key: tuple[Any, ...]) -> str:

@@ -45,9 +45,19 @@ def keys(batch: list[Any]) -> list[Any]:
 
 def take_all(made: ChangeBuffer) -> list[Any]:
     """Take everything that need not wait, and settle it."""
-    batch = made.take(1000, 1 << 30)
-    made.settled(batch)
+    batch = take(made, 1000)
+    made.settled(made.partitions.live[0])
     return batch
+
+
+def take(made: ChangeBuffer, rows: int, size: int = 1 << 30) -> list[Any]:
+    """Take from the only partition."""
+    return list(made.take(made.partitions.live[0], rows, size))
+
+
+def give_back(made: ChangeBuffer) -> None:
+    """Let what was taken from the only partition wait again."""
+    made.give_back(made.partitions.live[0])
 
 
 def test_the_map_keeps_the_latest_image_of_a_key() -> None:
@@ -181,12 +191,12 @@ def test_a_batch_that_failed_comes_again() -> None:
     made = buffer()
     add(made, 1, text="old")
     add(made, 2)
-    batch = made.take(10, 1 << 30)
+    take(made, 10)
     assert made.pending == 2
     assert made.waiting == 0
     add(made, 1, text="new")
     assert made.pending == 3
-    made.give_back(batch)
+    give_back(made)
     assert made.pending == 2
     assert {c.image.key[0]: c.image.text for c in take_all(made)} == {1: "new", 2: ""}
 
@@ -196,9 +206,9 @@ def test_a_batch_of_the_queue_that_failed_comes_again_first() -> None:
     made = buffer(comparable=False, by_range=False)
     for key in "abc":
         add(made, key)
-    batch = made.take(2, 1 << 30)
+    take(made, 2)
     add(made, "d")
-    made.give_back(batch)
+    give_back(made)
     assert keys(take_all(made)) == ["a", "b", "c", "d"]
 
 
@@ -211,10 +221,10 @@ def test_bytes_and_epochs_are_counted_exactly() -> None:
         made.add(image, one, deleted=False)
     assert [one.pending for one in epochs] == [0, 0, 1]
     assert made.bytes == 100 + ENTRY_BYTES
-    batch = made.take(10, 1 << 30)
+    take(made, 10)
     made.add(image, epochs[0], deleted=True)
     assert made.bytes == 2 * (100 + ENTRY_BYTES)
-    made.give_back(batch)
+    give_back(made)
     assert [one.pending for one in epochs] == [1, 0, 0]
     take_all(made)
     assert made.bytes == 0
@@ -226,6 +236,6 @@ def test_a_batch_is_bounded_by_rows_and_bytes() -> None:
     made = buffer()
     for key in range(10):
         add(made, key)
-    assert len(made.take(3, 1 << 30)) == 3
-    assert len(made.take(100, 2 * (10 + ENTRY_BYTES))) == 2
-    assert len(made.take(100, 1)) == 1
+    for rows, size, taken in ((3, 1 << 30, 3), (100, 2 * (10 + ENTRY_BYTES), 2), (100, 1, 1)):
+        assert len(take(made, rows, size)) == taken
+        made.settled(made.partitions.live[0])

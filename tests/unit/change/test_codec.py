@@ -285,7 +285,7 @@ def test_specialised_functions_agree_with_the_general_one():
     strip = [row.sql.split(", ", 1)[1] for row in expected]
     assert [change.after.render().sql.split(", ", 1)[1] for change in found] == strip
     assert [change.after.render().staged for change in found] == [row.staged for row in expected]
-    assert len(warm._split._special) == len(set(patterns))
+    assert len(warm._split) == len(set(patterns))
     assert warm.values(found[0].after.data) == general.values(found[0].after.data)
 
 
@@ -299,8 +299,8 @@ def test_many_null_bitmaps_do_not_grow_the_code_without_bound():
             data = (nulls << 1).to_bytes(2, "little") + struct.pack("<i", 1) + b"\5" * present
             ((_, _, after),) = codec.rows(WRITE_ROWS, rows_body(13, data))
             after.render()
-    assert len(codec._split._special) == codec._split.MOST
-    assert len(codec._render._special) == codec._render.MOST
+    assert len(codec._split) == codec._split.MOST
+    assert len(codec.renderers) == codec.renderers.MOST
 
 
 KEYS = [

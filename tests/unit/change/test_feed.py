@@ -501,7 +501,7 @@ def test_closing_ends_a_batch_that_would_not_end(scene: Scene) -> None:
     feed, _ = scene.open(flush_interval=0.001)
     scene.applier.gate.clear()
     scene.stream.commit(T, upsert(1))
-    until(feed._flusher._flushing.locked)
+    until(lambda: feed._flusher._running() > 0)
     feed.close()
     assert scene.applier.fail is not None
     assert scene.applier.table == {}
