@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from spirit_py.checksum.result import Counts
 from spirit_py.chunk.chunk import Chunk
 from spirit_py.errors import ChecksumFailure
 
@@ -27,7 +28,7 @@ class PassLedger:
         rows: rows of the source.
         chunks: chunks compared.
         differing_chunks: chunks with a difference.
-        differences: differing rows.
+        counts: differing rows, by kind.
     """
 
     lower: KeyBound | None = None
@@ -35,14 +36,21 @@ class PassLedger:
     rows: int = 0
     chunks: int = 0
     differing_chunks: int = 0
-    differences: int = 0
+    counts: Counts = field(default_factory=Counts)
     segment: Segment = field(default_factory=lambda: Segment(None))
 
     def begin_segment(self) -> None:
         """Begin to read above what is compared; an unfinished segment is forgotten."""
         self.segment = Segment(self.lower)
 
-    def end_segment(self, source_rows: int, target_rows: int, *, aligned: bool) -> int:
+    @property
+    def differences(self) -> int:
+        """Differing rows of all kinds."""
+        return self.counts.total
+
+    def end_segment(
+        self, source_rows: int, target_rows: int, *, aligned: bool, counted: bool = True
+    ) -> int:
         """Take over the segment; give the new table's rows beyond those compared.
 
         Args:
@@ -50,18 +58,21 @@ class PassLedger:
             target_rows: the same of the new table; of all of it when not ``aligned``.
             aligned: whether ranges of the key hold the same rows on both sides; otherwise the
                 new table may have rows that no chunk saw.
+            counted: whether the two counts were taken in the snapshot of every chunk.
 
         Raises:
             ChecksumFailure: when the segment did not read every row.
         """
         segment = self.segment
-        segment.verify(source_rows, target_rows, aligned=aligned)
+        segment.verify_answers()
+        if counted:
+            segment.verify_rows(source_rows, target_rows, aligned=aligned)
         self.lower = segment.upper
         self.complete = segment.upper is None
         self.rows += segment.source_rows
         self.chunks += segment.answered
         self.differing_chunks += segment.differing_chunks
-        self.differences += segment.differences
+        self.counts += segment.counts
         return max(0, target_rows - segment.target_rows)
 
 
@@ -77,7 +88,7 @@ class Segment:
     source_rows: int = 0
     target_rows: int = 0
     differing_chunks: int = 0
-    differences: int = 0
+    counts: Counts = field(default_factory=Counts)
     _open: set[int] = field(default_factory=set)
 
     @property
@@ -99,7 +110,7 @@ class Segment:
         self.upper = chunk.upper
         self.at_end = chunk.upper is None
 
-    def answer(self, number: int, source_rows: int, target_rows: int, differences: int) -> None:
+    def answer(self, number: int, source_rows: int, target_rows: int, counts: Counts) -> None:
         """Note what was found in a chunk.
 
         Raises:
@@ -111,15 +122,18 @@ class Segment:
         self.answered += 1
         self.source_rows += source_rows
         self.target_rows += target_rows
-        self.differences += differences
-        self.differing_chunks += differences > 0
+        self.counts += counts
+        self.differing_chunks += counts.total > 0
 
-    def verify(self, source_rows: int, target_rows: int, *, aligned: bool) -> None:
-        """Prove that the segment read every row of its range, on both sides."""
+    def verify_answers(self) -> None:
+        """Prove that every chunk was compared."""
         if not self.answered or self._open:
             raise ChecksumFailure(
                 f"the checksum compared {self.answered} of {self.dispatched} chunks"
             )
+
+    def verify_rows(self, source_rows: int, target_rows: int, *, aligned: bool) -> None:
+        """Prove that the segment read every row of its range, on both sides."""
         if source_rows != self.source_rows:
             raise ChecksumFailure(
                 f"the chunks held {self.source_rows} rows of the source, a count {source_rows}",

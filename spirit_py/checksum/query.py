@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from spirit_py.checksum.render import INTEGERS, alike, field, is_lob
 from spirit_py.chunk.composite import INVISIBLE_INDEX_HINT
@@ -30,8 +30,21 @@ if TYPE_CHECKING:
     from spirit_py.table.mapping import ColumnPair, TableMapping
     from spirit_py.table.schema import Column, Index, TableSchema
 
+    Selection: TypeAlias = "Chunk | Keys"
+
 _ROW: Final = "`r`"
 _STAGE: Final = "`s`"
+
+
+@dataclass(frozen=True)
+class Keys:
+    """A handful of rows, for a closer look; each key is ``(literal, ...)``."""
+
+    keys: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """Say how many there are, for messages."""
+        return f"of {len(self.keys)} rows"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,15 +140,19 @@ class ComparisonPlan:
         stage = f"{stage_table(self.mapping, 'new')} AS {_STAGE}"
         return f"{stage} STRAIGHT_JOIN {_forced(self.mapping.target, index)} ON {on}"
 
-    def source_where(self, chunk: Chunk) -> str:
-        """Render which rows of the source a chunk has."""
-        return chunk_predicate(self.mapping.key_columns, chunk, walk_directions(self.mapping.key))
+    def source_where(self, rows: Selection) -> str:
+        """Render which rows of the source are meant."""
+        return self._where(self.mapping.key_columns, rows)
 
-    def target_where(self, chunk: Chunk) -> str:
-        """Render which rows of the new table a chunk has."""
-        if not self.aligned:
-            return "TRUE"
-        return chunk_predicate(self.new_key, chunk, walk_directions(self.mapping.key))
+    def target_where(self, rows: Selection) -> str:
+        """Render which rows of the new table are meant."""
+        return self._where(self.new_key, rows) if self.aligned else "TRUE"
+
+    def _where(self, columns: Sequence[Column], rows: Selection) -> str:
+        """Render a range or a list of keys."""
+        if isinstance(rows, Keys):
+            return f"({_names(columns)}) IN ({', '.join(rows.keys)})"
+        return chunk_predicate(columns, rows, walk_directions(self.mapping.key))
 
 
 def stage_column(kind: str, place: int) -> str:
@@ -199,16 +216,16 @@ def _aggregate(plan: ComparisonPlan, fields: Sequence[str], source: str, where: 
     )
 
 
-def source_rows(plan: ComparisonPlan, chunk: Chunk) -> str:
-    """List a chunk of the source: key for literals, row hash, key as the new table renders it."""
+def source_rows(plan: ComparisonPlan, rows: Selection) -> str:
+    """List rows of the source: key for literals, row hash, key as the new table renders it."""
     keys = _qualified_keys(plan.mapping.key_columns)
-    return _rows(plan, keys, plan.source_fields(), plan.source_from(), plan.source_where(chunk))
+    return _rows(plan, keys, plan.source_fields(), plan.source_from(), plan.source_where(rows))
 
 
-def target_rows(plan: ComparisonPlan, chunk: Chunk) -> str:
-    """List a chunk of the new table in the form of :func:`source_rows`."""
+def target_rows(plan: ComparisonPlan, rows: Selection) -> str:
+    """List rows of the new table in the form of :func:`source_rows`."""
     keys = _qualified_keys(plan.new_key)
-    return _rows(plan, keys, plan.target_fields(), plan.target_from(), plan.target_where(chunk))
+    return _rows(plan, keys, plan.target_fields(), plan.target_from(), plan.target_where(rows))
 
 
 def _rows(
@@ -220,10 +237,13 @@ def _rows(
     return f"SELECT {_hint(plan)}{selected} FROM {source} WHERE {where}"
 
 
-def unmatched_target_rows(plan: ComparisonPlan, limit: int) -> str:
+def unmatched_target_rows(plan: ComparisonPlan, limit: int, among: Keys | None = None) -> str:
     """List keys of the new table for which the source has no row; where the order changed.
 
     The row is looked up by the key taken back to the old type, and must lead here again.
+
+    Args:
+        among: keys of the new table to look at; None for all of it.
     """
     mapping = plan.mapping
     on = " AND ".join(
@@ -232,12 +252,14 @@ def unmatched_target_rows(plan: ComparisonPlan, limit: int) -> str:
         for condition in _leads_to(old, new)
     )
     source = f"{quote_table(mapping.source.schema, mapping.source.name)} AS `o`"
-    absent = f"`o`.{quote_identifier(mapping.key_columns[0].name)} IS NULL"
+    where = f"`o`.{quote_identifier(mapping.key_columns[0].name)} IS NULL"
+    if among is not None:
+        where += f" AND ({_names(plan.new_key)}) IN ({', '.join(among.keys)})"
     return (
         f"SELECT {_hint(plan)}{', '.join(_qualified_keys(plan.new_key))}"
         f" FROM {_forced(mapping.target, new_key_index(mapping))}"
         f" LEFT JOIN {source} FORCE INDEX ({quote_identifier(mapping.key.name)}) ON {on}"
-        f" WHERE {absent} LIMIT {limit}"
+        f" WHERE {where} LIMIT {limit}"
     )
 
 

@@ -29,7 +29,7 @@ _FLOATS: Final = frozenset({"float", "double"})
 _NUMBERED: Final = frozenset({"enum", "set", "bit", "year"})
 _FRACTIONAL: Final = frozenset({"time", "datetime", "timestamp"})
 _SHORT_TEXT: Final = frozenset({"char", "varchar", "tinytext"})
-_TEXT: Final = _SHORT_TEXT | {"text", "mediumtext", "longtext"}
+TEXTS: Final = _SHORT_TEXT | {"text", "mediumtext", "longtext"}
 _SHORT_BYTES: Final = frozenset({"binary", "varbinary", "tinyblob"})
 _BYTES: Final = _SHORT_BYTES | {"blob", "mediumblob", "longblob"}
 _SPATIAL: Final = frozenset(
@@ -61,8 +61,8 @@ def alike(old: Column, new: Column) -> bool:
         return other in INTEGERS
     if kind in _FLOATS:
         return other in {kind, "double"} and "(" not in new.column_type
-    if kind in _TEXT:
-        return other in _TEXT and (other != "char" or kind == "char")
+    if kind in TEXTS:
+        return other in TEXTS and (other != "char" or kind == "char")
     if kind in _BYTES:
         return other in _BYTES and other != "binary"
     if kind != other:
@@ -95,7 +95,7 @@ def field(column: Column, name: str, stored_as: Column, *, hashed: bool | None =
 def is_lob(column: Column) -> bool:
     """Tell whether a column's values may be too large to be put into the row text."""
     kind = column.data_type
-    return kind in _TEXT - _SHORT_TEXT or kind in _BYTES - _SHORT_BYTES
+    return kind in TEXTS - _SHORT_TEXT or kind in _BYTES - _SHORT_BYTES
 
 
 def _value(column: Column, name: str, stored_as: Column, *, hashed: bool) -> str:
@@ -113,7 +113,7 @@ def _value(column: Column, name: str, stored_as: Column, *, hashed: bool) -> str
         return name
     if kind in _FRACTIONAL:
         return _fractional(column, name, stored_as)
-    if kind in _TEXT or kind in _BYTES:
+    if kind in TEXTS or kind in _BYTES:
         other = stored_as.charset if column.charset != stored_as.charset else None
         converted = name if other is None else f"CONVERT({name} USING {other})"
         if hashed:

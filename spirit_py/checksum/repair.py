@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spirit_py.checksum.result import RowDifference
-    from spirit_py.contracts import Applier, ChangeSource
+    from spirit_py.contracts import ChangeSource
     from spirit_py.table.mapping import TableMapping
 
 _BATCH: Final = 500
 
 
+class Recopier(Protocol):
+    """What a repair needs of an applier."""
+
+    def recopy(self, mapping: TableMapping, keys: Sequence[str]) -> int:
+        """Make the new table's rows of these keys equal to the source's; give the keys treated."""
+        ...
+
+
 def repair(
-    applier: Applier,
+    applier: Recopier,
     feed: ChangeSource | None,
     mapping: TableMapping,
     differences: Sequence[RowDifference],

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _TEXT_LITERAL = re.compile(r"_(?:utf8mb4|ascii) X'((?:[0-9a-f]{2})*)'")
 
@@ -28,12 +32,53 @@ class RowDifference:
     def __str__(self) -> str:
         """Say what differs, in a line for the operator."""
         where = f" in {', '.join(self.columns)}" if self.columns else ""
-        return f"row {_TEXT_LITERAL.sub(_readable, self.key)} is {self.kind}{where}"
+        return f"row {self.shown_key} is {self.kind}{where}"
+
+    @property
+    def shown_key(self) -> str:
+        """The key for people: text as text."""
+        return _TEXT_LITERAL.sub(_readable, self.key)
 
 
 def _readable(literal: re.Match[str]) -> str:
     """Show a hexadecimal text literal as text."""
     return repr(bytes.fromhex(literal.group(1)).decode("utf-8", "backslashreplace"))
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many rows differ, by kind."""
+
+    missing: int = 0
+    extra: int = 0
+    changed: int = 0
+
+    @property
+    def total(self) -> int:
+        """Differing rows of all kinds."""
+        return self.missing + self.extra + self.changed
+
+    def __add__(self, other: Counts) -> Counts:
+        """Add, kind by kind."""
+        return Counts(
+            self.missing + other.missing, self.extra + other.extra, self.changed + other.changed
+        )
+
+    def __sub__(self, other: Counts) -> Counts:
+        """Take away, kind by kind."""
+        return Counts(
+            self.missing - other.missing, self.extra - other.extra, self.changed - other.changed
+        )
+
+    def __str__(self) -> str:
+        """Say it in words."""
+        return f"{self.missing} missing, {self.extra} extra, {self.changed} changed"
+
+
+def count(found: Iterable[RowDifference]) -> Counts:
+    """Count rows by kind."""
+    kinds = Counter(difference.kind for difference in found)
+    return Counts(kinds["missing"], kinds["extra"], kinds["changed"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +97,13 @@ class ChecksumOptions:
         max_repairs: differing rows that one pass repairs at most; more is a systematic fault.
         examples: rows shown.
         gang_attempts: times that lost workers are replaced in one checksum.
+        lock: take the table lock for the moment of the snapshots. Without it, and with more
+            than one task, the tasks' snapshots may be of slightly different moments: each
+            chunk is still compared within one, but the rows cannot be counted again. Only
+            where no feed applies changes.
+        second_looks: seconds to wait before each further look at the rows that differ; rows
+            that are equal then are in motion and no difference. Empty where the snapshot is
+            known to be of one moment, as with a feed.
     """
 
     tasks: int = 0
@@ -63,6 +115,8 @@ class ChecksumOptions:
     max_repairs: int = 100_000
     examples: int = 10
     gang_attempts: int = 3
+    lock: bool = True
+    second_looks: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,11 +147,18 @@ class ChecksumResult:
         chunks: chunks compared in all passes.
         rows: rows of the source in the last pass.
         differences: differing rows found in all passes.
+        counts: the same by kind.
+        remaining: differing rows of the last pass; 0 after a clean one.
+        in_motion: rows that differed in a snapshot and were equal at a second look.
+        rows_counted: whether the rows compared were proven to be all rows, by a count of their
+            own in the same snapshot; only without a lock may it be false.
+        one_moment: whether every snapshot showed both tables at the same moment.
         repaired_chunks: chunks with a difference that was repaired.
         examples: the first differing rows.
         snapshots: snapshots taken; each took the table lock once.
         lock_wait_ms: longest wait for the table lock.
         lock_held_ms: longest time that the table lock was held.
+        gather_seconds: time until the tasks of each snapshot had come together.
         seconds: wall time.
     """
 
@@ -105,9 +166,15 @@ class ChecksumResult:
     chunks: int = 0
     rows: int = 0
     differences: int = 0
+    counts: Counts = Counts()
+    remaining: int = 0
+    in_motion: int = 0
+    rows_counted: bool = True
+    one_moment: bool = True
     repaired_chunks: int = 0
     examples: tuple[RowDifference, ...] = ()
     snapshots: int = 0
     lock_wait_ms: float = 0.0
     lock_held_ms: float = 0.0
+    gather_seconds: float = 0.0
     seconds: float = 0.0

@@ -3,17 +3,25 @@
 Writers of the source wait while the lock is held, so this is short: the changes are flushed
 before the lock is asked for, the last of them under it, then every reader opens its snapshot
 (which takes no table lock itself; measured: it sees all that the lock's session wrote) and the
-lock goes. While the lock is asked for, new writers queue behind it, so one request waits a
-second or so and then steps back, with growing pauses between.
+lock goes.
+
+While the lock is asked for, new writers queue behind it. So one request waits a second, and
+then steps back; every third time requests become twice as long, up to the limit, and the pauses
+between them are at least twice as long as the requests: an application never waits for more
+than a third of the time. Nobody is killed (:mod:`spirit_py.checksum.in_the_way`), but who is in
+the way is named at once, and again when the last request was in vain.
 """
 
 from __future__ import annotations
 
 import contextlib
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from spirit_py import points
+from spirit_py.checksum.in_the_way import InTheWay
+from spirit_py.checksum.moment import CATCH_UP_SECONDS, catch_up
 from spirit_py.errors import ChangesNotFlushed, ChecksumFailure, MigrationFailure, ServerFault
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import Disposition, disposition
@@ -22,9 +30,11 @@ from spirit_py.mysql.locks import TableLock
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from spirit_py.checksum.moment import Follower
     from spirit_py.checksum.result import ChecksumOptions
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import ChangeSource
+    from spirit_py.mysql.kill import Blocker
     from spirit_py.mysql.session import Session
     from spirit_py.stop import StopSwitch
     from spirit_py.table.mapping import TableMapping
@@ -34,15 +44,22 @@ _LONGEST_PAUSE: Final = 15.0
 #: Requests that wait equally long, before the wait is doubled.
 _SAME_WAIT: Final = 3
 _FLUSH_SECONDS: Final = 10.0
+#: Requests before which a replica gets time to catch up; later ones take it as it is.
+_CATCH_UP_ATTEMPTS: Final = 3
 
 
 @dataclass(frozen=True, kw_only=True)
 class LockFigures:
-    """What one snapshot cost the application. Milliseconds."""
+    """What one snapshot cost the application. Milliseconds.
 
-    waited_ms: float
-    held_ms: float
-    attempts: int
+    Attributes:
+        one_moment: whether all readers, on both servers, see the tables at the same moment.
+    """
+
+    waited_ms: float = 0.0
+    held_ms: float = 0.0
+    attempts: int = 0
+    one_moment: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +70,7 @@ class SnapshotLock:
         target: None when the new table is on the source's server.
         feed: None when nobody applies changes: two tables are compared as they are.
         on_wait: told what is waited for before each request, and an empty text at the end.
+        follower: the side that replicates from the other.
     """
 
     mapping: TableMapping
@@ -62,6 +80,7 @@ class SnapshotLock:
     options: ChecksumOptions
     stop: StopSwitch
     on_wait: Callable[[str], None]
+    follower: Follower = ""
 
     def take(self, open_snapshots: Callable[[], None]) -> LockFigures:
         """Call ``open_snapshots`` while both tables stand still and are up to date.
@@ -69,15 +88,19 @@ class SnapshotLock:
         Raises:
             ChecksumFailure: when the lock was not to be had.
         """
+        if not self.options.lock:
+            open_snapshots()
+            self.on_wait("")
+            return LockFigures(one_moment=False)
         pause = _FIRST_PAUSE
         longest = 0.0
+        seen: list[Blocker] = []
         last: MigrationFailure | None = None
         for attempt in range(1, self.options.lock_attempts + 1):
             self.stop.check()
             allowed = self._allowed(attempt)
-            self.on_wait(f"the table lock of its snapshot (request {attempt})")
             try:
-                waited, held = self._attempt(open_snapshots, allowed)
+                figures = self._attempt(open_snapshots, attempt, seen)
             except (ServerFault, ChangesNotFlushed) as error:
                 if isinstance(error, ServerFault) and disposition(error) is not Disposition.RETRY:
                     raise
@@ -85,23 +108,30 @@ class SnapshotLock:
                 longest = max(longest, allowed * 1000.0)
                 if self.stop.wait(pause):
                     self.stop.check()
-                pause = min(_LONGEST_PAUSE, pause * 2)
+                pause = max(min(_LONGEST_PAUSE, pause * 2), 2.0 * self._allowed(attempt + 1))
             else:
                 self.on_wait("")
-                return LockFigures(waited_ms=max(longest, waited), held_ms=held, attempts=attempt)
+                return replace(figures, waited_ms=max(longest, figures.waited_ms))
+        raise self._failure(last, seen) from last
+
+    def _failure(self, last: MigrationFailure | None, seen: list[Blocker]) -> ChecksumFailure:
+        """Say that the lock was not to be had, and who was in the way at the last look."""
         name = f"{self.mapping.source.schema}.{self.mapping.source.name}"
         reason = last.message if last is not None else "no attempt was allowed"
-        raise ChecksumFailure(
+        return ChecksumFailure(
             f"the checksum could not lock {name} for its snapshot: {reason}",
             hint="end the long transactions on the table, then run the same command again",
-        ) from last
+            details=tuple(f"in the way: {blocker}" for blocker in seen),
+        )
 
     def _allowed(self, attempt: int) -> int:
         """Give the seconds that a request, from 1, may wait: new writers wait behind it."""
         return min(self.options.lock_wait_timeout, 1 << ((attempt - 1) // _SAME_WAIT))
 
-    def _attempt(self, open_snapshots: Callable[[], None], allowed: int) -> tuple[float, float]:
-        """Try once; give the milliseconds waited and held."""
+    def _attempt(
+        self, open_snapshots: Callable[[], None], attempt: int, seen: list[Blocker]
+    ) -> LockFigures:
+        """Try once; ``seen`` is who was in the way at the last look."""
         if self.feed is not None:
             self.feed.flush()
             self.feed.block_wait(_FLUSH_SECONDS)
@@ -110,42 +140,78 @@ class SnapshotLock:
         with contextlib.ExitStack() as stack:
             if self.feed is not None:
                 stack.enter_context(self.feed.applies_paused())
-            locks = stack.enter_context(self._sessions(allowed))
-            waited = 0.0
-            began: float | None = None
-            try:
-                for lock, _ in locks:
-                    lock.acquire()
-                    waited += lock.waited_ms
-                    began = began or time.monotonic()
-                self._under_lock(locks, open_snapshots)
-                for lock, _ in locks:
-                    lock.verify()
-                    lock.release()
-                held = (time.monotonic() - (began or time.monotonic())) * 1000
-            finally:
-                for _, session in locks:
-                    session.close()
-        return waited, held
+            locks = stack.enter_context(self._sessions(self._allowed(attempt)))
+            following = self._catch_up_before(locks, attempt)
+            points.reach("checksum.lock")
+            began = self._acquire(stack, locks, attempt, seen, following=following)
+            self._under_lock(locks[0].session, open_snapshots)
+            for each in locks:
+                each.lock.verify()
+                each.lock.release()
+            held = (time.monotonic() - began) * 1000
+            for each in locks:
+                each.session.close()
+        return LockFigures(
+            waited_ms=sum(each.lock.waited_ms for each in locks),
+            held_ms=held,
+            attempts=attempt,
+            one_moment=self.target is None or following,
+        )
 
-    def _under_lock(
-        self, locks: list[tuple[TableLock, Session]], open_snapshots: Callable[[], None]
-    ) -> None:
+    def _catch_up_before(self, locks: list[_Side], attempt: int) -> bool:
+        """Let a replica come near before anybody has to wait; False where it is not waited for."""
+        if not self.follower or attempt > _CATCH_UP_ATTEMPTS:
+            return False
+        self.on_wait("the replica to catch up")
+        catch_up(locks[0].session, locks[1].session, CATCH_UP_SECONDS)
+        return True
+
+    def _acquire(
+        self,
+        stack: contextlib.ExitStack,
+        locks: list[_Side],
+        attempt: int,
+        seen: list[Blocker],
+        *,
+        following: bool,
+    ) -> float:
+        """Take the locks one after the other; give when the first was held."""
+        what = f"the table lock of its snapshot (request {attempt})"
+        began: float | None = None
+
+        def tell(blockers: list[Blocker]) -> None:
+            seen[:] = blockers
+            more = f" and {len(blockers) - 1} more" if len(blockers) > 1 else ""
+            self.on_wait(f"{what}; in the way: {blockers[0]}{more}")
+
+        self.on_wait(what)
+        for number, each in enumerate(locks):
+            watch = stack.enter_context(InTheWay(each.options, each.session.id, tell))
+            try:
+                if number and following:
+                    catch_up(locks[0].session, each.session, self._allowed(attempt))
+                each.lock.acquire()
+            finally:
+                watch.finish()
+            began = began or time.monotonic()
+        return began or time.monotonic()
+
+    def _under_lock(self, session: Session, open_snapshots: Callable[[], None]) -> None:
         """Bring the new table up to date, then open the snapshots."""
         if self.feed is not None:
-            session = locks[0][1]
             self.feed.block_wait(_FLUSH_SECONDS)
-            self.feed.flush_under_table_lock(session)
-            if not self.feed.all_changes_flushed():
+            self.feed.flush_under_table_lock(session, self.mapping)
+            if not self.feed.all_changes_flushed(self.mapping):
                 raise ChangesNotFlushed(
                     "changes were left after the flush under the lock",
                     hint="run the same command again when the load is lower",
                 )
+        points.reach("checksum.locked")
         open_snapshots()
 
     @contextlib.contextmanager
-    def _sessions(self, allowed: int) -> Iterator[list[tuple[TableLock, Session]]]:
-        """Open the locking sessions, one for each server."""
+    def _sessions(self, allowed: int) -> Iterator[list[_Side]]:
+        """Open the locking sessions, one for each server; the one that is followed first."""
         source = (self.mapping.source.schema, self.mapping.source.name)
         target = (self.mapping.target.schema, self.mapping.target.name)
         wanted: list[tuple[ConnectionOptions, dict[str, Any]]]
@@ -158,14 +224,20 @@ class SnapshotLock:
                 (self.source, {"tables": [source], "read_only": [source]}),
                 (self.target, {"tables": [target], "read_only": [target]}),
             ]
+        if self.follower == "source":
+            wanted.reverse()
         with contextlib.ExitStack() as stack:
-            locks: list[tuple[TableLock, Session]] = []
+            locks: list[_Side] = []
             for options, tables in wanted:
-                session = connect(
-                    options,
-                    role="checksum-lock",
-                    lock_wait_timeout=allowed,
-                )
+                session = connect(options, role="checksum-lock", lock_wait_timeout=allowed)
                 stack.callback(session.close)
-                locks.append((TableLock(session, **tables), session))
+                locks.append(_Side(options, session, TableLock(session, **tables)))
             yield locks
+
+
+class _Side(NamedTuple):
+    """One server's lock and the session that takes it."""
+
+    options: ConnectionOptions
+    session: Session
+    lock: TableLock

@@ -16,14 +16,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.checksum.query import ComparisonPlan, source_table, stage_column, stage_table
-from spirit_py.checksum.render import INTEGERS
+from spirit_py.checksum.render import INTEGERS, TEXTS
 from spirit_py.sql import quote_identifier
-from spirit_py.table.values import introducer
+from spirit_py.table.values import introducer, row_introducer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from spirit_py.chunk.chunk import Chunk
+    from spirit_py.checksum.query import Selection
     from spirit_py.table.schema import Column
 
 #: Lets ENUM 0 and invalid dates into the table with the old types, where they came from.
@@ -83,13 +83,33 @@ def _member(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
-def select_staged(plan: ComparisonPlan, chunk: Chunk) -> str:
-    """Select key and staged columns of a chunk in the form that :func:`fill_stage` takes."""
+def select_staged(plan: ComparisonPlan, rows: Selection) -> str:
+    """Select key and staged columns of some rows in the form that :func:`fill_stage` takes."""
     columns = [*plan.mapping.key_columns, *(pair.old for pair in plan.staged)]
     selected = ", ".join(
         _selected(column, f"`r`.{quote_identifier(column.name)}") for column in columns
     )
-    return f"SELECT {selected} FROM {source_table(plan)} WHERE {plan.source_where(chunk)}"
+    return f"SELECT {selected} FROM {source_table(plan)} WHERE {plan.source_where(rows)}"
+
+
+def select_lossless(columns: Sequence[Column]) -> list[str]:
+    """Render the columns of a table so that :func:`row_literals` can write their values."""
+    return [_selected(column, quote_identifier(column.name)) for column in columns]
+
+
+def row_literals(columns: Sequence[Column], row: Sequence[Any]) -> list[str]:
+    """Render a row of :func:`select_lossless` for columns of the very same types."""
+    return [
+        f"{row_introducer(column.charset)}X'{_text(value)}'"
+        if column.charset is not None and column.data_type in TEXTS and value is not None
+        else _literal(column, value)
+        for column, value in zip(columns, row, strict=True)
+    ]
+
+
+def _text(value: Any) -> str:
+    """Give what the driver sent as text."""
+    return value.decode("ascii") if isinstance(value, bytes) else str(value)
 
 
 def _selected(column: Column, name: str) -> str:
@@ -125,7 +145,7 @@ def _literal(column: Column, value: Any) -> str:
     """Render one value that :func:`_selected` has selected."""
     if value is None:
         return "NULL"
-    text = value.decode("ascii") if isinstance(value, bytes) else str(value)
+    text = _text(value)
     kind = column.data_type
     if kind in {"float", "double"}:
         return text if "e" in text else f"{text}e0"

@@ -4,9 +4,9 @@ Orders and answers are JSON, small enough for the mailbox of :mod:`spirit_py.spa
 
 ============================================  ===================================================
 ``{"do": "snapshot"}``                        ``{}``
-``{"do": "compare", "chunk": c}``             ``{"source", "target", "differences", "seconds"}``
+``{"do": "compare", "chunk": c}``             ``{"source", "target", "counts", "seconds"}``
 ``{"do": "count", "side": s, "chunk": c}``    ``{"rows"}``
-``{"do": "extra"}``                           ``{"differences"}``
+``{"do": "extra"}``                           ``{"counts"}``
 ============================================  ===================================================
 
 The differing rows themselves come back as the task's result.
@@ -16,12 +16,14 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from spirit_py import points
 from spirit_py.checksum import query, staging
-from spirit_py.checksum.query import ComparisonPlan
-from spirit_py.checksum.result import RowDifference
+from spirit_py.checksum.query import ComparisonPlan, Keys
+from spirit_py.checksum.result import Counts, RowDifference, count
 from spirit_py.chunk.chunk import Chunk, KeyBound
 from spirit_py.errors import ChecksumFailure
 from spirit_py.mysql.connect import STRICT_SQL_MODE, connect
@@ -30,6 +32,7 @@ from spirit_py.table.values import row_key_sql
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from spirit_py.checksum.query import Selection
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
     from spirit_py.table.mapping import TableMapping
@@ -96,10 +99,10 @@ class SnapshotReader:
         """Carry out one order."""
         said = json.loads(order)
         if said["do"] == "snapshot":
-            self._take_snapshot()
+            self.take_snapshot()
             return "{}"
         if said["do"] == "extra":
-            return json.dumps({"differences": self._find_extra()})
+            return json.dumps({"counts": asdict(self._find_extra())})
         chunk = decode_chunk(said["chunk"])
         if said["do"] == "count":
             return json.dumps({"rows": self._count(said["side"], chunk)})
@@ -114,7 +117,7 @@ class SnapshotReader:
         self._target.close()
         self.session.close()
 
-    def _take_snapshot(self) -> None:
+    def take_snapshot(self) -> None:
         """Open the snapshot; it lasts until the sessions close."""
         # READ ONLY would forbid to create the staging tables.
         read_only = "" if self._plan.staged else ", READ ONLY"
@@ -134,21 +137,32 @@ class SnapshotReader:
     def _compare(self, chunk: Chunk) -> dict[str, Any]:
         """Compare one chunk; narrow it to rows when it differs."""
         began = time.monotonic()
+        points.reach("checksum.chunk")
         self._stage(chunk)
-        source = self._aggregate(self.session, query.source_aggregate(self._plan, chunk), chunk)
-        target = self._aggregate(self._target, query.target_aggregate(self._plan, chunk), chunk)
+        source, target = self._aggregates(chunk)
         seconds = time.monotonic() - began
-        differences = 0 if source == target else self._narrow(chunk)
-        if source != target and not differences:
+        counts = Counts() if source == target else self._narrow(chunk)
+        if source != target and not counts.total:
             raise ChecksumFailure(
                 f"chunk {chunk} differs ({source[0]} and {target[0]} rows), but no row in it does"
             )
         return {
             "source": source[0],
             "target": target[0],
-            "differences": differences,
+            "counts": asdict(counts),
             "seconds": seconds,
         }
+
+    def _aggregates(self, chunk: Chunk) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Give count and hash of both sides; two servers work at the same time."""
+        source = query.source_aggregate(self._plan, chunk)
+        target = query.target_aggregate(self._plan, chunk)
+        if self._target is self.session:
+            first = self._aggregate(self.session, source, chunk)
+            return first, self._aggregate(self._target, target, chunk)
+        with ThreadPoolExecutor(1) as helper:
+            other = helper.submit(self._aggregate, self._target, target, chunk)
+            return self._aggregate(self.session, source, chunk), other.result()
 
     def _aggregate(self, session: SqlSession, sql: str, chunk: Chunk) -> tuple[int, int]:
         """Run an aggregate; give the count and the hash. A warning would make it blind."""
@@ -168,15 +182,15 @@ class SnapshotReader:
                 hint="raise max_allowed_packet on the server, then run the same command again",
             )
 
-    def _stage(self, chunk: Chunk) -> None:
-        """Let the server convert the chunk's values of columns whose type changes."""
+    def _stage(self, wanted: Selection) -> None:
+        """Let the server convert the values of columns whose type changes."""
         plan, session = self._plan, self.session
         if not plan.staged:
             return
         for side in ("old", "new"):
             session.execute(staging.drop_stage(plan, side))
             session.execute(staging.create_stage(plan, side))
-        rows = session.query(staging.select_staged(plan, chunk))
+        rows = session.query(staging.select_staged(plan, wanted))
         session.execute(f"SET SESSION sql_mode = '{staging.FILL_SQL_MODE}'")
         for statement in staging.fill_stage(plan, rows):
             session.execute(statement)
@@ -188,27 +202,44 @@ class SnapshotReader:
         if zone:
             session.execute("SET SESSION time_zone = '+00:00'")
 
-    def _narrow(self, chunk: Chunk) -> int:
-        """Find the differing rows of a chunk; keep some of them; give their number."""
-        plan = self._plan
-        keys = plan.mapping.key_columns
-        source = _by_key(self.session.query(query.source_rows(plan, chunk)), keys)
-        target = _by_key(self._target.query(query.target_rows(plan, chunk)), plan.new_key)
-        return self._keep(_differences(source, target))
+    def _narrow(self, chunk: Chunk) -> Counts:
+        """Find the differing rows of a chunk; keep some of them; count all."""
+        return self._keep(differences(*self._rows(chunk)))
 
-    def _keep(self, found: Sequence[RowDifference]) -> int:
-        """Keep differing rows as far as there is room; give their number."""
+    def _rows(self, wanted: Selection) -> tuple[Rows, Rows]:
+        """Read the rows of both sides, by key; what is staged must be staged already."""
+        plan = self._plan
+        source = self.session.query(query.source_rows(plan, wanted))
+        target = self._target.query(query.target_rows(plan, wanted))
+        return _by_key(source, plan.mapping.key_columns), _by_key(target, plan.new_key)
+
+    def _keep(self, found: Sequence[RowDifference]) -> Counts:
+        """Keep differing rows as far as there is room; count all."""
         room = max(0, self._spec.most_differences - len(self._found))
         for difference in found[:room]:
             shown = len(self._found) < self._spec.examples
             self._found.append(self._explained(difference) if shown else difference)
-        return len(found)
+        return count(found)
 
-    def _find_extra(self) -> int:
-        """Find rows of the new table that no source row leads to; give their number."""
-        sql = query.unmatched_target_rows(self._plan, self._spec.most_differences)
+    def _find_extra(self) -> Counts:
+        """Find rows of the new table that no source row leads to."""
+        return self._keep(self.unmatched(None))
+
+    def unmatched(self, among: Keys | None) -> list[RowDifference]:
+        """List rows of the new table, all or some, that no source row leads to."""
+        sql = query.unmatched_target_rows(self._plan, self._spec.most_differences, among)
         keys = [row_key_sql(self._plan.new_key, row) for row in self.session.query(sql)]
-        return self._keep([RowDifference(key=key, kind="extra") for key in keys])
+        return [RowDifference(key=key, kind="extra") for key in keys]
+
+    def look(self, keys: Keys) -> tuple[Rows, Rows]:
+        """Read the rows of some keys of both sides."""
+        self._stage(keys)
+        return self._rows(keys)
+
+    def explain(self, difference: RowDifference) -> RowDifference:
+        """Look up which columns of a changed row differ."""
+        self._stage(Keys((difference.key,)))
+        return self._explained(difference)
 
     def _explained(self, difference: RowDifference) -> RowDifference:
         """Look up which columns of a changed row differ."""
@@ -227,22 +258,24 @@ class SnapshotReader:
 
 
 #: For each key as the new table renders it: its SQL text and the hashes of its rows.
-_Rows: TypeAlias = dict[tuple[Any, ...], tuple[str, list[str]]]
+Rows: TypeAlias = dict[tuple[Any, ...], tuple[str, list[str]]]
 
 
-def _by_key(rows: Sequence[Sequence[Any]], columns: Sequence[Column]) -> _Rows:
+def _by_key(rows: Sequence[Sequence[Any]], columns: Sequence[Column]) -> Rows:
     """Sort rows of :func:`spirit_py.checksum.query.source_rows` by key."""
-    found: _Rows = {}
+    found: Rows = {}
     width = len(columns)
     for row in rows:
         same = tuple(row[width + 1 :])
         if same not in found:
             found[same] = (row_key_sql(columns, row[:width]), [])
         found[same][1].append(row[width])
+    for _, hashes in found.values():
+        hashes.sort()
     return found
 
 
-def _differences(source: _Rows, target: _Rows) -> list[RowDifference]:
+def differences(source: Rows, target: Rows) -> list[RowDifference]:
     """List the keys that have not the same rows on both sides."""
     kinds: list[RowDifference] = []
     for same, (key, hashes) in source.items():

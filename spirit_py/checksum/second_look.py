@@ -1,0 +1,122 @@
+"""A second look at rows that differ, where two tables are compared that nobody holds equal.
+
+A table that is kept current from outside (a replica, a job that copies) is a moment behind, and
+two servers have no common snapshot. A row that only lags would be reported although nothing is
+wrong with it. So the differing rows are read once more, after a moment, in new snapshots.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from spirit_py.checksum.query import ComparisonPlan, Keys
+from spirit_py.checksum.worker import SnapshotReader, differences
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from spirit_py.checksum.result import RowDifference
+    from spirit_py.checksum.worker import JoinChecksum, Rows
+    from spirit_py.stop import StopSwitch
+
+_BATCH: Final = 500
+
+
+class SecondLook:
+    """Parts rows that differ from rows that are in motion.
+
+    A row is in motion when it is equal now, or when the new table's row has become what the
+    source's was at an earlier look: then somebody brings it up to date, and it will be equal.
+
+    Args:
+        join: opens the sessions; a new pair for each look.
+        pauses: seconds to wait before each look.
+        on_wait: told what is waited for, and an empty text at the end.
+    """
+
+    def __init__(
+        self,
+        join: JoinChecksum,
+        pauses: Sequence[float],
+        *,
+        stop: StopSwitch,
+        on_wait: Callable[[str], None],
+    ) -> None:
+        self._join = join
+        self._pauses = tuple(pauses)
+        self._stop = stop
+        self._on_wait = on_wait
+        self._plan = ComparisonPlan(mapping=join.mapping)
+        #: For each key what both sides held at the earlier looks.
+        self._seen: dict[tuple[Any, ...], list[tuple[_Held, _Held]]] = {}
+
+    def confirm(self, found: Sequence[RowDifference]) -> list[RowDifference]:
+        """Give the rows that still differ after all looks, the first ones with their columns."""
+        left = list(found)
+        for number, pause in enumerate(self._pauses, start=1):
+            if not left:
+                break
+            self._on_wait(f"a second look at {len(left)} differing rows ({number})")
+            if self._stop.wait(pause):
+                self._stop.check()
+            left = self._look(left, last=number == len(self._pauses))
+        self._on_wait("")
+        return left
+
+    def _look(self, found: Sequence[RowDifference], *, last: bool) -> list[RowDifference]:
+        """Read the rows anew; give those that differ still."""
+        reader = self._join(0)
+        try:
+            reader.take_snapshot()
+            left = self._left(reader, found)
+            if last:
+                shown = self._join.examples
+                left[:shown] = [reader.explain(difference) for difference in left[:shown]]
+        finally:
+            reader.close()
+        return left
+
+    def _left(self, reader: SnapshotReader, found: Sequence[RowDifference]) -> list[RowDifference]:
+        """Read the rows in batches."""
+        joined = not self._plan.aligned
+        extra = [each for each in found if joined and each.kind == "extra"]
+        rest = [each for each in found if not (joined and each.kind == "extra")]
+        left: list[RowDifference] = []
+        for batch in _batches(rest):
+            left += self._still(*reader.look(batch))
+        for batch in _batches(extra):
+            left += reader.unmatched(batch)
+        return left
+
+    def _still(self, source: Rows, target: Rows) -> list[RowDifference]:
+        """Sort out one batch."""
+        still: list[RowDifference] = []
+        for same in dict.fromkeys([*source, *target]):
+            one = {same: source[same]} if same in source else {}
+            other = {same: target[same]} if same in target else {}
+            difference = differences(one, other)
+            if difference and not self._follows(same, _held(one), _held(other)):
+                still += difference
+        return still
+
+    def _follows(self, same: tuple[Any, ...], source: _Held, target: _Held) -> bool:
+        """Tell whether the new table's row has become what the source's was at a look before."""
+        earlier = self._seen.setdefault(same, [])
+        follows = any(before == target != behind for before, behind in earlier)
+        earlier.append((source, target))
+        return follows
+
+
+#: The hashes of the rows of one key.
+_Held = tuple[str, ...]
+
+
+def _held(rows: Rows) -> _Held:
+    """Give the hashes of the rows of the one key in ``rows``, none when there is no row."""
+    return tuple(digest for _, hashes in rows.values() for digest in hashes)
+
+
+def _batches(found: Sequence[RowDifference]) -> list[Keys]:
+    """Cut the keys into statements of bounded length."""
+    keys = list(dict.fromkeys(difference.key for difference in found))
+    return [Keys(tuple(keys[at : at + _BATCH])) for at in range(0, len(keys), _BATCH)]

@@ -1,0 +1,286 @@
+"""One pass over the table, cut into segments, one for each snapshot.
+
+In a segment a gang of tasks reads both tables at one moment (:mod:`spirit_py.checksum.snapshot`).
+The driver cuts the chunks while the gang works, and hands them out through the gang's mailbox,
+two outstanding for each task: cutting the whole table beforehand would read it once more in one
+thread, and a fixed split of the keys would leave slots idle behind a gap of 10^9 or a wide row.
+Only figures come back through the mailbox; differing rows are the tasks' results.
+
+Lost tasks cost their segment: it is read anew in a new snapshot, above the low watermark.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from spirit_py import points
+from spirit_py.checksum.ledger import PassLedger
+from spirit_py.checksum.query import ComparisonPlan
+from spirit_py.checksum.result import Counts, RowDifference
+from spirit_py.checksum.snapshot import SnapshotLock
+from spirit_py.checksum.worker import SOURCE, TARGET, JoinChecksum, encode_chunk
+from spirit_py.chunk.chunker import make_chunker
+from spirit_py.errors import ChecksumFailure, ServerFault, WorkersLost
+from spirit_py.mysql.connect import connect
+from spirit_py.mysql.kill import kill_session
+from spirit_py.spark.gang import Gang
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Protocol
+
+    from spirit_py.checksum.moment import Follower
+    from spirit_py.checksum.result import ChecksumOptions
+    from spirit_py.checksum.snapshot import LockFigures
+    from spirit_py.chunk.chunk import Chunk, KeyBound
+    from spirit_py.chunk.sizing import ChunkSizer
+    from spirit_py.config import ConnectionOptions
+    from spirit_py.contracts import ChangeSource, Chunker
+    from spirit_py.spark.gang import Answer, GangEngine
+    from spirit_py.stop import StopSwitch
+    from spirit_py.table.mapping import TableMapping
+
+    class Show(Protocol):
+        """Publishes changed fields of a :class:`ChecksumProgress`."""
+
+        def __call__(self, **changes: Any) -> None:
+            """Publish."""
+
+
+_log = logging.getLogger(__name__)
+
+_OUTSTANDING: Final = 2
+_ASSEMBLE_SECONDS: Final = 120.0
+_SNAPSHOT_SECONDS: Final = 10.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """What is compared, by whom, and how; the same for every pass.
+
+    Attributes:
+        target: None when the new table is on the source's server.
+        feed: None when nobody applies changes.
+        follower: the side that replicates from the other.
+    """
+
+    mapping: TableMapping
+    source: ConnectionOptions
+    target: ConnectionOptions | None
+    engine: GangEngine
+    stop: StopSwitch
+    feed: ChangeSource | None
+    options: ChecksumOptions
+    follower: Follower = ""
+
+    @property
+    def name(self) -> str:
+        """The source's name, for messages."""
+        return f"{self.mapping.source.schema}.{self.mapping.source.name}"
+
+    @property
+    def join(self) -> JoinChecksum:
+        """What opens the sessions of a task."""
+        return JoinChecksum(
+            source=self.source,
+            target=self.target,
+            mapping=self.mapping,
+            most_differences=self.options.max_repairs,
+            examples=self.options.examples,
+        )
+
+
+class Sweep:
+    """One pass; :meth:`run` once.
+
+    Args:
+        sizer: steers the size of the chunks; knows the passes before.
+        above: where an earlier run's pass has come to; None for the beginning.
+        on_snapshot: told what each snapshot cost, and the seconds until the tasks had come.
+    """
+
+    def __init__(
+        self,
+        what: Comparison,
+        sizer: ChunkSizer,
+        *,
+        above: KeyBound | None,
+        show: Show,
+        on_snapshot: Callable[[LockFigures, float], None],
+    ) -> None:
+        self._what = what
+        self._options = what.options
+        self._plan = ComparisonPlan(mapping=what.mapping)
+        self._sizer = sizer
+        self._show = show
+        self._on_snapshot = on_snapshot
+        self._ledger = PassLedger(lower=above if self._plan.aligned else None)
+        self._clean_up_to = self._ledger.lower
+
+    @property
+    def clean_up_to(self) -> KeyBound | None:
+        """Up to where whole segments held no difference; from any thread.
+
+        None at the beginning, when a difference was found, and when the pass is over.
+        """
+        return self._clean_up_to
+
+    @property
+    def counted(self) -> bool:
+        """Whether the rows can be counted again in the very snapshot of every chunk."""
+        return self._options.lock or self._size == 1
+
+    @property
+    def _size(self) -> int:
+        return self._options.tasks or self._what.engine.slots
+
+    def run(self) -> tuple[PassLedger, list[RowDifference]]:
+        """Go over the whole table once; give what was compared and rows that differ."""
+        ledger = self._ledger
+        found: list[RowDifference] = []
+        lost = 0
+        with connect(self._what.source, role="checksum-cut") as session:
+            chunker = make_chunker(self._what.mapping, session.query)
+            chunker.restart(ledger.lower)
+            while not ledger.complete:
+                try:
+                    found += self._segment(chunker)
+                    lost = 0
+                except WorkersLost as error:
+                    lost += 1
+                    if lost >= self._options.gang_attempts:
+                        raise
+                    _log.warning("%s; its part of the checksum begins anew", error.message)
+                    chunker.restart(ledger.lower)
+                clean = self._plan.aligned and not ledger.differences
+                self._clean_up_to = ledger.lower if clean else None
+        return ledger, found
+
+    def _segment(self, chunker: Chunker) -> list[RowDifference]:
+        """Read as far as one snapshot may be used; give the differing rows."""
+        ledger, what = self._ledger, self._what
+        ledger.begin_segment()
+        self._show(waiting_for="Spark's tasks to come together")
+        with (
+            connect(what.source, role="checksum") as control,
+            Gang[list[RowDifference]](
+                what.engine,
+                control,
+                what.join,
+                size=self._size,
+                stop=what.stop,
+                kill=self._kill,
+                description=f"checksum of {what.name}",
+            ) as gang,
+        ):
+            began = time.monotonic()
+            gang.assemble(_ASSEMBLE_SECONDS)
+            self._take_snapshot(gang, time.monotonic() - began)
+            points.reach("checksum.compare")
+            self._compare(gang, chunker)
+            self._verify(gang)
+            return [difference for part in gang.finish() for difference in part]
+
+    def _take_snapshot(self, gang: Gang[list[RowDifference]], gathered: float) -> None:
+        """Let every task open its snapshot at the same moment."""
+        order = json.dumps({"do": "snapshot"})
+        figures = SnapshotLock(
+            mapping=self._what.mapping,
+            source=self._what.source,
+            target=self._what.target,
+            feed=self._what.feed,
+            options=self._options,
+            stop=self._what.stop,
+            on_wait=lambda waiting: self._show(waiting_for=waiting),
+            follower=self._what.follower,
+        ).take(lambda: _ignore(gang.everyone(order, _SNAPSHOT_SECONDS)))
+        self._on_snapshot(figures, gathered)
+
+    def _compare(self, gang: Gang[list[RowDifference]], chunker: Chunker) -> None:
+        """Hand out chunks until the table, or the snapshot's time, is at its end."""
+        segment = self._ledger.segment
+        # Without alignment only a whole pass in one snapshot proves that nothing is extra.
+        limit = self._options.yield_seconds if self._plan.aligned else float("inf")
+        give_back = time.monotonic() + limit
+        asked: dict[tuple[int, int], Chunk] = {}
+        while True:
+            rank = self._idlest(gang)
+            fresh = not segment.dispatched or time.monotonic() < give_back
+            if rank is not None and fresh and not segment.at_end:
+                chunk = chunker.next_chunk(self._sizer.rows)
+                if chunk is None:
+                    raise ChecksumFailure("the chunks ended before the end of the table")
+                segment.dispatch(chunk)
+                order = json.dumps({"do": "compare", "chunk": encode_chunk(chunk)})
+                asked[rank, gang.post(rank, order)] = chunk
+                continue
+            if not asked:
+                return
+            for answer in gang.collect():
+                chunk = asked.pop((answer.rank, answer.number))
+                self._answered(chunker, chunk, answer)
+
+    @staticmethod
+    def _idlest(gang: Gang[list[RowDifference]]) -> int | None:
+        """Give the task with the least to do; None when all have enough."""
+        rank = min(range(gang.size), key=gang.outstanding)
+        return rank if gang.outstanding(rank) < _OUTSTANDING else None
+
+    def _answered(self, chunker: Chunker, chunk: Chunk, answer: Answer) -> None:
+        """Book one compared chunk."""
+        said = json.loads(answer.text)
+        ledger = self._ledger
+        counts = Counts(**said["counts"])
+        ledger.segment.answer(chunk.number, said["source"], said["target"], counts)
+        if counts.total:
+            self._clean_up_to = None
+        self._sizer.finished(
+            target_rows=chunk.target_rows, rows=said["source"], seconds=said["seconds"]
+        )
+        chunker.observed(chunk, said["source"])
+        self._show(
+            fraction=chunker.estimated_fraction(),
+            rows=ledger.rows + ledger.segment.source_rows,
+            differences=ledger.differences + ledger.segment.counts.total,
+        )
+
+    def _verify(self, gang: Gang[list[RowDifference]]) -> None:
+        """Prove that every row was read; find the rows of the new table that no chunk saw."""
+        ledger, aligned = self._ledger, self._plan.aligned
+        span = encode_chunk(ledger.segment.span)
+        orders = [{"do": "count", "side": side, "chunk": span} for side in (SOURCE, TARGET)]
+        source_rows, target_rows = (int(said["rows"]) for said in _ask(gang, orders))
+        extra = ledger.end_segment(source_rows, target_rows, aligned=aligned, counted=self.counted)
+        if extra and not aligned:
+            _ask(gang, [{"do": "extra"}])
+            ledger.counts += Counts(extra=extra)
+            ledger.differing_chunks += 1
+
+    def _kill(self, server: str, session: int) -> None:
+        """End a task's session that does not end by itself."""
+        what = self._what
+        options = what.target if server == TARGET and what.target is not None else what.source
+        with contextlib.suppress(ServerFault), connect(options, role="checksum-kill") as killer:
+            kill_session(killer, session)
+
+
+def _ask(gang: Gang[list[RowDifference]], orders: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Give orders to the first tasks, one each as far as there are tasks; wait for all."""
+    asked = {}
+    for place, order in enumerate(orders):
+        rank = place % gang.size
+        asked[rank, gang.post(rank, json.dumps(order))] = place
+    answers: dict[int, dict[str, Any]] = {}
+    while len(answers) < len(orders):
+        for answer in gang.collect():
+            answers[asked[answer.rank, answer.number]] = json.loads(answer.text)
+    return [answers[place] for place in range(len(orders))]
+
+
+def _ignore(_value: object) -> None:
+    """Drop a value where a callback must not give one."""

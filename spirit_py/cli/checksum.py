@@ -1,0 +1,256 @@
+"""``spirit-py checksum``."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from spirit_py.cli.options import (
+    Duration,
+    FiniteRange,
+    connection_of,
+    connection_options,
+    key_value,
+    option,
+    refuse_undecodable,
+    report_file,
+    split_host,
+    threads_of,
+)
+from spirit_py.cli.outcome import ErrorsShown, leave_with
+from spirit_py.errors import UsageFault
+
+if TYPE_CHECKING:
+    from spirit_py.cli.options import Command
+    from spirit_py.compare.options import CompareOptions
+    from spirit_py.config import ConnectionOptions
+    from spirit_py.contracts import Reporter
+
+CHECKSUM_EXIT_CODES = """\b
+Exit codes:
+  0    the tables are equal, or were made so by --repair
+  1    failed before there was a verdict; run again
+  2    refused: they cannot be compared, or not be repaired
+  4    they differ; the rows are reported
+  130  interrupted by SIGINT      143  by SIGTERM"""
+
+
+def target_options(command: Command) -> Command:
+    """Add the options that say how to reach the target's server."""
+    declared = (
+        option("--target-table", help="Table to compare with. [default: --table]"),
+        option("--target-database", help="Its schema. [default: --database]"),
+        option("--target-host", help="Its server, as host or host:port. [default: --host]"),
+        option("--target-port", type=click.IntRange(1, 65535), help="[default: --port]"),
+        option("--target-socket", help="[default: --socket]"),
+        option("--target-user", help="[default: --user]"),
+        option(
+            "--target-password",
+            prompt=True,
+            prompt_required=False,
+            hide_input=True,
+            default=None,
+            help="Asked for when given without a value. [default: --password]",
+        ),
+        option(
+            "--target-defaults-file",
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            help="MySQL option file for the target's server; what it does not say is the source's.",
+        ),
+    )
+    for declare in reversed(declared):
+        command = declare(command)
+    return command
+
+
+@click.command(epilog=CHECKSUM_EXIT_CODES)
+@connection_options
+@option("--database", help="Schema of the source table.")
+@option("--table", help="The source table: what is right.")
+@target_options
+@option(
+    "--map",
+    multiple=True,
+    metavar="OLD=NEW",
+    help="Compare the source's column OLD with the target's NEW; repeatable.",
+)
+@option(
+    "--ignore-column", multiple=True, metavar="NAME", help="Do not compare a column; repeatable."
+)
+@option(
+    "--repair",
+    is_flag=True,
+    help="Make the target equal: its differing rows are deleted, and written as the source has"
+    " them. Refused where triggers or foreign keys of the target would act.",
+)
+@option(
+    "--no-lock",
+    is_flag=True,
+    help="Do not lock the tables (READ, for milliseconds) while the snapshots open.",
+)
+@option(
+    "--lock-wait-timeout",
+    type=FiniteRange(1, 3600),
+    default=5.0,
+    show_default=True,
+    help="Seconds that one request for that lock may wait; new writers wait behind it.",
+)
+@option(
+    "--checksum-yield-timeout",
+    type=Duration(least=1.0),
+    default="1h",
+    show_default=True,
+    help="Age at which the checksum gives its snapshot back and takes a new one.",
+)
+@option(
+    "--threads", type=click.IntRange(1, 256), help="Chunks compared at once. [default: 4 at most]"
+)
+@option("--spark-master", default="", help="Spark master. [default: local[threads]]")
+@option("--spark-conf", multiple=True, metavar="KEY=VALUE", help="Passed to Spark; repeatable.")
+@option("--spark-ui", is_flag=True, help="Open Spark's web interface.")
+@option(
+    "--report-json",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the final report to this file.",
+)
+@option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Format of the log lines where there is no terminal.",
+)
+@option("--verbose", is_flag=True, help="Tracebacks; Spark's log in ./spirit-py-spark.log.")
+def checksum(**options: Any) -> None:
+    """Compare two tables row by row, on one server or on two.
+
+    Rows are hashed in the server, over snapshots that all readers open under one short lock. On two
+    servers the snapshots are taken together, but are of one moment only where one server is
+    the other's replica (with GTIDs: it is waited for). Rows that differ are therefore looked
+    at again a moment later; those that are equal then are in motion, and no difference. What
+    lags for longer needs a quiet table, or STOP REPLICA on both sides.
+
+    \b
+    spirit-py checksum --host db1 --database shop --table orders --target-table orders_copy
+    spirit-py checksum --host db1 --database shop --table orders --target-host db2
+    """  # noqa: D301 - click reads the backspace
+    with ErrorsShown(verbose=options["verbose"]):
+        asked = compare_options(options)
+        from spirit_py.compare import entry
+        from spirit_py.status.safe import SafeReporter
+
+        reporter = SafeReporter(_reporter(asked))
+        report = entry.compare(asked, reporter=reporter)
+        for line in report.summary():
+            reporter.message(line)
+        leave_with(0)
+
+
+def _reporter(asked: CompareOptions) -> Reporter:
+    """Pick the live display for a terminal and log lines for everything else."""
+    import time
+
+    if sys.stderr.isatty() and asked.log_format == "text":
+        from spirit_py.status.console import ConsoleReporter
+
+        return ConsoleReporter()
+    from spirit_py.status.plain import PlainReporter
+
+    return PlainReporter(clock=time.monotonic, as_json=asked.log_format == "json")
+
+
+def compare_options(options: dict[str, Any]) -> CompareOptions:
+    """Build the frozen options of a comparison from the command line's values.
+
+    Raises:
+        UsageFault: when options are missing or contradict each other.
+    """
+    from spirit_py.compare.options import CompareOptions
+
+    refuse_undecodable(options)
+    for name in ("table", "database"):
+        if not options[name]:
+            raise UsageFault(
+                f"--{name} is missing", hint="spirit-py checksum --help shows an example"
+            )
+    report_json = report_file(options["report_json"])
+    source = connection_of(options)
+    target = target_connection(options, source)
+    here = (options["database"], options["table"])
+    there = (options["target_database"] or here[0], options["target_table"] or here[1])
+    if target is None and there == here:
+        raise UsageFault(
+            f"{here[0]}.{here[1]} would be compared with itself",
+            hint="name the other table with --target-table or --target-database, or the other"
+            " server with --target-host",
+        )
+    return CompareOptions(
+        source=source,
+        target=target,
+        database=here[0],
+        table=here[1],
+        target_database=there[0],
+        target_table=there[1],
+        renames=tuple(_rename(text) for text in options["map"]),
+        ignored=options["ignore_column"],
+        repair=options["repair"],
+        lock=not options["no_lock"],
+        lock_wait_timeout=options["lock_wait_timeout"],
+        yield_timeout=options["checksum_yield_timeout"],
+        threads=threads_of(options["threads"], options["spark_master"]),
+        spark_master=options["spark_master"],
+        spark_conf=tuple(key_value(text) for text in options["spark_conf"]),
+        spark_ui=options["spark_ui"],
+        report_json=report_json,
+        log_format=options["log_format"],
+        verbose=options["verbose"],
+    )
+
+
+def _rename(text: str) -> tuple[str, str]:
+    """Split an ``old=new`` of ``--map``; an equals sign in a name cannot be written so."""
+    old, separator, new = text.partition("=")
+    if not separator or not old or not new:
+        raise UsageFault(
+            f"--map {text!r} is not OLD=NEW", hint="write for instance --map nr=number"
+        )
+    return old, new
+
+
+def target_connection(
+    options: dict[str, Any], source: ConnectionOptions
+) -> ConnectionOptions | None:
+    """Give the way to the target's server; None where nothing differs from the source's.
+
+    What stands on the command line wins over the option file, which wins over the source's.
+    """
+    from spirit_py.mysql import optionfile
+
+    file = options["target_defaults_file"]
+    stored = optionfile.read_option_file(file) if file is not None else {}
+    read = optionfile.connection_options(stored)
+    names = {"host", "port", "socket", "user", "password", "connect_timeout"}
+    changes = {name: getattr(read, name) for name in names if name.replace("_", "-") in stored}
+    if any(name.startswith("ssl-") for name in stored):
+        changes |= {"ssl": read.ssl, "ssl_mode": read.ssl_mode}
+    given = {name: options[f"target_{name}"] for name in ("port", "socket", "user", "password")}
+    if options["target_host"]:
+        host, port = split_host(options["target_host"])
+        if port is not None and given["port"] not in (None, port):
+            raise UsageFault(
+                f"two ports: {port} in --target-host and {given['port']} in --target-port",
+                hint="leave one of them out",
+            )
+        given |= {"host": host, "port": port or given["port"]}
+    explicit = {name: value for name, value in given.items() if value is not None}
+    # The source's socket, or the file's, must not override a host that was asked for.
+    if not explicit.get("socket") and (
+        {"host", "port"} & explicit.keys() or ("host" in changes and "socket" not in changes)
+    ):
+        explicit["socket"] = ""
+    target = dataclasses.replace(source, **(changes | explicit))
+    return None if target == source else target

@@ -1,0 +1,266 @@
+"""What must be true before two tables are compared, and before one of them is repaired."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.checksum.query import ComparisonPlan
+from spirit_py.errors import Refusal, ServerFault
+from spirit_py.mysql.facts import ServerFacts, read_facts
+from spirit_py.mysql.grants import Grants, read_grants
+from spirit_py.mysql.inspect import read_table
+from spirit_py.mysql.replicas import channels
+from spirit_py.preflight.finding import refusal_of, refuse
+from spirit_py.preflight.server_version import require_mysql
+from spirit_py.sql import quote_identifier
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spirit_py.checksum.moment import Follower
+    from spirit_py.compare.matching import Matching
+    from spirit_py.contracts import SqlSession
+    from spirit_py.preflight.finding import Finding
+    from spirit_py.table.schema import TableSchema
+
+_PERFORMANCE_SCHEMA: Final = "performance_schema"
+_FOREIGN_KEYS: Final = """
+SELECT ID, FOR_NAME, REF_NAME FROM information_schema.INNODB_FOREIGN
+WHERE FOR_NAME = %s OR REF_NAME = %s"""
+_TRIGGERS: Final = """
+SELECT TRIGGER_NAME, ACTION_TIMING, EVENT_MANIPULATION FROM information_schema.TRIGGERS
+WHERE EVENT_OBJECT_SCHEMA = %s AND EVENT_OBJECT_TABLE = %s ORDER BY TRIGGER_NAME"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Side:
+    """One of the two tables, and what its server and the account there are like.
+
+    Attributes:
+        what: ``source`` or ``target``, for messages.
+    """
+
+    what: str
+    session: SqlSession
+    facts: ServerFacts
+    grants: Grants
+    table: TableSchema
+
+    @property
+    def name(self) -> str:
+        """The table's full name."""
+        return f"{self.table.schema}.{self.table.name}"
+
+
+def open_side(what: str, session: SqlSession, schema: str, table: str) -> Side:
+    """Read one side.
+
+    Raises:
+        Refusal: when the server is no MySQL that will do, or there is no such InnoDB table.
+    """
+    facts = read_facts(session)
+    require_mysql(facts)
+    found = read_table(session, schema, table)
+    if found is None:
+        raise _missing(what, session, schema, table)
+    if found.engine.lower() != "innodb":
+        raise Refusal(
+            f"the {what} {schema}.{table} has the engine {found.engine}: without transactions"
+            " there is no snapshot to read it in",
+            hint="compare a copy of it in InnoDB",
+        )
+    return Side(
+        what=what,
+        session=session,
+        facts=facts,
+        grants=read_grants(session, partial_revokes=facts.is_on("partial_revokes")),
+        table=found,
+    )
+
+
+def _missing(what: str, session: SqlSession, schema: str, table: str) -> Refusal:
+    """Say what is there instead of a base table."""
+    found = session.query(
+        "SELECT TABLE_TYPE FROM information_schema.TABLES"
+        " WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s",
+        (schema, table),
+    )
+    if found:
+        return Refusal(
+            f"the {what} {schema}.{table} is a {str(found[0][0]).lower()}, not a base table",
+            hint="name the table behind it",
+        )
+    option = "--table and --database" if what == "source" else "the --target-... options"
+    return Refusal(
+        f"there is no table {schema}.{table} (the {what})",
+        hint=f"check {option}; an account sees only what it may use",
+    )
+
+
+def follower(source: Side, target: Side) -> Follower:
+    """Tell which side replicates from the other with GTIDs, as far as the account may see it."""
+    if not (source.facts.gtid and target.facts.gtid):
+        return ""
+    if source.facts.uuid in _sources(target):
+        return "target"
+    return "source" if target.facts.uuid in _sources(source) else ""
+
+
+def _sources(side: Side) -> set[str]:
+    """Give the servers that a side replicates from now."""
+    try:
+        return {each.source_uuid for each in channels(side.session) if not each.trouble}
+    except ServerFault:
+        return set()
+
+
+def require_comparable(source: Side, target: Side, matching: Matching, *, lock: bool) -> None:
+    """Refuse what cannot be compared; all reasons together.
+
+    Raises:
+        Refusal: naming the GRANT where a privilege is missing.
+    """
+    same_server = source.facts.uuid == target.facts.uuid
+    if same_server and (source.table.schema, source.table.name) == (
+        target.table.schema,
+        target.table.name,
+    ):
+        raise Refusal(
+            f"{source.name} would be compared with itself",
+            hint="name the other table with --target-table or --target-database, or the other"
+            " server with --target-host",
+        )
+    findings = [*_session_findings(source, matching)]
+    for side in (source, target):
+        findings += _lacking(side, "SELECT", side.table.name)
+        if lock:
+            findings += _lacking(side, "LOCK TABLES", note="; or compare with --no-lock")
+    if findings:
+        raise refusal_of(list(dict.fromkeys(findings)), "the comparison")
+
+
+def _session_findings(source: Side, matching: Matching) -> Iterator[Finding]:
+    """Name what the workers' sessions on the source's server need."""
+    if not source.facts.is_on("performance_schema"):
+        yield refuse(
+            "performance_schema is OFF on the source's server: the workers talk through it",
+            "start the server with --performance-schema=ON",
+        )
+    yield from _lacking(source, "SELECT", schema=_PERFORMANCE_SCHEMA)
+    if ComparisonPlan(mapping=matching.mapping).staged:
+        yield from _lacking(source, "CREATE TEMPORARY TABLES")
+
+
+def require_repairable(
+    source: Side, target: Side, matching: Matching, *, two_servers: bool
+) -> None:
+    """Refuse a repair that could do harm, or would not do what was asked for.
+
+    Raises:
+        Refusal: with all reasons.
+    """
+    findings = [
+        *_writable(target),
+        *_repair_privileges(target),
+        *_side_effects(target),
+        *_column_findings(matching, two_servers=two_servers),
+    ]
+    if two_servers and follower(source, target) == "target":
+        findings.append(
+            refuse(
+                f"{target.name} is on a replica of the source's server: rows written there by"
+                " hand part it from its source for good",
+                "correct the replica through replication, or rebuild it",
+            )
+        )
+    if findings:
+        raise refusal_of(list(dict.fromkeys(findings)), "the repair")
+
+
+def _writable(target: Side) -> Iterator[Finding]:
+    for name in ("super_read_only", "read_only", "innodb_read_only"):
+        if target.facts.is_on(name):
+            yield refuse(
+                f"the target's server takes no writes ({name}=ON)",
+                "leave --repair out, or name a server that may be written",
+            )
+            return
+
+
+def _repair_privileges(target: Side) -> Iterator[Finding]:
+    # Without TRIGGER the catalogue hides triggers, without PROCESS foreign keys of others.
+    for privilege in ("INSERT", "DELETE", "TRIGGER"):
+        yield from _lacking(target, privilege, target.table.name)
+    yield from _lacking(target, "CREATE TEMPORARY TABLES")
+    if not target.grants.has_global("PROCESS"):
+        yield _grant(target, "PROCESS", "*.*")
+
+
+def _side_effects(target: Side) -> Iterator[Finding]:
+    """Name triggers and foreign keys: a repair is DELETE and REPLACE."""
+    table = target.table
+    for name, timing, event in target.session.query(_TRIGGERS, (table.schema, table.name)):
+        yield refuse(
+            f"trigger {name} ({timing} {event}) on {target.name} would fire for every repaired row",
+            "drop the trigger for the time of the repair, or repair by hand",
+        )
+    if target.grants.has_global("PROCESS"):
+        name = f"{table.schema}/{table.name}"
+        for key, child, parent in target.session.query(_FOREIGN_KEYS, (name, name)):
+            yield refuse(
+                f"foreign key {key} ties {child} to {parent}: a repaired row is deleted and"
+                " written anew, which the key forbids, passes on, or does not see",
+                "drop the foreign key for the time of the repair, or repair by hand",
+            )
+
+
+def _column_findings(matching: Matching, *, two_servers: bool) -> Iterator[Finding]:
+    """Name columns that a repair would reset, or cannot write."""
+    mapping = matching.mapping
+    paired = {pair.new.name.lower() for pair in mapping.pairs}
+    reset = [
+        c.name for c in mapping.target.columns if _kept(c.name.lower(), paired, mapping.target)
+    ]
+    if reset:
+        yield refuse(
+            f"a repaired row is written anew: it would lose the target's {', '.join(reset)},"
+            " which the source has no value for",
+            "repair by hand: the report names the rows",
+        )
+    generated = [pair.new.name for pair in mapping.pairs if pair.new.generated]
+    if generated:
+        yield refuse(
+            f"generated columns of the target cannot be written: {', '.join(generated)}",
+            f"leave them out: --ignore-column {generated[0]}",
+        )
+    converted = [pair.new.name for pair in mapping.pairs if pair.converted]
+    if converted and two_servers:
+        yield refuse(
+            "rows are carried to another server only between equal types; the target has others"
+            f" for {', '.join(converted)}",
+            "repair by hand: the report names the rows",
+        )
+
+
+def _kept(name: str, paired: set[str], target: TableSchema) -> bool:
+    """Tell whether a column of the target holds data that no pair would write."""
+    return name not in paired and not target.column(name).generated
+
+
+def _lacking(
+    side: Side, privilege: str, table: str = "*", *, schema: str = "", note: str = ""
+) -> Iterator[Finding]:
+    """Name a privilege that the account lacks on a table or a schema."""
+    where = schema or side.table.schema
+    if not side.grants.has(privilege, where, table):
+        yield _grant(side, privilege, f"{quote_identifier(where)}.*", note)
+
+
+def _grant(side: Side, privilege: str, where: str, note: str = "") -> Finding:
+    name, _, host = side.facts.user.rpartition("@")
+    account = f"{quote_identifier(name)}@{quote_identifier(host)}"
+    return refuse(
+        f"account {side.facts.user} lacks {privilege} on {where} (the {side.what}'s server)",
+        f"GRANT {privilege} ON {where} TO {account};{note}",
+    )

@@ -1,0 +1,117 @@
+"""Compare two tables from options to report, whatever happens on the way."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spirit_py.compare.report import CompareReport
+from spirit_py.compare.run import CompareRun
+from spirit_py.errors import (
+    DifferencesFound,
+    Interrupted,
+    Refusal,
+    SpiritError,
+)
+from spirit_py.signals import run_aside, stop_on_signals
+from spirit_py.spark.options import SparkOptions
+from spirit_py.spark.session import SparkEngine
+from spirit_py.status.report import versions
+from spirit_py.status.safe import SafeReporter
+from spirit_py.status.ticker import Ticker
+from spirit_py.stop import StopSwitch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spirit_py.compare.options import CompareOptions
+    from spirit_py.contracts import Reporter
+
+
+def compare(
+    options: CompareOptions,
+    *,
+    reporter: Reporter,
+    engine_factory: Callable[[CompareOptions], SparkEngine] | None = None,
+    stop: StopSwitch | None = None,
+) -> CompareReport:
+    """Compare two tables, and repair the target where that was asked for.
+
+    Args:
+        engine_factory: makes the Spark engine, which is stopped at the end.
+        stop: a switch of the caller's own, to stop from outside.
+
+    Returns:
+        The report, when the tables are equal (at the end); it is also written to
+        ``options.report_json``, as is the report of every other outcome.
+
+    Raises:
+        DifferencesFound: rows differ.
+        SpiritError: with the exit code of the process (R16).
+    """
+    switch = stop or StopSwitch()
+    reporter = SafeReporter(reporter)
+    report = CompareReport(threads=options.threads, versions=versions())
+    run = CompareRun(options, reporter, report, switch, engine_factory or spark_engine)
+    try:
+        with stop_on_signals(switch), Ticker(run.status, reporter):
+            run_aside(run.run, switch, reporter.message)
+    except BaseException as error:
+        cause = _true_cause(error, switch)
+        _note_failure(report, cause)
+        if cause is error:
+            raise
+        raise cause from error
+    finally:
+        run.complete()
+        _write(report, options.report_json, reporter)
+    return report
+
+
+def spark_engine(options: CompareOptions) -> SparkEngine:
+    """Make the Spark engine that was asked for.
+
+    Raises:
+        Refusal: when there is no usable Java.
+    """
+    return SparkEngine(
+        SparkOptions(
+            master=options.spark_master,
+            threads=options.threads,
+            conf=options.spark_conf,
+            ui=options.spark_ui,
+            log_file=Path("spirit-py-spark.log").absolute() if options.verbose else None,
+        )
+    )
+
+
+def _true_cause(error: BaseException, stop: StopSwitch) -> BaseException:
+    """Give the reason of the stop request where ``error`` only followed from it."""
+    if isinstance(error, KeyboardInterrupt):
+        return Interrupted(signal.SIGINT, hint="nothing needs to be cleaned up by hand")
+    if isinstance(error, (Refusal, DifferencesFound)) or stop.reason is None:
+        return error
+    return stop.reason
+
+
+def _note_failure(report: CompareReport, error: BaseException) -> None:
+    """Put outcome, exit code, cause and remedy into the report."""
+    kinds = ((Refusal, "refused"), (DifferencesFound, "different"), (Interrupted, "interrupted"))
+    report.outcome = next((name for kind, name in kinds if isinstance(error, kind)), "failed")
+    report.exit_code, report.error = 1, f"{type(error).__name__}: {error}"
+    if isinstance(error, SpiritError):
+        report.exit_code, report.error = error.exit_code, error.message
+        report.hint, report.details = error.hint, list(error.details)
+
+
+def _write(report: CompareReport, path: Path | None, reporter: Reporter) -> None:
+    """Write the report; that it cannot be written changes nothing about the outcome."""
+    if path is None:
+        return
+    try:
+        report.write(path)
+    except OSError as error:
+        reporter.message(
+            f"warning: the report could not be written to {path}: {error.strerror or error}"
+        )

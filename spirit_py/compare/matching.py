@@ -1,0 +1,211 @@
+"""Which column of one table is compared with which of the other, and by which key (pure)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from spirit_py.errors import Refusal
+from spirit_py.table.build import choose_key
+from spirit_py.table.conversions import Conversion, conversion, is_timestamp
+from spirit_py.table.guarantees import tightened_indexes
+from spirit_py.table.mapping import ColumnPair, TableMapping
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from spirit_py.table.schema import Column, TableSchema
+
+
+@dataclass(frozen=True, kw_only=True)
+class Matching:
+    """Two tables and what of them is compared.
+
+    Attributes:
+        mapping: the compared columns and the key; both tables exist and are full.
+        ignored: columns that are left out because it was asked for.
+        only_source: columns that the target has no partner for.
+        only_target: columns that the source has no partner for.
+        computed: generated columns of both tables that are not read: they are computed from
+            compared columns by the same expression.
+    """
+
+    mapping: TableMapping
+    ignored: tuple[str, ...] = ()
+    only_source: tuple[str, ...] = ()
+    only_target: tuple[str, ...] = ()
+    computed: tuple[str, ...] = ()
+
+    def warnings(self) -> Iterator[str]:
+        """Say what is not compared, a line each."""
+        source, target = self.mapping.source, self.mapping.target
+        if self.ignored:
+            yield f"not compared, as --ignore-column asks: {', '.join(self.ignored)}"
+        for table, names in ((source, self.only_source), (target, self.only_target)):
+            if names:
+                yield f"not compared: only {table.schema}.{table.name} has {', '.join(names)}"
+        if self.only_source and self.only_target:
+            yield (
+                "a column with another name in the target is compared with"
+                f" --map {self.only_source[0]}={self.only_target[0]}"
+            )
+
+
+def match(
+    source: TableSchema,
+    target: TableSchema,
+    *,
+    renames: Sequence[tuple[str, str]] = (),
+    ignored: Sequence[str] = (),
+    time_zone: str = "+00:00",
+) -> Matching:
+    """Pair the columns of two tables by name, and choose the key.
+
+    Args:
+        time_zone: the source server's ``@@global.time_zone``, with which a TIMESTAMP is
+            compared with another type, as a native ALTER would convert it.
+
+    Raises:
+        Refusal: when a name is unknown, types cannot be compared, or no key is in both.
+    """
+    partners = _partners(source, target, renames)
+    left_out = _ignored(source, target, ignored)
+    carried: dict[str, Column] = {}
+    only_source: list[str] = []
+    out = set(left_out)
+    for column in source.columns:
+        partner = partners[column.name.lower()]
+        if {column.name.lower(), partner} & left_out:
+            out.add(partner)
+        elif target.has_column(partner):
+            carried[partner] = column
+        else:
+            only_source.append(column.name)
+    matched = [(carried[c.name.lower()], c) for c in target.columns if c.name.lower() in carried]
+    only_target = [
+        c.name
+        for c in target.columns
+        if c.name.lower() not in out and c.name.lower() not in carried
+    ]
+    whole = not left_out and not only_source and not only_target
+    computed = [new.name for old, new in matched if whole and _computed_alike(old, new)]
+    pairs = tuple(_pair(old, new) for old, new in matched if new.name not in computed)
+    return Matching(
+        mapping=_mapping(source, target, pairs, time_zone),
+        ignored=tuple(sorted(left_out)),
+        only_source=tuple(only_source),
+        only_target=tuple(only_target),
+        computed=tuple(computed),
+    )
+
+
+def _partners(
+    source: TableSchema, target: TableSchema, renames: Sequence[tuple[str, str]]
+) -> Mapping[str, str]:
+    """Give each column of the source, in lower case, the name that its partner would have.
+
+    Empty for a column whose own name --map has given to another one.
+    """
+    partners: dict[str, str] = {}
+    for old, new in renames:
+        for table, name in ((source, old), (target, new)):
+            if not table.has_column(name):
+                raise Refusal(
+                    f"--map {old}={new}: {table.schema}.{table.name} has no column {name}",
+                    hint="the source's column stands before the =, the target's behind it",
+                )
+        partners[old.lower()] = new.lower()
+    taken = list(partners.values())
+    if len(set(taken)) < len(taken) or len(partners) < len(renames):
+        raise Refusal("--map names a column twice", hint="give each column at most one partner")
+    # A column whose name now is another one's partner has none of its own any more.
+    by_name = {
+        column.name.lower(): column.name.lower()
+        if column.name.lower() not in partners.values()
+        else ""
+        for column in source.columns
+    }
+    return by_name | partners
+
+
+def _ignored(source: TableSchema, target: TableSchema, names: Sequence[str]) -> set[str]:
+    """Give the columns to leave out, in lower case."""
+    for name in names:
+        if not source.has_column(name) and not target.has_column(name):
+            raise Refusal(
+                f"--ignore-column {name}: neither table has such a column", hint="check the name"
+            )
+    return {name.lower() for name in names}
+
+
+def _computed_alike(old: Column, new: Column) -> bool:
+    """Tell whether both columns are computed by one expression into one type."""
+    return (
+        bool(old.generated and new.generated)
+        and old.generation_expression == new.generation_expression
+        and (old.type_identity, old.collation) == (new.type_identity, new.collation)
+    )
+
+
+def _pair(old: Column, new: Column) -> ColumnPair:
+    """Pair two columns; refuse types of which the server makes no comparison."""
+    how = conversion(old, new)
+    if how is Conversion.REFUSED:
+        raise Refusal(
+            f"column {old.name} is {old.column_type} in the source and {new.column_type} in the"
+            " target: no conversion says when they are equal",
+            hint=f"leave it out with --ignore-column {old.name}",
+        )
+    converted = how is not Conversion.NONE
+    return ColumnPair(old=old, new=new, converted=converted, by_text=how is Conversion.BY_TEXT)
+
+
+def _mapping(
+    source: TableSchema, target: TableSchema, pairs: tuple[ColumnPair, ...], time_zone: str
+) -> TableMapping:
+    """Choose the key and put everything together."""
+    if not pairs:
+        raise Refusal(
+            f"{source.schema}.{source.name} and {target.schema}.{target.name} have no column in"
+            " common",
+            hint="pair columns with --map old=new",
+        )
+    try:
+        key, names = choose_key(source, target, pairs)
+    except Refusal:
+        raise _no_key(source, target) from None
+    wanted = {name.lower() for name in names}
+    if not any({n.lower() for n in i.columns} == wanted for i in target.not_null_unique_indexes()):
+        raise _no_key(source, target)
+    zoned = any(is_timestamp(pair.old) != is_timestamp(pair.new) for pair in pairs)
+    if zoned and any(is_timestamp(source.column(name)) for name in key.columns):
+        raise Refusal(
+            f"a TIMESTAMP is compared with another type while key {key.name} of {source.name}"
+            " holds a TIMESTAMP: rows could not be told apart where the clock is set back",
+            hint="leave the column out with --ignore-column",
+        )
+    return TableMapping(
+        source=source,
+        target=target,
+        pairs=pairs,
+        key=key,
+        new_key_columns=names,
+        tightened=tightened_indexes(source, target, pairs),
+        time_zone=time_zone if zoned else "",
+    )
+
+
+def _no_key(source: TableSchema, target: TableSchema) -> Refusal:
+    """Say why no key identifies the rows of both tables."""
+    lines = []
+    for side, table in (("source", source), ("target", target)):
+        usable = [i for i in table.not_null_unique_indexes() if i.visible]
+        keys = "; ".join(f"{i.name} ({', '.join(i.columns)})" for i in usable)
+        name = f"{side} {table.schema}.{table.name}"
+        lines.append(f"{name}: {keys or 'no primary key, no unique key over NOT NULL columns'}")
+    return Refusal(
+        "no key that is compared identifies the rows of both tables, so that they cannot be paired",
+        hint="both need a primary key, or a unique key over NOT NULL columns, of the same columns"
+        " (--map pairs columns of different names)",
+        details=tuple(lines),
+    )

@@ -1,0 +1,142 @@
+"""What a comparison of two tables found: written as JSON, and shown as a summary."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from spirit_py.status.report import write_whole
+from spirit_py.status.snapshot import human_count, human_seconds
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from spirit_py.checksum.result import ChecksumResult
+    from spirit_py.compare.matching import Matching
+
+FORMAT = 1
+
+
+@dataclass(kw_only=True)
+class CompareReport:
+    """Figures of one run; counts, seconds and milliseconds as the names say.
+
+    Attributes:
+        outcome: ``equal``, ``different``, ``repaired``, ``failed``, ``refused`` or
+            ``interrupted``.
+        source: ``address``, ``schema`` and ``table``; the same for ``target``.
+        columns: ``[source column, target column]`` of all that was compared.
+        missing: rows that only the source has; in all passes, as ``extra`` and ``changed``.
+        remaining: rows that still differ at the end.
+        in_motion: rows that differed in the snapshot and were equal at a second look.
+        one_moment: every snapshot showed both tables at the same moment.
+        rows_counted: the rows compared were proven to be all, by a count of their own.
+    """
+
+    format: int = FORMAT
+    outcome: str = ""
+    exit_code: int = 0
+    error: str = ""
+    hint: str = ""
+    details: list[str] = field(default_factory=list)
+    source: dict[str, str] = field(default_factory=dict)
+    target: dict[str, str] = field(default_factory=dict)
+    key: str = ""
+    columns: list[list[str]] = field(default_factory=list)
+    ignored_columns: list[str] = field(default_factory=list)
+    only_in_source: list[str] = field(default_factory=list)
+    only_in_target: list[str] = field(default_factory=list)
+    computed_columns: list[str] = field(default_factory=list)
+    rows: int = 0
+    chunks: int = 0
+    passes: int = 0
+    differences: int = 0
+    missing: int = 0
+    extra: int = 0
+    changed: int = 0
+    remaining: int = 0
+    in_motion: int = 0
+    difference_examples: list[dict[str, Any]] = field(default_factory=list)
+    chunks_repaired: int = 0
+    snapshots: int = 0
+    one_moment: bool = False
+    rows_counted: bool = False
+    lock_wait_ms: float = 0.0
+    lock_held_ms: float = 0.0
+    gather_seconds: float = 0.0
+    compare_seconds: float = 0.0
+    seconds: float = 0.0
+    threads: int = 0
+    warnings: list[str] = field(default_factory=list)
+    versions: dict[str, str] = field(default_factory=dict)
+
+    def note_matching(self, matching: Matching) -> None:
+        """Keep what is compared, and what is not."""
+        mapping = matching.mapping
+        self.key = f"{mapping.key.name} ({', '.join(mapping.key.columns)})"
+        self.columns = [[pair.old.name, pair.new.name] for pair in mapping.pairs]
+        self.ignored_columns = list(matching.ignored)
+        self.only_in_source = list(matching.only_source)
+        self.only_in_target = list(matching.only_target)
+        self.computed_columns = list(matching.computed)
+
+    def note_result(self, result: ChecksumResult) -> None:
+        """Keep what the checksum found, as far as it came."""
+        self.rows, self.chunks, self.passes = result.rows, result.chunks, result.passes
+        self.differences, self.remaining = result.differences, result.remaining
+        self.missing, self.extra = result.counts.missing, result.counts.extra
+        self.changed, self.in_motion = result.counts.changed, result.in_motion
+        self.chunks_repaired, self.snapshots = result.repaired_chunks, result.snapshots
+        self.one_moment = result.one_moment and result.snapshots > 0
+        self.rows_counted = result.rows_counted and result.passes > 0
+        self.lock_wait_ms = round(result.lock_wait_ms, 3)
+        self.lock_held_ms = round(result.lock_held_ms, 3)
+        self.gather_seconds = round(result.gather_seconds, 3)
+        self.compare_seconds = round(result.seconds, 3)
+        self.difference_examples = [
+            {"row": one.shown_key, "kind": one.kind, "columns": list(one.columns)}
+            for one in result.examples
+        ]
+
+    def to_json(self) -> str:
+        """Give the report as indented JSON."""
+        return json.dumps(dataclasses.asdict(self), indent=2, ensure_ascii=False) + "\n"
+
+    def write(self, path: Path) -> None:
+        """Write the JSON.
+
+        Raises:
+            OSError: when that is not possible.
+        """
+        write_whole(path, self.to_json())
+
+    def summary(self) -> list[str]:
+        """Give the summary of a comparison that came to its end, a line each."""
+        one, other = (f"{side['schema']}.{side['table']}" for side in (self.source, self.target))
+        verdict = {
+            "equal": "are equal",
+            "repaired": "are equal now, after a repair",
+            "different": "differ",
+        }[self.outcome]
+        rows = f"{human_count(self.rows)} rows, {len(self.columns)} columns"
+        lines = [f"{one} and {other} {verdict}: {rows} in {human_seconds(self.seconds)}"]
+        if self.differences:
+            kinds = f"{self.missing} missing, {self.extra} extra, {self.changed} changed"
+            lines.append(f"  different  {self.differences} rows in the target: {kinds}")
+        if self.in_motion:
+            lines.append(
+                f"  in motion  {self.in_motion} rows differed at first and were equal a moment"
+                " later"
+            )
+        lines.append(f"  snapshot   {self._snapshot()}")
+        lines += [f"  warning: {warning}" for warning in self.warnings]
+        return lines
+
+    def _snapshot(self) -> str:
+        """Say what the rows were read in."""
+        moment = "both tables at one moment" if self.one_moment else "not of one moment"
+        counted = "" if self.rows_counted else ", rows not counted again"
+        locked = f"locked for {self.lock_held_ms:.0f} ms" if self.lock_held_ms else "without a lock"
+        return f"{moment}, {locked}{counted}"

@@ -1,0 +1,305 @@
+"""One comparison: what is checked before, the checksum, and the verdict."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from typing import TYPE_CHECKING, Any
+
+from spirit_py.applier.applier import SqlApplier
+from spirit_py.checksum.checker import Checker
+from spirit_py.checksum.result import ChecksumOptions
+from spirit_py.compare.checks import (
+    Side,
+    follower,
+    open_side,
+    require_comparable,
+    require_repairable,
+)
+from spirit_py.compare.copyback import TwoServerCopier
+from spirit_py.compare.matching import match
+from spirit_py.errors import ChecksumFailure, DifferencesFound, SchemaChanged, ServerFault
+from spirit_py.mysql.connect import connect
+from spirit_py.mysql.duplicates import duplicates_for
+from spirit_py.mysql.faults import connection_refusal
+from spirit_py.mysql.inspect import read_table, shape_of
+from spirit_py.mysql.locks import AdvisoryLock
+from spirit_py.phases import Phase
+from spirit_py.status.snapshot import MigrationStatus
+from spirit_py.table.names import lock_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spirit_py.checksum.moment import Follower
+    from spirit_py.checksum.repair import Recopier
+    from spirit_py.compare.matching import Matching
+    from spirit_py.compare.options import CompareOptions
+    from spirit_py.compare.report import CompareReport
+    from spirit_py.config import ConnectionOptions
+    from spirit_py.contracts import Reporter
+    from spirit_py.mysql.session import Session
+    from spirit_py.spark.session import SparkEngine
+    from spirit_py.stop import StopSwitch
+    from spirit_py.table.schema import TableSchema
+
+_REPAIR_ROWS = 500
+
+
+class CompareRun:
+    """One comparison; :meth:`run` once."""
+
+    def __init__(
+        self,
+        options: CompareOptions,
+        reporter: Reporter,
+        report: CompareReport,
+        stop: StopSwitch,
+        engine_factory: Callable[[CompareOptions], SparkEngine],
+    ) -> None:
+        self._options = options
+        self._reporter = reporter
+        self._report = report
+        self._stop = stop
+        self._engine_factory = engine_factory
+        self._checker: Checker | None = None
+        self._rows_total: int | None = None
+        self._left: tuple[str, ...] = ()
+        self._stack = contextlib.ExitStack()
+        self._began = time.monotonic()
+        self._compare_began = self._began
+        #: Seconds until the first rows had been compared, for the rate.
+        self._idle = 0.0
+
+    def run(self) -> None:
+        """Check, compare, and judge."""
+        with self._stack:
+            matching, side_that_follows = self._prepare()
+            engine = self._engine_factory(self._options)
+            self._stack.callback(engine.stop)
+            engine.start()
+            self._keep_migrations_away(matching)
+            checker = self._checker = Checker(
+                mapping=matching.mapping,
+                source=self._options.source,
+                target=self._options.target,
+                engine=engine,
+                stop=self._stop,
+                applier=self._applier() if self._options.repair else None,
+                find_duplicates=lambda: self._duplicates(matching),
+                options=self._checksum_options(),
+                follower=side_that_follows,
+            )
+            self._compare_began = time.monotonic()
+            self._check(checker)
+            self._require_unchanged(matching)
+        self._judge(checker)
+
+    def complete(self) -> None:
+        """Fill the report with the figures as they are now."""
+        self._report.seconds = round(time.monotonic() - self._began, 3)
+        if self._checker is not None:
+            self._report.note_result(self._checker.result)
+
+    def status(self) -> MigrationStatus:
+        """Take a snapshot for the display. No I/O."""
+        now = time.monotonic()
+        options, checker = self._options, self._checker
+        shown: dict[str, Any] = {
+            "table": f"{options.database}.{options.table} : "
+            f"{options.target_database}.{options.target_table}",
+            "phase": Phase.PREFLIGHT if checker is None else Phase.CHECKSUM,
+            "elapsed": now - self._began,
+            "phase_elapsed": now - self._compare_began,
+            "path": (Phase.PREFLIGHT, Phase.CHECKSUM),
+        }
+        if checker is not None:
+            shown |= self._progress(checker, now - self._compare_began)
+        return MigrationStatus(**shown)
+
+    def _progress(self, checker: Checker, spent: float) -> dict[str, Any]:
+        """Give the checksum's part of a snapshot."""
+        seen = checker.progress
+        done = seen.fraction
+        if not seen.rows:
+            self._idle = spent
+        spent -= self._idle
+        known = seen.passes == 1 and done > 0
+        return {
+            "rows": seen.rows,
+            "rows_total": self._rows_total,
+            "fraction": done,
+            "rate": seen.rows / spent if spent > 0 else None,
+            "eta": spent * (1 - done) / done if known else None,
+            "note": f"pass {seen.passes}, {seen.differences} differences",
+            "waiting_for": seen.waiting_for,
+        }
+
+    # -- before anything is read
+
+    def _prepare(self) -> tuple[Matching, Follower]:
+        """Read both definitions, pair the columns, refuse what cannot be done."""
+        options = self._options
+        there = options.target or options.source
+        with self._first(options.source) as one, self._first(there) as other:
+            source = open_side("source", one, options.database, options.table)
+            target = open_side("target", other, options.target_database, options.target_table)
+            self._describe(source, target)
+            matching = match(
+                source.table,
+                target.table,
+                renames=options.renames,
+                ignored=options.ignored,
+                time_zone=source.facts.time_zone,
+            )
+            require_comparable(source, target, matching, lock=options.lock)
+            two = options.target is not None
+            if options.repair:
+                require_repairable(source, target, matching, two_servers=two)
+            following: Follower = follower(source, target) if two and options.lock else ""
+        self._tell(matching, two_servers=two, following=following)
+        self._stop.check()
+        return matching, following
+
+    def _first(self, options: ConnectionOptions) -> Session:
+        """Open the first session to a server; what cannot be reached is a refusal."""
+        try:
+            return connect(options, role="compare")
+        except ServerFault as fault:
+            raise connection_refusal(fault, options) from fault
+
+    def _describe(self, source: Side, target: Side) -> None:
+        """Put what is compared, and where, into the report."""
+        there = self._options.target or self._options.source
+        sides = ((source, self._options.source), (target, there))
+        self._report.source, self._report.target = (
+            {"address": at.address, "schema": side.table.schema, "table": side.table.name}
+            for side, at in sides
+        )
+        self._report.versions["mysql"] = source.facts.version
+        self._report.versions["mysql_target"] = target.facts.version
+        self._rows_total = source.table.estimated_rows
+
+    def _tell(self, matching: Matching, *, two_servers: bool, following: Follower) -> None:
+        """Say what is compared, and loudly what is not."""
+        self._report.note_matching(matching)
+        mapping, report = matching.mapping, self._report
+        self._reporter.message(
+            f"comparing {mapping.source.schema}.{mapping.source.name} with"
+            f" {mapping.target.schema}.{mapping.target.name}: {len(mapping.pairs)} columns,"
+            f" by key {report.key}",
+            source=report.source["address"],
+            target=report.target["address"],
+        )
+        warnings = list(matching.warnings())
+        if two_servers and not following:
+            warnings.append(
+                "the snapshots on the two servers are taken together, but are not of one moment:"
+                " rows that change meanwhile are looked at again"
+            )
+        if not self._options.lock:
+            warnings.append(
+                "without the table lock the snapshots are not of one moment, and the rows are not"
+                " counted again"
+            )
+        for text in warnings:
+            report.warnings.append(text)
+            self._reporter.message(f"warning: {text}")
+
+    def _keep_migrations_away(self, matching: Matching) -> None:
+        """While the target is repaired, nobody may swap it."""
+        if not self._options.repair:
+            return
+        target = matching.mapping.target
+        self._stack.enter_context(
+            AdvisoryLock(
+                self._options.target or self._options.source,
+                lock_name("migration", target.schema, target.name),
+                stop=self._stop,
+                purpose=f"migration of {target.schema}.{target.name}",
+            )
+        )
+
+    # -- the comparison
+
+    def _checksum_options(self) -> ChecksumOptions:
+        return ChecksumOptions(
+            lock=self._options.lock,
+            lock_wait_timeout=math.ceil(self._options.lock_wait_timeout),
+            yield_seconds=self._options.yield_timeout,
+            second_looks=self._options.second_looks,
+        )
+
+    def _applier(self) -> Recopier:
+        """Give what repairs the target."""
+        options = self._options
+        applier = SqlApplier(
+            options.target or options.source,
+            sessions=1,
+            batch_rows=_REPAIR_ROWS,
+            stop=self._stop,
+        )
+        self._stack.callback(applier.close)
+        if options.target is None:
+            return applier
+        return TwoServerCopier(options.source, applier)
+
+    def _duplicates(self, matching: Matching) -> list[str]:
+        """Name rows of the source that a unique key of the target cannot hold together."""
+        if self._options.target is not None:
+            return []
+        with connect(self._options.source, role="duplicates") as session:
+            return [
+                f"{index.name}: {duplicate}"
+                for index in matching.mapping.tightened
+                for duplicate in duplicates_for(session, matching.mapping, index)
+            ]
+
+    def _check(self, checker: Checker) -> None:
+        """Run the checksum; that rows still differ after a repair is judged at the end."""
+        try:
+            checker.run()
+        except ChecksumFailure as failure:
+            if not checker.result.remaining:
+                raise
+            self._left = failure.details
+        else:
+            self._left = tuple(str(example) for example in checker.result.examples)
+
+    def _require_unchanged(self, matching: Matching) -> None:
+        """Compare the definitions once more: a column that came meanwhile was not compared."""
+        mapping = matching.mapping
+        there = self._options.target or self._options.source
+        for table, options in ((mapping.source, self._options.source), (mapping.target, there)):
+            with connect(options, role="compare") as session:
+                found = read_table(session, table.schema, table.name)
+            if found is None or shape_of(found) != shape_of(table):
+                raise _changed(table)
+
+    def _judge(self, checker: Checker) -> None:
+        """Say how it ended: with a report, or with differences."""
+        self.complete()
+        result, report = checker.result, self._report
+        if not result.remaining:
+            report.outcome = "repaired" if result.differences else "equal"
+            return
+        report.outcome = "different"
+        for line in report.summary():
+            self._reporter.message(line)
+        again = "after the repair " if self._options.repair else ""
+        what = "all" if result.remaining <= len(self._left) else "the first"
+        raise DifferencesFound(
+            f"{report.source['schema']}.{report.source['table']} and"
+            f" {report.target['schema']}.{report.target['table']}: {again}{result.remaining}"
+            f" rows differ; {what} of them:",
+            hint="missing: only the source has the row; extra: only the target has it",
+            details=self._left,
+        )
+
+
+def _changed(table: TableSchema) -> SchemaChanged:
+    return SchemaChanged(
+        f"the definition of {table.schema}.{table.name} changed while its rows were compared",
+        hint="run the same command again",
+    )

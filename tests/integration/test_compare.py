@@ -1,0 +1,504 @@
+"""``spirit-py checksum`` on real servers: what is found, what is refused, what is repaired."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+
+import pytest
+
+from spirit_py.checksum import query
+from spirit_py.compare.entry import compare
+from spirit_py.compare.options import CompareOptions
+from spirit_py.errors import (
+    ChecksumFailure,
+    DuplicateForUnique,
+    Interrupted,
+    Refusal,
+    SchemaChanged,
+)
+from spirit_py.stop import StopSwitch
+from tests.fix_mysql import connect
+from tests.integration.compare_kit import Comparison, Engine, Said, account, copy, make
+from tests.integration.test_checksum_types import TYPES
+from tests.integration.test_rehearsal import options_of, pair, until
+
+
+def test_equal_tables(db):
+    """Every row of both is read at one moment under one short lock, and counted again."""
+    make(db, 5000)
+    copy(db)
+    comparison = Comparison(db)
+    report = comparison.run()
+    assert (report.outcome, report.exit_code, report.rows) == ("equal", 0, 5000)
+    assert (report.differences, report.remaining, report.in_motion) == (0, 0, 0)
+    assert (report.one_moment, report.rows_counted, report.snapshots) == (True, True, 1)
+    assert report.lock_held_ms > 0
+    assert report.columns == [["id", "id"], ["v", "v"], ["n", "n"]]
+    assert report.warnings == []
+    assert comparison.engine.stopped
+    assert report.summary()[0].startswith(f"{db.name}.a and {db.name}.b are equal: 5 000 rows")
+
+
+def test_differences_are_counted_and_named(db, tmp_path):
+    """Exit code 4, every kind by itself, row and column, also in the report's file."""
+    make(db)
+    copy(db)
+    db.execute("DELETE FROM b WHERE id IN (3, 4); UPDATE b SET n = 0, v = NULL WHERE id = 7")
+    db.execute("INSERT INTO b VALUES (900, 'x', 1), (901, 'x', 1), (902, 'x', 1)")
+    comparison = Comparison(db)
+    error = comparison.differs(report_json=tmp_path / "r.json")
+    assert "6 rows differ; all of them" in error.message
+    assert error.details == (
+        "row (3) is missing",
+        "row (4) is missing",
+        "row (7) is changed in v, n",
+        "row (900) is extra",
+        "row (901) is extra",
+        "row (902) is extra",
+    )
+    report = json.loads((tmp_path / "r.json").read_text())
+    assert (report["outcome"], report["exit_code"]) == ("different", 4)
+    assert (report["missing"], report["extra"], report["changed"]) == (2, 3, 1)
+    assert report["difference_examples"][2] == {
+        "row": "(7)",
+        "kind": "changed",
+        "columns": ["v", "n"],
+    }
+    assert any("2 missing, 3 extra, 1 changed" in line for line in comparison.said.lines)
+
+
+def test_ten_rows_are_shown_and_all_are_counted(db):
+    """A table that is empty on the other side is missing as a whole."""
+    make(db)
+    db.execute("CREATE TABLE b LIKE a")
+    error = Comparison(db).differs()
+    assert "200 rows differ; the first of them" in error.message
+    assert len(error.details) == 10
+
+
+def test_columns_by_other_names_and_left_out(db):
+    """Renamed columns are compared, others only where both have them, which is said."""
+    make(db)
+    copy(db)
+    db.execute("ALTER TABLE b RENAME COLUMN n TO m, ADD COLUMN x INT DEFAULT 5")
+    comparison = Comparison(db)
+    report = comparison.run()
+    assert report.columns == [["id", "id"], ["v", "v"]]
+    assert (report.only_in_source, report.only_in_target) == (["n"], ["m", "x"])
+    assert any(f"warning: not compared: only {db.name}.a has n" in x for x in comparison.said.lines)
+    db.execute("UPDATE b SET m = 0 WHERE id = 9")
+    assert comparison.differs(renames=(("n", "m"),)).details == ("row (9) is changed in n",)
+    db.execute("UPDATE b SET v = '' WHERE id = 9")
+    assert comparison.differs().details == ("row (9) is changed in v",)
+    report = comparison.run(ignored=("v",))
+    assert report.ignored_columns == ["v"]
+    assert "not compared, as --ignore-column asks: v" in report.warnings
+
+
+def test_types_compare_as_an_alter_would_convert(db):
+    """Another type is no difference where the value is the one that a native ALTER would store."""
+    make(db)
+    copy(db)
+    db.execute("ALTER TABLE b MODIFY n VARCHAR(20), MODIFY v TEXT, MODIFY id BIGINT")
+    assert Comparison(db).run().outcome == "equal"
+    db.execute("UPDATE b SET n = '3.0' WHERE id = 1")
+    assert Comparison(db).differs().details == ("row (1) is changed in n",)
+
+
+def test_generated_columns(db):
+    """One that is computed alike is not read; one that is computed otherwise is."""
+    make(db)
+    db.execute("ALTER TABLE a ADD g INT AS (n + 1), ADD h INT AS (n + 2) STORED")
+    db.execute("CREATE TABLE b LIKE a")
+    db.execute("INSERT INTO b (id, v, n) SELECT id, v, n FROM a")
+    report = Comparison(db).run()
+    assert (report.computed_columns, len(report.columns)) == (["g", "h"], 3)
+    db.execute("ALTER TABLE b MODIFY g INT AS (n + IF(id = 5, 7, 1))")
+    assert Comparison(db).differs().details == ("row (5) is changed in g",)
+
+
+NOT_COMPARABLE = {
+    "no table": ("DROP TABLE b", "there is no table"),
+    "view": ("DROP TABLE b; CREATE VIEW b AS SELECT * FROM a", "is a view"),
+    "no key": ("ALTER TABLE a DROP PRIMARY KEY", "no key that is compared"),
+    "no key there": ("ALTER TABLE b DROP PRIMARY KEY", "no key that is compared"),
+    "other key": ("ALTER TABLE b DROP PRIMARY KEY, ADD PRIMARY KEY (n)", "no key that is"),
+    "nullable key": (
+        "ALTER TABLE b DROP PRIMARY KEY, MODIFY id INT NULL, ADD UNIQUE (id)",
+        "no key that is compared",
+    ),
+    "engine": ("ALTER TABLE b ENGINE=MyISAM", "engine MyISAM"),
+    "types": ("ALTER TABLE b DROP v, ADD v BIT(3)", "column v is varchar(30)"),
+}
+
+
+@pytest.mark.parametrize("name", NOT_COMPARABLE)
+def test_what_cannot_be_compared_is_refused(db, name):
+    """With the reason, exit code 2, and nothing started."""
+    make(db)
+    copy(db)
+    change, part = NOT_COMPARABLE[name]
+    db.execute(change)
+    comparison = Comparison(db)
+    with pytest.raises(Refusal, match=part) as raised:
+        comparison.run()
+    assert raised.value.exit_code == 2
+    assert raised.value.hint
+    assert not comparison.engine.stopped
+
+
+def test_a_table_and_itself_under_another_name_of_its_server(db):
+    """The server's identity tells, not its address."""
+    make(db)
+    comparison = Comparison(db, db)
+    there = comparison.defaults["source"]
+    with pytest.raises(Refusal, match="compared with itself"):
+        comparison.run(target=replace(there, host="localhost"))
+
+
+SELECTS = ("SELECT ON {}.*", "SELECT ON performance_schema.*")
+
+
+@pytest.mark.parametrize(
+    ("grants", "options", "missing"),
+    [
+        (SELECTS, {}, "lacks LOCK TABLES on"),
+        ((*SELECTS, "LOCK TABLES ON {}.*"), {}, ""),
+        (SELECTS, {"lock": False}, ""),
+        (SELECTS[:1], {"lock": False}, "lacks SELECT on `performance_schema`"),
+        (("SELECT ON {}.a", SELECTS[1]), {"lock": False}, "there is no table"),
+        (
+            (*SELECTS, "LOCK TABLES ON {}.*"),
+            {"repair": True},
+            "lacks INSERT|lacks DELETE|lacks TRIGGER|lacks CREATE TEMPORARY TABLES|lacks PROCESS",
+        ),
+    ],
+)
+def test_missing_privileges_are_named(db, grants, options, missing):
+    """Each one with the GRANT that gives it; without LOCK TABLES, --no-lock is the way."""
+    make(db)
+    copy(db)
+    with account(db, *(grant.format(f"`{db.name}`") for grant in grants)) as (user, password):
+        comparison = Comparison(db)
+        source = replace(comparison.defaults["source"], user=user, password=password)
+        if not missing:
+            assert comparison.run(source=source, **options).outcome == "equal"
+            return
+        with pytest.raises(Refusal) as raised:
+            comparison.run(source=source, **options)
+    text = "\n".join((raised.value.message, raised.value.hint, *raised.value.details))
+    for part in missing.split("|"):
+        assert part in text
+    assert "there is no table" in text or "GRANT " in text
+
+
+def test_without_a_lock(db):
+    """Nobody is waited for; that the rows are not of one moment, nor counted, is said."""
+    make(db)
+    copy(db)
+    holder = db.connect()
+    holder.begin()
+    holder.cursor().execute("UPDATE a SET n = 0 WHERE id = 1")
+    report = Comparison(db).run(lock=False)
+    assert (report.outcome, report.lock_held_ms) == ("equal", 0.0)
+    assert (report.one_moment, report.rows_counted) == (False, False)
+    assert any("without the table lock" in warning for warning in report.warnings)
+    holder.rollback()
+
+
+def test_who_is_in_the_way_of_the_lock(db):
+    """A long transaction is named while the lock is waited for; then the comparison goes on."""
+    make(db)
+    copy(db)
+    holder = db.connect()
+    holder.begin()
+    holder.cursor().execute("UPDATE a SET n = n + 1 WHERE id = 1")
+    named = f"in the way: session {holder.thread_id()} of"
+
+    def look(snapshot):
+        if named in snapshot.waiting_for:
+            holder.rollback()
+
+    comparison = Comparison(db)
+    comparison.said = Said(look)
+    assert comparison.run().outcome == "equal"
+    (wait, *_) = [text for text in comparison.said.waits if named in text]
+    assert "idle in a transaction" in wait
+
+
+def test_two_servers(db, db_file):
+    """Rows of two servers are compared under a lock on each; what differs is named."""
+    make(db, 3000)
+    make(db_file, 3000)
+    comparison = Comparison(db, db_file)
+    report = comparison.run()
+    assert (report.outcome, report.rows, report.rows_counted) == ("equal", 3000, True)
+    assert not report.one_moment
+    assert any("not of one moment" in warning for warning in report.warnings)
+    assert report.source["address"] != report.target["address"]
+    db_file.execute("DELETE FROM a WHERE id = 1; UPDATE a SET v = 'x' WHERE id = 2999")
+    assert comparison.differs().details == ("row (1) is missing", "row (2999) is changed in v")
+
+
+def test_two_servers_and_a_key_of_another_order(db, db_file):
+    """Ranges of the key would not be the same there."""
+    for each, collation in ((db, "utf8mb4_0900_ai_ci"), (db_file, "utf8mb4_bin")):
+        each.execute(f"CREATE TABLE a (k VARCHAR(20) COLLATE {collation} PRIMARY KEY)")
+    with pytest.raises(Refusal, match="ordered differently on the other server"):
+        Comparison(db, db_file).run()
+
+
+def compare_there(source, target, **more):
+    """Compare ``r.t`` of two servers."""
+    options = CompareOptions(
+        source=source,
+        target=target,
+        database="r",
+        table="t",
+        target_database="r",
+        target_table="t",
+        second_looks=(0.01,),
+        **more,
+    )
+    return compare(options, reporter=Said(), engine_factory=lambda _: Engine())
+
+
+def test_a_replica_is_compared_at_the_very_moment():
+    """Under the source's lock the replica executes what the source had executed."""
+    with pair() as both:
+        both.at.execute("CREATE DATABASE r")
+        both.at.execute("CREATE TABLE r.t (id INT PRIMARY KEY AUTO_INCREMENT, v INT)")
+        stop = threading.Event()
+
+        def write():
+            with connect(both.source) as session, session.cursor() as cursor:
+                while not stop.is_set():
+                    cursor.execute("INSERT INTO r.t (v) VALUES (1)")
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        try:
+            until(lambda: both.at.execute("SELECT 1 FROM r.t LIMIT 1"), "a row")
+            reports = []
+            for source, target in ((both.source, both.replica), (both.replica, both.source)):
+                reports.append(compare_there(options_of(source), options_of(target)))
+        finally:
+            stop.set()
+            writer.join()
+        for report in reports:
+            assert (report.outcome, report.one_moment, report.in_motion) == ("equal", True, 0)
+            assert report.rows > 0
+        with pytest.raises(Refusal, match="on a replica of the source's server"):
+            compare_there(options_of(both.source), options_of(both.replica), repair=True)
+
+
+@pytest.mark.parametrize("where", ["one server", "two servers"])
+def test_repair(request, db, where):
+    """Missing, extra and changed rows of the target become the source's; the source is read."""
+    other = request.getfixturevalue("db_file") if where == "two servers" else db
+    name = "a" if where == "two servers" else "b"
+    make(db)
+    if where == "two servers":
+        make(other)
+    else:
+        copy(db)
+    before = db.query("CHECKSUM TABLE a")
+    other.execute(f"DELETE FROM {name} WHERE id IN (1, 2); INSERT INTO {name} VALUES (-1, 'x', 1)")
+    other.execute(f"UPDATE {name} SET v = NULL WHERE id = 100")
+    comparison = Comparison(db, other if where == "two servers" else None)
+    report = comparison.run(repair=True)
+    assert (report.outcome, report.exit_code) == ("repaired", 0)
+    assert (report.missing, report.extra, report.changed, report.remaining) == (2, 1, 1, 0)
+    assert report.summary()[0].startswith(f"{db.name}.a and {other.name}.{name} are equal now")
+    assert comparison.run().outcome == "equal"
+    assert db.query("CHECKSUM TABLE a") == before
+    assert other.query(f"SELECT COUNT(*), SUM(n) FROM {name}") == db.query(
+        "SELECT COUNT(*), SUM(n) FROM a"
+    )
+
+
+NOT_REPAIRABLE = {
+    "trigger": (
+        "CREATE TRIGGER fires BEFORE DELETE ON b FOR EACH ROW SET @x = 1",
+        "trigger fires",
+    ),
+    "child": ("ALTER TABLE b ADD CONSTRAINT fk FOREIGN KEY (id) REFERENCES a (id)", "foreign key"),
+    "parent": (
+        "CREATE TABLE c (x INT, FOREIGN KEY (x) REFERENCES b (id) ON DELETE CASCADE)",
+        "foreign key",
+    ),
+    "own column": ("ALTER TABLE b ADD own INT", "would lose the target's own"),
+    "generated": ("ALTER TABLE b DROP n, ADD n INT AS (id * 3)", "cannot be written: n"),
+}
+
+
+@pytest.mark.parametrize("name", NOT_REPAIRABLE)
+def test_a_repair_that_could_do_harm_is_refused(db, name):
+    """Before anything is written, with the reason; comparing alone is allowed."""
+    make(db)
+    copy(db)
+    change, part = NOT_REPAIRABLE[name]
+    db.execute(change)
+    with pytest.raises(Refusal, match=part):
+        Comparison(db).run(repair=True)
+    assert Comparison(db).run().outcome == "equal"
+
+
+def test_a_server_that_takes_no_writes_is_not_repaired(db):
+    """A comparison may run there."""
+    make(db)
+    copy(db)
+    db.set_global("read_only", "ON")
+    with pytest.raises(Refusal, match="takes no writes"):
+        Comparison(db).run(repair=True)
+    assert Comparison(db).run().outcome == "equal"
+
+
+def test_rows_that_a_unique_key_of_the_target_cannot_hold(db):
+    """They are named; a repair cannot make them fit."""
+    make(db)
+    copy(db)
+    db.execute("ALTER TABLE b ADD UNIQUE KEY uv (v); UPDATE a SET v = 'row 5' WHERE id = 6")
+    comparison = Comparison(db)
+    with pytest.raises(DuplicateForUnique, match="uv") as raised:
+        comparison.run(repair=True)
+    assert "row 5" in raised.value.details[0]
+
+
+def test_rows_that_a_repair_does_not_make_equal(db, db_file):
+    """After three passes they are reported as differences, with exit code 4.
+
+    A DECIMAL inside a JSON document has no text that would be read as one.
+    """
+    for each in (db, db_file):
+        each.execute("CREATE TABLE a (id INT PRIMARY KEY, j JSON)")
+    db.execute("INSERT INTO a VALUES (1, JSON_ARRAY(1.5)), (2, '[1.5]')")
+    error = Comparison(db, db_file).differs(repair=True)
+    assert error.details == ("row (1) is changed in j",)
+    assert "after the repair 1 rows differ" in error.message
+
+
+def test_every_type_is_carried_to_another_server(db, db_file):
+    """A repaired row has the very values of the source's, whatever the types."""
+    columns = {f"c{n}": kind for n, (kind, *_) in enumerate(TYPES.values())}
+    chosen = [(name, value) for name, (_, value, _) in zip(columns, TYPES.values(), strict=True)]
+    for each in (db, db_file):
+        each.execute("SET SESSION sql_mode = 'ALLOW_INVALID_DATES', time_zone = '+00:00'")
+        for number, kind in enumerate(columns.values()):
+            each.execute(f"CREATE TABLE t{number} (id INT PRIMARY KEY, v {kind} NULL)")
+    for number, (_, value) in enumerate(chosen):
+        db.execute(f"INSERT INTO t{number} SELECT 1, {value} FROM (SELECT 0 n) one")
+        db.execute(f"INSERT INTO t{number} VALUES (2, NULL)")
+        others = list(TYPES.values())[number][2]
+        for place, other in enumerate(others):
+            db.execute(f"INSERT INTO t{number} SELECT {10 + place}, {other} FROM (SELECT 0 n) one")
+    comparison = Comparison(db, db_file)
+    left = {}
+    for number, name in enumerate(TYPES):
+        try:
+            report = comparison.run(
+                table=f"t{number}", target_table=f"t{number}", repair=True, second_looks=()
+            )
+            assert report.outcome == "repaired"
+        except Exception as error:
+            left[name] = str(error)
+    assert left == {}
+
+
+def test_a_definition_that_changes_meanwhile(db):
+    """A column that came while the rows were read was not compared, so there is no verdict."""
+    make(db)
+    copy(db)
+    comparison = Comparison(db)
+    comparison.engine = Engine(lambda: db.execute("ALTER TABLE b ADD COLUMN late INT"))
+    with pytest.raises(SchemaChanged, match="changed while its rows were compared"):
+        comparison.run()
+
+
+def test_a_stop_ends_the_comparison(db):
+    """The reason of the stop is the outcome, and nothing is left on the server."""
+    make(db)
+    copy(db)
+    stop = StopSwitch()
+    comparison = Comparison(db)
+    engine = Engine(lambda: stop.request(Interrupted(15)))
+    with pytest.raises(Interrupted):
+        compare(
+            CompareOptions(**comparison.defaults),
+            reporter=Said(),
+            engine_factory=lambda _: engine,
+            stop=stop,
+        )
+    assert engine.stopped
+
+
+def command(db, *more):
+    """Start ``spirit-py checksum`` as a process in a session of its own."""
+    server = db.server
+    arguments = [sys.executable, "-m", "spirit_py", "checksum", "--database", db.name]
+    arguments += ["--host", f"{server.host}:{server.port}", "--user", server.user]
+    arguments += ["--table", "a", "--target-table", "b", *more]
+    return subprocess.Popen(
+        arguments,
+        env={**os.environ, "SPIRIT_PY_PASSWORD": server.password},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def test_the_command_on_spark(db):
+    """The program as an operator starts it: repair, exit code 0, the summary on stderr."""
+    make(db, 3000)
+    copy(db)
+    db.execute("DELETE FROM b WHERE id = 77")
+    process = command(db, "--repair")
+    _, errors = process.communicate(timeout=240)
+    assert process.returncode == 0, errors
+    assert "row (77) is missing; copied again" in errors
+    assert f"{db.name}.a and {db.name}.b are equal now, after a repair: 3 000 rows" in errors
+
+
+def test_the_command_interrupted(db):
+    """SIGTERM while the lock is waited for: 143, and no session and no lock is left."""
+    make(db)
+    copy(db)
+    holder = db.connect()
+    holder.begin()
+    holder.cursor().execute("UPDATE a SET n = 0 WHERE id = 1")
+    process = command(db)
+    until(
+        lambda: db.query(
+            "SELECT 1 FROM performance_schema.metadata_locks WHERE LOCK_STATUS = 'PENDING'"
+            " AND OBJECT_SCHEMA = %s",
+            (db.name,),
+        ),
+        "the lock's request",
+    )
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=240)
+    holder.rollback()
+    assert process.returncode == 143, errors
+
+
+def test_a_failure_is_no_verdict(db, monkeypatch):
+    """Rows that no chunk held end it with exit code 1, not with 'equal'."""
+    make(db)
+    copy(db)
+    for side in ("source", "target"):
+        honest = getattr(query, f"{side}_aggregate")
+        monkeypatch.setattr(
+            query,
+            f"{side}_aggregate",
+            lambda plan, chunk, honest=honest: honest(plan, chunk) + " AND id <> 7",
+        )
+    with pytest.raises(ChecksumFailure, match="a count 200") as raised:
+        Comparison(db).run()
+    assert raised.value.exit_code == 1

@@ -1,0 +1,140 @@
+"""``spirit-py checksum``: what the command line becomes, and what it refuses."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from click.testing import CliRunner
+
+from spirit_py import cli
+from spirit_py.compare import entry
+from spirit_py.compare.report import CompareReport
+
+BASE = ["--host", "db1", "--user", "u", "--password=p", "--database", "d", "--table", "t"]
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Run the command up to the comparison, and give the options it would start with."""
+    seen = []
+
+    def compare(options, **_):
+        seen.append(options)
+        side = {"address": "", "schema": "d", "table": "t"}
+        return CompareReport(outcome="equal", source=side, target=side)
+
+    monkeypatch.setattr(entry, "compare", compare)
+    for name in list(os.environ):
+        if name.startswith(("SPIRIT_PY_", "MYSQL_")):
+            monkeypatch.delenv(name)
+
+    def run(*arguments, env=None, code=0):
+        result = CliRunner().invoke(cli.main, ["checksum", *arguments], env=env)
+        assert result.exit_code == code, result.output
+        return seen[-1] if seen else result
+
+    return run
+
+
+def test_two_tables_of_one_schema(asked):
+    """Everything that is not said of the target is the source's."""
+    options = asked(*BASE, "--target-table", "u")
+    assert (options.database, options.table) == ("d", "t")
+    assert (options.target_database, options.target_table) == ("d", "u")
+    assert options.target is None
+    assert (options.repair, options.lock, options.yield_timeout) == (False, True, 3600.0)
+
+
+def test_what_is_compared_can_be_said(asked):
+    """Renames, ignored columns, repair, no lock, snapshots of another age."""
+    options = asked(
+        *(*BASE, "--target-database", "e", "--map", "a=b", "--map", "c=d"),
+        *("--ignore-column", "x", "--repair", "--no-lock", "--checksum-yield-timeout", "10m"),
+    )
+    assert (options.target_database, options.target_table) == ("e", "t")
+    assert options.renames == (("a", "b"), ("c", "d"))
+    assert options.ignored == ("x",)
+    assert (options.repair, options.lock, options.yield_timeout) == (True, False, 600.0)
+
+
+def where(options):
+    """Give the target's server and account."""
+    there = options.target
+    return (there.host, there.port, there.socket, there.user, there.password)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "expected"),
+    [
+        ([], ["--target-host", "db2"], ("db2", 3306, "", "u", "p")),
+        (["--port", "1"], ["--target-host", "db2"], ("db2", 1, "", "u", "p")),
+        ([], ["--target-host", "db2:7"], ("db2", 7, "", "u", "p")),
+        ([], ["--target-port", "7"], ("db1", 7, "", "u", "p")),
+        ([], ["--target-user", "v", "--target-password=q"], ("db1", 3306, "", "v", "q")),
+        ([], ["--target-socket", "/s"], ("db1", 3306, "/s", "u", "p")),
+        (["--socket", "/s"], ["--target-host", "db2"], ("db2", 3306, "", "u", "p")),
+        (["--socket", "/s"], ["--target-user", "v"], ("db1", 3306, "/s", "v", "p")),
+    ],
+)
+def test_the_targets_server_defaults_to_the_sources(asked, source, target, expected):
+    """Each part of the connection by itself; a socket gives way to a host."""
+    assert where(asked(*BASE, *source, *target)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "more", "expected"),
+    [
+        ("host=db2\nuser=w\n", [], ("db2", 3306, "", "w", "p")),
+        ("host=db2\nport=9\n", ["--target-host", "db3"], ("db3", 9, "", "u", "p")),
+        ("socket=/s\nuser=w\n", [], ("db1", 3306, "/s", "w", "p")),
+        ("socket=/s\nuser=w\n", ["--target-host", "db3"], ("db3", 3306, "", "w", "p")),
+    ],
+)
+def test_the_targets_option_file(asked, tmp_path, text, more, expected):
+    """It stands between the command line and what the source has."""
+    file = tmp_path / "my.cnf"
+    file.write_text(f"[client]\n{text}")
+    assert where(asked(*BASE, "--target-defaults-file", str(file), *more)) == expected
+
+
+def test_the_targets_tls_is_the_files(asked, tmp_path):
+    """TLS options of the target's file take the place of all of the source's."""
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    ours.write_text("[client]\nssl-mode=REQUIRED\n")
+    theirs.write_text("[client]\nhost=db2\nssl-mode=DISABLED\n")
+    plain = asked(*BASE, "--defaults-file", str(ours), "--target-host", "db2")
+    assert plain.target.ssl_mode == "REQUIRED"
+    other = asked(*BASE, "--defaults-file", str(ours), "--target-defaults-file", str(theirs))
+    assert other.target.ssl_mode == "DISABLED"
+
+
+@pytest.mark.parametrize("name", ["SPIRIT_PY_TARGET_HOST", "SPIRIT_PY_TARGET_PASSWORD"])
+def test_the_target_can_come_from_the_environment(asked, name):
+    """Every option has its variable, and no password shows."""
+    options = asked(*BASE, "--target-table", "u", env={name: "s3cret"})
+    assert "s3cret" in where(options)
+    assert ("s3cret" in repr(options)) == (name != "SPIRIT_PY_TARGET_PASSWORD")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["--database", "d"], "--table is missing"),
+        (["--table", "t"], "--database is missing"),
+        (BASE, "compared with itself"),
+        ([*BASE, "--target-table", "t", "--target-host", "db1"], "compared with itself"),
+        ([*BASE, "--target-host", "db2:1", "--target-port", "2"], "two ports"),
+        ([*BASE, "--target-host", "db2:x"], "not a host and port"),
+        ([*BASE, "--target-table", "u", "--map", "a"], "not OLD=NEW"),
+        ([*BASE, "--target-table", "u", "--map", "=a"], "not OLD=NEW"),
+        ([*BASE, "--target-table", "\udcff"], "--target-table holds bytes"),
+        ([*BASE, "--target-table", "u", "--lock-wait-timeout", "nan"], "not a finite number"),
+        ([*BASE, "--target-table", "u", "--report-json", "/no/such/r"], "not a directory"),
+    ],
+)
+def test_a_wrong_command_line_is_refused(asked, arguments, part):
+    """Exit code 2, cause and remedy, no traceback."""
+    result = asked(*arguments, code=2)
+    assert part in result.output
+    assert "Traceback" not in result.output
