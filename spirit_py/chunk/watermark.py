@@ -38,7 +38,8 @@ class WatermarkTracker:
         directions: The walk, of :func:`spirit_py.chunk.order.walk_directions`.
         resumed_above: What an earlier run has committed already: both watermarks begin there.
         keep_up_to: No key up to this one is ever :meth:`above_high`: an earlier run may have
-            copied it (R17). None keeps nothing more than the high watermark does.
+            copied it (R17). ``Place.END`` for no key at all; ``Place.BEGINNING`` keeps nothing
+            more than the high watermark does.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class WatermarkTracker:
         directions: Directions,
         *,
         resumed_above: KeyBound | None = None,
-        keep_up_to: ComparableKey | None = None,
+        keep_up_to: ComparableKey | Place = Place.BEGINNING,
     ) -> None:
         self._directions = directions
         self._keep_up_to = keep_up_to
@@ -116,9 +117,10 @@ class WatermarkTracker:
 
     def above_high(self, key: ComparableKey) -> bool:
         """Tell whether a later chunk will read this key, so that its change may be dropped."""
-        if self._keep_up_to is not None and not precedes(self._keep_up_to, key, self._directions):
-            return False
-        return self._beyond(key, self._high)
+        keep = self._keep_up_to
+        if isinstance(keep, Place):
+            return keep is Place.BEGINNING and self._beyond(key, self._high)
+        return precedes(keep, key, self._directions) and self._beyond(key, self._high)
 
     def held(self, key: ComparableKey) -> bool:
         """Tell whether this key is inside a chunk in flight, so that its change must wait."""

@@ -11,9 +11,11 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.copier.fence import chunk_locks_held, end_chunks
+from spirit_py import points
+from spirit_py.copier.fence import end_chunks, end_earlier_chunks
 from spirit_py.copier.meter import CopyMeter, CopyStatistics
-from spirit_py.copier.sql import chunk_lock, chunk_lock_prefix, copy_sql, row_lookup_sql
+from spirit_py.copier.prefix import CopiedPrefix, CopiedSoFar
+from spirit_py.copier.sql import chunk_lock, copy_sql, row_lookup_sql
 from spirit_py.copier.task import (
     NULL_REFUSED,
     CopyResult,
@@ -21,9 +23,10 @@ from spirit_py.copier.task import (
     LostValue,
     copy_chunk,
 )
-from spirit_py.errors import CopyFailure, ServerFault, SpiritError, ValueLost
+from spirit_py.errors import ServerFault, SpiritError, ValueLost
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.kill import kill_session
+from spirit_py.mysql.ownwrites import own_uuid
 from spirit_py.spark.waves import Pull, WavePlan, WaveRunner
 from spirit_py.table.values import bound_from_row, key_select_expressions
 
@@ -53,14 +56,15 @@ class CopyOptions:
         slots: chunks at a time.
         target_chunk_time: seconds that one chunk should take.
         visibility_timeout: seconds that a chunk waits for the transactions of R3.
-        setup: statements for every chunk session, such as ``SET gtid_next='AUTOMATIC:tag'``.
+        own_writes: the run whose identifiers the chunks commit under, so that its change feed need
+            not receive them; see :mod:`spirit_py.mysql.ownwrites`. Empty for the server's own.
         grace: seconds that running chunks have to end after a stop or a failure.
     """
 
     slots: int
     target_chunk_time: float = 0.5
     visibility_timeout: float = 60.0
-    setup: tuple[str, ...] = ()
+    own_writes: str = ""
     grace: float = 3.0
 
 
@@ -73,6 +77,7 @@ class Copier:
         subscription: Told of every chunk before it is handed out and after it committed.
         throttler: Asked before every chunk.
         stop: When requested, nothing more is handed out, and :meth:`run` raises its reason.
+        before: What earlier runs have copied; the chunker begins above it.
     """
 
     def __init__(
@@ -87,6 +92,7 @@ class Copier:
         throttler: Throttler,
         stop: StopSwitch,
         options: CopyOptions,
+        before: CopiedSoFar | None = None,
         clock: Clock = time.monotonic,
     ) -> None:
         self._engine = engine
@@ -99,7 +105,12 @@ class Copier:
         self._stop = stop
         self._options = options
         self._clock = clock
-        self._meter = CopyMeter(options.target_chunk_time, clock)
+        before = before or CopiedSoFar()
+        self._meter = CopyMeter(
+            options.target_chunk_time, clock, rows=before.rows, chunks=before.chunks
+        )
+        self._prefix = CopiedPrefix(before)
+        self._fraction_before = min(1.0, before.rows / max(mapping.source.estimated_rows, 1))
         self._chunks: dict[int, Chunk] = {}
         #: Server sessions that executors hold open between chunks.
         self._sessions: set[int] = set()
@@ -113,7 +124,7 @@ class Copier:
             SpiritError: the reason of the stop switch.
         """
         self._meter.begin()
-        self._fence_earlier_run()
+        end_earlier_chunks(self._connection, self._mapping)
         plan: WavePlan[CopyTask, CopyResult] = WavePlan(
             function=copy_chunk,
             pull=self._pull,
@@ -135,10 +146,20 @@ class Copier:
             self._meter.end()
             self._end_sessions()
         self._subscription.copy_finished()
+        self._prefix.finish()
 
     def statistics(self) -> CopyStatistics:
         """Give the figures as they are now. No I/O; any thread may ask."""
         return self._meter.statistics()
+
+    def so_far(self) -> CopiedSoFar:
+        """Give what is copied without a gap, in all runs. No I/O; any thread may ask."""
+        return self._prefix.so_far()
+
+    def _fraction(self) -> float:
+        """Give how much of the table is cut: what earlier runs copied, and this one's part."""
+        before = self._fraction_before
+        return before + (1 - before) * self._chunker.estimated_fraction()
 
     @property
     def _table(self) -> str:
@@ -154,8 +175,10 @@ class Copier:
         if chunk is None:
             return Pull.END
         visibility = self._subscription.dispatch(chunk)
+        self._prefix.dispatched(chunk)
+        points.reach("chunk.dispatched")
         self._chunks[chunk.number] = chunk
-        self._meter.dispatched(self._chunker.estimated_fraction())
+        self._meter.dispatched(self._fraction())
         return CopyTask(
             number=chunk.number,
             label=f"chunk {chunk.number} of {self._table}",
@@ -165,13 +188,23 @@ class Copier:
             lock=chunk_lock(self._mapping, chunk),
             visibility=visibility,
             visibility_timeout=self._options.visibility_timeout,
-            setup=self._options.setup,
+            gtid=self._gtid(chunk),
         )
+
+    def _gtid(self, chunk: Chunk) -> str:
+        """Name the chunk's transaction: each chunk has a number of its own, without gaps."""
+        run = self._options.own_writes
+        if not run:
+            return ""
+        source = self._mapping.source
+        return f"{own_uuid(run, source.schema, source.name)}:{chunk.number + 1}"
 
     def _committed(self, task: CopyTask, result: CopyResult) -> None:
         """Close a chunk in the change feed and learn from it."""
+        points.reach("chunk.committed")
         chunk = self._chunks.pop(task.number)
         self._subscription.committed(chunk)
+        self._prefix.committed(chunk, result.rows)
         self._sessions.add(result.session)
         self._chunker.observed(chunk, result.rows)
         self._meter.committed(
@@ -187,15 +220,6 @@ class Copier:
         low = ", ".join(first.lower.literals) if first.lower else "-inf"
         high = ", ".join(last.upper.literals) if last.upper else "+inf"
         return f"copy of {self._table}, chunks {first.number} to {last.number}: ({low}; {high}]"
-
-    def _fence_earlier_run(self) -> None:
-        """End what an earlier run may still have running on the server (R18)."""
-        prefix = chunk_lock_prefix(self._mapping)
-        with connect(self._connection, role="fence") as session:
-            locks = list(chunk_locks_held(session, prefix))
-            self._end(locks, session)
-        if locks:
-            _log.info("ended %d chunks of an earlier run", len(locks))
 
     def _end_on_server(self, tasks: Sequence[CopyTask]) -> None:
         """Kill the sessions of chunks that are no longer wanted."""
@@ -222,12 +246,7 @@ class Copier:
         Raises:
             CopyFailure: when a session does not end: its chunk may still be written.
         """
-        left = end_chunks(session, locks, timeout=_KILL_SECONDS, quiet=quiet)
-        if left:
-            raise CopyFailure(
-                f"{len(left)} chunk sessions of {self._table} do not end on the server",
-                hint="look for sessions with @spirit_py_role = 'chunk' and KILL them",
-            )
+        end_chunks(session, locks, of=self._table, timeout=_KILL_SECONDS, quiet=quiet)
 
     def _named(self, error: LostValue) -> ValueLost:
         """Name the row of a lost value by its key, where it can still be found."""

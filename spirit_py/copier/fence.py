@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.copier.sql import chunk_lock_prefix
+from spirit_py.errors import CopyFailure
+from spirit_py.mysql.connect import connect
 from spirit_py.mysql.kill import kill_session
 from spirit_py.mysql.locks import named_lock_holder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
+    from spirit_py.table.mapping import TableMapping
 
+_log = logging.getLogger(__name__)
+
+#: Rolling back the largest chunk takes less.
+_EARLIER_SECONDS: Final = 30.0
 _POLL_SECONDS: Final = 0.05
 
 # GET_LOCK names are metadata locks of their own kind (manual 29.12.13.3).
@@ -30,16 +40,38 @@ def chunk_locks_held(session: SqlSession, prefix: str) -> dict[str, int]:
     return {str(name): int(number) for number, name in session.query(_HOLDERS, (prefix, prefix))}
 
 
+def end_earlier_chunks(connection: ConnectionOptions, mapping: TableMapping) -> int:
+    """End the chunks that an earlier run may still have running on the server.
+
+    Returns:
+        How many there were.
+
+    Raises:
+        CopyFailure: when a session does not end.
+    """
+    table = f"{mapping.source.schema}.{mapping.source.name}"
+    with connect(connection, role="fence") as session:
+        locks = list(chunk_locks_held(session, chunk_lock_prefix(mapping)))
+        end_chunks(session, locks, of=table, timeout=_EARLIER_SECONDS)
+    if locks:
+        _log.info("ended %d chunks of an earlier run", len(locks))
+    return len(locks)
+
+
 def end_chunks(
-    session: SqlSession, locks: Sequence[str], *, timeout: float, quiet: float = 0.0
-) -> list[str]:
-    """Kill the sessions that hold these locks; give the locks still held after ``timeout``.
+    session: SqlSession, locks: Sequence[str], *, of: str, timeout: float, quiet: float = 0.0
+) -> None:
+    """Kill the sessions that hold these locks, and wait until they have ended.
 
     A killed session rolls back first and gives its named lock back last, so a free lock means
     that nothing more will be written.
 
     Args:
+        of: the table, for messages.
         quiet: seconds for which all locks must have been free.
+
+    Raises:
+        CopyFailure: when a session does not end within ``timeout``: its chunk may still be written.
     """
     deadline = time.monotonic() + timeout
     free_since = time.monotonic()
@@ -53,7 +85,10 @@ def end_chunks(
         if holders:
             free_since = now
         elif now - free_since >= quiet:
-            return []
+            return
         if now > deadline:
-            return [lock for lock, holder in held.items() if holder is not None]
+            raise CopyFailure(
+                f"{len(holders)} chunk sessions of {of} do not end on the server",
+                hint="look for sessions with @spirit_py_role = 'chunk' and KILL them",
+            )
         pause.wait(_POLL_SECONDS)

@@ -43,16 +43,23 @@ class CopyStatistics:
 
 
 class CopyMeter:
-    """Counts chunks, rows and waits, and sizes the next chunk. Thread-safe."""
+    """Counts chunks, rows and waits, and sizes the next chunk. Thread-safe.
 
-    def __init__(self, target_chunk_time: float, clock: Clock) -> None:
+    Args:
+        rows: rows that earlier runs have copied; they count, but say nothing about the speed.
+        chunks: their chunks.
+    """
+
+    def __init__(
+        self, target_chunk_time: float, clock: Clock, *, rows: int = 0, chunks: int = 0
+    ) -> None:
         self._clock = clock
         self._lock = threading.Lock()
         self._sizer = ChunkSizer(target_chunk_time)
         self._began: float | None = None
         self._ended: float | None = None
-        self._rows = 0
-        self._chunks = 0
+        self._rows = rows
+        self._chunks = chunks
         self._in_flight = 0
         self._chunk_seconds = 0.0
         self._repeated = 0

@@ -12,10 +12,12 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from spirit_py import points
 from spirit_py.errors import CopyFailure, ServerFault, ValueLost
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, connection_lost
 from spirit_py.mysql.locks import take_named_lock
+from spirit_py.mysql.ownwrites import committing_as
 from spirit_py.mysql.retry import retrying
 from spirit_py.stop import StopSwitch
 
@@ -73,7 +75,8 @@ class CopyTask:
         lock: the name of its fence, held while the statements run (R18).
         visibility: GTID set to wait for before reading; empty for none (R3).
         visibility_timeout: seconds to wait for it.
-        setup: statements for a new session, such as ``SET gtid_next='AUTOMATIC:tag'``.
+        gtid: what its transaction is called, so that the change feed need not receive it; empty
+            for a number of the server's own.
     """
 
     number: int
@@ -84,7 +87,7 @@ class CopyTask:
     time_zone: str = ""
     visibility: str = ""
     visibility_timeout: float = 60.0
-    setup: tuple[str, ...] = ()
+    gtid: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +131,7 @@ class LostValue(ValueLost):
 
 
 _session: Session | None = None
-_session_of: tuple[ConnectionOptions, tuple[str, ...]] | None = None
+_session_of: ConnectionOptions | None = None
 
 
 def copy_chunk(task: CopyTask) -> CopyResult:
@@ -168,19 +171,12 @@ def close_session() -> None:
 def _session_for(task: CopyTask) -> Session:
     """Give the session of this process, a new one when the last is lost or was for another."""
     global _session, _session_of
-    wanted = (task.connection, task.setup)
-    if _session is not None and _session_of == wanted:
+    if _session is not None and _session_of == task.connection:
         return _session
     close_session()
-    session = connect(task.connection, role="chunk", wait_timeout=_IDLE_SECONDS)
-    try:
-        for statement in task.setup:
-            session.execute(statement)
-    except BaseException:
-        session.close()
-        raise
-    _session, _session_of = session, wanted
-    return session
+    _session = connect(task.connection, role="chunk", wait_timeout=_IDLE_SECONDS)
+    _session_of = task.connection
+    return _session
 
 
 def _attempt(task: CopyTask) -> CopyResult:
@@ -196,9 +192,11 @@ def _attempt(task: CopyTask) -> CopyResult:
             )
         try:
             _wait_until_visible(session, task)
+            points.reach("chunk.executing")
             reading = time.monotonic()
             rows = _run(session, task)
             ended = time.monotonic()
+            points.reach("chunk.executed")
         finally:
             with contextlib.suppress(ServerFault):
                 session.query("SELECT RELEASE_LOCK(%s)", (task.lock,))
@@ -237,9 +235,10 @@ def _run(session: Session, task: CopyTask) -> int:
     if task.time_zone:
         session.execute("SET SESSION time_zone = %s", (task.time_zone,))
     try:
-        affected = session.execute(task.sql)
-        records = _records(session.info, affected)
-        _refuse_warnings(session, task)
+        with committing_as(session, task.gtid):
+            affected = session.execute(task.sql)
+            records = _records(session.info, affected)
+            _refuse_warnings(session, task)
     finally:
         if task.time_zone:
             with contextlib.suppress(ServerFault):

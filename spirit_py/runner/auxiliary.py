@@ -1,25 +1,26 @@
-"""The tables beside each source: created with the mark of whose they are, dropped at the end."""
+"""The tables beside each source: created with the mark of whose they are, kept or dropped."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from spirit_py import __version__
-from spirit_py.checkpoint.record import CheckpointRecord, TableProgress
 from spirit_py.checkpoint.store import CheckpointStore
-from spirit_py.errors import Refusal, SchemaChanged, ServerFault
+from spirit_py.errors import Refusal, SchemaChanged, ServerFault, SpiritError
 from spirit_py.mysql.inspect import read_table, shape_of
 from spirit_py.mysql.newtable import create_new_table, drop_auxiliary_tables, drop_table
-from spirit_py.preflight.preflight import check_after_create
-from spirit_py.table.names import AuxiliaryNames
+from spirit_py.mysql.retry import retrying
+from spirit_py.preflight.preflight import check_after_create, mapping_of
 
 if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
     from spirit_py.preflight.context import PreflightContext
+    from spirit_py.runner.checkpoints import Checkpoints
     from spirit_py.runner.run import Run
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.schema import TableSchema
+
+#: Tries of a step after the swap, each in a session of its own.
+_PATIENCE: Final = 8
 
 
 class AuxiliaryTables:
@@ -29,39 +30,51 @@ class AuxiliaryTables:
         keep: leave them at the end: the swap was made, or may have been.
     """
 
-    def __init__(self, run: Run, contexts: tuple[PreflightContext, ...]) -> None:
+    def __init__(
+        self, run: Run, contexts: tuple[PreflightContext, ...], checkpoints: Checkpoints
+    ) -> None:
         self._run = run
         self._contexts = contexts
+        self._checkpoints = checkpoints
         self._marked = False
         self.keep = False
 
     def clear_abandoned(self, session: SqlSession) -> None:
-        """Drop what an earlier run of this program left; the checks have seen that it is ours."""
+        """Drop what an earlier run of this program left, where it is ours."""
         for context in self._contexts:
-            store = CheckpointStore(context.schema, context.names.checkpoint)
-            if store.exists(session):
-                self._run.message(
-                    "an earlier run of spirit-py was killed here; its tables are dropped and the"
-                    " migration starts afresh",
-                    table=f"{context.schema}.{context.table}",
-                )
-                drop_table(session, context.schema, context.names.new)
-                store.drop(session)
+            if CheckpointStore(context.schema, context.names.checkpoint).is_ours(session):
+                drop_auxiliary_tables(session, context.schema, context.table, old=False)
 
     def mark(self, session: SqlSession) -> None:
         """Say whose the tables are that come next, before the first of them; safe to repeat."""
         if self._marked:
             return
         self._marked = True
-        self._run.stack.callback(self._drop)
-        for context in self._contexts:
-            store = CheckpointStore(context.schema, context.names.checkpoint)
-            store.create(session, self._record(context))
+        self._run.stack.push(self._leave)
+        self._checkpoints.mark(session)
+
+    def resume(self, session: SqlSession) -> tuple[TableMapping, ...]:
+        """Take over the new tables of an earlier run, whose checks were made then."""
+        self._marked = True
+        self._run.stack.push(self._leave)
+        return tuple(self._mapping(session, context) for context in self._contexts)
+
+    @staticmethod
+    def _mapping(session: SqlSession, context: PreflightContext) -> TableMapping:
+        target = read_table(session, context.schema, context.names.new)
+        if target is None:
+            raise SchemaChanged(
+                f"somebody else dropped the new table {context.schema}.{context.names.new}",
+                hint="start the migration again: it begins at the beginning",
+            )
+        return mapping_of(context, target)
 
     def create(self, session: SqlSession) -> tuple[TableMapping, ...]:
         """Create the new tables, and check what can only be checked on them."""
         self.mark(session)
-        return tuple(self._create(session, context) for context in self._contexts)
+        mappings = tuple(self._create(session, context) for context in self._contexts)
+        self._checkpoints.created(mappings)
+        return mappings
 
     def _create(self, session: SqlSession, context: PreflightContext) -> TableMapping:
         with self._run.session("alter", native=True) as native:
@@ -70,19 +83,19 @@ class AuxiliaryTables:
         self._run.warn_of(findings)
         return mapping
 
-    def _record(self, context: PreflightContext) -> CheckpointRecord:
-        return CheckpointRecord(
-            statement=context.statement.normalized,
-            tables=(TableProgress(schema=context.schema, table=context.table),),
-            server_uuid=context.facts.uuid,
-            phase=self._run.figures.phase.value,
-            started_at=datetime.now(UTC).isoformat(timespec="seconds"),
-            program=__version__,
-        )
+    def _leave(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        """Keep what the next run can carry on with; drop it where there is nothing to carry on.
 
-    def _drop(self) -> None:
-        """Drop everything of a migration that did not get to the swap."""
+        A failure on the way is told, and hides nothing.
+        """
         if self.keep:
+            return
+        if self._to_be_resumed(error):
+            self._run.message(
+                "the copy and its checkpoint are kept: the same command carries on from here",
+                tables=", ".join(f"{c.schema}.{c.names.checkpoint}" for c in self._contexts),
+            )
+            self._run.report.resumable = True
             return
         for context in self._contexts:
             names = context.names
@@ -95,16 +108,25 @@ class AuxiliaryTables:
                     f" {fault.text}; the next run drops them"
                 )
 
+    def _to_be_resumed(self, error: BaseException | None) -> bool:
+        """Tell whether the next run may carry on: only what is of no use is dropped (R17)."""
+        if error is None or self._run.config.dry_run or not self._checkpoints.resumable:
+            return False
+        cause = self._run.cause_of(error)
+        return not isinstance(cause, SpiritError) or cause.resumable
+
     def drop_marks(self) -> None:
         """Drop checkpoints and sentinels after the swap; what stays is remarked."""
-        for context in self._contexts:
-            names = AuxiliaryNames.of(context.table)
-            with (
-                self._run.remarked(f"the checkpoint table {names.checkpoint}"),
-                self._run.session("cleanup") as session,
-            ):
-                CheckpointStore(context.schema, names.checkpoint).drop(session)
-                drop_table(session, context.schema, names.sentinel)
+        # The first table's checkpoint has the record by which a later run would know of the rest.
+        for context in reversed(self._contexts):
+            with self._run.remarked(f"the checkpoint table {context.names.checkpoint}"):
+                retrying(self._run.stop, attempts=_PATIENCE)(self._drop_mark, context)
+
+    def _drop_mark(self, context: PreflightContext) -> None:
+        """Drop one table's, in a session of its own: a server that restarts is waited for."""
+        with self._run.session("cleanup") as session:
+            drop_table(session, context.schema, context.names.sentinel)
+            CheckpointStore(context.schema, context.names.checkpoint).drop(session)
 
 
 def source_of(context: PreflightContext) -> TableSchema:

@@ -60,7 +60,7 @@ def migrate(
         with stop_on_signals(switch), Ticker(figures.snapshot, reporter):
             _watched(migration.run, switch, reporter)
     except BaseException as error:
-        cause = _true_cause(error, switch, figures.phase)
+        cause = _true_cause(error, run)
         _note_failure(report, cause)
         if cause is error:
             raise
@@ -126,13 +126,11 @@ def _watched(run: Callable[[], None], stop: StopSwitch, reporter: Reporter) -> N
         raise raised[0]
 
 
-def _true_cause(error: BaseException, stop: StopSwitch, phase: Phase) -> BaseException:
-    """Give the reason of the stop request where ``error`` only followed from it."""
+def _true_cause(error: BaseException, run: Run) -> BaseException:
+    """Give what ended the run."""
     if isinstance(error, KeyboardInterrupt):
-        return _left_at_once(phase)
-    if isinstance(error, (OutcomeUnknown, Refusal)) or stop.reason is None:
-        return error
-    return stop.reason
+        return _left_at_once(run.figures.phase)
+    return run.cause_of(error) or error
 
 
 def _left_at_once(phase: Phase) -> SpiritError:

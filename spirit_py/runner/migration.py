@@ -8,17 +8,21 @@ from spirit_py.applier.applier import SqlApplier
 from spirit_py.change.source import binlog_source
 from spirit_py.phases import Phase
 from spirit_py.runner.auxiliary import AuxiliaryTables, require_unchanged
+from spirit_py.runner.carrying import begin_work, carry_on
+from spirit_py.runner.checkpoints import Checkpoints
 from spirit_py.runner.deferral import Deferral
 from spirit_py.runner.dry import begin_rehearsal, note_rehearsal
 from spirit_py.runner.opening import open_migration
 from spirit_py.runner.shortcuts import change_in_place
 from spirit_py.runner.swap import drop_old_tables, swap_tables
-from spirit_py.runner.work import TableWork
 
 if TYPE_CHECKING:
     from spirit_py.change.feed import ChangeFeed
+    from spirit_py.checkpoint.record import CheckpointRecord
     from spirit_py.mysql.session import Session
+    from spirit_py.runner.opening import Opening
     from spirit_py.runner.run import Run
+    from spirit_py.runner.work import TableWork
     from spirit_py.table.mapping import TableMapping
 
 
@@ -28,6 +32,9 @@ class Migration:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._auxiliary: AuxiliaryTables
+        self._checkpoints: Checkpoints
+        #: What an earlier run wrote down, when this one carries it on.
+        self._earlier: CheckpointRecord | None = None
 
     def run(self) -> None:
         """Run all phases; on return the tables are changed, or were rehearsed.
@@ -38,17 +45,31 @@ class Migration:
         run = self._run
         with run.stack:
             with run.first_session() as session:
-                mappings = self._prepare(session)
+                opening = open_migration(run, session)
+                mappings = self._prepare(session, opening)
             if mappings:
                 self._copy_path(mappings)
+            elif opening.resume is not None:
+                self._clean_up([(context.schema, context.table) for context in opening.contexts])
             run.figures.enter(Phase.DONE)
         run.report.outcome = "rehearsed" if run.config.dry_run else "done"
 
-    def _prepare(self, session: Session) -> tuple[TableMapping, ...]:
-        """Check, try the shortcuts, create the new tables; none when the server did it all."""
-        run = self._run
-        contexts = open_migration(run, session)
-        self._auxiliary = AuxiliaryTables(run, contexts)
+    def _prepare(self, session: Session, opening: Opening) -> tuple[TableMapping, ...]:
+        """Try the shortcuts, create the new tables or take over those of an earlier run.
+
+        Returns:
+            Nothing when there is nothing to copy: the server did it all, or all is swapped.
+        """
+        run, contexts, resume = self._run, opening.contexts, opening.resume
+        self._earlier = resume.record if resume else None
+        self._checkpoints = Checkpoints(run, contexts, self._earlier)
+        self._auxiliary = AuxiliaryTables(run, contexts, self._checkpoints)
+        if resume is not None:
+            run.report.algorithm = "copy"
+            if resume.cleanup:
+                return ()
+            _ = run.engine
+            return self._auxiliary.resume(session)
         run.enter(Phase.SHORTCUT)
         self._auxiliary.clear_abandoned(session)
         if change_in_place(run, session, contexts, self._auxiliary):
@@ -64,30 +85,40 @@ class Migration:
         rehearsal = begin_rehearsal(run)
         works = self._follow(mappings)
         feed = works[0].feed
-        run.enter(Phase.COPY)
+        self._enter(Phase.COPY)
         for work in works:
             work.copy()
-        run.enter(Phase.DRAIN)
+        self._enter(Phase.DRAIN)
         feed.set_watermark_optimization(enabled=False)
         feed.block_wait()
         feed.flush()
-        run.enter(Phase.ANALYZE)
+        self._enter(Phase.ANALYZE)
         for work in works:
             work.analyze()
-        run.enter(Phase.CHECKSUM)
+        self._enter(Phase.CHECKSUM)
         results = [work.check() for work in works]
         if run.config.dry_run:
             note_rehearsal(run, rehearsal, works, results)
             return
         self._wait_for_the_operator(works)
-        run.enter(Phase.CUTOVER)
+        self._enter(Phase.CUTOVER)
         swap_tables(run, mappings, feed, self._auxiliary)
-        run.figures.enter(Phase.CLEANUP)
+        self._checkpoints.end()
+        self._clean_up([work.source_name for work in works])
+
+    def _enter(self, phase: Phase) -> None:
+        """Go to the next phase, and write that down."""
+        self._run.enter(phase)
+        self._checkpoints.note()
+
+    def _clean_up(self, tables: list[tuple[str, str]]) -> None:
+        """Drop what the swap left; the checkpoint last, by which a later run would know of it."""
+        self._run.figures.enter(Phase.CLEANUP)
+        drop_old_tables(self._run, tables)
         self._auxiliary.drop_marks()
-        drop_old_tables(run, mappings)
 
     def _follow(self, mappings: tuple[TableMapping, ...]) -> list[TableWork]:
-        """Start the change feed over all tables."""
+        """Start the change feed over all tables, or go on where an earlier run's stopped."""
         run = self._run
         applier = SqlApplier(
             run.config.connection,
@@ -99,29 +130,28 @@ class Migration:
         feed: ChangeFeed = binlog_source(run.config.connection, applier, run.config.feed, run.stop)
         run.closing("the change feed", feed.close)
         run.figures.source = feed
-        works = [
-            TableWork(
-                run=run,
-                mapping=mapping,
-                feed=feed,
-                applier=applier,
-                subscription=feed.add_subscription(mapping),
-            )
-            for mapping in mappings
-        ]
-        feed.start()
+        record = self._earlier
+        if record is None:
+            works = [begin_work(run, mapping, feed, applier) for mapping in mappings]
+            feed.start()
+        else:
+            works = [carry_on(run, mapping, feed, applier, record) for mapping in mappings]
+            feed.start_from_position(record.position)
         with run.session("definition") as session:
             for mapping in mappings:
                 require_unchanged(session, mapping.source)
         run.report.start_position = feed.position()
         run.message("the change feed runs", position=run.report.start_position)
+        if not run.config.dry_run:
+            self._checkpoints.follow(feed, works)
         return works
 
     def _wait_for_the_operator(self, works: list[TableWork]) -> None:
         """Wait while a sentinel defers the cutover; one that was made by hand counts too."""
         deferral = Deferral(self._run, works)
-        if self._run.config.defer_cutover:
+        if self._run.config.defer_cutover and not self._checkpoints.deferred:
             deferral.create()
+            self._checkpoints.sentinel_created()
         if deferral.present():
-            self._run.enter(Phase.SENTINEL)
+            self._enter(Phase.SENTINEL)
             deferral.wait()

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from spirit_py.checkpoint.decision import Afresh, Resume
+from spirit_py.mysql.earlier import end_earlier_sessions, run_label
 from spirit_py.mysql.locks import AdvisoryLock
 from spirit_py.preflight.preflight import check_before_create, prepare
+from spirit_py.runner.resuming import choose
 from spirit_py.table.names import lock_name
 
 if TYPE_CHECKING:
@@ -14,20 +18,45 @@ if TYPE_CHECKING:
     from spirit_py.runner.run import Run
 
 
-def open_migration(run: Run, session: Session) -> tuple[PreflightContext, ...]:
+@dataclass(frozen=True, kw_only=True)
+class Opening:
+    """A run before it has written anything.
+
+    Attributes:
+        decision: what is done with what an earlier run left.
+    """
+
+    contexts: tuple[PreflightContext, ...]
+    decision: Resume | Afresh
+
+    @property
+    def resume(self) -> Resume | None:
+        """The decision to carry on; None for a beginning."""
+        return self.decision if isinstance(self.decision, Resume) else None
+
+
+def open_migration(run: Run, session: Session) -> Opening:
     """Give what is known of each table, all of them checked and kept from other migrations.
+
+    Where an earlier run has swapped the tables already, the checks have nothing to say: they look
+    at sources that are to be changed.
 
     Raises:
         Refusal: with everything that the checks of all tables found.
     """
     contexts = prepare(session, run.config)
     _describe(run, contexts)
+    run.label(run_label((context.schema, context.table) for context in contexts))
     # In one order for everybody, so that two runs never wait for each other.
     for context in sorted(contexts, key=lambda one: (one.schema, one.table)):
         run.stack.enter_context(_kept_away(run, context))
-    run.warn_of(check_before_create(contexts))
+    opening = Opening(contexts=contexts, decision=choose(run, session, contexts))
+    if opening.resume is None or not opening.resume.cleanup:
+        run.warn_of(check_before_create(contexts))
+    if ended := end_earlier_sessions(session, run.config.connection.label):
+        run.message(f"ended {ended} sessions of an earlier run on the server")
     run.stop.check()
-    return contexts
+    return opening
 
 
 def _kept_away(run: Run, context: PreflightContext) -> AdvisoryLock:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from spirit_py.errors import MigrationFailure, ServerFault
+from spirit_py.errors import MigrationFailure, OutcomeUnknown, Refusal, ServerFault
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import connection_refusal
 
@@ -56,6 +57,17 @@ class Run:
         self._reporter = reporter
         self._engine_factory = engine_factory
         self._engine: SparkEngine | None = None
+
+    def label(self, text: str) -> None:
+        """Let every session from now on say which run it is of (see mysql/earlier.py)."""
+        connection = replace(self.config.connection, label=text)
+        self.config = replace(self.config, connection=connection)
+
+    def cause_of(self, error: BaseException | None) -> BaseException | None:
+        """Give the reason of the stop request where ``error`` only followed from it."""
+        if isinstance(error, (OutcomeUnknown, Refusal)) or self.stop.reason is None:
+            return error
+        return self.stop.reason
 
     @property
     def report(self) -> MigrationReport:

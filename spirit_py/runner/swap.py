@@ -65,11 +65,15 @@ def swap_tables(
     return result
 
 
-def drop_old_tables(run: Run, mappings: Sequence[TableMapping]) -> None:
-    """Drop the old tables, unless they are to stay; the migration is done whatever happens."""
+def drop_old_tables(run: Run, tables: Sequence[tuple[str, str]]) -> None:
+    """Drop the old tables, unless they are to stay; the migration is done whatever happens.
+
+    Args:
+        tables: schema and name of each table that was changed.
+    """
     kept = []
-    for mapping in mappings:
-        schema, old = mapping.source.schema, AuxiliaryNames.of(mapping.source.name).old
+    for schema, table in tables:
+        old = AuxiliaryNames.of(table).old
         if run.config.skip_drop_after_cutover:
             kept.append(old)
             continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from spirit_py.checksum.checker import Checker
@@ -11,6 +11,7 @@ from spirit_py.checksum.result import ChecksumOptions
 from spirit_py.chunk.chunker import make_chunker
 from spirit_py.copier.boundary import BoundaryReader
 from spirit_py.copier.copier import Copier, CopyOptions
+from spirit_py.copier.prefix import CopiedSoFar
 from spirit_py.mysql.duplicates import duplicates_for
 from spirit_py.sql import quote_table
 from spirit_py.throttle.throttler import BacklogThrottler
@@ -21,7 +22,16 @@ if TYPE_CHECKING:
     from spirit_py.contracts import Applier, Subscription
     from spirit_py.runner.run import Run
     from spirit_py.stop import StopSwitch
+    from spirit_py.table.keys import KeyBound
     from spirit_py.table.mapping import TableMapping
+
+
+@dataclass
+class _UnderWay:
+    """Who works on a table now, or did last."""
+
+    copier: Copier | None = None
+    checker: Checker | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +40,9 @@ class TableWork:
 
     Attributes:
         subscription: the table's side of ``feed``.
+        before: what earlier runs have copied.
+        copied_to: the end of that; None for nothing.
+        checked_to: how far an earlier run's checksum found no difference; None for nothing.
     """
 
     run: Run
@@ -37,31 +50,67 @@ class TableWork:
     feed: ChangeFeed
     applier: Applier
     subscription: Subscription
+    before: CopiedSoFar = field(default_factory=CopiedSoFar)
+    copied_to: KeyBound | None = None
+    checked_to: KeyBound | None = None
+    _under_way: _UnderWay = field(default_factory=_UnderWay)
+
+    @property
+    def source_name(self) -> tuple[str, str]:
+        """The source's schema and name."""
+        return self.mapping.source.schema, self.mapping.source.name
 
     @property
     def name(self) -> str:
         """The source's name, for messages."""
-        return f"{self.mapping.source.schema}.{self.mapping.source.name}"
+        return ".".join(self.source_name)
+
+    def copied_so_far(self) -> CopiedSoFar:
+        """Give what is copied without a gap in all runs. No I/O; any thread may ask."""
+        copier = self._under_way.copier
+        return self.before if copier is None else copier.so_far()
+
+    def checked_up_to(self) -> tuple[str, ...]:
+        """Give how far the checksum found no difference, as literals; any thread may ask.
+
+        What a new UNIQUE key pushes out of the new table (R11) is known to the run alone in which
+        it happened: then nothing that an earlier run compared counts.
+        """
+        checker = self._under_way.checker
+        if checker is None or self.mapping.tightened:
+            return ()
+        bound = checker.low_watermark
+        return () if bound is None else bound.literals
 
     def copy(self) -> None:
-        """Copy every row while changes are applied."""
+        """Copy every row while changes are applied, above what earlier runs have copied."""
         run = self.run
+        if self.before.finished:
+            return
         run.figures.waiting_for = "Spark to start"
         slots = run.engine.slots
         run.figures.waiting_for = ""
         reader = BoundaryReader(run.config.connection, stop=run.stop)
         run.closing("the chunker's session", reader.close)
+        chunker = make_chunker(self.mapping, reader.query)
+        chunker.restart(self.copied_to)
         copier = Copier(
             engine=run.engine,
             mapping=self.mapping,
             connection=run.config.connection,
-            chunker=make_chunker(self.mapping, reader.query),
+            chunker=chunker,
             query=reader.query,
             subscription=self.subscription,
             throttler=BacklogThrottler(self.feed.statistics),
             stop=run.stop,
-            options=CopyOptions(slots=slots, target_chunk_time=run.config.target_chunk_time),
+            options=CopyOptions(
+                slots=slots,
+                target_chunk_time=run.config.target_chunk_time,
+                own_writes=run.config.feed.own_writes,
+            ),
+            before=self.before,
         )
+        self._under_way.copier = copier
         run.figures.copying(copier, self.mapping.source)
         copier.run()
         copied = copier.statistics()
@@ -96,7 +145,9 @@ class TableWork:
                 yield_seconds=run.config.checksum_yield_timeout,
                 max_passes=1 if run.config.no_repair else ChecksumOptions.max_passes,
             ),
+            resume_above=self.checked_to if self._under_way.checker is None else None,
         )
+        self._under_way.checker = checker
         run.figures.checking(checker, self.mapping.source)
         result = checker.run()
         run.message(

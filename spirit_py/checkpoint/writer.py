@@ -1,0 +1,175 @@
+"""Writes the checkpoint while the migration runs: every so often, and when it is asked to.
+
+**In which order a record is taken does not matter.** It has a low watermark L and a safe position
+P of the change feed. They may be some moments apart:
+
+- *L first.* A change that the feed passed over between the two was applied, or it was dropped
+  because its key was above the high watermark, and so above L: the resumed copy reads it.
+- *P first.* Every change behind P comes again, whatever was copied meanwhile.
+
+In both cases a chunk above L that had committed is copied again, which is harmless, and what was
+deleted of it since comes again from behind P; the resumed feed does not drop it (R17).
+
+An older record is as good as a newer one: it only means more work. So a write whose answer was
+lost, and which the server carries out late, does no harm.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING, Final, Self
+
+from spirit_py import points
+from spirit_py.errors import MigrationFailure, ServerFault, SpiritError
+from spirit_py.mysql.connect import connect
+from spirit_py.mysql.faults import Disposition, disposition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from spirit_py.checkpoint.record import CheckpointRecord
+    from spirit_py.checkpoint.store import CheckpointStore
+    from spirit_py.config import ConnectionOptions
+    from spirit_py.contracts import Clock
+    from spirit_py.stop import StopSwitch
+
+_log = logging.getLogger(__name__)
+
+PERIOD: Final = 50.0
+"""Seconds between two checkpoints."""
+PATIENCE: Final = 600.0
+"""Seconds for which no checkpoint could be written before the migration stops."""
+_AGAIN: Final = 5.0
+_LOCK_WAIT: Final = 5
+_ANSWER_WITHIN: Final = 10
+_JOIN_SECONDS: Final = 15.0
+
+
+class CheckpointWriter:
+    """Writes records in a thread of its own, and in that of whoever calls :meth:`write_now`.
+
+    Each write has a session of its own: none is kept over the days that a copy may take, and
+    none is lost with a server that restarts.
+
+    Args:
+        take: gives the record of now; called by one thread at a time, must not block.
+        stop: learns when nothing could be written for :data:`PATIENCE` seconds.
+        period: seconds between two writes.
+    """
+
+    def __init__(
+        self,
+        connection: ConnectionOptions,
+        store: CheckpointStore,
+        take: Callable[[], CheckpointRecord],
+        *,
+        stop: StopSwitch,
+        period: float = PERIOD,
+        patience: float = PATIENCE,
+        clock: Clock = time.monotonic,
+    ) -> None:
+        self._connection = connection
+        self._store = store
+        self._take = take
+        self._stop = stop
+        self._period = period
+        self._patience = patience
+        self._clock = clock
+        #: Held from taking a record until it is written, so that records are written in order.
+        self._writing = threading.Lock()
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._written_at: float | None = None
+
+    @property
+    def age(self) -> float | None:
+        """Seconds since the last record was written; None before the first."""
+        return None if self._written_at is None else self._clock() - self._written_at
+
+    def start(self) -> None:
+        """Begin to write."""
+        self._thread = threading.Thread(
+            target=self._keep_writing, name="spirit-py-checkpoint", daemon=True
+        )
+        self._thread.start()
+
+    def write_now(self) -> None:
+        """Write a record at once.
+
+        Raises:
+            ServerFault: when it could not be written.
+        """
+        with self._writing:
+            points.reach("checkpoint.writing")
+            record = self._take()
+            with connect(
+                self._connection,
+                role="checkpoint",
+                lock_wait_timeout=_LOCK_WAIT,
+                read_timeout=_ANSWER_WITHIN,
+            ) as session:
+                self._store.write(session, record)
+            self._written_at = self._clock()
+            points.reach("checkpoint.written")
+
+    def _keep_writing(self) -> None:
+        """Write until the end; runs in a thread."""
+        failing_since: float | None = None
+        pause = self._period
+        while not self._ended.wait(pause):
+            try:
+                self.write_now()
+                failing_since, pause = None, self._period
+            except Exception as error:
+                now = self._clock()
+                failing_since = now if failing_since is None else failing_since
+                pause = min(_AGAIN, self._period)
+                _log.info("the checkpoint could not be written: %s", error)
+                if _hopeless(error) or now - failing_since > self._patience:
+                    self._stop.request(_failure(error))
+                    return
+
+    def close(self) -> None:
+        """End the thread; nothing more is written. Safe to call again."""
+        self._ended.set()
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.join(_JOIN_SECONDS)
+            if thread.is_alive():
+                _log.warning("the last checkpoint is still being written")
+
+    def __enter__(self) -> Self:
+        """Write while the context is open."""
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End the thread."""
+        self.close()
+
+
+def _hopeless(error: Exception) -> bool:
+    """Tell whether waiting will not help: a fault that is not the server's passing state."""
+    if isinstance(error, ServerFault):
+        return disposition(error) is Disposition.FATAL and not error.hint
+    return True
+
+
+def _failure(error: Exception) -> MigrationFailure:
+    """Say why the migration stops."""
+    text = error.message if isinstance(error, SpiritError) else repr(error)
+    hint = error.hint if isinstance(error, SpiritError) else ""
+    failure = MigrationFailure(
+        f"the checkpoint cannot be written any more: {text}",
+        hint=hint or "remove the cause, then run the same command again",
+    )
+    failure.__cause__ = error
+    return failure

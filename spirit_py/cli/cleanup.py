@@ -1,0 +1,64 @@
+"""``spirit-py cleanup``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from spirit_py.cli.options import (
+    connection_of,
+    connection_options,
+    option,
+    refuse_undecodable,
+)
+from spirit_py.cli.outcome import ErrorsShown, leave_with
+from spirit_py.errors import UsageFault
+
+CLEANUP_EXIT_CODES = """\b
+Exit codes:
+  0  dropped, or there was nothing
+  1  the server could not be asked
+  2  refused: a process works on it, nothing proves whose the tables are, or the answer was no"""
+
+
+@click.command(epilog=CLEANUP_EXIT_CODES)
+@connection_options
+@option("--database", default="", help="Schema of the table.")
+@option("--table", default="", help="The table whose migration is abandoned.")
+@option("--yes", is_flag=True, help="Do not ask; an old table is kept all the same.")
+@option("--drop-old", is_flag=True, help="With --yes: drop the old table of a finished swap too.")
+@option("--verbose", is_flag=True, help="Tracebacks.")
+def cleanup(**options: Any) -> None:
+    r"""Drop the tables that an abandoned migration left.
+
+    The source table is never touched. An old table, which after the swap holds the rows from
+    before it, is asked for separately.
+
+    \b
+    spirit-py cleanup --host db1 --database shop --table orders
+    """
+    with ErrorsShown(verbose=options["verbose"]):
+        refuse_undecodable(options)
+        if not (options["database"] and options["table"]):
+            raise UsageFault("whose? --database and --table are missing", hint="give both")
+        from spirit_py.resume.cleanup import clean_up
+
+        sure, old_too = options["yes"], options["drop_old"]
+        clean_up(
+            connection_of(options),
+            database=options["database"],
+            table=options["table"],
+            ask=(lambda _: True) if sure else _confirmed,
+            ask_old=(lambda _: bool(old_too)) if sure else _confirmed,
+            say=click.echo,
+        )
+        leave_with(0)
+
+
+def _confirmed(question: str) -> bool:
+    """Ask the operator; nobody there to answer means no."""
+    try:
+        return click.confirm(question, default=False)
+    except click.Abort:
+        return False

@@ -1,0 +1,87 @@
+"""Sessions of an earlier run that the server still has: they must not write any more (R18).
+
+A program that was killed leaves its statements running on the server. So every session of a run
+says in a user variable which run it is of and which tables that is about; the next run for one of
+these tables, which holds their advisory locks, ends what is left of others before it looks at
+anything.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+import time
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.errors import MigrationFailure
+from spirit_py.mysql.kill import kill_session
+from spirit_py.table.names import lock_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from spirit_py.contracts import Clock, SqlSession
+
+_log = logging.getLogger(__name__)
+
+_TOKEN_BYTES: Final = 8
+_POLL_SECONDS: Final = 0.05
+#: A chunk that is rolled back takes no longer than it took to write.
+_PATIENCE: Final = 60.0
+
+_SESSIONS: Final = """
+SELECT t.PROCESSLIST_ID, CONVERT(v.VARIABLE_VALUE USING utf8mb4)
+FROM performance_schema.user_variables_by_thread v
+JOIN performance_schema.threads t ON t.THREAD_ID = v.THREAD_ID
+WHERE v.VARIABLE_NAME = 'spirit_py_run' AND t.PROCESSLIST_ID IS NOT NULL"""
+
+
+def run_label(tables: Iterable[tuple[str, str]]) -> str:
+    """Make the label of a new run: a token of its own, and a mark for each table."""
+    marks = sorted(_mark(table) for table in tables)
+    return " ".join((secrets.token_hex(_TOKEN_BYTES), *marks))
+
+
+def _mark(table: tuple[str, str]) -> str:
+    return lock_name("migration", *table).rpartition(":")[2]
+
+
+def earlier_sessions(session: SqlSession, label: str) -> list[int]:
+    """Find the sessions of other runs that are about one of the label's tables."""
+    own, *marks = label.split()
+    return [
+        int(number)
+        for number, said in session.query(_SESSIONS)
+        if (words := str(said).split()) and words[0] != own and not set(marks).isdisjoint(words)
+    ]
+
+
+def end_earlier_sessions(
+    session: SqlSession, label: str, *, patience: float = _PATIENCE, clock: Clock = time.monotonic
+) -> int:
+    """Kill the sessions of earlier runs and wait until they are gone; give how many there were.
+
+    A killed session rolls back before the server forgets it.
+
+    Raises:
+        MigrationFailure: when one does not end.
+        ServerFault: when the server cannot be asked.
+    """
+    deadline = clock() + patience
+    pause = threading.Event()
+    ended: set[int] = set()
+    while left := earlier_sessions(session, label):
+        refused = {number: why for number in left if (why := kill_session(session, number))}
+        if refused or clock() >= deadline:
+            numbers = ", ".join(str(number) for number in left)
+            raise MigrationFailure(
+                f"sessions of an earlier run do not end on the server: {numbers}"
+                + "".join(f"; {why}" for why in dict.fromkeys(refused.values())),
+                hint="KILL them, then run the same command again",
+            )
+        ended.update(left)
+        pause.wait(_POLL_SECONDS)
+    if ended:
+        _log.info("ended %d sessions of an earlier run", len(ended))
+    return len(ended)

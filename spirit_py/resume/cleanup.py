@@ -1,0 +1,152 @@
+"""Drop what an abandoned migration left, after asking; nothing that is not provably ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from spirit_py.checkpoint.record import CheckpointRecord
+from spirit_py.errors import Refusal
+from spirit_py.mysql.connect import connect
+from spirit_py.mysql.earlier import end_earlier_sessions, run_label
+from spirit_py.mysql.locks import named_lock_holder, take_named_lock
+from spirit_py.mysql.newtable import drop_table
+from spirit_py.resume.look import record_beside, store_of
+from spirit_py.table.names import AuxiliaryNames, lock_name
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spirit_py.config import ConnectionOptions
+    from spirit_py.contracts import SqlSession
+
+Ask: TypeAlias = Callable[[str], bool]
+"""Puts a question to the operator; true for yes."""
+Say: TypeAlias = Callable[[str], None]
+
+_EXISTING: Final = """
+SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Leftovers:
+    """What is beside the tables of one abandoned migration, as schema and name.
+
+    Attributes:
+        own: new tables and sentinels, then checkpoints: as long as one of these is there, what
+            is beside it is known to be ours.
+        old: old tables: after a swap they hold the only copy of what was there before it.
+    """
+
+    tables: tuple[tuple[str, str], ...]
+    own: tuple[tuple[str, str], ...]
+    old: tuple[tuple[str, str], ...]
+
+
+def clean_up(
+    options: ConnectionOptions,
+    *,
+    database: str,
+    table: str,
+    ask: Ask,
+    ask_old: Ask,
+    say: Say,
+) -> None:
+    """Drop what a migration of this table left, and of the tables that changed together with it.
+
+    Args:
+        ask: before anything is dropped.
+        ask_old: before old tables are dropped.
+
+    Raises:
+        Refusal: a process works on it; nothing proves that the tables are ours; the answer was no.
+        ServerFault: the server could not be asked.
+    """
+    with connect(options, role="cleanup", read_timeout=600) as session:
+        tables = _tables(session, (database, table))
+        if not tables:
+            _refuse_others(session, database, table)
+            say(f"no migration has left anything beside {database}.{table}")
+            return
+        _keep_others_away(session, tables)
+        left = _leftovers(session, tables)
+        _list(left, say)
+        if not ask(f"Drop {len(left.own)} table(s)?"):
+            raise Refusal("nothing was dropped", hint="answer yes, or give --yes")
+        ended = end_earlier_sessions(session, run_label(tables))
+        if ended:
+            say(f"ended {ended} sessions of the abandoned run")
+        drop_old = bool(left.old) and ask_old(
+            f"Drop {_names(left.old)} too? After a swap it holds the rows from before."
+        )
+        for schema, name in (*(left.old if drop_old else ()), *left.own):
+            drop_table(session, schema, name)
+            say(f"dropped {schema}.{name}")
+        if left.old and not drop_old:
+            say(f"kept {_names(left.old)}")
+
+
+def _tables(session: SqlSession, table: tuple[str, str]) -> tuple[tuple[str, str], ...]:
+    """Give the tables of the migration that left its mark beside this one; none without a mark."""
+    if not store_of(table).is_ours(session):
+        return ()
+    stored, _ = record_beside(session, table)
+    if stored is None or not isinstance(stored.found, CheckpointRecord):
+        return (table,)
+    found = {table, *(one.name for one in stored.found.tables)}
+    return tuple(sorted(one for one in found if store_of(one).is_ours(session)))
+
+
+def _refuse_others(session: SqlSession, database: str, table: str) -> None:
+    """Refuse to drop tables that only have the right names."""
+    names = AuxiliaryNames.of(table)
+    there = _existing(session, database)
+    taken = [name for name in (names.new, names.old, names.checkpoint) if name.lower() in there]
+    if taken:
+        raise Refusal(
+            f"{', '.join(taken)} exist(s), and no checkpoint says that spirit-py made it",
+            hint="see who made it; drop it by hand if nobody needs it",
+        )
+
+
+def _keep_others_away(session: SqlSession, tables: Sequence[tuple[str, str]]) -> None:
+    """Take the locks of the tables' migrations, for the life of this session."""
+    for table in tables:
+        lock = lock_name("migration", *table)
+        if not take_named_lock(session, lock):
+            raise Refusal(
+                f"a process works on {'.'.join(table)} now (server session"
+                f" {named_lock_holder(session, lock)})",
+                hint="stop it first, or let it finish",
+            )
+
+
+def _leftovers(session: SqlSession, tables: Sequence[tuple[str, str]]) -> Leftovers:
+    """Find what is there."""
+    own: list[tuple[str, str]] = []
+    marks: list[tuple[str, str]] = []
+    old: list[tuple[str, str]] = []
+    for schema, table in tables:
+        there, names = _existing(session, schema), AuxiliaryNames.of(table)
+        own += [(schema, n) for n in (names.new, names.sentinel) if n.lower() in there]
+        marks.append((schema, names.checkpoint))
+        old += [(schema, names.old)] if names.old.lower() in there else []
+    return Leftovers(tables=tuple(tables), own=(*own, *marks), old=tuple(old))
+
+
+def _existing(session: SqlSession, schema: str) -> set[str]:
+    """Give the names of a schema's tables in lower case, which some servers store them in."""
+    return {str(row[0]).lower() for row in session.query(_EXISTING, (schema,))}
+
+
+def _list(left: Leftovers, say: Say) -> None:
+    say(f"an abandoned migration of {_names(left.tables)} has left:")
+    for schema, name in left.own:
+        say(f"  {schema}.{name}")
+    for schema, name in left.old:
+        say(f"  {schema}.{name} (an old table: asked for separately)")
+
+
+def _names(tables: Sequence[tuple[str, str]]) -> str:
+    return ", ".join(".".join(table) for table in tables)

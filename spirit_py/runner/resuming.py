@@ -1,0 +1,82 @@
+"""Carry on, begin afresh, or stop: what a run does with what an earlier one left (R14, R17)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spirit_py.checkpoint.decision import Afresh, GiveUp, Refuse, Resume, Wanted, decide
+from spirit_py.checkpoint.record import CheckpointRecord
+from spirit_py.checkpoint.writer import PERIOD
+from spirit_py.errors import Refusal, SchemaChanged
+from spirit_py.mysql.newtable import drop_auxiliary_tables
+from spirit_py.resume.look import look, store_of
+from spirit_py.runner.checkpoints import statement_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from spirit_py.contracts import SqlSession
+    from spirit_py.preflight.context import PreflightContext
+    from spirit_py.runner.run import Run
+
+
+def choose(
+    run: Run, session: SqlSession, contexts: tuple[PreflightContext, ...]
+) -> Resume | Afresh:
+    """Look at what an earlier run left, and say what is done with it. Before any check.
+
+    Raises:
+        Refusal: somebody must look; everything is kept.
+        SchemaChanged: the migration is given up, its auxiliary tables are dropped (R14).
+        ServerFault: what is there could not be looked at; everything is kept.
+    """
+    tables = [(context.schema, context.table) for context in contexts]
+    found = look(session, run.config.connection, tables)
+    wanted = Wanted(statement=statement_of(contexts), max_age=run.config.checkpoint_max_age)
+    decision = decide(found, wanted)
+    if isinstance(decision, Refuse):
+        raise Refusal(decision.reason, hint=decision.hint)
+    if isinstance(decision, GiveUp):
+        _tell(run, f"given up: {decision.reason}")
+        _drop_all(session, tables, found.record)
+        raise SchemaChanged(decision.reason, hint=decision.hint)
+    if isinstance(decision, Afresh):
+        if decision.reason:
+            _tell(
+                run, f"an earlier run was stopped here; this one starts afresh: {decision.reason}"
+            )
+        return decision
+    if run.config.dry_run:
+        raise Refusal(
+            "a migration of this table is under way and can be carried on",
+            hint="finish it, or drop it with spirit-py cleanup, before a dry run",
+        )
+    _resuming(run, decision)
+    return decision
+
+
+def _resuming(run: Run, decision: Resume) -> None:
+    """Say that a migration is carried on."""
+    record, report = decision.record, run.report
+    report.runs = record.runs + 1
+    report.rows_copied_before = record.rows_copied
+    _tell(run, f"carrying on: {decision.reason}")
+    if not decision.cleanup and not record.copied:
+        run.message(
+            f"what was copied in the {PERIOD:.0f} s before the stop may be copied again",
+            phase=record.phase,
+            run=report.runs,
+        )
+
+
+def _tell(run: Run, text: str) -> None:
+    run.report.resumed = text
+    run.message(text)
+
+
+def _drop_all(session: SqlSession, tables: Iterable[tuple[str, str]], record: object) -> None:
+    """Drop the auxiliary tables of this run's tables, and of the migration that was found."""
+    found = {table.name for table in record.tables} if isinstance(record, CheckpointRecord) else ()
+    for schema, table in sorted({*tables, *found}):
+        if store_of((schema, table)).is_ours(session):
+            drop_auxiliary_tables(session, schema, table, old=False)

@@ -1,0 +1,191 @@
+"""A run starts afresh only on proof that there is nothing to resume (R14, R17)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from spirit_py.checkpoint.decision import (
+    Afresh,
+    Found,
+    GiveUp,
+    Refuse,
+    Resume,
+    TableFound,
+    Wanted,
+    decide,
+    shown_age,
+    was_swapped,
+)
+from spirit_py.checkpoint.record import CheckpointRecord, Membership, TableProgress
+
+PROGRESS = TableProgress(
+    schema="shop",
+    table="t",
+    new="_t_new",
+    old="_t_old",
+    source_shape="before",
+    target_shape="after",
+    copied_up_to=("7",),
+    rows_copied=7,
+)
+RECORD = CheckpointRecord(
+    statement="ALTER", tables=(PROGRESS,), server_uuid="u", phase="copy", position="somewhere"
+)
+TABLE = TableFound(schema="shop", table="t", source_shape="before", new_shape="after", ours=True)
+FOUND = Found(record=RECORD, age=90.0, server_uuid="u", tables=(TABLE,))
+WANTED = Wanted(statement="ALTER", max_age=3600.0)
+
+
+def found(**changes: Any) -> Found:
+    """Give what an interrupted migration leaves, with something else about it."""
+    return replace(FOUND, **changes)
+
+
+def test_an_interrupted_migration_is_resumed():
+    """Everything fits: it carries on, and says from where."""
+    decision = decide(FOUND, WANTED)
+    assert decision == Resume(
+        record=RECORD, reason="stopped in the copy phase, 90 s ago; 7 rows are copied"
+    )
+
+
+def test_nothing_at_all_is_no_news():
+    """The first run begins at the beginning without a word."""
+    assert decide(Found(server_uuid="u", tables=(replace(TABLE, new_shape="", ours=False),)),
+                  WANTED) == Afresh()  # fmt: skip
+
+
+def test_any_statement_will_do_for_who_only_looks():
+    """Who shows a checkpoint does not know the statement."""
+    assert isinstance(decide(FOUND, replace(WANTED, statement=None)), Resume)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"record": None, "unreadable": "not JSON"}, "cannot be read: not JSON"),
+        ({"record": None}, "its checkpoint is gone"),
+        ({"record": Membership(schema="shop", table="a")}, "beside shop.a"),
+        ({"record": replace(RECORD, statement="OTHER")}, "another statement: OTHER"),
+        ({"record": replace(RECORD, position="")}, "before the copy began"),
+        ({"age": 3601.0}, "60 min old, more than --checkpoint-max-age allows (60 min"),
+        ({"tables": (replace(TABLE, new_shape=""),)}, "_t_new is gone"),
+        ({"unreachable": "it was purged"}, "cannot go on where it stopped: it was purged"),
+    ],
+)
+def test_proofs_that_there_is_nothing_to_resume(changes, reason):
+    """Each of them alone makes a new beginning, and is told."""
+    decision = decide(found(**changes), WANTED)
+    assert isinstance(decision, Afresh)
+    assert reason in decision.reason
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"server_uuid": "other"}, "another one answers at the same address"),
+        ({"tables": (replace(TABLE, source_shape="else"),)}, "changed the definition of shop.t"),
+        ({"tables": (replace(TABLE, source_shape=""),)}, "changed the definition of shop.t"),
+        ({"tables": (replace(TABLE, new_shape="else"),)}, "changed the definition of _t_new"),
+    ],
+)
+def test_what_ends_a_migration_for_good(changes, reason):
+    """Another server, or another definition: stop, drop, and leave the source alone (R14)."""
+    decision = decide(found(**changes), WANTED)
+    assert isinstance(decision, GiveUp)
+    assert reason in decision.reason
+    assert "begins at the beginning" in decision.hint
+
+
+def test_another_server_is_no_place_to_decide_by_age_or_tables():
+    """What another server shows of the tables says nothing about this migration."""
+    decision = decide(found(server_uuid="x", age=9e9, tables=(), unreachable="gone"), WANTED)
+    assert isinstance(decision, GiveUp)
+
+
+def test_after_the_swap_only_the_cleanup_is_left():
+    """Then neither the age, nor the binlog, nor the definitions matter."""
+    after = replace(TABLE, source_shape="after", new_shape="", old_shape="before")
+    decision = decide(found(age=9e9, unreachable="purged", tables=(after,)), WANTED)
+    assert decision == Resume(record=RECORD, reason="the swap was done already", cleanup=True)
+
+
+def test_a_state_that_tells_no_story_is_kept():
+    """Neither before nor after the swap: nothing is dropped, and somebody must look."""
+    both = replace(TABLE, old_shape="before")
+    assert isinstance(decide(found(tables=(both,)), WANTED), Refuse)
+
+
+def test_a_new_table_without_a_checkpoint_is_somebody_elses():
+    """Nothing says whose it is: it is not dropped."""
+    decision = decide(found(record=None, tables=(replace(TABLE, ours=False),)), WANTED)
+    assert isinstance(decision, Refuse)
+    assert "no checkpoint" in decision.reason
+
+
+def test_every_table_of_a_migration_counts():
+    """One table of several that cannot be resumed is enough to begin anew, or to give up."""
+    second = replace(PROGRESS, table="s", new="_s_new")
+    record = replace(RECORD, tables=(PROGRESS, second))
+    there = replace(TABLE, table="s")
+    assert isinstance(decide(found(record=record, tables=(TABLE, there)), WANTED), Resume)
+    gone = decide(found(record=record, tables=(TABLE, replace(there, new_shape=""))), WANTED)
+    assert isinstance(gone, Afresh)
+    assert "shop._s_new" in gone.reason
+    changed = found(record=record, tables=(TABLE, replace(there, source_shape="else")))
+    assert isinstance(decide(changed, WANTED), GiveUp)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(-5, "0 s"), (119.9, "119 s"), (120, "2 min"), (7200, "2 h"), (604_800, "7 days")],
+)
+def test_ages_are_shown_as_people_say_them(seconds, text):
+    """An age has one unit, and a clock that was set back gives none below zero."""
+    assert shown_age(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("source", "new", "old", "swapped"),
+    [
+        ("before", "after", "", False),
+        ("after", "", "before", True),
+        ("after", "", "", True),
+        ("before", "", "", False),
+        ("altered later", "", "before", True),
+        ("altered later", "", "", False),
+        ("before", "after", "before", None),
+        ("after", "", "another table", None),
+        ("", "", "before", None),
+    ],
+)
+def test_the_names_and_definitions_tell_whether_the_swap_was_done(source, new, old, swapped):
+    """The tables of a RENAME that nobody saw end tell by their names, and by what they are."""
+    seen = replace(TABLE, source_shape=source, new_shape=new, old_shape=old)
+    assert was_swapped([seen], RECORD) is swapped
+
+
+def test_before_there_was_a_new_table_there_was_no_swap():
+    """A record from before the new table was made is of no swap, whatever else is there."""
+    early = replace(RECORD, tables=(replace(PROGRESS, target_shape=""),))
+    assert was_swapped([replace(TABLE, new_shape="", old_shape="x")], early) is False
+
+
+def test_a_definition_that_does_not_change_tells_nothing():
+    """An ALTER that rebuilds the same definition is swapped only where an old table shows it."""
+    same = replace(RECORD, tables=(replace(PROGRESS, target_shape="before"),))
+    rebuilt = replace(TABLE, source_shape="before", new_shape="")
+    assert was_swapped([rebuilt], same) is False
+    assert was_swapped([replace(rebuilt, old_shape="before")], same) is True
+
+
+def test_tables_that_were_swapped_together_must_agree():
+    """One RENAME swaps all tables: some swapped and some not is no story of ours."""
+    second = replace(PROGRESS, table="s", new="_s_new")
+    record = replace(RECORD, tables=(PROGRESS, second))
+    after = replace(TABLE, source_shape="after", new_shape="", old_shape="before")
+    assert was_swapped([after, replace(TABLE, table="s")], record) is None
+    assert was_swapped([after, replace(after, table="s", old_shape="")], record) is True
