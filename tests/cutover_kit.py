@@ -6,13 +6,17 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import MySQLdb
 
 from spirit_py.config import ConnectionOptions
 from spirit_py.contracts import FeedStatistics, SqlSession
-from spirit_py.cutover.plan import Swap
+from spirit_py.cutover.cutover import Cutover
+from spirit_py.cutover.plan import CutoverResult, Swap
+
+if TYPE_CHECKING:
+    from spirit_py.table.mapping import TableMapping
 
 Hook = Callable[..., object]
 
@@ -75,6 +79,63 @@ def lock_request(db) -> int | None:
     return rows[0][0] if rows else None
 
 
+class ProvenCutover(Cutover):
+    """A cutover of which nothing may be left on the server a second after its end (R16).
+
+    Args:
+        db: the test's schema, asked directly, whatever way the cutover takes to the server.
+        connection: how the cutover reaches the server; directly by default.
+    """
+
+    def __init__(self, db, swaps, source, *, connection=None, **more: Any) -> None:
+        super().__init__(connection or options(db), swaps, source, **more)
+        self._watching = db.connect()
+        self._other = db.connect
+
+    def run(self) -> CutoverResult:
+        """Swap; then see what is left, however it ended."""
+        try:
+            return super().run()
+        finally:
+            self._prove_gone()
+
+    def _prove_gone(self) -> None:
+        ended = time.monotonic()
+        until(lambda: not self._left(), "the end of all that is the cutover's")
+        took = time.monotonic() - ended
+        if took > 1.0:
+            # Where even a plain session takes its time to vanish, the machine is what is slow.
+            slack = max(self._vanishing() for _ in range(3))
+            assert took <= 1.0 + 10 * slack, f"it took {took:.1f} s (a plain session {slack:.2f})"
+
+    def _left(self) -> list[tuple[Any, ...]]:
+        """Give the sessions of a cutover, and the locks of LOCK TABLES ... WRITE and RENAME."""
+        with contextlib.closing(self._watching.cursor()) as cursor:
+            cursor.execute(
+                "SELECT t.processlist_id, CONVERT(v.variable_value USING utf8mb4)"
+                " FROM performance_schema.user_variables_by_thread v"
+                " JOIN performance_schema.threads t USING (thread_id)"
+                " WHERE v.variable_name = 'spirit_py_role'"
+                " AND v.variable_value IN ('cutover', 'cutover-watch', 'look')"
+                " UNION ALL SELECT owner_thread_id, CONCAT(lock_type, ' ', object_name)"
+                " FROM performance_schema.metadata_locks WHERE object_type = 'TABLE'"
+                " AND lock_type IN ('SHARED_NO_READ_WRITE', 'EXCLUSIVE')"
+                " AND object_schema NOT IN ('mysql', 'performance_schema')"
+            )
+            return list(cursor.fetchall())
+
+    def _vanishing(self) -> float:
+        """Measure how long a session of nobody's takes to leave the server's lists, in seconds."""
+        with contextlib.closing(self._watching.cursor()) as cursor:
+            plain = self._other()
+            number = plain.thread_id()
+            plain.close()
+            began = time.monotonic()
+            looked = "SELECT 1 FROM performance_schema.threads WHERE processlist_id = %s"
+            until(lambda: not cursor.execute(looked, (number,)), "the end of a plain session")
+            return time.monotonic() - began
+
+
 class SnapshotSource:
     """A change source that brings the new table up to date in one go under the table lock.
 
@@ -94,7 +155,7 @@ class SnapshotSource:
         if name in self.hooks:
             self.hooks[name](*arguments)
 
-    def block_wait(self, timeout: float | None = None) -> None:
+    def block_wait(self, timeout: float | None = None, session: SqlSession | None = None) -> None:
         """Receive nothing: what the source has is read under the lock."""
         self._call("block_wait")
 
@@ -102,7 +163,7 @@ class SnapshotSource:
         """Apply nothing yet."""
         self._call("flush")
 
-    def flush_under_table_lock(self, session: SqlSession) -> None:
+    def flush_under_table_lock(self, session: SqlSession, only: TableMapping | None = None) -> None:
         """Make the new table equal to the source, which stands still."""
         self._call("flush_under_table_lock", session)
         for swap in self.swaps:
@@ -112,7 +173,7 @@ class SnapshotSource:
                 f" SELECT id, v FROM `{swap.schema}`.`{swap.table}`"
             )
 
-    def all_changes_flushed(self) -> bool:
+    def all_changes_flushed(self, only: TableMapping | None = None) -> bool:
         """Say yes."""
         self._call("all_changes_flushed")
         return True
@@ -124,6 +185,11 @@ class SnapshotSource:
     def position(self) -> str:
         """Give a position."""
         return "here"
+
+    def position_here(self, session: SqlSession) -> str:
+        """Give a position."""
+        self._call("position_here", session)
+        return "behind"
 
     @contextlib.contextmanager
     def applies_paused(self) -> Iterator[None]:
@@ -142,7 +208,7 @@ class SnapshotSource:
         self._call("stop")
         self.stopped = True
 
-    def add_subscription(self, mapping: Any) -> Any:
+    def add_subscription(self, mapping: Any, **_: Any) -> Any:
         """Fail."""
         raise AssertionError("the cutover must not do this")
 

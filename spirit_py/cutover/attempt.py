@@ -30,6 +30,7 @@ class Attempt:
         held_from: when the table lock was got; None before.
         position: the feed's safe position, everything being applied.
         answer_lost: the answer to RENAME was lost; the session is closed.
+        after_rename: the place behind the RENAME; empty when it was not noted.
         steps_ms: milliseconds of each step under the lock.
         held_ms: milliseconds that the lock was held.
     """
@@ -44,6 +45,7 @@ class Attempt:
     held_from: float | None = None
     position: str = ""
     answer_lost: bool = False
+    after_rename: str = ""
     steps_ms: dict[str, float] = field(default_factory=dict)
     held_ms: float = 0.0
 

@@ -2,7 +2,7 @@
 
 A try goes through these steps; only those between the arrows hold up the application::
 
-    drain the feed without a lock; open the sessions; pause the feed's own applying
+    drain the feed without a lock; open the sessions; drain again; pause the feed's own applying
     LOCK TABLES t WRITE, _t_new WRITE            waits for running transactions
     --> wait until the feed has received all     nothing is missing
         flush through the locking session        nothing is pending
@@ -20,10 +20,11 @@ import secrets
 import time
 from typing import TYPE_CHECKING, Final
 
+from spirit_py import points
 from spirit_py.cutover.attempt import Attempt, TryFailed
-from spirit_py.cutover.look import check_names, end_locking_session, find_outcome
+from spirit_py.cutover.look import check_names, end_locking_session
 from spirit_py.cutover.plan import CutoverLimits, CutoverResult
-from spirit_py.cutover.verdict import Verdict
+from spirit_py.cutover.rename import rename
 from spirit_py.cutover.watch import LockWatch
 from spirit_py.errors import (
     ChangesNotFlushed,
@@ -36,7 +37,6 @@ from spirit_py.errors import (
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import Disposition, connection_lost, disposition
 from spirit_py.mysql.locks import TableLock, take_named_lock
-from spirit_py.sql import quote_table
 from spirit_py.table.names import lock_name
 
 if TYPE_CHECKING:
@@ -52,8 +52,11 @@ _LOG = logging.getLogger(__name__)
 _DRAIN_ROUNDS: Final = 5
 _END_SECONDS: Final = 10.0
 _RENAME_WAIT_SECONDS: Final = 1
-#: Pending changes that a flush under the lock applies in a few milliseconds.
+#: Pending changes that are worth opening sessions for the lock.
 _TRIVIAL_BACKLOG: Final = 200
+#: Pending changes that cost no more than a statement does.
+_NEARLY_NOTHING: Final = 10
+_CATCH_UP_ROUNDS: Final = 8
 
 
 def _nothing(_session: SqlSession) -> None:
@@ -73,6 +76,8 @@ class Cutover:
         final_checks: called under the lock in the locking session when everything is flushed.
             Must be fast; an error it raises ends the cutover.
         message: told one line about everything that an operator should know.
+        note_position: note the feed's place between RENAME and unlock, for a feed that is to
+            follow the swapped tables: :attr:`CutoverResult.after_rename`.
         clock: monotonic seconds.
     """
 
@@ -87,6 +92,7 @@ class Cutover:
         before_lock: Callable[[SqlSession], None] = _nothing,
         final_checks: Callable[[SqlSession], None] = _nothing,
         message: Callable[[str], None] = _LOG.info,
+        note_position: bool = False,
         clock: Clock = time.monotonic,
     ) -> None:
         self._connection = connection
@@ -97,6 +103,7 @@ class Cutover:
         self._before_lock = before_lock
         self._final_checks = final_checks
         self._message = message
+        self._note_position = note_position
         self._clock = clock
         #: The swap is known to be done; true even when :meth:`run` was interrupted after it.
         self.swapped = False
@@ -167,35 +174,31 @@ class Cutover:
             finally:
                 # Before anything else is torn down: the application waits for this.
                 self._unlock(attempt)
+        points.reach("cutover.unlocked")
         return self._result(attempt)
 
     def _prepare(self, number: int, stack: contextlib.ExitStack) -> Attempt:
-        """Do all that needs no lock, and open the sessions.
+        """Do all that needs no lock: open the sessions, and leave next to nothing to be applied.
 
         The feed's own applying is paused, because LOCK TABLES may have the new table while it
-        waits for the source. The locking session is new in each try and may idle only briefly:
-        should this process be cut off, the server soon ends the session and with it the lock.
+        waits for the source.
         """
         wait, hold = self._limits.wait_for(number), self._limits.lock_hold
         watcher = stack.enter_context(
             connect(self._connection, role="cutover-watch", read_timeout=10)
         )
         self._before_lock(watcher)
-        stack.enter_context(self._source.applies_paused())
-        session = connect(
-            self._connection,
-            # A DELETE of several tables with aliases asks for a default database.
-            database=self._swaps[0].schema,
-            role="cutover",
-            lock_wait_timeout=wait,
-            wait_timeout=math.ceil(hold) + 2,
-            read_timeout=math.ceil(wait + hold) + 5,
-        )
-        fence = lock_name("cutover", secrets.token_hex(8))
-        stack.callback(self._end, session, fence)
-        take_named_lock(session, fence)
+        opened = stack.enter_context(contextlib.ExitStack())
+        session, fence = self._open(opened, wait)
         server = str(session.value("SELECT @@server_uuid"))
         check_names(session, self._swaps)
+        self._catch_up()
+        stack.enter_context(self._source.applies_paused())
+        # The session ends before the feed applies again: what is left of it may hold the lock.
+        stack.enter_context(opened.pop_all())
+        # From here on it may idle only briefly: should this process be cut off, the server soon
+        # ends the session and with it the lock.
+        session.execute(f"SET SESSION wait_timeout = {math.ceil(hold) + 2}")
         watch = LockWatch(
             watcher,
             session.id,
@@ -217,12 +220,42 @@ class Cutover:
             clock=self._clock,
         )
 
+    def _open(self, opened: contextlib.ExitStack, wait: int) -> tuple[Session, str]:
+        """Open the locking session, new in each try, and its fence."""
+        session = connect(
+            self._connection,
+            # A DELETE of several tables with aliases asks for a default database.
+            database=self._swaps[0].schema,
+            role="cutover",
+            lock_wait_timeout=wait,
+            read_timeout=math.ceil(wait + self._limits.lock_hold) + 5,
+        )
+        fence = lock_name("cutover", secrets.token_hex(8))
+        opened.callback(self._end, session, fence)
+        take_named_lock(session, fence)
+        return session, fence
+
+    def _catch_up(self) -> None:
+        """Apply until nearly nothing is pending: what is left is applied under the lock.
+
+        Each round leaves what is written while it runs, so it is shorter than the one before.
+        """
+        before = None
+        for _ in range(_CATCH_UP_ROUNDS):
+            self._stop.check()
+            self._source.flush()
+            pending = self._source.pending()
+            if pending <= _NEARLY_NOTHING or (before is not None and pending >= before):
+                return
+            before = pending
+
     def _tables(self) -> list[tuple[str, str]]:
         """Give every table to lock, as schema and name."""
         return [(swap.schema, name) for swap in self._swaps for name in (swap.table, swap.new)]
 
     def _lock(self, attempt: Attempt) -> None:
         """Wait for the table lock."""
+        points.reach("cutover.lock")
         try:
             attempt.lock.acquire()
         except ServerFault as fault:
@@ -232,6 +265,7 @@ class Cutover:
             raise TryFailed(self._in_the_way(attempt, fault)) from fault
         attempt.held_from = self._clock()
         attempt.watch.holding()
+        points.reach("cutover.locked")
         # RENAME needs more locks than LOCK TABLES took: LOCK INSTANCE FOR BACKUP stops it.
         attempt.session.execute(f"SET SESSION lock_wait_timeout = {_RENAME_WAIT_SECONDS}")
 
@@ -256,13 +290,16 @@ class Cutover:
         with attempt.step("rename"):
             self._rename(attempt)
         self.swapped = True
+        points.reach("cutover.renamed")
         self._stop_feed()
+        if self._note_position and not attempt.answer_lost:
+            self._note_place(attempt)
 
     def _prove(self, attempt: Attempt) -> None:
         """Return when RENAME may be sent: all is received and applied, and the lock is held."""
         source, session, lock = self._source, attempt.session, attempt.lock
         with attempt.step("receive"):
-            source.block_wait(timeout=self._left(attempt))
+            source.block_wait(timeout=self._left(attempt), session=session)
             lock.verify()
         with attempt.step("flush"):
             source.flush_under_table_lock(session)
@@ -283,52 +320,18 @@ class Cutover:
         return max(0.1, self._limits.lock_hold - attempt.held_for())
 
     def _rename(self, attempt: Attempt) -> None:
-        """Send the RENAME; when its answer is lost, find out what came of it."""
-        moves = ", ".join(
-            f"{quote_table(swap.schema, before)} TO {quote_table(swap.schema, after)}"
-            for swap in self._swaps
-            for before, after in ((swap.table, swap.old), (swap.new, swap.table))
-        )
+        """Send the RENAME; return when the swap is done."""
         try:
-            attempt.session.execute(f"RENAME TABLE {moves}")
-        except ServerFault as fault:
-            if disposition(fault, committing=True) is not Disposition.UNKNOWN:
-                raise
-            self._look_for_outcome(attempt, fault)
-        except BaseException as interruption:
-            # A second SIGINT while the driver waited: the server has its statement all the same.
-            self._look_for_outcome(attempt, interruption)
-
-    def _look_for_outcome(self, attempt: Attempt, lost: BaseException) -> None:
-        """Return when the swap was done after all.
-
-        Raises:
-            TryFailed: it is proven that it was not done, and that nothing can do it any more.
-            OutcomeUnknown: neither could be proven.
-        """
-        self._message(f"the answer to RENAME was lost ({lost}); looking at the tables")
-        attempt.answer_lost = True
-        attempt.session.close()
-        verdict = find_outcome(
-            self._connection,
-            fence=attempt.fence,
-            server=attempt.server,
-            swaps=self._swaps,
-            patience=self._limits.look,
-            clock=self._clock,
-        )
-        if verdict is Verdict.DONE:
-            return
-        if verdict is Verdict.NOT_DONE:
-            raise TryFailed(f"the connection was lost before RENAME took effect: {lost}") from lost
-        self._stop_feed()
-        swap = self._swaps[0]
-        raise OutcomeUnknown(
-            f"the answer to RENAME was lost and what came of it was not to be seen: {lost}",
-            hint="look at the tables: the swap is done if"
-            f" {quote_table(swap.schema, swap.old)} exists and"
-            f" {quote_table(swap.schema, swap.new)} does not; else nothing has changed",
-        ) from lost
+            rename(
+                attempt,
+                self._connection,
+                self._swaps,
+                patience=self._limits.look,
+                message=self._message,
+            )
+        except OutcomeUnknown:
+            self._stop_feed()
+            raise
 
     def _stop_feed(self) -> None:
         """Stop the feed before the application writes to the swapped table."""
@@ -336,6 +339,14 @@ class Cutover:
             self._source.stop()
         except Exception:
             _LOG.exception("the change feed did not stop")
+
+    def _note_place(self, attempt: Attempt) -> None:
+        """Note the place behind the RENAME, while nobody can write to the swapped tables yet."""
+        with attempt.step("position"):
+            try:
+                attempt.after_rename = self._source.position_here(attempt.session)
+            except SpiritError as error:
+                self._message(f"the place behind the RENAME was not to be had: {error.message}")
 
     def _unlock(self, attempt: Attempt) -> None:
         """Give the lock back, at once and whatever happened."""
@@ -367,4 +378,5 @@ class Cutover:
             steps_ms=attempt.steps_ms,
             failures=tuple(self._failures),
             answer_lost=attempt.answer_lost,
+            after_rename=attempt.after_rename,
         )

@@ -91,6 +91,9 @@ class CutoverResult:
         steps_ms: milliseconds of each step under the lock.
         failures: why the earlier tries failed.
         answer_lost: the answer to the RENAME was lost, and the tables proved the swap.
+        after_rename: the place right behind the RENAME (opaque), from which another feed gets
+            everything that is written to the swapped tables. Empty when it was not asked for,
+            and when ``answer_lost``: then the lock was gone before the place could be noted.
     """
 
     attempts: int
@@ -101,3 +104,4 @@ class CutoverResult:
     steps_ms: dict[str, float] = field(default_factory=dict)
     failures: tuple[str, ...] = ()
     answer_lost: bool = False
+    after_rename: str = ""

@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spirit_py.cutover.cleanup import drop_old_table
-from spirit_py.cutover.cutover import Cutover
 from spirit_py.cutover.plan import CutoverLimits
 from spirit_py.errors import (
     ChangesNotFlushed,
     CutoverFailure,
     DuplicateForUnique,
+    FeedFailure,
     Interrupted,
     OutcomeUnknown,
 )
 from spirit_py.stop import StopSwitch
 from tests.cutover_kit import (
     Background,
+    ProvenCutover,
     SnapshotSource,
     lock_request,
     make_tables,
@@ -54,10 +55,11 @@ def cutover(db):
     """Return a function that builds a cutover."""
 
     def build(source, *, limits=QUICK, proxy=None, stop=None, **more):
-        return Cutover(
-            options(db, proxy),
+        return ProvenCutover(
+            db,
             source.swaps,
             source,
+            connection=options(db, proxy),
             stop=stop or StopSwitch(),
             limits=limits,
             **more,
@@ -97,6 +99,7 @@ def test_swap(db, cutover):
     assert source.calls == [
         "block_wait",
         "flush",
+        "flush",
         "applies_paused",
         "block_wait",
         "flush_under_table_lock",
@@ -105,6 +108,36 @@ def test_swap(db, cutover):
         "stop",
         "applies_resumed",
     ]
+
+
+def test_place_noted_under_the_lock(db, cutover):
+    """The place behind the RENAME is read in the locking session, before anybody can write."""
+    swap = make_tables(db)
+    source = SnapshotSource(swap)
+    seen = []
+    source.hooks["position_here"] = lambda session: seen.append((session.id, write_locked(db)))
+
+    result = cutover(source, note_position=True).run()
+
+    assert result.after_rename == "behind"
+    assert seen == [(source.own_ddl[0], {"_t_old", "t"})]
+    assert source.calls.index("stop") < source.calls.index("position_here")
+
+
+def test_swap_stands_without_the_place(db, cutover):
+    """A place that could not be read changes nothing about the swap."""
+    swap = make_tables(db)
+    source = SnapshotSource(swap)
+
+    def refuse(_session) -> None:
+        raise FeedFailure("no place")
+
+    source.hooks["position_here"] = refuse
+
+    result = cutover(source, note_position=True).run()
+
+    assert result.after_rename == ""
+    assert swapped(db, swap)
 
 
 def test_two_tables_in_one_rename(db, cutover):
@@ -400,7 +433,9 @@ def test_without_global_privileges(db, plain):
     """An account that cannot see or kill other sessions still swaps."""
     swap = make_tables(db)
 
-    Cutover(plain, [swap], SnapshotSource(swap), stop=StopSwitch(), limits=QUICK).run()
+    ProvenCutover(
+        db, [swap], SnapshotSource(swap), connection=plain, stop=StopSwitch(), limits=QUICK
+    ).run()
 
     assert swapped(db, swap)
 
@@ -413,7 +448,9 @@ def test_waits_are_bounded_without_global_privileges(db, plain):
     limits = CutoverLimits(lock_wait=1, attempts=1)
 
     with pytest.raises(CutoverFailure, match="did not happen in 1 tries"):
-        Cutover(plain, [swap], SnapshotSource(swap), stop=StopSwitch(), limits=limits).run()
+        ProvenCutover(
+            db, [swap], SnapshotSource(swap), connection=plain, stop=StopSwitch(), limits=limits
+        ).run()
 
     other.connection.commit()
     assert untouched(db, swap)
@@ -427,7 +464,9 @@ def test_hold_is_bounded_without_global_privileges(db, plain):
     limits = CutoverLimits(lock_wait=20, attempts=1, lock_hold=0.3)
     other = db.connect(autocommit=False).cursor()
     other.execute("INSERT INTO t (v) VALUES (5)")
-    running = Background(Cutover(plain, [swap], source, stop=StopSwitch(), limits=limits).run)
+    running = Background(
+        ProvenCutover(db, [swap], source, connection=plain, stop=StopSwitch(), limits=limits).run
+    )
     request = until(lambda: lock_request(db), "the lock request")
     waited = "SELECT processlist_time > 1 FROM performance_schema.threads WHERE processlist_id = %s"
     until(lambda: db.query(waited, (request,)) == [(1,)], "a look at who is in the way")

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spirit_py.config import FeedOptions
-from spirit_py.cutover.cutover import Cutover
 from spirit_py.cutover.plan import CutoverLimits
 from spirit_py.errors import CutoverFailure
 from spirit_py.stop import StopSwitch
 from tests.cutover_feed_kit import FollowedTable
 from tests.cutover_kit import (
     Background,
+    ProvenCutover,
     Writer,
     lock_request,
     make_tables,
@@ -121,7 +121,7 @@ def swap_under_writers(db, application, swaps: int) -> None:
             application.writes_on()
             application.forget_stalls()
             application.let_insert(20)
-            result = Cutover(options(db), [table.swap], table.feed, stop=stop).run()
+            result = ProvenCutover(db, [table.swap], table.feed, stop=stop).run()
             application.writes_on()
         stalls.append(round(application.longest_ms(), 1))
         held.append(round(result.lock_held_ms, 1))
@@ -154,11 +154,11 @@ def test_failed_tries_leave_the_feed_running(db, application):
         other = db.connect(autocommit=False).cursor()
         other.execute("UPDATE t SET v = -5 WHERE id = 1")
         with pytest.raises(CutoverFailure):
-            Cutover(options(db), [table.swap], table.feed, stop=stop, limits=limits).run()
+            ProvenCutover(db, [table.swap], table.feed, stop=stop, limits=limits).run()
         application.writes_on()
         other.connection.commit()
 
-        Cutover(options(db), [table.swap], table.feed, stop=stop).run()
+        ProvenCutover(db, [table.swap], table.feed, stop=stop).run()
 
         application.writes_on()
     assert newer_in_old_table(db) == []
@@ -182,7 +182,7 @@ def test_locking_session_killed_while_flushing(db, application, monkeypatch):
         monkeypatch.setattr(table.feed, "flush_under_table_lock", kill_first)
         application.writes_on()
 
-        result = Cutover(options(db), [table.swap], table.feed, stop=stop).run()
+        result = ProvenCutover(db, [table.swap], table.feed, stop=stop).run()
 
         application.writes_on()
     assert result.attempts == 2
@@ -198,7 +198,9 @@ def test_answer_lost_under_writers(db, proxy, application):
         application.writes_on()
         proxy.lose_reply(b"RENAME TABLE")
 
-        result = Cutover(options(db, proxy), [table.swap], table.feed, stop=stop).run()
+        result = ProvenCutover(
+            db, [table.swap], table.feed, connection=options(db, proxy), stop=stop
+        ).run()
 
         application.writes_on()
     assert result.answer_lost
@@ -207,13 +209,50 @@ def test_answer_lost_under_writers(db, proxy, application):
     check_nothing_lost(db, application)
 
 
+def written_since(database, place: str, stop) -> list:
+    """Follow the swapped table from a place on; give the rows that were written to it since."""
+    with FollowedTable(database, "t", "COMMENT 'again'", stop, start=place, copy=False) as table:
+        table.feed.block_wait()
+        table.feed.flush()
+        return database.query(f"SELECT id, v FROM {table.swap.new} ORDER BY id")
+
+
+def check_place_behind_rename(database) -> None:
+    """Swap under writers; let another feed go on from the noted place, and compare."""
+    stop = StopSwitch()
+    with writing(database) as application:
+        with FollowedTable(database, "t", "ADD COLUMN c INT", stop) as table:
+            application.writes_on()
+            result = ProvenCutover(
+                database, [table.swap], table.feed, stop=stop, note_position=True
+            ).run()
+            application.writes_on()
+        application.stop()
+    assert list(result.steps_ms)[-1] == "position"
+    written = database.query(
+        "SELECT t.id, t.v FROM t LEFT JOIN _t_old o USING (id) WHERE NOT t.v <=> o.v ORDER BY id"
+    )
+    assert written
+    assert written_since(database, result.after_rename, stop) == written
+
+
+def test_place_behind_the_rename(db):
+    """A feed from the place noted behind the RENAME gets all that is written since, and no more."""
+    check_place_behind_rename(db)
+
+
+def test_place_behind_the_rename_without_gtids(db_file):
+    """The same holds on a server that only knows files and offsets."""
+    check_place_behind_rename(db_file)
+
+
 def test_transaction_that_commits_while_the_lock_is_awaited(db, application):
     """The last changes before the lock, in a long transaction, are in the swapped table."""
     stop = StopSwitch()
     with FollowedTable(db, "t", "ADD COLUMN c INT", stop) as table:
         other = db.connect(autocommit=False).cursor()
         other.execute("UPDATE t SET v = v - 1000 WHERE id < 5")
-        cutover = Cutover(options(db), [table.swap], table.feed, stop=stop)
+        cutover = ProvenCutover(db, [table.swap], table.feed, stop=stop)
         running = Background(cutover.run)
         until(lambda: lock_request(db), "the lock request")
         other.connection.commit()
@@ -234,7 +273,7 @@ def test_backlog_above_the_limit(db, application):
             "INSERT INTO t (id, v) WITH RECURSIVE n (i) AS"
             " (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 900) SELECT 20000 + i, -7 FROM n"
         )
-        running = Background(Cutover(options(db), [table.swap], table.feed, stop=stop).run)
+        running = Background(ProvenCutover(db, [table.swap], table.feed, stop=stop).run)
         until(lambda: lock_request(db), "the lock request")
         other.connection.commit()
 
@@ -259,7 +298,7 @@ def test_new_unique_key(db):
         other.execute("UPDATE t SET v = v - 1000 WHERE id < 5")
         other.execute("INSERT INTO t (v) VALUES (1), (2)")
         other.execute("DELETE FROM t WHERE id > 8")
-        running = Background(Cutover(options(db), [table.swap], table.feed, stop=stop).run)
+        running = Background(ProvenCutover(db, [table.swap], table.feed, stop=stop).run)
         until(lambda: lock_request(db), "the lock request")
         other.connection.commit()
 
