@@ -1,0 +1,123 @@
+"""``spirit-py revert``."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from spirit_py.cli.options import (
+    FiniteRange,
+    connection_of,
+    connection_options,
+    key_value,
+    option,
+    refuse_undecodable,
+    threads_of,
+)
+from spirit_py.cli.outcome import ErrorsShown, leave_with
+from spirit_py.errors import UsageFault
+
+if TYPE_CHECKING:
+    from spirit_py.contracts import Reporter
+    from spirit_py.wayback.options import RevertOptions
+
+REVERT_EXIT_CODES = """\b
+Exit codes:
+  0    the old definition is in place, with every write
+  1    not reverted; the table is whole, run again
+  2    refused: there is no way back
+  3    outcome of the swap unknown: look at the tables
+  130  interrupted by SIGINT      143  by SIGTERM"""
+
+
+@click.command(epilog=REVERT_EXIT_CODES)
+@connection_options
+@option("--database", help="Schema of the table.")
+@option("--table", help="Table whose change is to be undone.")
+@option("--skip-drop", is_flag=True, help="Keep the table that is swapped out, as _TABLE_undone.")
+@option("--threads", type=click.IntRange(1, 256), help="Rows are compared by so many tasks.")
+@option(
+    "--lock-wait-timeout",
+    type=FiniteRange(1, 3600),
+    default=30.0,
+    show_default=True,
+    help="Seconds that one attempt of the swap may wait for the table lock.",
+)
+@option("--no-kill", is_flag=True, help="Never end a session that holds up the swap.")
+@option(
+    "--kill-after",
+    type=FiniteRange(0.1, 3600),
+    help="Seconds after which such a session is ended. [default: 90 % of --lock-wait-timeout]",
+)
+@option("--spark-master", default="", help="Spark master. [default: local[threads]]")
+@option("--spark-conf", multiple=True, metavar="KEY=VALUE", help="Passed to Spark; repeatable.")
+@option("--spark-ui", is_flag=True, help="Open Spark's web interface.")
+@option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Format of the log lines where there is no terminal.",
+)
+@option("--verbose", is_flag=True, help="Tracebacks; Spark's log in ./spirit-py-spark.log.")
+def revert(**options: Any) -> None:
+    """Bring back the definition that a table had before its migration, without losing a write.
+
+    Possible as long as "spirit-py migrate --keep-old-current" keeps the old table up to date. The
+    process that does so is asked to swap back; where it has ended, this one goes on in its place,
+    if the server still has the binlog since. All rows are compared before the swap.
+    What was written into columns that only the new definition has is lost, and said before.
+
+    \b
+    spirit-py revert --host db1 --database shop --table orders
+    """  # noqa: D301 - click reads the backspace
+    with ErrorsShown(verbose=options["verbose"]):
+        asked = revert_options(options)
+        from spirit_py.status.safe import SafeReporter
+        from spirit_py.wayback.revert import revert as go_back
+
+        go_back(asked, reporter=SafeReporter(_reporter(asked)))
+        leave_with(0)
+
+
+def revert_options(options: dict[str, Any]) -> RevertOptions:
+    """Build the frozen options from the command line's values.
+
+    Raises:
+        UsageFault: when options are missing or contradict each other.
+    """
+    from spirit_py.wayback.options import RevertOptions
+
+    refuse_undecodable(options)
+    if not options["database"] or not options["table"]:
+        raise UsageFault("the table is not clear", hint="give --database and --table")
+    return RevertOptions(
+        connection=connection_of(options),
+        database=options["database"],
+        table=options["table"],
+        skip_drop=options["skip_drop"],
+        threads=threads_of(options["threads"], options["spark_master"]),
+        lock_wait_timeout=options["lock_wait_timeout"],
+        no_kill=options["no_kill"],
+        kill_after=options["kill_after"],
+        spark_master=options["spark_master"],
+        spark_conf=tuple(key_value(text) for text in options["spark_conf"]),
+        spark_ui=options["spark_ui"],
+        log_format=options["log_format"],
+        verbose=options["verbose"],
+    )
+
+
+def _reporter(options: RevertOptions) -> Reporter:
+    """Pick the live display for a terminal and log lines for everything else."""
+    import time
+
+    if sys.stderr.isatty() and options.log_format == "text":
+        from spirit_py.status.console import ConsoleReporter
+
+        return ConsoleReporter()
+    from spirit_py.status.plain import PlainReporter
+
+    return PlainReporter(clock=time.monotonic, as_json=options.log_format == "json")

@@ -1,0 +1,306 @@
+"""Keeps the way back until its time is over, somebody goes it, or it breaks."""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import threading
+import time
+from typing import TYPE_CHECKING, Final
+
+from spirit_py import __version__
+from spirit_py.cutover.cleanup import drop_old_table
+from spirit_py.errors import Interrupted, MigrationFailure, OutcomeUnknown, ServerFault, SpiritError
+from spirit_py.mysql.connect import connect
+from spirit_py.status.snapshot import human_seconds
+from spirit_py.stop import StopSwitch
+from spirit_py.wayback.desk import Desk
+from spirit_py.wayback.following import Following, mappings_of, with_shapes
+from spirit_py.wayback.record import DONE, KEEPING, REVERTING, WORKING, Answer, KeepRecord
+from spirit_py.wayback.undo import Undo, drop_undone
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from spirit_py.contracts import Clock
+    from spirit_py.mysql.session import Session
+    from spirit_py.wayback.record import KeptTable, Request
+    from spirit_py.wayback.store import KeepStore
+    from spirit_py.wayback.undo import Means
+
+_LOOK_SECONDS: Final = 1.0
+_STILL = (
+    "the change is done; spirit-py revert still goes back, as long as the server keeps its binlog;"
+    " spirit-py cleanup removes what is left"
+)
+
+
+class WayBackLost(MigrationFailure):
+    """The old table follows no more; the change itself is done and stays."""
+
+    resumable = False
+
+
+class Ending(enum.Enum):
+    """How a keeping ended."""
+
+    TIME = "its time is over"
+    REVERTED = "the old tables are in place again"
+
+
+def begin(
+    session: Session,
+    store: KeepStore,
+    tables: Sequence[KeptTable],
+    *,
+    position: str,
+    seconds: float,
+    keep_old: bool,
+) -> KeepRecord:
+    """Write the first record of a way back, right after the swap; its checkpoint table exists.
+
+    Args:
+        position: the place right behind the RENAME.
+        keep_old: leave the old tables when the time is over.
+    """
+    ((server_uuid, now),) = session.query("SELECT @@server_uuid, UNIX_TIMESTAMP(NOW(6))")
+    record = KeepRecord(
+        tables=tuple(with_shapes(session, table) for table in tables),
+        server_uuid=str(server_uuid),
+        position=position,
+        until=float(now) + seconds,
+        keep_old=keep_old,
+        program=__version__,
+    )
+    store.write(session, record)
+    return record
+
+
+class Keeper:
+    """Follows the new tables with the old ones: :meth:`run` or :meth:`revert`, once.
+
+    The caller holds the named locks of the tables' migration.
+
+    Args:
+        stop: the process's own switch: a signal ends the keeping, and the position is written.
+    """
+
+    def __init__(
+        self,
+        means: Means,
+        store: KeepStore,
+        record: KeepRecord,
+        *,
+        stop: StopSwitch,
+        clock: Clock = time.monotonic,
+    ) -> None:
+        self._means = means
+        self._outer = stop
+        #: Of the way back alone: what breaks it must not end the process as if that had failed.
+        self._stop = StopSwitch()
+        self._clock = clock
+        self._desk = Desk(means.connection, store, record, message=means.message, clock=clock)
+
+    def run(self) -> Ending:
+        """Keep until the end.
+
+        Raises:
+            Interrupted: by a signal; the way back stays, for whoever takes it over.
+            WayBackLost: there is no way back any more.
+            OutcomeUnknown: the answer to a swap back was lost.
+            SpiritError: the keeping could not go on; somebody else may.
+        """
+        with contextlib.closing(self._desk), self._linked(), self._following() as following:
+            return self._keep(following)
+
+    def revert(self, *, skip_drop: bool) -> None:
+        """Go the way back at once, for nobody but the caller.
+
+        Raises:
+            SpiritError: the way back was not gone; unless it is lost, it may be tried again.
+        """
+        with contextlib.closing(self._desk), self._linked(), self._following() as following:
+            try:
+                self._undo(following, self._means.message)
+            except SpiritError:
+                self._check(following)
+                self._desk.save(following.feed.position())
+                raise
+            self.finish(skip_drop=skip_drop)
+
+    # -- parts
+
+    @contextlib.contextmanager
+    def _linked(self) -> Iterator[None]:
+        """Let a stop of the process stop the way back, and never the other way round."""
+        ended = threading.Event()
+
+        def link() -> None:
+            while not ended.is_set():
+                if self._outer.wait(0.2) and self._outer.reason is not None:
+                    self._stop.request(self._outer.reason)
+                    return
+
+        thread = threading.Thread(target=link, name="spirit-py-keep", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+    def _following(self) -> Following:
+        """Open the reverse feed where the record says."""
+        record, means = self._desk.record, self._means
+        with contextlib.ExitStack() as stack:
+            try:
+                with connect(means.connection, role="keep") as session:
+                    mappings = mappings_of(session, record.tables)
+                following = stack.enter_context(
+                    Following(means.connection, mappings, options=means.feed, stop=self._stop)
+                )
+                following.start(record.position)
+            except SpiritError as error:
+                if error.resumable:
+                    raise
+                raise self._lost(error) from error
+            stack.pop_all()
+            return following
+
+    def _keep(self, following: Following) -> Ending:
+        """Look each second who wants what."""
+        desk, means = self._desk, self._means
+        until = self._clock() + desk.seconds_left()
+        for line in desk.record.losses:
+            means.message(line)
+        means.message(
+            f"the way back of {desk.record.names} is kept for"
+            f" {human_seconds(max(0.0, until - self._clock()))}: spirit-py revert brings the old"
+            " definition back"
+        )
+        while True:
+            self._check(following)
+            left = until - self._clock()
+            request = desk.look(following.feed.position)
+            if request is not None and self._answer(request, following):
+                return Ending.REVERTED
+            if left <= 0:
+                return self._end_by_time()
+            means.show(f"spirit-py revert; the way back ends in {human_seconds(left)}")
+            self._stop.wait(min(_LOOK_SECONDS, left))
+
+    def _check(self, following: Following) -> None:
+        """End the keeping where a signal or a fault asks for it."""
+        reason = self._outer.reason
+        if reason is not None:
+            self._desk.save(following.feed.position())
+            if isinstance(reason, Interrupted):
+                reason.hint = _STILL
+            raise reason
+        reason = self._stop.reason
+        if reason is None:
+            return
+        if not reason.resumable:
+            raise self._lost(reason)
+        self._desk.save(following.feed.position())
+        raise MigrationFailure(
+            f"the way back of {self._desk.record.names} is kept no longer: {reason.message}",
+            hint=_STILL,
+            details=reason.details,
+        ) from reason
+
+    def _answer(self, request: Request, following: Following) -> bool:
+        """Go the way back for somebody who asked; False when it failed and the keeping goes on."""
+        desk = self._desk
+
+        def say(text: str) -> None:
+            self._means.message(text)
+            desk.tell(Answer(token=request.token, state=WORKING, text=text))
+
+        say("a revert was asked for")
+        try:
+            self._undo(following, say)
+        except SpiritError as error:
+            desk.withdraw()
+            desk.tell(Answer.of_error(request.token, self._cause(error)))
+            if isinstance(error, OutcomeUnknown):
+                raise
+            self._check(following)
+            self._means.message(f"the revert failed: {error.message}; the way back is still kept")
+            return False
+        self.finish(skip_drop=request.skip_drop, request=request)
+        return True
+
+    def _cause(self, error: SpiritError) -> SpiritError:
+        """Give the reason of a stop where ``error`` only followed from it."""
+        if isinstance(error, OutcomeUnknown):
+            return error
+        return self._outer.reason or self._stop.reason or error
+
+    def _undo(self, following: Following, say: Callable[[str], None]) -> None:
+        """Prove and swap; the record tells a later process that the swap may be under way."""
+        desk = self._desk
+        for line in desk.record.losses:
+            say(line)
+        undo = Undo(self._means, following, desk.record.tables, stop=self._stop, say=say)
+        undo.prove()
+        desk.write(position=following.feed.position(), state=REVERTING)
+        try:
+            undo.swap()
+        except OutcomeUnknown:
+            raise
+        except BaseException:
+            # Interrupted after the RENAME: the next look at the tables tells.
+            if not undo.swapped:
+                with contextlib.suppress(ServerFault):
+                    desk.write(state=KEEPING)
+            raise
+
+    # -- the ways to end
+
+    def finish(self, *, skip_drop: bool, request: Request | None = None) -> None:
+        """Drop what was swapped out; tell whoever asked, and let him read it before it goes.
+
+        Also for a swap back that a process made and did not finish.
+        """
+        desk = self._desk
+        left = [] if skip_drop else drop_undone(self._means, desk.record.tables, self._outer)
+        text = f"{desk.record.names} has its old definition again"
+        if skip_drop:
+            undone = ", ".join(f"{table.schema}.{table.undone}" for table in desk.record.tables)
+            text = f"{text}; what was swapped out is {undone}"
+        if request is not None:
+            desk.tell(Answer(token=request.token, state=DONE, text=text, details=tuple(left)))
+            desk.wait_until_read(self._outer)
+        for trouble in left:
+            self._means.message(f"warning: {trouble}")
+        self._means.message(text)
+        desk.drop_marks()
+
+    def _end_by_time(self) -> Ending:
+        """Drop the old tables, as after every migration."""
+        record = self._desk.record
+        for table in record.tables:
+            if record.keep_old:
+                self._means.message(f"{table.schema}.{table.old} stays, as was asked for")
+                continue
+            why = drop_old_table(self._means.connection, table.schema, table.old, stop=self._outer)
+            if why:
+                self._means.message(
+                    f"warning: table {table.old} could not be dropped: {why}; drop it by hand"
+                )
+        self._desk.drop_marks()
+        self._means.message(f"the way back of {record.names} has ended: {Ending.TIME.value}")
+        return Ending.TIME
+
+    def _lost(self, error: SpiritError) -> WayBackLost:
+        """Note that there is no way back any more, and why."""
+        record = self._desk.record
+        self._desk.note_end(error.message)
+        old = ", ".join(f"{table.schema}.{table.old}" for table in record.tables)
+        return WayBackLost(
+            f"the way back of {record.names} is lost: {error.message}",
+            hint=f"the change itself is done and stays; {old} is left as it was then: see what only"
+            " it holds, then drop it, or run spirit-py cleanup",
+            details=error.details,
+        )

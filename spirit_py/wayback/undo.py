@@ -1,0 +1,173 @@
+"""The way back itself: drain, compare, swap, drop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from spirit_py.checksum.checker import Checker
+from spirit_py.checksum.result import ChecksumOptions
+from spirit_py.config import FeedOptions
+from spirit_py.cutover.cleanup import drop_old_table
+from spirit_py.cutover.cutover import Cutover
+from spirit_py.cutover.look import check_names
+from spirit_py.cutover.plan import CutoverLimits, Swap
+from spirit_py.mysql.connect import connect
+from spirit_py.mysql.duplicates import duplicates_for
+from spirit_py.mysql.newtable import align_auto_increment
+from spirit_py.sql import quote_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spirit_py.config import ConnectionOptions
+    from spirit_py.contracts import SqlSession
+    from spirit_py.cutover.plan import CutoverResult
+    from spirit_py.spark.gang import GangEngine
+    from spirit_py.stop import StopSwitch
+    from spirit_py.table.mapping import TableMapping
+    from spirit_py.wayback.following import Following
+    from spirit_py.wayback.record import KeptTable
+
+
+@dataclass(frozen=True, kw_only=True)
+class Means:
+    """What keeping and going back need, however they were started.
+
+    Attributes:
+        engine: gives the started engine for the checksum; asked only at a revert.
+        message: told one line about everything that an operator should know.
+        show: told what is waited for now, for a display.
+    """
+
+    connection: ConnectionOptions
+    engine: Callable[[], GangEngine]
+    message: Callable[[str], None]
+    show: Callable[[str], None]
+    feed: FeedOptions = field(default_factory=FeedOptions)
+    limits: CutoverLimits = field(default_factory=CutoverLimits)
+    checksum: ChecksumOptions = field(default_factory=ChecksumOptions)
+
+
+def swaps_of(tables: tuple[KeptTable, ...]) -> list[Swap]:
+    """Give the swaps that bring the old tables back."""
+    return [
+        Swap(schema=table.schema, table=table.table, new=table.old, old=table.undone)
+        for table in tables
+    ]
+
+
+class Undo:
+    """One try to go back; after one that failed the keeping may go on.
+
+    Args:
+        say: told each step, for whoever asked for the way back.
+
+    Attributes:
+        swapped: the old tables are in place again.
+    """
+
+    def __init__(
+        self,
+        means: Means,
+        following: Following,
+        tables: tuple[KeptTable, ...],
+        *,
+        stop: StopSwitch,
+        say: Callable[[str], None],
+    ) -> None:
+        self._means = means
+        self._following = following
+        self._tables = tables
+        self._stop = stop
+        self._say = say
+        self.swapped = False
+
+    def prove(self) -> None:
+        """Bring the old tables up to now, and compare every row.
+
+        Raises:
+            SpiritError: what makes the way back impossible now; nothing was changed.
+        """
+        with connect(self._means.connection, role="revert") as session:
+            check_names(session, swaps_of(self._tables))
+        feed = self._following.feed
+        self._say("bringing the old table up to date")
+        feed.block_wait()
+        feed.flush()
+        for mapping in self._following.mappings:
+            with connect(self._means.connection, role="analyze") as session:
+                name = quote_table(mapping.target.schema, mapping.target.name)
+                session.query(f"ANALYZE NO_WRITE_TO_BINLOG TABLE {name}")
+            self._compare(mapping)
+
+    def _compare(self, mapping: TableMapping) -> None:
+        """Compare the table with its old one until a pass is clean."""
+        name = f"{mapping.source.schema}.{mapping.source.name}"
+        self._say(f"comparing {name} with {mapping.target.name}")
+        checker = Checker(
+            mapping=mapping,
+            source=self._means.connection,
+            engine=self._means.engine(),
+            stop=self._stop,
+            feed=self._following.feed,
+            applier=self._following.applier,
+            find_duplicates=lambda: self._duplicates(mapping),
+            options=self._means.checksum,
+            on_progress=lambda seen: self._means.show(
+                f"the comparison of {name}: {100 * seen.fraction:.0f} %"
+            ),
+        )
+        result = checker.run()
+        self._say(
+            f"{name} and {mapping.target.name} are equal: {result.rows} rows compared,"
+            f" {result.repaired_chunks} chunks repaired"
+        )
+
+    def _duplicates(self, mapping: TableMapping) -> list[str]:
+        """Name the rows that an old UNIQUE key cannot hold together (R11)."""
+        with connect(self._means.connection, role="duplicates") as session:
+            return [
+                f"{index.name}: {duplicate}"
+                for index in mapping.tightened
+                for duplicate in duplicates_for(session, mapping, index)
+            ]
+
+    def swap(self) -> CutoverResult:
+        """Put the old tables back in one RENAME (R15)."""
+        mappings = self._following.mappings
+
+        def align(session: SqlSession) -> None:
+            for mapping in mappings:
+                align_auto_increment(session, mapping)
+
+        self._say("swapping back")
+        cutover = Cutover(
+            self._means.connection,
+            swaps_of(self._tables),
+            self._following.feed,
+            stop=self._stop,
+            limits=self._means.limits,
+            before_lock=align,
+            final_checks=align,
+            message=self._say,
+        )
+        try:
+            result = cutover.run()
+        finally:
+            self.swapped = cutover.swapped
+        self._say(
+            f"swapped back in try {result.attempts}: waited {result.lock_wait_ms:.0f} ms for the"
+            f" lock, held it {result.lock_held_ms:.0f} ms"
+        )
+        return result
+
+
+def drop_undone(means: Means, tables: tuple[KeptTable, ...], stop: StopSwitch) -> list[str]:
+    """Drop the tables that were swapped out; give what could not be dropped, with the reason."""
+    left = []
+    for table in tables:
+        why = drop_old_table(means.connection, table.schema, table.undone, stop=stop)
+        if why:
+            left.append(f"table {table.undone} could not be dropped: {why}; drop it by hand")
+    return left
