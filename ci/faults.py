@@ -1,0 +1,149 @@
+"""Seeded migrations under a random workload, each with a fault at a named point and a resume.
+
+python ci/faults.py --runs 200            a fresh seed; all faults in turn
+python ci/faults.py --seed 4711           one run again
+python ci/faults.py --runs 50 --no-repair any difference that the checksum finds fails
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import multiprocessing
+import queue
+import random
+import signal
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from tests.faults.draw import FAULTS, draw
+from tests.faults.host import Host, in_own_namespace
+from tests.faults.run import Verdict, run
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def main(argv: Sequence[str]) -> int:
+    """Carry out the runs; 0 when every one of them was right."""
+    asked = _parser().parse_args(argv)
+    in_own_namespace([str(Path(__file__).resolve()), *argv])
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    repair = {"on": True, "off": False}.get(asked.repair)
+    if asked.seed is not None:
+        seeds = [asked.seed + number for number in range(asked.runs or 1)]
+    else:
+        first = random.randrange(10**6) * len(FAULTS)
+        seeds = [first + number for number in range(asked.runs or 1)]
+    if asked.fault:
+        seeds = _seeds_of(asked.fault, seeds[0], asked.runs or 1, repair=repair)
+    print(
+        f"faults: {len(seeds)} runs from SEED={seeds[0]}, repair {asked.repair},"
+        f" {asked.workers} at a time",
+        flush=True,
+    )
+    began = time.monotonic()
+    verdicts = _all_runs(seeds, asked.workers, repair=repair, bug=asked.bug)
+    return _summary(verdicts, time.monotonic() - began, strict=len(seeds) >= 5 * len(FAULTS))
+
+
+def _seeds_of(fault: str, first: int, runs: int, *, repair: bool | None) -> list[int]:
+    """Give the next seeds that draw a fault."""
+    seeds: list[int] = []
+    while len(seeds) < runs:
+        if draw(first, repair=repair).fault.name == fault:
+            seeds.append(first)
+        first += 1
+        if not seeds and first > 10**12:
+            raise SystemExit(f"no fault is named {fault}")
+    return seeds
+
+
+def _all_runs(seeds: list[int], workers: int, *, repair: bool | None, bug: str) -> list[Verdict]:
+    """Share the seeds among processes, each with servers of its own."""
+    context = multiprocessing.get_context("spawn")
+    todo: Any = context.Queue()
+    done: Any = context.Queue()
+    for seed in seeds:
+        todo.put(seed)
+    processes = [
+        context.Process(target=_work, args=(todo, done, repair, bug), name=f"faults-{number}")
+        for number in range(min(workers, len(seeds)))
+    ]
+    for process in processes:
+        process.start()
+    verdicts: list[Verdict] = []
+    try:
+        while len(verdicts) < len(seeds):
+            with contextlib.suppress(queue.Empty):
+                verdict = done.get(timeout=5)
+                verdicts.append(verdict)
+                print(verdict, flush=True)
+                continue
+            if not any(process.is_alive() for process in processes):
+                break
+    finally:
+        for process in processes:
+            process.join(0.1 if len(verdicts) < len(seeds) else 60)
+            process.terminate()
+            process.join(60)
+    return verdicts
+
+
+def _work(todo: Any, done: Any, repair: bool | None, bug: str) -> None:
+    """Carry out runs until there are none left; a server is started when a run first needs it."""
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    with contextlib.ExitStack() as stack:
+        hosts: dict[bool, Host] = {}
+        while True:
+            try:
+                seed = todo.get(timeout=1)
+            except queue.Empty:
+                return
+            gtid = draw(seed, repair=repair).gtid
+            if gtid not in hosts:
+                hosts[gtid] = stack.enter_context(Host(gtid=gtid))
+            done.put(run(seed, hosts[gtid], repair=repair, bug=bug))
+
+
+def _summary(verdicts: list[Verdict], seconds: float, *, strict: bool) -> int:
+    """Print what was drawn and what came of it; give the exit code."""
+    drawn = Counter(verdict.fault for verdict in verdicts)
+    struck = Counter(verdict.fault for verdict in verdicts if verdict.struck)
+    bad = [verdict for verdict in verdicts if verdict.problem]
+    print("\nfault                      drawn  struck  failed")
+    for name in sorted(drawn):
+        failed = sum(verdict.fault == name for verdict in bad)
+        print(f"{name:<26} {drawn[name]:>5} {struck[name]:>7} {failed:>7}")
+    repaired = sum(verdict.repaired for verdict in verdicts)
+    writes = sum(verdict.acknowledged for verdict in verdicts)
+    print(
+        f"\n{len(verdicts)} runs in {seconds:.0f} s: {len(bad)} failed, {writes} acknowledged"
+        f" writes, {repaired} chunks repaired"
+    )
+    for verdict in bad:
+        print(f"again: make faults SEED={verdict.seed}   ({verdict.what})")
+    seldom = [fault.name for fault in FAULTS if strict and struck[fault.name] < 5]
+    if seldom:
+        print(f"struck less than five times: {', '.join(seldom)}")
+    return 1 if bad or not verdicts else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="faults.py", description=__doc__)
+    parser.add_argument("--runs", type=int, help="how many [default: 1]")
+    parser.add_argument("--seed", type=int, help="the first seed [default: a new one]")
+    parser.add_argument("--workers", type=int, default=2, help="runs at a time")
+    parser.add_argument("--repair", choices=["on", "off", "both"], default="both")
+    parser.add_argument("--fault", default="", help="only runs with this fault")
+    parser.add_argument("--bug", default="", help="a bug for the program, to prove the harness")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

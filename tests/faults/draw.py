@@ -1,0 +1,86 @@
+"""What a seed stands for: the same table, workload, fault and place every time."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tests.faults.faults_network import NETWORK_FAULTS
+from tests.faults.faults_process import PROCESS_FAULTS
+from tests.faults.faults_server import SERVER_FAULTS
+from tests.faults.shapes import SHAPES
+
+if TYPE_CHECKING:
+    from tests.faults.fault import Fault
+    from tests.faults.shapes import Shape
+
+FAULTS: tuple[Fault, ...] = (*PROCESS_FAULTS, *SERVER_FAULTS, *NETWORK_FAULTS)
+#: Points that a run reaches several times.
+_OFTEN = ("chunk.", "checksum.chunk")
+_GTID_SHARE = 0.75
+#: How often a hook is drawn.
+_HOOKS = {"small-chunks": 0.8, "quick-checkpoints": 0.6, "quick-flushes": 0.5}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draw:
+    """One run's choices.
+
+    Attributes:
+        nth: the fault strikes when the point is reached for the nth time.
+        rows: rows of the table at the beginning.
+        gtid: whether the server has GTIDs.
+        repair: whether the checksum may repair; otherwise any difference fails the run.
+        hooks: of :mod:`tests.faults.hooks`; the command runs with them every time.
+    """
+
+    seed: int
+    shape: Shape
+    fault: Fault
+    point: str
+    nth: int
+    rows: int
+    gtid: bool
+    repair: bool
+    hooks: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """Say it in a line."""
+        place = self.point + (f" ({self.nth})" if self.nth > 1 else "")
+        kind = "GTID" if self.gtid else "file"
+        with_hooks = "".join(f", {hook}" for hook in self.hooks)
+        no_repair = "" if self.repair else ", no repair"
+        table = f"{self.shape.name}, {self.rows} rows, {kind}{no_repair}{with_hooks}"
+        return f"{self.fault.name} at {place}, {table}"
+
+
+def _drawn(source: random.Random) -> tuple[str, ...]:
+    """Draw what makes minutes of a long migration happen within seconds."""
+    return tuple(hook for hook, share in _HOOKS.items() if source.random() < share)
+
+
+def draw(seed: int, *, repair: bool | None = None) -> Draw:
+    """Choose by the seed alone: consecutive seeds go through all faults, with and without repair.
+
+    Args:
+        repair: chooses that from outside.
+    """
+    source = random.Random(f"draw {seed}")
+    fault = FAULTS[seed % len(FAULTS)]
+    shapes = [shape for shape in SHAPES if fault.shape in {"", shape.name}]
+    shape = source.choice(shapes)
+    point = source.choice(fault.points)
+    if repair is None:
+        repair = seed // len(FAULTS) % 2 == 0
+    return Draw(
+        seed=seed,
+        shape=shape,
+        fault=fault,
+        point=point,
+        nth=source.randrange(1, 4) if point.startswith(_OFTEN) else 1,
+        rows=source.randrange(800, 1500) if shape.wide else source.randrange(2500, 5000),
+        gtid=source.random() < _GTID_SHARE,
+        repair=repair or fault.expects_repairs,
+        hooks=(*_drawn(source), *((fault.hook,) if fault.hook else ())),
+    )

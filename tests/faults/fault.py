@@ -1,0 +1,60 @@
+"""What a fault is, and where one may strike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.faults.listener import Hold
+    from tests.faults.scene import Scene
+
+#: A fault's doing. The program is held at the point; ``hold.release()`` lets it go on.
+Strike = Callable[["Scene", "Hold"], None]
+
+EARLY = (
+    "preflight.done",
+    "checkpoint.created",
+    "create.done",
+    "feed.started",
+    "checkpoint.writing",
+    "checkpoint.written",
+)
+COPY = ("chunk.dispatched", "chunk.executing", "chunk.executed", "chunk.committed")
+DRAIN = ("drain.begun", "feed.flushing", "feed.flushed")
+CHECK = ("checksum.lock", "checksum.locked", "checksum.compare", "checksum.chunk")
+SWAP = ("cutover.lock", "cutover.locked", "cutover.rename", "cutover.renamed", "cutover.unlocked")
+END = ("cleanup.checkpoint", "cleanup.old_table")
+EVERYWHERE = (*EARLY, *COPY, *DRAIN, *CHECK, *SWAP, *END)
+#: Points at which no table lock of the program's is held.
+UNLOCKED = tuple(p for p in EVERYWHERE if p not in {"checksum.locked", *SWAP[1:4]})
+#: Points between the first and the last row that is copied, applied or compared.
+AT_WORK = (*COPY, *DRAIN, "checksum.lock", "checksum.compare", "checksum.chunk", "cutover.lock")
+
+#: Exit codes that a run may truly end with after trouble of any kind.
+TROUBLE = frozenset({0, 1, 2})
+DONE = frozenset({0})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fault:
+    """Something that goes wrong.
+
+    Attributes:
+        points: where it may strike.
+        codes: exit codes that the run it strikes may truly have.
+        shape: the only kind of table that it makes sense for; empty for any.
+        hook: of :mod:`tests.faults.hooks`, that the command runs with; empty for none.
+        expects_repairs: the checksum is to find differences, because the fault made them.
+        between: what happens after the run that it struck, before the next.
+    """
+
+    name: str
+    strike: Strike
+    points: tuple[str, ...] = EVERYWHERE
+    codes: frozenset[int] = TROUBLE
+    shape: str = ""
+    hook: str = ""
+    expects_repairs: bool = False
+    between: Callable[[Scene], None] | None = None

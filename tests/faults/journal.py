@@ -1,0 +1,101 @@
+"""What clients were promised, and what may therefore be in the table (pure).
+
+A transaction was acknowledged, failed, or its outcome is unknown because the connection was
+lost before the answer. Rows of an unknown one are never written again, so that each of its rows
+must be as before it, or each as after it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tests.faults.shapes import State
+
+#: A row's number, its state before, and after; None where the row does not exist.
+Change = tuple[int, "State | None", "State | None"]
+
+_SHOWN = 6
+
+
+@dataclass
+class Journal:
+    """One writer's journal; other writers never touch its rows.
+
+    Attributes:
+        rows: what each row holds for certain; a row that does not exist is absent.
+        unknown: transactions that happened as a whole or not at all.
+        maybe: rows that an unknown INSERT may have made under a number that the server gave.
+        history: what was tried on each row, for the report of a failure.
+    """
+
+    rows: dict[int, State] = field(default_factory=dict)
+    unknown: list[list[Change]] = field(default_factory=list)
+    maybe: list[State] = field(default_factory=list)
+    history: dict[int, list[str]] = field(default_factory=lambda: defaultdict(list))
+    acknowledged: int = 0
+    failed: int = 0
+
+    def acknowledge(self, changes: list[Change], what: str) -> None:
+        """Note that the server has confirmed a transaction."""
+        self.acknowledged += 1
+        for number, _, after in changes:
+            self.history[number].append(f"{what}: acknowledged {after}")
+            if after is None:
+                self.rows.pop(number, None)
+            else:
+                self.rows[number] = after
+
+    def fail(self, changes: list[Change], what: str) -> None:
+        """Note that the server has refused a transaction, or that it was rolled back."""
+        self.failed += 1
+        for number, _, after in changes:
+            self.history[number].append(f"{what}: failed {after}")
+
+    def lose(self, changes: list[Change], what: str) -> None:
+        """Note that nobody knows whether a transaction happened; its rows are given up."""
+        self.unknown.append(changes)
+        for number, _, after in changes:
+            self.history[number].append(f"{what}: unknown {after}")
+            self.rows.pop(number, None)
+
+    def lose_new(self, state: State) -> None:
+        """Note an INSERT with an unknown outcome, whose number the server would have given."""
+        self.maybe.append(state)
+
+
+def mismatches(journals: list[Journal], found: Mapping[int, State]) -> list[str]:
+    """Compare a table with the journals; a line for each row that is lost, extra or changed."""
+    expected: dict[int, State | None] = {}
+    wrong: list[str] = []
+    for journal in journals:
+        expected |= journal.rows
+        for changes in journal.unknown:
+            states = {number: found.get(number) for number, _, _ in changes}
+            before = {number: state for number, state, _ in changes}
+            after = {number: state for number, _, state in changes}
+            if states not in (before, after):
+                wrong.append(f"half a transaction: {states}, neither {before} nor {after}")
+            expected |= states
+    maybe = [state for journal in journals for state in journal.maybe]
+    for number in sorted(expected.keys() | found.keys()):
+        wanted, state = expected.get(number), found.get(number)
+        if wanted == state:
+            continue
+        if wanted is None and state in maybe:
+            maybe.remove(state)
+            continue
+        kind = "lost" if state is None else "extra" if wanted is None else "changed"
+        past = [line for journal in journals for line in journal.history.get(number, [])[-4:]]
+        wrong.append(f"{kind}: row {number} is {state}, must be {wanted}; journal: {past}")
+    return wrong
+
+
+def shortened(lines: list[str]) -> str:
+    """Join the first lines, and say how many more there are."""
+    more = f" ... and {len(lines) - _SHOWN} more" if len(lines) > _SHOWN else ""
+    return "; ".join(line[:600] for line in lines[:_SHOWN]) + more

@@ -1,0 +1,104 @@
+"""What must be true after every run of the command, and at the end."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+import MySQLdb
+
+from tests.faults.journal import mismatches, shortened
+
+if TYPE_CHECKING:
+    from tests.faults.scene import Attempt, Scene
+
+GONE_SECONDS = 90.0
+
+
+class Violation(AssertionError):
+    """Something is not as the rules say."""
+
+
+def after_attempt(scene: Scene, attempt: Attempt, before: list[str]) -> None:
+    """Check a run that ended: nothing of it lives, its exit code is true, no row is wrong.
+
+    Args:
+        before: the tables of the schema when it started.
+    """
+    _nothing_lives(scene)
+    _code_is_possible(scene, attempt)
+    tables, swapped = scene.tables(), scene.swapped()
+    code = attempt.code
+    if code == 0:
+        _require(swapped, "the exit code is 0, and the table has its old definition")
+        _require(tables == ["t"], f"the exit code is 0, and there are {tables}")
+    if code in {1, 2} and not scene.notes.get("swapped"):
+        _require(not swapped, f"the exit code is {code}, and the table is changed")
+    if code == 2:
+        _require(tables == before, f"refused, and yet {before} became {tables}")
+    if not swapped:
+        found = scene.show_create()
+        _require(found == scene.definition, f"the source became {found}")
+    scene.notes["swapped"] = swapped
+    _table_is_free(scene)
+    _rows_are_right(scene)
+
+
+def _nothing_lives(scene: Scene) -> None:
+    """Processes and sessions of the run are gone, or go within seconds."""
+    if not scene.until(lambda: not scene.processes(), GONE_SECONDS):
+        raise Violation(f"processes are left: {scene.processes()}")
+    if not scene.until(lambda: not scene.sessions(), GONE_SECONDS):
+        raise Violation(f"sessions are left: {scene.sessions()}")
+
+
+def _code_is_possible(scene: Scene, attempt: Attempt) -> None:
+    """The exit code is one that this fault can lead to."""
+    first = attempt.number == 1 and scene.struck
+    codes = scene.draw.fault.codes if first else frozenset({0})
+    if scene.draw.fault.name == "sigint-twice" and not scene.draw.point.startswith("cutover"):
+        codes -= {3}
+    if attempt.code not in codes:
+        raise Violation(f"run {attempt.number} ended with {attempt.code}:\n{attempt.tail}")
+
+
+def _table_is_free(scene: Scene) -> None:
+    """Nobody holds the table: it can be locked and written."""
+    try:
+        with contextlib.closing(scene.connect()) as session, session.cursor() as cursor:
+            cursor.execute("SET SESSION lock_wait_timeout = 20")
+            cursor.execute("LOCK TABLES t WRITE")
+            cursor.execute("UNLOCK TABLES")
+    except MySQLdb.Error as error:
+        raise Violation(f"the table cannot be locked: {error}") from error
+
+
+def _rows_are_right(scene: Scene) -> None:
+    """Every row is as the writers' journals say."""
+    with scene.application.paused():
+        try:
+            found = scene.rows()
+        except ValueError as error:
+            raise Violation(str(error)) from error
+        wrong = mismatches(scene.application.journals, found)
+    if wrong:
+        raise Violation(f"{len(wrong)} rows are wrong: {shortened(wrong)}")
+
+
+def at_the_end(scene: Scene) -> int:
+    """Check the whole: differences only where they were made. Give the repaired chunks."""
+    repaired = 0
+    for attempt in scene.attempts:
+        report = attempt.report
+        repaired += int(report.get("chunks_repaired", 0))
+        found = int(report.get("differences_found", 0))
+        if found and not scene.draw.repair:
+            raise Violation(f"run {attempt.number} found {found} differences")
+    if scene.draw.fault.expects_repairs and scene.struck and not repaired:
+        raise Violation("rows were changed behind the feed, and nothing was repaired")
+    return repaired
+
+
+def _require(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise Violation(otherwise)

@@ -1,0 +1,145 @@
+"""One seeded run: a table, an application, a migration, a fault, a resume, the checks."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+import traceback
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.faults.draw import draw
+from tests.faults.judge import Violation, after_attempt, at_the_end
+from tests.faults.listener import PointListener
+from tests.faults.scene import Scene
+
+if TYPE_CHECKING:
+    from tests.faults.host import Host
+
+MOST_ATTEMPTS = 4
+#: Seconds that the application goes on to write on the table after the end.
+_WRITE_ON = 0.3
+
+
+@dataclass(kw_only=True)
+class Verdict:
+    """What came of a run.
+
+    Attributes:
+        struck: the point was reached, and the fault happened there.
+        codes: exit codes of the runs of the command.
+        problem: empty when all is well.
+        evidence: folder with logs and reports; kept only with a problem.
+    """
+
+    seed: int
+    what: str
+    fault: str
+    struck: bool = False
+    codes: list[int | None] = field(default_factory=list)
+    repaired: int = 0
+    acknowledged: int = 0
+    unknown: int = 0
+    seconds: float = 0.0
+    problem: str = ""
+    evidence: str = ""
+
+    def __str__(self) -> str:
+        """Say it in a line."""
+        outcome = "ok  " if not self.problem else "FAIL"
+        struck = "" if self.struck else " NOT REACHED"
+        repaired = f", {self.repaired} chunks repaired" if self.repaired else ""
+        line = (
+            f"{outcome} SEED={self.seed} {self.what}{struck}: exit {self.codes},"
+            f" {self.acknowledged} writes, {self.unknown} unknown{repaired}, {self.seconds:.1f} s"
+        )
+        return f"{line}\n     {self.problem}\n     {self.evidence}" if self.problem else line
+
+
+def run(seed: int, host: Host, *, repair: bool | None = None, bug: str = "") -> Verdict:
+    """Carry out the run of a seed; what goes wrong is in the verdict.
+
+    Args:
+        bug: of :mod:`tests.faults.hooks`, planted into the command.
+    """
+    drawn = draw(seed, repair=repair)
+    verdict = Verdict(seed=seed, what=str(drawn), fault=drawn.fault.name)
+    began = time.monotonic()
+    folder = Path(tempfile.mkdtemp(prefix=f"spirit-py-faults-{seed}-"))
+    with PointListener(folder / "points") as listener:
+        scene = Scene(
+            host=host,
+            draw=drawn,
+            folder=folder,
+            listener=listener,
+            bug=bug,
+        )
+        try:
+            _through(scene)
+            verdict.repaired = at_the_end(scene)
+        except (Violation, TimeoutError) as error:
+            verdict.problem = str(error)
+        except Exception:
+            verdict.problem = traceback.format_exc()
+        verdict.struck = scene.struck
+        verdict.codes = [attempt.code for attempt in scene.attempts]
+        _tidy(scene, verdict)
+    if verdict.problem:
+        verdict.evidence = str(folder)
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
+    verdict.seconds = time.monotonic() - began
+    return verdict
+
+
+def _through(scene: Scene) -> None:
+    """Migrate with the fault, then without, until it is done."""
+    scene.host.recover()
+    scene.load()
+    _struck_attempt(scene)
+    while scene.attempts[-1].code != 0:
+        if len(scene.attempts) >= MOST_ATTEMPTS:
+            raise Violation(f"not done after {len(scene.attempts)} runs")
+        before = scene.tables()
+        attempt = scene.start()
+        scene.finish(attempt)
+        after_attempt(scene, attempt, before)
+    scene.until(lambda: False, _WRITE_ON)
+    after_attempt(scene, scene.attempts[-1], ["t"])
+
+
+def _struck_attempt(scene: Scene) -> None:
+    """Start the command, strike at the point, and see what comes of it."""
+    fault = scene.draw.fault
+    hold = scene.listener.hold(scene.draw.point, scene.draw.nth)
+    attempt = scene.start()
+    try:
+        if scene.wait_held(hold):
+            scene.struck = True
+            fault.strike(scene, hold)
+    finally:
+        hold.release()
+    scene.finish(attempt)
+    after_attempt(scene, attempt, ["t"])
+    if fault.between is not None:
+        fault.between(scene)
+
+
+def _tidy(scene: Scene, verdict: Verdict) -> None:
+    """End everything of the run, whatever state it is in."""
+    try:
+        for attempt in scene.attempts:
+            if attempt.process.poll() is None:
+                attempt.process.kill()
+                attempt.process.wait()
+        scene.host.recover()
+        if hasattr(scene, "application"):
+            scene.application.stop()
+            journals = scene.application.journals
+            verdict.acknowledged = sum(j.acknowledged for j in journals)
+            verdict.unknown = sum(len(j.unknown) + len(j.maybe) for j in journals)
+        scene.drop()
+    except Exception:
+        verdict.problem = verdict.problem or traceback.format_exc()

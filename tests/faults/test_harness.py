@@ -1,0 +1,106 @@
+"""The harness's own parts, without a server: seeds, tables, journals."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from spirit_py.points import POINTS
+from tests.faults.draw import FAULTS, draw
+from tests.faults.hooks import HOOKS
+from tests.faults.journal import Journal, mismatches
+from tests.faults.shapes import SHAPES, State
+
+BEFORE, AFTER = State(1, "before"), State(2, "after")
+
+
+def test_a_seed_draws_the_same_every_time():
+    """A seed stands for one table, workload, fault and place; consecutive seeds for all faults."""
+    drawn = [draw(seed) for seed in range(5000, 5200)]
+    assert drawn == [draw(seed) for seed in range(5000, 5200)]
+    names = [each.fault.name for each in drawn]
+    assert all(names.count(fault.name) >= 5 for fault in FAULTS)
+    assert {each.shape.name for each in drawn} == {shape.name for shape in SHAPES}
+    assert {each.repair for each in drawn} == {True, False}
+
+
+def test_faults_strike_where_the_program_can_be_held():
+    """Every fault has a name of its own, points that exist, and a hook that exists."""
+    assert len({fault.name for fault in FAULTS}) == len(FAULTS)
+    for fault in FAULTS:
+        assert set(fault.points) <= set(POINTS), fault.name
+        assert not fault.hook or fault.hook in HOOKS
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
+def test_a_row_is_read_back_as_it_was_written(shape):
+    """Number, state and spelling come back from a row's key and values."""
+    for number in (1, 17, 4999, 60_000):
+        state = State(-77, "text", "s" if shape.slot else None, shape.spellings - 1)
+        row = (*shape.encode(number, state.spelling), *shape.values(state))
+        assert shape.read(row) == (number, state)
+    with pytest.raises(ValueError, match="does not hold together"):
+        shape.read((*row[: len(shape.key)], 5, *row[len(shape.key) + 1 :]))
+
+
+def test_lost_extra_and_changed_rows_are_told_apart():
+    """A table that differs from the acknowledged rows is described row by row."""
+    journal = Journal(rows={1: BEFORE, 2: BEFORE})
+    journal.acknowledge([(2, BEFORE, AFTER)], "update")
+    assert mismatches([journal], {1: BEFORE, 2: AFTER}) == []
+    wrong = mismatches([journal], {2: BEFORE, 3: AFTER})
+    assert [line.split(":")[0] for line in wrong] == ["lost", "changed", "extra"]
+    assert "update: acknowledged" in wrong[1]
+
+
+def test_a_failed_transaction_leaves_everything_as_it_was():
+    """What the server refused must not be in the table."""
+    journal = Journal(rows={1: BEFORE})
+    journal.fail([(1, BEFORE, AFTER)], "update")
+    assert mismatches([journal], {1: BEFORE}) == []
+    assert mismatches([journal], {1: AFTER})
+
+
+def test_an_unknown_transaction_is_whole_or_absent():
+    """Of a transaction whose answer was lost, all rows are as before or all as after."""
+    journal = Journal(rows={1: BEFORE, 2: BEFORE})
+    journal.lose([(1, BEFORE, AFTER), (2, BEFORE, None)], "both")
+    assert mismatches([journal], {1: BEFORE, 2: BEFORE}) == []
+    assert mismatches([journal], {1: AFTER}) == []
+    assert "half a transaction" in mismatches([journal], {1: AFTER, 2: BEFORE})[0]
+    assert mismatches([journal], {1: State(9, "neither")})
+
+
+def test_an_unknown_insert_may_be_there_under_any_number():
+    """An INSERT whose number the server gives may be found once, and only as it was sent."""
+    journal = Journal()
+    journal.lose_new(AFTER)
+    assert mismatches([journal], {}) == []
+    assert mismatches([journal], {7: AFTER}) == []
+    assert mismatches([journal], {7: AFTER, 8: AFTER})
+    assert mismatches([journal], {7: BEFORE})
+
+
+def test_a_journal_agrees_with_a_table_that_does_what_it_says():
+    """Random transactions on a model table: only a planted difference is reported."""
+    seed = random.randrange(10**6)
+    source = random.Random(seed)
+    table = {number: State(number, "row") for number in range(50)}
+    journal = Journal(rows=dict(table))
+    for step in range(500):
+        number = source.choice(sorted(journal.rows))
+        before = journal.rows[number]
+        after = State(step, "new") if source.random() < 0.9 else None
+        change = [(number, before, after)]
+        outcome = source.choice(("acknowledge", "fail", "lose"))
+        happens = outcome == "acknowledge" or (outcome == "lose" and source.random() < 0.5)
+        getattr(journal, outcome)(change, "step")
+        if happens:
+            table.pop(number)
+            table |= {} if after is None else {number: after}
+        if len(journal.rows) < 5:
+            break
+    assert mismatches([journal], table) == [], f"seed {seed}"
+    victim = source.choice(sorted(journal.rows))
+    assert mismatches([journal], table | {victim: State(-1, "other")}), f"seed {seed}"
