@@ -1,6 +1,6 @@
 .DEFAULT_GOAL := help
 LANES := ci-semisync ci-file-position ci-large ci-mysql80 ci-mysql84 ci-mysql9
-.PHONY: help demo test lint bench $(LANES) mysql-start mysql-stop lock clean
+.PHONY: help demo test lint bench faults $(LANES) mysql-start mysql-stop lock clean
 
 PYTHON ?= python3
 
@@ -18,6 +18,9 @@ lint: ## ruff, mypy and the import contracts
 
 bench: ## measure copy, feed and cutover stall
 	@ci/bench
+
+faults: ## migrations that meet faults, and a resume: RUNS=200, or SEED=n for one again
+	@ci/faults
 
 ci-semisync: ## lane: commits in the binlog and not yet visible (semi-sync)
 	@ci/lane-semisync

@@ -134,6 +134,10 @@ class MySQLServer(ABC):
         """Return the server as SPIRIT_PY_TEST_MYSQL would name it."""
         return f"mysql://{quote(self.user)}:{quote(self.password)}@{self.host}:{self.port}"
 
+    def peer_address(self) -> tuple[str, int]:
+        """Return host and port under which another server of the same provider reaches it."""
+        return self.host, self.port
+
     def version(self) -> str:
         """Return the version the server greets with."""
         found = greeting(self.host, self.port)

@@ -91,6 +91,13 @@ class ContainerServer(MySQLServer):
         self._wrapped().start()
         self.await_greeting()
 
+    def peer_address(self) -> tuple[str, int]:
+        """Return the container's own address in Docker's network."""
+        wrapped = self._wrapped()
+        wrapped.reload()
+        networks: dict[str, Any] = wrapped.attrs["NetworkSettings"]["Networks"]
+        return next(str(one["IPAddress"]) for one in networks.values()), MYSQL_PORT
+
     def _run(self) -> None:
         # Imported here: only this way of getting a server needs more than the standard library.
         library = importlib.import_module("testcontainers.core.container")

@@ -23,6 +23,8 @@ class ConnectionOptions:
         ssl_mode: ``DISABLED``, ``PREFERRED``, ``REQUIRED``, ``VERIFY_CA``, ``VERIFY_IDENTITY``
             or empty for the driver's default.
         connect_timeout: seconds until a connection attempt gives up.
+        label: what sessions say of themselves, so that a later run can find them; see
+            :mod:`spirit_py.mysql.earlier`.
     """
 
     host: str = "127.0.0.1"
@@ -33,6 +35,7 @@ class ConnectionOptions:
     ssl: tuple[tuple[str, str], ...] = ()
     ssl_mode: str = ""
     connect_timeout: int = 10
+    label: str = ""
 
     @property
     def address(self) -> str:
@@ -50,6 +53,8 @@ class FeedOptions:
         wait_timeout: seconds that ``block_wait`` waits, and that silence may last.
         soft_limit_bytes: buffered bytes at which the reader parks.
         under_lock_changes: pending changes above which a flush under the lock is refused.
+        own_writes: the run whose copy is not received, because it commits under identifiers that
+            the feed says it has; empty to receive it and skip it by the table's name.
     """
 
     batch_rows: int = 1000
@@ -58,6 +63,7 @@ class FeedOptions:
     soft_limit_bytes: int = 256 << 20
     under_lock_changes: int = 10_000
     apply_threads: int = 2
+    own_writes: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

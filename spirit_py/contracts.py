@@ -21,11 +21,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from spirit_py.chunk.watermark import Place
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
-    from spirit_py.chunk.chunk import Chunk, KeyBound
+    from spirit_py.chunk.chunk import Chunk, ComparableKey, KeyBound
     from spirit_py.table.mapping import TableMapping
 
 
@@ -170,6 +172,8 @@ class FeedStatistics:
 
     Attributes:
         retention: how far the source's history reached at the last look; only while parked.
+        received_bytes: all that the source sent.
+        skipped_bytes: what of it was passed over because it is of other tables.
     """
 
     received: int = 0
@@ -183,6 +187,8 @@ class FeedStatistics:
     parked: bool = False
     retention: Retention | None = None
     reconnects: int = 0
+    received_bytes: int = 0
+    skipped_bytes: int = 0
     seconds_since_event: float | None = None
     lag_seconds: float | None = None
     read_position: str = ""
@@ -197,8 +203,22 @@ class ChangeSource(Protocol):
     the stop switch given at construction and are raised again by the blocking calls.
     """
 
-    def add_subscription(self, mapping: TableMapping) -> Subscription:
-        """Follow a table. Before ``start``. No I/O."""
+    def add_subscription(
+        self,
+        mapping: TableMapping,
+        *,
+        resumed_above: KeyBound | None = None,
+        keep_up_to: ComparableKey | Place = Place.BEGINNING,
+        copied: bool = False,
+    ) -> Subscription:
+        """Follow a table. Before ``start``. No I/O.
+
+        Args:
+            resumed_above: what an earlier run has committed already.
+            keep_up_to: the last key of the new table, or ``Place.END`` when it is not known:
+                a delete of a row that an earlier run has copied must not be dropped (R17).
+            copied: an earlier run has copied everything: nothing is held or dropped.
+        """
         ...
 
     def start(self) -> None:
@@ -221,8 +241,8 @@ class ChangeSource(Protocol):
         """
         ...
 
-    def flush_under_table_lock(self, session: SqlSession) -> None:
-        """Apply everything through the session that holds the table lock.
+    def flush_under_table_lock(self, session: SqlSession, only: TableMapping | None = None) -> None:
+        """Apply everything, or everything of one table, through the session that locks it.
 
         Called inside ``with applies_paused()``, which does not hold back this call: another
         session's batch would wait for the lock that ``session`` holds. When it fails, nothing
@@ -233,12 +253,22 @@ class ChangeSource(Protocol):
         """
         ...
 
-    def block_wait(self, timeout: float | None = None) -> None:
+    def block_wait(self, timeout: float | None = None, session: SqlSession | None = None) -> None:
         """Wait until every change committed and visible at call time has been received.
 
-        Reads the server's executed position at the call. With the table locked this is the
-        proof of R15 that nothing is missing. Raises :class:`~spirit_py.errors.FeedFailure`
-        on timeout or when the feed is not live (R12).
+        Reads the server's executed position at the call, in a session of the source's own or in
+        the given one, whose faults are then raised as they are. With the table locked this is
+        the proof of R15 that nothing is missing. Raises
+        :class:`~spirit_py.errors.FeedFailure` on timeout or when the feed is not live (R12).
+        """
+        ...
+
+    def position_here(self, session: SqlSession) -> str:
+        """Give the place behind everything that is executed now, read through ``session``.
+
+        One or two short statements. Under a table lock that ``session`` holds, a feed that
+        starts from it misses no change of that table, and gets none from before the lock.
+        May be called after ``stop``. Empty where no feed could start from the place.
         """
         ...
 
@@ -246,8 +276,12 @@ class ChangeSource(Protocol):
         """Count changes received and not yet applied."""
         ...
 
-    def all_changes_flushed(self) -> bool:
-        """Tell whether every received change is applied, and no transaction is half received."""
+    def all_changes_flushed(self, only: TableMapping | None = None) -> bool:
+        """Tell whether every received change is applied, and no transaction is half received.
+
+        With ``only`` a locked table's changes alone are looked at: no transaction that is open
+        now can hold any, because the lock was not granted while one did.
+        """
         ...
 
     def set_watermark_optimization(self, *, enabled: bool) -> None:

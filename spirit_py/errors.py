@@ -20,6 +20,7 @@ exit code of the process, and survives pickling, because Spark sends it between 
     │   │   └── SchemaChanged        exit 1   somebody else changed the table (R14)
     │   ├── ChangesNotFlushed        exit 1   the backlog does not drain
     │   ├── ChecksumFailure          exit 1   source and new table could not be made equal
+    │   │   └── StillDifferent       exit 1   they were compared, and differ
     │   └── CutoverFailure           exit 1   the swap did not happen
     ├── OutcomeUnknown               exit 3   look at the tables
     ├── DifferencesFound             exit 4
@@ -141,6 +142,12 @@ class ChangesNotFlushed(MigrationFailure):
 
 class ChecksumFailure(MigrationFailure):
     """Source and new table could not be made equal."""
+
+
+class StillDifferent(ChecksumFailure):
+    """They were compared as a whole and differ: the new table is of no use."""
+
+    resumable = False
 
 
 class CutoverFailure(MigrationFailure):

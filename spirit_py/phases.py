@@ -21,6 +21,7 @@ class Phase(enum.StrEnum):
     CHECKSUM = "checksum"
     SENTINEL = "sentinel"
     CUTOVER = "cutover"
+    KEEP = "keep"
     CLEANUP = "cleanup"
     DONE = "done"
     FAILED = "failed"
@@ -28,7 +29,8 @@ class Phase(enum.StrEnum):
 
 _ALWAYS = frozenset({Phase.FAILED})
 TRANSITIONS: dict[Phase, frozenset[Phase]] = {
-    Phase.PREFLIGHT: frozenset({Phase.SHORTCUT}) | _ALWAYS,
+    # What an earlier run left is carried on with the copy, or with the cleanup after its swap.
+    Phase.PREFLIGHT: frozenset({Phase.SHORTCUT, Phase.COPY, Phase.KEEP, Phase.CLEANUP}) | _ALWAYS,
     Phase.SHORTCUT: frozenset({Phase.CREATE, Phase.DONE}) | _ALWAYS,
     Phase.CREATE: frozenset({Phase.COPY}) | _ALWAYS,
     Phase.COPY: frozenset({Phase.DRAIN}) | _ALWAYS,
@@ -36,7 +38,9 @@ TRANSITIONS: dict[Phase, frozenset[Phase]] = {
     Phase.ANALYZE: frozenset({Phase.CHECKSUM}) | _ALWAYS,
     Phase.CHECKSUM: frozenset({Phase.SENTINEL, Phase.CUTOVER, Phase.DONE}) | _ALWAYS,
     Phase.SENTINEL: frozenset({Phase.CHECKSUM, Phase.CUTOVER}) | _ALWAYS,
-    Phase.CUTOVER: frozenset({Phase.CHECKSUM, Phase.CLEANUP}) | _ALWAYS,
+    Phase.CUTOVER: frozenset({Phase.CHECKSUM, Phase.KEEP, Phase.CLEANUP}) | _ALWAYS,
+    # A revert leaves nothing to clean up.
+    Phase.KEEP: frozenset({Phase.CLEANUP, Phase.DONE}) | _ALWAYS,
     Phase.CLEANUP: frozenset({Phase.DONE}) | _ALWAYS,
     Phase.DONE: frozenset(),
     Phase.FAILED: frozenset(),

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 from spirit_py.errors import Interrupted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from types import FrameType
 
     from spirit_py.stop import StopSwitch
+
+_LOOK_SECONDS = 0.5
 
 
 @contextlib.contextmanager
@@ -42,3 +44,32 @@ def stop_on_signals(stop: StopSwitch) -> Iterator[None]:
     finally:
         for number, handler in earlier.items():
             signal.signal(number, handler)
+
+
+def run_aside(run: Callable[[], None], stop: StopSwitch, tell: Callable[[str], None]) -> None:
+    """Run in a thread of its own, so that a signal is handled at once; raise what it raised.
+
+    Python handles signals in the main thread only, between two steps of it; a driver's call
+    that waits for the server would put the handler off until the answer comes.
+
+    Args:
+        tell: told once that a stop was asked for, and why.
+    """
+    raised: list[BaseException] = []
+
+    def body() -> None:
+        try:
+            run()
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=body, name="spirit-py-migration", daemon=True)
+    thread.start()
+    told = False
+    while thread.is_alive():
+        thread.join(_LOOK_SECONDS)
+        if stop.reason is not None and not told:
+            told = True
+            tell(f"stopping and cleaning up: {stop.reason}")
+    if raised:
+        raise raised[0]

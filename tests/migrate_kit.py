@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 from spirit_py import runner
@@ -10,6 +11,8 @@ from spirit_py.config import ConnectionOptions, MigrationConfig
 from spirit_py.stop import StopSwitch
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from spirit_py.spark.session import SparkEngine
     from spirit_py.status.report import MigrationReport
     from tests.fix_mysql import Database
@@ -101,6 +104,14 @@ class Migrating:
     def running(self) -> bool:
         """Whether it has not ended."""
         return self._thread.is_alive()
+
+    def wait_until(self, condition: Callable[[], Any], what: str, seconds: float = 150.0) -> None:
+        """Wait until a condition holds, while the migration runs; tell what it said if not."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert self.running, f"it ended before {what}: {self.error!r}\n{self.told.text}"
+            assert time.monotonic() < deadline, f"no {what} in {seconds} s\n{self.told.text}"
+            time.sleep(0.02)
 
     def end(self, seconds: float = 240.0) -> MigrationReport:
         """Wait for the end; give the report, or raise what ended it."""

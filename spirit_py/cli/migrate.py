@@ -21,7 +21,7 @@ from spirit_py.cli.options import (
     threads_of,
 )
 from spirit_py.cli.outcome import ErrorsShown, leave_with
-from spirit_py.config import MigrationConfig
+from spirit_py.config import FeedOptions, MigrationConfig
 from spirit_py.errors import UsageFault
 
 if TYPE_CHECKING:
@@ -109,6 +109,12 @@ if TYPE_CHECKING:
     show_default=True,
     help="Start afresh where the checkpoint of an earlier run is older.",
 )
+@option(
+    "--tag-own-writes",
+    is_flag=True,
+    help="Let the server not send the copy's own writes to the change feed; needs GTIDs. Leaves an"
+    " identifier in gtid_executed for good.",
+)
 @option("--spark-master", default="", help="Spark master. [default: local[threads]]")
 @option("--spark-conf", multiple=True, metavar="KEY=VALUE", help="Passed to Spark; repeatable.")
 @option("--spark-ui", is_flag=True, help="Open Spark's web interface.")
@@ -126,12 +132,12 @@ if TYPE_CHECKING:
 )
 @option("--verbose", is_flag=True, help="Tracebacks; Spark's log in ./spirit-py-spark.log.")
 def migrate(**options: Any) -> None:
-    r"""Change a table online.
+    """Change a table online.
 
     \b
-    spirit-py migrate --host db1 --database shop --table orders \
+    spirit-py migrate --host db1 --database shop --table orders \\
         --alter "ADD COLUMN note VARCHAR(200)"
-    """
+    """  # noqa: D301 - click reads the backspace
     with ErrorsShown(verbose=options["verbose"]):
         config = migration_config(options)
         from spirit_py import runner
@@ -196,7 +202,17 @@ def migration_config(options: dict[str, Any]) -> MigrationConfig:
         report_json=report_json,
         log_format=options["log_format"],
         verbose=options["verbose"],
+        feed=_feed_options(options),
     )
+
+
+def _feed_options(options: dict[str, Any]) -> FeedOptions:
+    """Build the options of the change feed."""
+    if not options["tag_own_writes"]:
+        return FeedOptions()
+    from spirit_py.mysql.ownwrites import new_run
+
+    return FeedOptions(own_writes=new_run())
 
 
 def _no_schema(table: str) -> UsageFault:

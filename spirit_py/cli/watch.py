@@ -50,11 +50,11 @@ Exit codes:
 )
 @option("--verbose", is_flag=True, help="Tracebacks.")
 def watch(**options: Any) -> None:
-    r"""Print every committed change as it happens, one event a line.
+    """Print every committed change as it happens, one event a line.
 
     \b
     spirit-py watch --host db1 --database shop --table orders --from "$POSITION"
-    """
+    """  # noqa: D301 - click reads the backspace
     with ErrorsShown(verbose=options["verbose"]):
         given = watch_options(options)
         from spirit_py.watch import entry

@@ -32,6 +32,7 @@ _SETTINGS: Final = (
     "SESSION sql_notes=1",
     "SESSION max_execution_time=0",
     "SESSION group_concat_max_len=1048576",
+    "SESSION information_schema_stats_expiry=0",
     "SESSION lc_messages='en_US'",
     "SESSION net_read_timeout=600",
     "SESSION net_write_timeout=600",
@@ -79,6 +80,7 @@ def connect(
                 f"SESSION innodb_lock_wait_timeout={int(innodb_lock_wait_timeout)}",
                 f"SESSION wait_timeout={int(wait_timeout)}",
             ),
+            label=options.label,
         )
     except BaseException:
         session.close()
@@ -86,11 +88,13 @@ def connect(
     return session
 
 
-def _prepare(session: Session, *, native: bool, timeouts: tuple[str, ...]) -> None:
+def _prepare(session: Session, *, native: bool, timeouts: tuple[str, ...], label: str) -> None:
     """Give a new session its settings."""
     settings = ("NAMES utf8mb4", "SESSION lc_messages='en_US'") if native else _SETTINGS
-    role = f"@spirit_py_role={string_literal(session.role)}"
-    session.execute("SET " + ", ".join((*settings, *timeouts, role)))
+    said = [f"@spirit_py_role={string_literal(session.role)}"]
+    if label:
+        said.append(f"@spirit_py_run={string_literal(label)}")
+    session.execute("SET " + ", ".join((*settings, *timeouts, *said)))
     if native:
         return
     names = ", ".join(f"@@SESSION.{name}" for name in _RESTRICTED)

@@ -70,7 +70,6 @@ class TableLock:
         self._read_only = frozenset(read_only)
         self._tables = tuple(tables)
         self._clock = clock
-        self._id = session.id
         self.waited_ms = 0.0
 
     def acquire(self) -> None:
@@ -93,21 +92,21 @@ class TableLock:
         """Prove that the session is the same and still holds its table locks.
 
         While a session holds table locks, and only then, a table under an alias that was not
-        locked is error 1100. This needs no performance_schema and takes 0.1 ms.
+        locked is error 1100. So one statement proves both: another session in this one's place
+        would hold none. This needs no performance_schema and takes 0.1 ms.
 
         Raises:
             CutoverFailure: when the lock is gone.
         """
         probe = quote_table(*self._tables[0])
         try:
-            same = self._session.query("SELECT CONNECTION_ID()")[0][0] == self._id
-            if same:
-                self._session.query(f"SELECT 1 FROM {probe} AS spirit_py_probe LIMIT 0")
+            self._session.query(f"SELECT 1 FROM {probe} AS spirit_py_probe LIMIT 0")
         except ServerFault as fault:
             if fault.code == _NOT_LOCKED:
                 return
             raise CutoverFailure(f"the table lock was lost: {fault.message}") from fault
-        raise CutoverFailure(f"session {self._id} no longer holds the table lock on {probe}")
+        name = f"session {self._session.id}"
+        raise CutoverFailure(f"{name} no longer holds the table lock on {probe}")
 
     def release(self) -> None:
         """Give the lock back.

@@ -30,8 +30,10 @@ _CHECKS = """
 SELECT CONSTRAINT_NAME FROM information_schema.TABLE_CONSTRAINTS
 WHERE CONSTRAINT_TYPE = 'CHECK' AND CONSTRAINT_SCHEMA = %s"""
 _OWN_CHECKS = f"{_CHECKS} AND TABLE_NAME = %s ORDER BY 1"
-_COUNTER = """
-SELECT AUTO_INCREMENT FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"""
+_COUNTERS = """
+SELECT s.AUTO_INCREMENT, n.AUTO_INCREMENT
+FROM information_schema.TABLES s, information_schema.TABLES n
+WHERE s.TABLE_SCHEMA = %s AND s.TABLE_NAME = %s AND n.TABLE_SCHEMA = %s AND n.TABLE_NAME = %s"""
 
 
 def create_new_table(
@@ -197,18 +199,16 @@ def align_auto_increment(session: SqlSession, mapping: TableMapping) -> int | No
     carried = [pair for pair in mapping.pairs if pair.new.auto_increment]
     if not carried or not carried[0].old.auto_increment:
         return None
-    source, target = (_counter(session, table) for table in (mapping.source, mapping.target))
+    names = [
+        name for table in (mapping.source, mapping.target) for name in (table.schema, table.name)
+    ]
+    # The catalogue shows NULL as long as no number was given out.
+    source, target = (int(found or 1) for found in session.query(_COUNTERS, names)[0])
     if target >= source:
         return target
     table = quote_table(mapping.target.schema, mapping.target.name)
     session.execute(f"ALTER TABLE {table} AUTO_INCREMENT = {source}")
     return source
-
-
-def _counter(session: SqlSession, table: TableSchema) -> int:
-    session.execute("SET SESSION information_schema_stats_expiry = 0")
-    # The catalogue shows NULL as long as no number was given out.
-    return int(session.query(_COUNTER, (table.schema, table.name))[0][0] or 1)
 
 
 def drop_table(session: SqlSession, schema: str, name: str) -> None:
@@ -217,7 +217,10 @@ def drop_table(session: SqlSession, schema: str, name: str) -> None:
 
 
 def drop_auxiliary_tables(session: SqlSession, schema: str, table: str, *, old: bool) -> None:
-    """Drop the new table, the checkpoint and the sentinel; the old table only when told to."""
+    """Drop the new table, the sentinel and the checkpoint; the old table only when told to.
+
+    The checkpoint goes last: as long as it is there, the others are known to be ours.
+    """
     names = AuxiliaryNames.of(table)
-    for name in (names.new, names.checkpoint, names.sentinel, *((names.old,) if old else ())):
+    for name in (*((names.old,) if old else ()), names.new, names.sentinel, names.checkpoint):
         drop_table(session, schema, name)

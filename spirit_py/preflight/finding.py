@@ -49,8 +49,8 @@ def warn(cause: str, remedy: str = "") -> Finding:
     return Finding(severity=Severity.WARNING, cause=cause, remedy=remedy)
 
 
-def refusal_of(findings: Sequence[Finding]) -> Refusal:
-    """Report all refusals together: each with its cause and its remedy."""
+def refusal_of(findings: Sequence[Finding], what: str = "the migration") -> Refusal:
+    """Report all refusals together, for ``what``: each with its cause and its remedy."""
     if len(findings) == 1:
         only = findings[0]
         return Refusal(only.cause, hint=only.remedy, details=only.details)
@@ -60,7 +60,7 @@ def refusal_of(findings: Sequence[Finding]) -> Refusal:
         lines.extend(f"   {detail}" for detail in finding.details)
         lines.append(f"   remedy: {finding.remedy}")
     return Refusal(
-        f"{len(findings)} checks refuse the migration; nothing was written",
+        f"{len(findings)} checks refuse {what}; nothing was written",
         hint="see the remedy of each",
         details=tuple(lines),
     )

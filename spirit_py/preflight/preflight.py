@@ -93,8 +93,17 @@ def check_after_create(
     Raises:
         Refusal: with all that was found, together; the caller drops the new table.
     """
-    if context.source is None:
-        raise AssertionError("a table that does not exist was refused before")
-    mapping = build_mapping(context.source, target, context.statement, context.facts.time_zone)
+    mapping = mapping_of(context, target)
     context = replace(context, target=target, mapping=mapping)
     return mapping, run_checks([context], Scope.AFTER_CREATE)
+
+
+def mapping_of(context: PreflightContext, target: TableSchema) -> TableMapping:
+    """Make the mapping alone, for a new table that was checked when an earlier run made it.
+
+    Raises:
+        Refusal: when there is no mapping.
+    """
+    if context.source is None:
+        raise AssertionError("a table that does not exist was refused before")
+    return build_mapping(context.source, target, context.statement, context.facts.time_zone)

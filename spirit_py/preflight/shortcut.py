@@ -213,4 +213,5 @@ class _Runner:
         ) from error
 
 
-_ALIVE = "SELECT 1 FROM information_schema.PROCESSLIST WHERE ID = %s"
+# information_schema.PROCESSLIST fails while any statement text on the server is no utf8mb3.
+_ALIVE = "SELECT 1 FROM performance_schema.threads WHERE PROCESSLIST_ID = %s"

@@ -97,10 +97,11 @@ def render(snapshot: MigrationStatus) -> RenderableType:
 def _phases(snapshot: MigrationStatus) -> Text:
     """Show the line of phases with the current one marked."""
     line = Text()
-    for phase in _SHOWN:
+    shown = snapshot.path or _SHOWN
+    for phase in shown:
         style = "reverse bold" if phase is snapshot.phase else "dim"
         line.append(f" {phase.value} ", style=style)
-    if snapshot.phase not in _SHOWN:
+    if snapshot.phase not in shown:
         line.append(f" {snapshot.phase.value} ", style="reverse bold")
     line.append(f"  {human_seconds(snapshot.phase_elapsed)}")
     return line

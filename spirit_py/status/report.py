@@ -27,6 +27,12 @@ class MigrationReport:
         algorithm: ``instant``, ``inplace``, ``copy``, or empty when it was not decided.
         rehearsal: what a dry run measured; ``rehearsal_lines`` says the same in words.
         reason: why that algorithm, or why it failed.
+        rows_copied: over all runs of the migration, as are the chunks.
+        resumable: the run ended, and the same command carries on.
+        runs: which run of the migration this was.
+        resumed: what was done with what an earlier run left, and why; empty when there was
+            nothing.
+        rows_copied_before: rows that earlier runs had copied, which are not copied again.
     """
 
     format: int = FORMAT
@@ -67,6 +73,10 @@ class MigrationReport:
     start_position: str = ""
     final_position: str = ""
     old_table: str = ""
+    resumable: bool = False
+    runs: int = 1
+    resumed: str = ""
+    rows_copied_before: int = 0
     rehearsal: dict[str, Any] | None = None
     rehearsal_lines: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -77,26 +87,12 @@ class MigrationReport:
         return json.dumps(dataclasses.asdict(self), indent=2, ensure_ascii=False) + "\n"
 
     def write(self, path: Path) -> None:
-        """Write the JSON so that a reader sees the old file or the whole new one.
-
-        Links are followed; what is no regular file (a device, a pipe) is written through.
+        """Write the JSON (:func:`write_whole`).
 
         Raises:
             OSError: when that is not possible.
         """
-        target = path.resolve()
-        if target.exists() and not target.is_file():
-            target.write_text(self.to_json(), encoding="utf-8")
-            return
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(self.to_json())
-            Path(temporary).chmod(_mode(target))
-            Path(temporary).replace(target)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        write_whole(path, self.to_json())
 
     def summary(self) -> list[str]:
         """Give the summary that ends a successful run, a line each."""
@@ -143,6 +139,29 @@ class MigrationReport:
             f"  phases    {phases}",
             *([] if self.outcome == "rehearsed" else [f"  old table {old}"]),
         ]
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file so that a reader sees the old one or the whole new one.
+
+    Links are followed; what is no regular file (a device, a pipe) is written through.
+
+    Raises:
+        OSError: when that is not possible.
+    """
+    target = path.resolve()
+    if target.exists() and not target.is_file():
+        target.write_text(text, encoding="utf-8")
+        return
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        Path(temporary).chmod(_mode(target))
+        Path(temporary).replace(target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
 
 
 def _mode(path: Path) -> int:

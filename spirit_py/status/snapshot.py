@@ -23,6 +23,7 @@ class MigrationStatus:
         pending: changes received and not yet applied.
         feed_lag: seconds between a change on the server and its receipt.
         waiting_for: what the migration waits for, in words; empty when it waits for nothing.
+        path: the phases that this run goes through; empty for those of a migration.
     """
 
     table: str
@@ -45,6 +46,7 @@ class MigrationStatus:
     feed_lag: float | None = None
     waiting_for: str = ""
     note: str = ""
+    path: tuple[Phase, ...] = ()
 
 
 def human_count(value: float | None) -> str:

@@ -55,6 +55,9 @@ class TableMapping:
         fills: new columns that every write must name a constant for (see
             :mod:`spirit_py.table.fills`): ``REPLACE INTO new (pairs, fills) SELECT pairs,
             constants``. A table with fills takes the staged path.
+        kept: columns of the target that no write may touch: rows that exist keep what they have
+            there. Then rows are written with ``INSERT ... ON DUPLICATE KEY UPDATE``, and the key
+            must be the target's only unique one (:mod:`spirit_py.wayback`).
     """
 
     source: TableSchema
@@ -65,6 +68,7 @@ class TableMapping:
     tightened: tuple[Index, ...] = ()
     time_zone: str = ""
     fills: tuple[Fill, ...] = ()
+    kept: tuple[Column, ...] = ()
 
     @cached_property
     def converted(self) -> bool:

@@ -35,12 +35,14 @@ class AuxiliaryNames:
     old: str
     checkpoint: str
     sentinel: str
+    undone: str
 
     @classmethod
     def of(cls, table: str) -> AuxiliaryNames:
         """Derive the names from the source table's name; the same name gives the same result."""
         stem = _stem(table)
-        return cls(f"_{stem}_new", f"_{stem}_old", f"_{stem}_chkpnt", f"_{stem}_snt")
+        suffixes = ("new", "old", "chkpnt", "snt", "undone")
+        return cls(*(f"_{stem}_{suffix}" for suffix in suffixes))
 
 
 def lock_name(purpose: str, *parts: object) -> str:

@@ -6,7 +6,6 @@ import pytest
 
 from spirit_py.errors import Interrupted, MigrationFailure
 from spirit_py.phases import Phase
-from tests.integration.copying import wait_until
 from tests.migrate_kit import Migrating, config_for
 
 ALTER = "MODIFY v BIGINT"
@@ -22,7 +21,6 @@ def table(db):
 
 def waits(migrating):
     """Tell whether the migration waits for its sentinel."""
-    assert migrating.running, migrating.error
     seen = migrating.told.snapshots
     return bool(seen) and seen[-1].phase is Phase.SENTINEL and "dropped" in seen[-1].waiting_for
 
@@ -44,10 +42,10 @@ def test_it_swaps_when_the_sentinel_is_dropped(table, spark_engine):
         config_for(table, table="t", alter=ALTER, defer_cutover=True, recheck_interval=0.2),
     )
     try:
-        wait_until(lambda: waits(migrating), "the wait for the operator")
+        migrating.wait_until(lambda: waits(migrating), "the wait for the operator")
         table.execute("UPDATE t SET v = 11 WHERE id = 1")
         before = passes(migrating)
-        wait_until(lambda: passes(migrating) >= before + 2, "two more passes")
+        migrating.wait_until(lambda: passes(migrating) >= before + 2, "two more passes")
         assert type_of_v(table) == "int"
     finally:
         table.execute("DROP TABLE IF EXISTS _t_snt")
@@ -66,9 +64,9 @@ def test_a_difference_that_comes_while_waiting_is_found(table, spark_engine):
         config_for(table, table="t", alter=ALTER, defer_cutover=True, recheck_interval=0.2),
     )
     try:
-        wait_until(lambda: waits(migrating), "the wait for the operator")
+        migrating.wait_until(lambda: waits(migrating), "the wait for the operator")
         table.execute("UPDATE _t_new SET v = 99 WHERE id = 2")
-        wait_until(lambda: repaired(migrating), "a repair")
+        migrating.wait_until(lambda: repaired(migrating), "a repair")
     finally:
         table.execute("DROP TABLE IF EXISTS _t_snt")
     report = migrating.end()
@@ -96,7 +94,7 @@ def test_a_signal_ends_the_wait(table, spark_engine):
     migrating = Migrating(
         spark_engine, config_for(table, table="t", alter=ALTER, defer_cutover=True)
     )
-    wait_until(lambda: waits(migrating), "the wait for the operator")
+    migrating.wait_until(lambda: waits(migrating), "the wait for the operator")
     migrating.stop.request(Interrupted(2))
     with pytest.raises(Interrupted):
         migrating.end()

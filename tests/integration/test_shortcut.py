@@ -167,8 +167,8 @@ def wait_until_locked(db) -> None:
     stop = threading.Event()
     for _ in range(2000):
         if db.query(
-            "SELECT 1 FROM information_schema.PROCESSLIST"
-            " WHERE STATE LIKE 'Waiting for table metadata lock' AND INFO LIKE 'ALTER%'"
+            "SELECT 1 FROM performance_schema.threads WHERE PROCESSLIST_INFO LIKE 'ALTER%'"
+            " AND PROCESSLIST_STATE LIKE 'Waiting for table metadata lock'"
         ):
             return
         stop.wait(0.01)

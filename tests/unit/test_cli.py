@@ -197,7 +197,7 @@ def test_a_table_to_watch_needs_its_schema():
     assert "--table goes with --database" in result.output
 
 
-@pytest.mark.parametrize("command", ["migrate", "watch"])
+@pytest.mark.parametrize("command", ["migrate", "checksum", "watch"])
 def test_help_imports_nothing_heavy(command):
     """``--help`` loads no driver, no Spark, no rich: it must answer at once."""
     program = (
@@ -211,4 +211,7 @@ def test_help_imports_nothing_heavy(command):
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert {"migrate": "--target-chunk-time", "watch": "--until"}[command] in done.stdout
+    own = {"migrate": "--target-chunk-time", "checksum": "--target-table", "watch": "--until"}
+    assert own[command] in done.stdout
+    # An example stands on lines of its own, as it can be copied.
+    assert f"\n  spirit-py {command} --host db1" in done.stdout

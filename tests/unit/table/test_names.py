@@ -8,12 +8,12 @@ from spirit_py.table.names import MAX_IDENTIFIER, AuxiliaryNames, lock_name
 def all_names(table: str) -> tuple[str, ...]:
     """Give every auxiliary name of a table."""
     names = AuxiliaryNames.of(table)
-    return names.new, names.old, names.checkpoint, names.sentinel
+    return names.new, names.old, names.checkpoint, names.sentinel, names.undone
 
 
 def test_plain_names():
     """A short name is kept whole between an underscore and the suffix."""
-    assert all_names("t") == ("_t_new", "_t_old", "_t_chkpnt", "_t_snt")
+    assert all_names("t") == ("_t_new", "_t_old", "_t_chkpnt", "_t_snt", "_t_undone")
 
 
 def test_names_fit():
