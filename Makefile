@@ -1,6 +1,6 @@
 .DEFAULT_GOAL := help
 LANES := ci-semisync ci-file-position ci-large ci-mysql80 ci-mysql84 ci-mysql9
-.PHONY: help demo test lint bench faults $(LANES) mysql-start mysql-stop lock clean
+.PHONY: help demo test lint bench faults swaps $(LANES) mysql-start mysql-stop lock clean
 
 PYTHON ?= python3
 
@@ -15,6 +15,9 @@ test: ## lint, then run every test against a real MySQL
 
 lint: ## ruff, mypy and the import contracts
 	@ci/lint
+
+swaps: ## swap a table 100 times under 16 writers (SWAPS, WRITERS)
+	@ci/swaps
 
 bench: ## measure copy, feed and cutover stall
 	@ci/bench

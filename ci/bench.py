@@ -27,16 +27,21 @@ from typing import TYPE_CHECKING, Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+import bench_checksum
+import bench_cutover
 import bench_decode
 import bench_feed
 import mysql_server
 import raw_events
 from mysql_base import ServerOptions
+from spirit_py.applier.applier import SqlApplier
+from spirit_py.change.source import binlog_source
 from spirit_py.chunk.chunker import make_chunker
-from spirit_py.config import ConnectionOptions
+from spirit_py.config import ConnectionOptions, FeedOptions
 from spirit_py.copier.copier import Copier, CopyOptions
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.inspect import read_table
+from spirit_py.mysql.ownwrites import new_run
 from spirit_py.spark.options import SparkOptions
 from spirit_py.spark.session import SparkEngine
 from spirit_py.statement.parse import alter_of
@@ -48,6 +53,7 @@ if TYPE_CHECKING:
 
     from mysql_base import MySQLServer
     from spirit_py.chunk.chunk import Chunk
+    from spirit_py.contracts import Subscription
     from spirit_py.copier.task import CopyTask
     from spirit_py.mysql.session import Session
     from spirit_py.table.mapping import TableMapping
@@ -185,9 +191,15 @@ class Unthrottled:
         return ""
 
 
-def copy_on_spark(bench: Bench, engine: SparkEngine) -> tuple[float, RecordingEngine]:
+def copy_on_spark(
+    bench: Bench,
+    engine: SparkEngine,
+    mapping: TableMapping | None = None,
+    subscription: Subscription | None = None,
+    own_writes: str = "",
+) -> tuple[float, RecordingEngine]:
     """Copy the table as a migration does; give the seconds and the tasks that it took."""
-    mapping = bench.fresh_target()
+    mapping = mapping or bench.fresh_target()
     recording = RecordingEngine(engine)
     with bench.session() as session:
         copier = Copier(
@@ -196,10 +208,10 @@ def copy_on_spark(bench: Bench, engine: SparkEngine) -> tuple[float, RecordingEn
             connection=bench.options,
             chunker=make_chunker(mapping, session.query),
             query=session.query,
-            subscription=Recorder(),
+            subscription=subscription or Recorder(),
             throttler=Unthrottled(),
             stop=StopSwitch(),
-            options=CopyOptions(slots=bench.sizes.threads),
+            options=CopyOptions(slots=bench.sizes.threads, own_writes=own_writes),
         )
         began = time.perf_counter()
         copier.run()
@@ -320,13 +332,43 @@ def _migrate(bench: Bench, clause: str, notes: dict[str, Any]) -> float:
             seconds, used = time.perf_counter() - began, meter.stop()
         if ended.returncode:
             raise SystemExit(f"spirit-py ended with {ended.returncode}:\n{complaint}")
-        notes["cpu_seconds_of_the_program"] = round(used, 1)
-        notes["cpu_seconds_per_million_rows"] = round(used * 1e6 / bench.sizes.rows, 1)
+        whole = sum(used.values())
+        million = 1e6 / bench.sizes.rows
+        notes["cpu_seconds_of_the_program"] = round(whole, 1)
+        notes["cpu_seconds_per_million_rows"] = round(whole * million, 1)
+        for part, spent in used.items():
+            notes[f"cpu_seconds_per_million_rows_{part}"] = round(spent * million, 1)
         said = json.loads(report.read_text())
     for name in ("algorithm", "phases", "phase_seconds", "chunks", "differences"):
         if name in said:
             notes[name] = said[name]
     return seconds
+
+
+def checksum(bench: Bench) -> Figure:
+    """The checksum on Spark against the bare SQL aggregate on as many connections."""
+    engine = SparkEngine(SparkOptions(threads=bench.sizes.threads))
+    engine.start()
+    try:
+        engine.context()
+        measured = bench_checksum.measure(
+            bench.options,
+            bench.fresh_target(),
+            engine,
+            threads=bench.sizes.threads,
+            rounds=bench.sizes.rounds,
+        )
+    finally:
+        engine.stop()
+    return Figure(
+        name="checksum",
+        ours=f"both tables compared on Spark, {bench.sizes.threads} slots",
+        other=f"bare SQL aggregate of both, {bench.sizes.threads} connections",
+        our_seconds=measured.seconds,
+        other_seconds=measured.bare,
+        goal=1.10,
+        notes=measured.notes(),
+    )
 
 
 def decoding(bench: Bench) -> Figure:
@@ -369,9 +411,11 @@ def _changes(bench: Bench, name: str, *, hot: bool) -> Figure:
     rows = min(bench.sizes.rows, 200_000)
     with contextlib.closing(bench_feed.FeedBench(bench.options, rows)) as feed:
         found = [feed.measure(hot=hot) for _ in range(bench.sizes.rounds)]
-    ours, library = (
-        statistics.median(getattr(each, kind) for each in found) for kind in ("feed", "library")
+    ours, library, server, cpu = (
+        statistics.median(getattr(each, kind) for each in found)
+        for kind in ("feed", "library", "server", "cpu")
     )
+    written = found[-1].applied
     return Figure(
         name=name,
         ours="received and applied by the feed",
@@ -380,16 +424,84 @@ def _changes(bench: Bench, name: str, *, hot: bool) -> Figure:
         other_seconds=[each.loop for each in found],
         notes={
             "changes": rows,
-            "rows_written": found[-1].applied,
+            "rows_written": written,
             "changes_per_second": round(rows / ours),
+            "changes_per_cpu_second_of_the_feed": round(rows / cpu),
+            "rows_per_second_of_as_many_sessions_without_a_feed": round(written / server),
+            "seconds_against_those_sessions": round(ours / server, 2),
             "decoded_per_second_by_mysql_replication_alone": round(rows / library),
         },
     )
 
 
+def cutover(bench: Bench) -> Figure:
+    """Stall of the application's writes through a swap, against the same RENAME done bare."""
+    swaps = int(os.environ.get("BENCH_SWAPS", str(bench_cutover.SWAPS)))
+    with contextlib.closing(bench_cutover.CutoverBench(bench.options)) as made:
+        stalls = made.measure(swaps, bench_cutover.Load())
+    return Figure(
+        name="cutover",
+        ours=f"longest write through each of {swaps} swaps",
+        other="LOCK TABLES, RENAME, UNLOCK",
+        our_seconds=bench_cutover.seconds(stalls.ours),
+        other_seconds=bench_cutover.seconds(stalls.bare),
+        notes=stalls.notes(),
+    )
+
+
+def binlog_of_a_copy(bench: Bench) -> Figure:
+    """What the feed receives while the table is copied: all of it, and without our own writes."""
+    seconds: dict[bool, list[float]] = {True: [], False: []}
+    notes: dict[str, Any] = {}
+    engine = SparkEngine(SparkOptions(threads=bench.sizes.threads))
+    engine.start()
+    try:
+        for number in range(bench.sizes.rounds * 2):
+            tagged = bool((number // 2 + number) % 2)
+            took, received, skipped = _copy_with_feed(bench, engine, tagged=tagged)
+            seconds[tagged].append(took)
+            kind = "with_tag_own_writes" if tagged else "as_usual"
+            notes[f"own_writes_received_{kind}_bytes"] = skipped
+            notes[f"all_else_received_{kind}_bytes"] = received - skipped
+    finally:
+        engine.stop()
+    return Figure(
+        name="binlog of a copy",
+        ours="copy with --tag-own-writes",
+        other="copy whose writes are received",
+        our_seconds=seconds[True],
+        other_seconds=seconds[False],
+        notes=notes,
+    )
+
+
+def _copy_with_feed(bench: Bench, engine: SparkEngine, *, tagged: bool) -> tuple[float, int, int]:
+    """Copy beside a feed and some changes; give seconds, bytes received and those skipped."""
+    mapping, stop = bench.fresh_target(), StopSwitch()
+    options = FeedOptions(own_writes=new_run() if tagged else "", wait_timeout=600.0)
+    applier = SqlApplier(bench.options, sessions=2, batch_rows=1000, stop=stop)
+    with contextlib.ExitStack() as stack:
+        stack.callback(applier.close)
+        feed = binlog_source(bench.options, applier, options, stop)
+        stack.callback(feed.close)
+        subscription = feed.add_subscription(mapping)
+        feed.start()
+        with bench.session() as session:
+            for first in range(0, 10_000, 1000):
+                where = f"id > {first} AND id <= {first + 1000}"
+                session.execute(f"UPDATE sbtest1 SET k = k + 1 WHERE {where}")
+        seconds, _ = copy_on_spark(bench, engine, mapping, subscription, options.own_writes)
+        feed.block_wait()
+        found = feed.statistics()
+    return seconds, found.received_bytes, found.skipped_bytes
+
+
 BENCHES: dict[str, Callable[[Bench], Figure]] = {
+    "binlog": binlog_of_a_copy,
     "changes": changes_of_distinct_keys,
+    "checksum": checksum,
     "copy": copy_phase,
+    "cutover": cutover,
     "decoding": decoding,
     "hot-changes": changes_of_a_hot_set,
     "migration": whole_migration,

@@ -1,7 +1,9 @@
 """How fast the change feed applies changes, on a server of the benchmark's.
 
-The same stretch of the binlog is read three ways: by the feed, which applies it to a new table;
-by mysql-replication alone, which only decodes it; and as a loop of one REPLACE for each change.
+The same stretch of the binlog is read by the feed, which applies it to a new table, and by
+mysql-replication alone, which only decodes it. Beside it the same rows are written without any
+feed: as a loop of one REPLACE for each, and as REPLACE statements of as many rows, over as many
+sessions, as the feed's, which is the most that the server can take.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import contextlib
 import os
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,13 +51,17 @@ class Applied:
     """One stretch of changes, in seconds.
 
     Attributes:
+        cpu: CPU seconds of the feed's process.
         loop: what a loop of REPLACE would take for all changes, from what some of them took.
+        server: what the same rows take as statements of many rows, without a feed.
     """
 
     changes: int
     feed: float
+    cpu: float
     library: float
     loop: float
+    server: float
     applied: int
 
 
@@ -97,12 +104,15 @@ class FeedBench:
             start = feed.position()
         file, offset = self._end()
         self._change(hot=hot)
+        cpu = time.process_time()
         seconds, applied = self._apply(mapping, start)
         return Applied(
             changes=self._rows,
             feed=seconds,
+            cpu=time.process_time() - cpu,
             library=self._decode(file, offset),
             loop=self._loop() * self._rows / min(LOOP_ROWS, self._rows),
+            server=self._in_bulk(HOT_ROWS if hot else self._rows),
             applied=applied,
         )
 
@@ -194,6 +204,31 @@ class FeedBench:
         reader.close()
         return seconds
 
+    def _in_bulk(self, rows: int) -> float:
+        """Write rows as the feed's applier does, in statements that are ready beforehand."""
+        self._fresh_target()
+        options = FeedOptions()
+        with self._session() as session:
+            found = session.query(
+                "SELECT CONCAT('(', id, ', ', k, ', _utf8mb4 X''', HEX(c), ''', _utf8mb4 X''',"
+                f" HEX(pad), ''')') FROM t WHERE id <= {rows} ORDER BY id"
+            )
+        texts = [str(row[0]) for row in found]
+        head = "REPLACE INTO _t_new (id, k, c, pad) VALUES "
+        size, sessions = options.batch_rows, options.apply_threads
+        statements = [head + ", ".join(texts[at : at + size]) for at in range(0, len(texts), size)]
+
+        def write(number: int) -> None:
+            share = len(statements) / sessions
+            with self._session() as session:
+                for each in statements[round(number * share) : round((number + 1) * share)]:
+                    session.execute(each)
+
+        began = time.perf_counter()
+        with ThreadPoolExecutor(sessions) as pool:
+            list(pool.map(write, range(sessions)))
+        return time.perf_counter() - began
+
     def _loop(self) -> float:
         """Write some of the rows one REPLACE at a time."""
         with self._session() as session:
@@ -211,15 +246,19 @@ class CpuMeter:
         """Begin to look."""
         self._pid = pid
         self._ticks: dict[int, int] = {}
+        self._kinds: dict[int, str] = {pid: "driver"}
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="cpu-meter")
         self._thread.start()
 
-    def stop(self) -> float:
-        """Look no more; give the seconds."""
+    def stop(self) -> dict[str, float]:
+        """Look no more; give the seconds of driver, JVM and Spark's Python workers."""
         self._ended.set()
         self._thread.join()
-        return sum(self._ticks.values()) / os.sysconf("SC_CLK_TCK")
+        found = dict.fromkeys(("driver", "jvm", "workers"), 0.0)
+        for pid, ticks in self._ticks.items():
+            found[self._kinds[pid]] += ticks / os.sysconf("SC_CLK_TCK")
+        return found
 
     def _run(self) -> None:
         while not self._ended.wait(_SAMPLE):
@@ -230,8 +269,11 @@ class CpuMeter:
         found = {}
         for folder in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
-                fields = (folder / "stat").read_text().rpartition(") ")[2].split()
+                name, _, rest = (folder / "stat").read_text().rpartition(") ")
+                fields = rest.split()
                 found[int(folder.name)] = (int(fields[1]), int(fields[11]) + int(fields[12]))
+                if int(folder.name) != self._pid:
+                    self._kinds[int(folder.name)] = "jvm" if "(java" in name else "workers"
         tree = {self._pid, *self._ticks}
         grown = True
         while grown:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import multiprocessing
 import queue
 import random
@@ -17,16 +18,19 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from tests.faults.draw import FAULTS, draw
+from tests.faults.hooks import BUGS
 from tests.faults.host import Host, in_own_namespace
 from tests.faults.run import Verdict, run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from tests.faults.hooks import Bug
 
 
 def main(argv: Sequence[str]) -> int:
@@ -34,6 +38,8 @@ def main(argv: Sequence[str]) -> int:
     asked = _parser().parse_args(argv)
     in_own_namespace([str(Path(__file__).resolve()), *argv])
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    if asked.prove:
+        return _prove(asked.workers)
     repair = {"on": True, "off": False}.get(asked.repair)
     if asked.seed is not None:
         seeds = [asked.seed + number for number in range(asked.runs or 1)]
@@ -48,7 +54,8 @@ def main(argv: Sequence[str]) -> int:
         flush=True,
     )
     began = time.monotonic()
-    verdicts = _all_runs(seeds, asked.workers, repair=repair, bug=asked.bug)
+    jobs = [Job(seed, repair, asked.bug) for seed in seeds]
+    verdicts = _all_runs(jobs, asked.workers)
     return _summary(verdicts, time.monotonic() - began, strict=len(seeds) >= 5 * len(FAULTS))
 
 
@@ -64,51 +71,76 @@ def _seeds_of(fault: str, first: int, runs: int, *, repair: bool | None) -> list
     return seeds
 
 
-def _all_runs(seeds: list[int], workers: int, *, repair: bool | None, bug: str) -> list[Verdict]:
-    """Share the seeds among processes, each with servers of its own."""
+class Job(NamedTuple):
+    """One run to carry out."""
+
+    seed: int
+    repair: bool | None = None
+    bug: str = ""
+
+
+def _prove(workers: int) -> int:
+    """Plant bugs into the program, each where it does harm; every one must be caught."""
+    jobs = [Job(_first_seed(bug), repair=False, bug=name) for name, bug in BUGS.items()]
+    verdicts = _all_runs(jobs, workers)
+    missed = [verdict for verdict in verdicts if not verdict.problem]
+    for verdict in missed:
+        print(f"NOT caught: {verdict.bug} ({verdict.what})")
+    print(f"{len(verdicts) - len(missed)} of {len(jobs)} planted bugs were caught")
+    return 1 if missed or len(verdicts) < len(jobs) else 0
+
+
+def _first_seed(bug: Bug) -> int:
+    """Give the first seed whose run a bug does harm in."""
+    return next(seed for seed in itertools.count() if bug.harms(draw(seed, repair=False)))
+
+
+def _all_runs(jobs: list[Job], workers: int) -> list[Verdict]:
+    """Share the runs among processes, each with servers of its own."""
     context = multiprocessing.get_context("spawn")
     todo: Any = context.Queue()
     done: Any = context.Queue()
-    for seed in seeds:
-        todo.put(seed)
+    for job in jobs:
+        todo.put(job)
     processes = [
-        context.Process(target=_work, args=(todo, done, repair, bug), name=f"faults-{number}")
-        for number in range(min(workers, len(seeds)))
+        context.Process(target=_work, args=(todo, done), name=f"faults-{number}")
+        for number in range(min(workers, len(jobs)))
     ]
     for process in processes:
         process.start()
     verdicts: list[Verdict] = []
     try:
-        while len(verdicts) < len(seeds):
-            with contextlib.suppress(queue.Empty):
+        while len(verdicts) < len(jobs):
+            try:
                 verdict = done.get(timeout=5)
-                verdicts.append(verdict)
-                print(verdict, flush=True)
+            except queue.Empty:
+                if not any(process.is_alive() for process in processes):
+                    break
                 continue
-            if not any(process.is_alive() for process in processes):
-                break
+            verdicts.append(verdict)
+            print(verdict, flush=True)
     finally:
         for process in processes:
-            process.join(0.1 if len(verdicts) < len(seeds) else 60)
+            process.join(0.1 if len(verdicts) < len(jobs) else 60)
             process.terminate()
             process.join(60)
     return verdicts
 
 
-def _work(todo: Any, done: Any, repair: bool | None, bug: str) -> None:
+def _work(todo: Any, done: Any) -> None:
     """Carry out runs until there are none left; a server is started when a run first needs it."""
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     with contextlib.ExitStack() as stack:
         hosts: dict[bool, Host] = {}
         while True:
             try:
-                seed = todo.get(timeout=1)
+                job = todo.get(timeout=1)
             except queue.Empty:
                 return
-            gtid = draw(seed, repair=repair).gtid
+            gtid = draw(job.seed).gtid
             if gtid not in hosts:
                 hosts[gtid] = stack.enter_context(Host(gtid=gtid))
-            done.put(run(seed, hosts[gtid], repair=repair, bug=bug))
+            done.put(run(job.seed, hosts[gtid], repair=job.repair, bug=job.bug))
 
 
 def _summary(verdicts: list[Verdict], seconds: float, *, strict: bool) -> int:
@@ -141,6 +173,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--workers", type=int, default=2, help="runs at a time")
     parser.add_argument("--repair", choices=["on", "off", "both"], default="both")
     parser.add_argument("--fault", default="", help="only runs with this fault")
+    parser.add_argument("--prove", action="store_true", help="see that planted bugs are caught")
     parser.add_argument("--bug", default="", help="a bug for the program, to prove the harness")
     return parser
 

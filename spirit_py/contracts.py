@@ -174,6 +174,7 @@ class FeedStatistics:
         retention: how far the source's history reached at the last look; only while parked.
         received_bytes: all that the source sent.
         skipped_bytes: what of it was passed over because it is of other tables.
+        own_bytes: what of that is rows of the new tables, written by this program.
     """
 
     received: int = 0
@@ -189,6 +190,7 @@ class FeedStatistics:
     reconnects: int = 0
     received_bytes: int = 0
     skipped_bytes: int = 0
+    own_bytes: int = 0
     seconds_since_event: float | None = None
     lag_seconds: float | None = None
     read_position: str = ""

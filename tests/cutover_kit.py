@@ -89,8 +89,7 @@ class ProvenCutover(Cutover):
 
     def __init__(self, db, swaps, source, *, connection=None, **more: Any) -> None:
         super().__init__(connection or options(db), swaps, source, **more)
-        self._watching = db.connect()
-        self._other = db.connect
+        self._connect = db.connect
 
     def run(self) -> CutoverResult:
         """Swap; then see what is left, however it ended."""
@@ -100,40 +99,42 @@ class ProvenCutover(Cutover):
             self._prove_gone()
 
     def _prove_gone(self) -> None:
-        ended = time.monotonic()
-        until(lambda: not self._left(), "the end of all that is the cutover's")
-        took = time.monotonic() - ended
-        if took > 1.0:
-            # Where even a plain session takes its time to vanish, the machine is what is slow.
-            slack = max(self._vanishing() for _ in range(3))
-            assert took <= 1.0 + 10 * slack, f"it took {took:.1f} s (a plain session {slack:.2f})"
+        with contextlib.closing(self._connect()) as watching:
+            ended = time.monotonic()
+            until(lambda: not _left_behind(watching), "the end of all that is the cutover's")
+            took = time.monotonic() - ended
+            if took > 1.0:
+                # Where even a plain session is slow to vanish, the machine is what is slow.
+                slack = max(_vanishing(watching, self._connect()) for _ in range(3))
+                assert took <= 1.0 + 10 * slack, f"{took:.1f} s, a plain session {slack:.2f} s"
 
-    def _left(self) -> list[tuple[Any, ...]]:
-        """Give the sessions of a cutover, and the locks of LOCK TABLES ... WRITE and RENAME."""
-        with contextlib.closing(self._watching.cursor()) as cursor:
-            cursor.execute(
-                "SELECT t.processlist_id, CONVERT(v.variable_value USING utf8mb4)"
-                " FROM performance_schema.user_variables_by_thread v"
-                " JOIN performance_schema.threads t USING (thread_id)"
-                " WHERE v.variable_name = 'spirit_py_role'"
-                " AND v.variable_value IN ('cutover', 'cutover-watch', 'look')"
-                " UNION ALL SELECT owner_thread_id, CONCAT(lock_type, ' ', object_name)"
-                " FROM performance_schema.metadata_locks WHERE object_type = 'TABLE'"
-                " AND lock_type IN ('SHARED_NO_READ_WRITE', 'EXCLUSIVE')"
-                " AND object_schema NOT IN ('mysql', 'performance_schema')"
-            )
-            return list(cursor.fetchall())
 
-    def _vanishing(self) -> float:
-        """Measure how long a session of nobody's takes to leave the server's lists, in seconds."""
-        with contextlib.closing(self._watching.cursor()) as cursor:
-            plain = self._other()
-            number = plain.thread_id()
-            plain.close()
-            began = time.monotonic()
-            looked = "SELECT 1 FROM performance_schema.threads WHERE processlist_id = %s"
-            until(lambda: not cursor.execute(looked, (number,)), "the end of a plain session")
-            return time.monotonic() - began
+def _left_behind(watching: Any) -> list[tuple[Any, ...]]:
+    """Give the sessions of a cutover, and the locks of LOCK TABLES ... WRITE and RENAME."""
+    with contextlib.closing(watching.cursor()) as cursor:
+        cursor.execute(
+            "SELECT t.processlist_id, CONVERT(v.variable_value USING utf8mb4)"
+            " FROM performance_schema.user_variables_by_thread v"
+            " JOIN performance_schema.threads t USING (thread_id)"
+            " WHERE v.variable_name = 'spirit_py_role'"
+            " AND v.variable_value IN ('cutover', 'cutover-watch', 'look')"
+            " UNION ALL SELECT owner_thread_id, CONCAT(lock_type, ' ', object_name)"
+            " FROM performance_schema.metadata_locks WHERE object_type = 'TABLE'"
+            " AND lock_type IN ('SHARED_NO_READ_WRITE', 'EXCLUSIVE')"
+            " AND object_schema NOT IN ('mysql', 'performance_schema')"
+        )
+        return list(cursor.fetchall())
+
+
+def _vanishing(watching: Any, plain: Any) -> float:
+    """Measure how long a session takes to leave the server's lists, in seconds."""
+    number = plain.thread_id()
+    looked = "SELECT 1 FROM performance_schema.threads WHERE processlist_id = %s"
+    with contextlib.closing(watching.cursor()) as cursor:
+        plain.close()
+        began = time.monotonic()
+        until(lambda: not cursor.execute(looked, (number,)), "the end of a plain session")
+        return time.monotonic() - began
 
 
 class SnapshotSource:
@@ -149,6 +150,8 @@ class SnapshotSource:
         self.calls: list[str] = []
         self.stopped = False
         self.own_ddl: list[int] = []
+        #: The sessions in which the source was asked what the server has executed.
+        self.sessions: list[int] = []
 
     def _call(self, name: str, *arguments: Any) -> None:
         self.calls.append(name)
@@ -157,6 +160,8 @@ class SnapshotSource:
 
     def block_wait(self, timeout: float | None = None, session: SqlSession | None = None) -> None:
         """Receive nothing: what the source has is read under the lock."""
+        if session is not None:
+            self.sessions.append(session.id)
         self._call("block_wait")
 
     def flush(self) -> None:
@@ -195,8 +200,10 @@ class SnapshotSource:
     def applies_paused(self) -> Iterator[None]:
         """Apply nothing meanwhile."""
         self._call("applies_paused")
-        yield
-        self._call("applies_resumed")
+        try:
+            yield
+        finally:
+            self._call("applies_resumed")
 
     def expect_own_ddl(self, session_id: int) -> None:
         """Note the session."""
@@ -256,6 +263,33 @@ class Background:
         if self._error is not None:
             raise self._error
         return self._result
+
+
+class Loop:
+    """Calls a function again and again in a thread of its own, until it is stopped."""
+
+    def __init__(self, step: Callable[[int], None]) -> None:
+        self._step = step
+        self._stop = threading.Event()
+        self.rounds = 0
+        self.errors: list[str] = []
+        self._thread = threading.Thread(target=self._run, name="test-loop")
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self._step(self.rounds + 1)
+            except (MySQLdb.Error, AssertionError) as error:
+                self.errors.append(repr(error))
+                return
+            self.rounds += 1
+
+    def stop(self) -> None:
+        """End it."""
+        self._stop.set()
+        self._thread.join(60)
+        assert not self._thread.is_alive(), "a client hangs"
 
 
 class Writer:

@@ -8,6 +8,7 @@
         proxy.up_delay = 0.2             # and so much longer on the way from client to server
         proxy.black_hole = True          # nothing passes, connections stay up
         proxy.lose_reply(b"RENAME")      # forward the next such request, drop its answer, cut
+        proxy.silent = True              # the server is not told of clients that go: lost machines
 
 What `lose_reply` matches are the bytes on the wire: it sees nothing inside TLS or compression.
 
@@ -36,6 +37,8 @@ class _Link:
         self.server = server
         self.closed = threading.Event()
         self._losing = False
+        #: The client has gone, and the server was not told.
+        self._orphaned = False
         self._tail = b""
         self.threads = [
             threading.Thread(target=self._pump, args=(side, other), name=f"proxy-{name}")
@@ -65,11 +68,16 @@ class _Link:
                 elif self._losing:
                     self.proxy.lost.set()
                     break
+                elif self._orphaned:
+                    continue
                 other.sendall(data)
         except OSError:
             pass
         finally:
-            self.close()
+            if up and self.proxy.silent and not self.closed.is_set():
+                self._orphaned = True
+            else:
+                self.close()
             self.proxy.forget(self, threading.current_thread())
 
     def _look(self, data: bytes) -> None:
@@ -92,6 +100,8 @@ class TcpProxy:
         self.delay = 0.0
         #: Seconds that a packet from client to server is held beside that.
         self.up_delay = 0.0
+        #: Whether the server's side of a connection stays open when its client goes.
+        self.silent = False
         #: Set when a reply has been dropped on behalf of `lose_reply`.
         self.lost = threading.Event()
         self._black_hole = False

@@ -13,6 +13,7 @@ import MySQLdb
 
 from spirit_py.checkpoint.record import CheckpointRecord, TableProgress
 from spirit_py.checkpoint.store import CheckpointStore
+from spirit_py.checksum.result import ChecksumOptions
 from spirit_py.config import FeedOptions
 from spirit_py.cutover.cutover import Cutover
 from spirit_py.cutover.plan import CutoverLimits
@@ -28,7 +29,7 @@ from spirit_py.wayback.revert import Revert
 from spirit_py.wayback.store import KeepStore
 from spirit_py.wayback.undo import Means
 from tests.cutover_feed_kit import FollowedTable
-from tests.cutover_kit import Background, options
+from tests.cutover_kit import Background, options, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,7 +81,6 @@ class Changed:
         *,
         table: str = "t",
         seconds: float = 600.0,
-        keep_old: bool = False,
         before: Callable[[], None] | None = None,
         engine: Any = None,
     ) -> None:
@@ -113,7 +113,6 @@ class Changed:
                 [kept],
                 position=result.after_rename,
                 seconds=seconds,
-                keep_old=keep_old,
             )
 
     def _mark(self, clauses: str) -> None:
@@ -137,6 +136,7 @@ class Changed:
             show=lambda _: None,
             feed=QUICK,
             limits=self.limits,
+            checksum=ChecksumOptions(lock_wait_timeout=1, lock_attempts=3),
         )
 
     def keep(self) -> Background:
@@ -146,12 +146,10 @@ class Changed:
         def locked() -> Any:
             name = lock_name("migration", self.db.name, self.table)
             with AdvisoryLock(self.connection, name, stop=self.stop, purpose="migration"):
-                self.locked.set()
                 return keeper.run()
 
-        self.locked = threading.Event()
         running = Background(locked)
-        assert self.locked.wait(30)
+        until(lambda: self.notes.said("is kept for"), "the keeping")
         return running
 
     def revert(self, notes: Notes | None = None, **changes: Any) -> Notes:

@@ -1,4 +1,4 @@
-"""The rows of XA transactions that are prepared and not decided (R8), in bounded memory."""
+"""The rows of XA transactions that are not decided yet (R8), in bounded memory."""
 
 from __future__ import annotations
 
@@ -53,3 +53,56 @@ class XaRows:
         """Drop the rows."""
         with contextlib.suppress(OSError):
             self._file.close()
+
+
+class Branches:
+    """The XA transactions of one stream: the one being received, and those that are undecided.
+
+    Args:
+        memory_limit: bytes of one transaction's rows kept in memory.
+    """
+
+    def __init__(self, memory_limit: int) -> None:
+        self._memory_limit = memory_limit
+        self._receiving: XaRows | None = None
+        self._prepared: dict[str, XaRows] = {}
+
+    def begin(self) -> None:
+        """Keep aside the rows that come now."""
+        self._receiving = XaRows(self._memory_limit)
+
+    def keep(self, event: RowsChanged) -> bool:
+        """Keep rows aside; False when they are of no XA transaction."""
+        if self._receiving is None:
+            return False
+        self._receiving.append(event)
+        return True
+
+    def end(self) -> XaRows | None:
+        """Give the rows of the transaction being received, which is complete; None without any."""
+        rows, self._receiving = self._receiving, None
+        return rows
+
+    def prepared(self, xid: str) -> bool:
+        """Keep the rows until the transaction is decided; False when it has none."""
+        rows = self.end()
+        if rows is None:
+            return False
+        self._prepared[xid] = rows
+        return True
+
+    def decided(self, xid: str) -> XaRows | None:
+        """Give the rows of a transaction that is decided; None when it has none."""
+        return self._prepared.pop(xid, None)
+
+    def abandon(self) -> None:
+        """Drop the transaction being received: it comes again from its beginning, or never."""
+        rows = self.end()
+        if rows is not None:
+            rows.close()
+
+    def close(self) -> None:
+        """Drop everything."""
+        self.abandon()
+        for rows in self._prepared.values():
+            rows.close()

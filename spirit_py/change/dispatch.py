@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from spirit_py.change.branches import XaRows
+from spirit_py.change.branches import Branches
 from spirit_py.change.events import (
     Advanced,
     Began,
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Mapping
 
+    from spirit_py.change.branches import XaRows
     from spirit_py.change.events import Event, Place, Table
     from spirit_py.change.gate import VisibilityGate
     from spirit_py.change.ledger import Epoch, Ledger
@@ -64,9 +65,7 @@ class Dispatcher:
         self._finder = finder
         self._park = park
         self._know_all_branches = know_all_branches
-        self._xa_memory = xa_memory
-        self._branch: XaRows | None = None
-        self._branches: dict[str, XaRows] = {}
+        self._branches = Branches(xa_memory)
         self._without_rows: set[str] = set()
         self._own_sessions: set[int] = set()
         self._ended = False
@@ -91,7 +90,8 @@ class Dispatcher:
                 with self._lock:
                     self._gate.received(place)
                     self._ledger.began()
-                self._branch = XaRows(self._xa_memory) if xid else None
+                if xid:
+                    self._branches.begin()
             case Committed(place):
                 self._committed(place)
                 self.lag = max(0.0, time.time() - place.executed_at)
@@ -111,10 +111,8 @@ class Dispatcher:
 
     def _rows(self, event: RowsChanged) -> None:
         """Row changes, at once or aside."""
-        if self._branch is not None:
-            self._branch.append(event)
-            return
-        self._take_in(event, None)
+        if not self._branches.keep(event):
+            self._take_in(event, None)
 
     def _take_in(self, event: RowsChanged, epoch: Epoch | None) -> None:
         """Decode row changes and buffer them."""
@@ -126,9 +124,9 @@ class Dispatcher:
 
     def _committed(self, place: Place) -> None:
         """The end of a transaction, or of nothing."""
-        branch, self._branch = self._branch, None
-        if branch is not None:  # XA COMMIT ... ONE PHASE
-            self._replay(branch, None)
+        rows = self._branches.end()
+        if rows is not None:  # XA COMMIT ... ONE PHASE
+            self._replay(rows, None)
         with self._lock:
             self._gate.received(place)
             self._ledger.committed(place)
@@ -142,20 +140,18 @@ class Dispatcher:
 
     def _prepared(self, place: Place, xid: str) -> None:
         """The end of an XA transaction's first half."""
-        branch, self._branch = self._branch, None
         with self._lock:
             self._gate.received(place)
-            if branch is None:
+            if self._branches.prepared(xid):
+                self._ledger.prepared(xid, place)
+            else:
                 self._without_rows.add(xid)
                 self._ledger.committed(place)
-            else:
-                self._branches[xid] = branch
-                self._ledger.prepared(xid, place)
             self._lock.notify_all()
 
     def _decided(self, event: XaDecided) -> None:
         """XA COMMIT brings the rows in; XA ROLLBACK drops them."""
-        rows = self._branches.pop(event.xid, None)
+        rows = self._branches.decided(event.xid)
         if rows is not None:
             with self._lock:
                 self._gate.received(event.place)
@@ -200,13 +196,10 @@ class Dispatcher:
 
     def _restarted(self) -> None:
         """The transaction received in part comes again, or never."""
-        if self._branch is not None:
-            self._branch.close()
-            self._branch = None
+        self._branches.abandon()
         with self._lock:
             self._ledger.abandoned()
 
     def close(self) -> None:
         """Drop what is kept aside."""
-        for rows in (*self._branches.values(), *([self._branch] if self._branch else ())):
-            rows.close()
+        self._branches.close()

@@ -206,6 +206,8 @@ class ChangeFeed:
                     dispatcher.deliver(event)
                 self._store.ack()
         except Exception as error:
+            # Nobody gets them again: what a delivery fails at, it would fail at again.
+            self._store.rollback()
             self._fail(_as_fault(error))
 
     def _flush_periodically(self) -> None:
@@ -368,7 +370,7 @@ class ChangeFeed:
 
     def statistics(self) -> FeedStatistics:
         """Give the counters."""
-        received, skipped = self._stream.traffic
+        received, skipped, own = self._stream.traffic
         with self._lock:
             counters = [s.buffer.counters for s in self._subscriptions.values()]
             return FeedStatistics(
@@ -385,6 +387,7 @@ class ChangeFeed:
                 reconnects=self._stream.reconnects,
                 received_bytes=received,
                 skipped_bytes=skipped,
+                own_bytes=own,
                 seconds_since_event=self._silence(),
                 lag_seconds=self._dispatcher.lag if self._dispatcher else None,
                 read_position=self._ledger.received.text() if self._ledger else "",

@@ -65,8 +65,8 @@ class Stream(Protocol):
         ...
 
     @property
-    def traffic(self) -> tuple[int, int]:
-        """Bytes received, and those of them that were passed over as not followed."""
+    def traffic(self) -> tuple[int, int, int]:
+        """Bytes received, those of them passed over as not followed, and of these our own."""
         ...
 
     @property

@@ -103,7 +103,7 @@ class MemoryStream:
     ignore_case: bool = False
     reconnects: int = 0
     trouble: str = ""
-    traffic: tuple[int, int] = (0, 0)
+    traffic: tuple[int, int, int] = (0, 0, 0)
     proofs: int = 0
     _transactions: list[list[Event]] = field(default_factory=list)
     _changed: threading.Condition = field(default_factory=threading.Condition)

@@ -10,6 +10,7 @@ import uuid
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.change import wire
 from spirit_py.change.binlog import BinlogConnection, StreamLost
 from spirit_py.change.codec import RowCodec
 from spirit_py.change.feed import ChangeFeed
@@ -173,7 +174,8 @@ class BinlogStream:
         compilers = {
             (m.source.schema, m.source.name): partial(RowCodec.compile, mapping=m) for m in mappings
         }
-        return BinlogEvents(compilers, start)
+        own = [wire.name_key(m.target.schema, m.target.name) for m in mappings]
+        return BinlogEvents(compilers, start, own=own)
 
     def _dump(self, after: object) -> BinlogConnection:
         """Open a dump behind what was received completely."""
@@ -233,9 +235,15 @@ class BinlogStream:
         that are not sent are left out.
         """
         if session is not None:
-            return self._executed_in(session)
+            return self._sent(self._executed_in(session))
         with self._asking(self._control, "what it has executed") as own:
-            return self._executed_in(own)
+            return self._sent(self._executed_in(own))
+
+    def _sent(self, found: GtidFrontier | FileFrontier) -> GtidFrontier | FileFrontier:
+        """Leave out our own writes, which are not sent."""
+        if isinstance(found, GtidFrontier) and self._own:
+            found.gtids = found.gtids.only(lambda tsid: tsid not in self._own)
+        return found
 
     def _executed_in(self, session: SqlSession) -> GtidFrontier | FileFrontier:
         """Ask one session for what is executed; it must be of the server that is followed."""
@@ -299,11 +307,12 @@ class BinlogStream:
         return self._reader.reconnects if self._reader else 0
 
     @property
-    def traffic(self) -> tuple[int, int]:
-        """Bytes received, and those of them that were passed over as not followed."""
+    def traffic(self) -> tuple[int, int, int]:
+        """Bytes received, those of them passed over as not followed, and of these our own."""
         if self._reader is None:
-            return 0, 0
-        return self._reader.parser.received_bytes, self._reader.parser.skipped_bytes
+            return 0, 0, 0
+        parser = self._reader.parser
+        return parser.received_bytes, parser.skipped_bytes, parser.own_bytes
 
     @property
     def trouble(self) -> str:

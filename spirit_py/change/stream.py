@@ -25,7 +25,7 @@ from spirit_py.change.events import (
 from spirit_py.errors import FeedFailure, UnreadableChange
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from spirit_py.change.codec import RowCodec
     from spirit_py.change.codec_tablemap import TableMap
@@ -43,12 +43,14 @@ class BinlogEvents:
         start: where the stream begins.
         names: the followed tables by the names in their table maps, where they are more than
             ``compile_codecs`` can list.
+        own: tables that this program writes, by the names in their table maps; only counted.
 
     Attributes:
         emit: takes each event; it may block, and gives False when the stream is closed.
         received_bytes: all that the server sent.
         skipped_bytes: rows and table maps of tables that are not followed; outside of compressed
             transactions.
+        own_bytes: of these, what is about own tables; whole compressed transactions count.
     """
 
     def __init__(
@@ -56,7 +58,10 @@ class BinlogEvents:
         compile_codecs: Mapping[Table, Callable[[TableMap], RowCodec]],
         start: Frontier,
         names: Mapping[bytes, Table] | None = None,
+        own: Collection[bytes] = (),
     ) -> None:
+        self._own = frozenset(own)
+        self._own_ids: set[bytes] = set()
         self._compilers = compile_codecs
         self._followed = names if names is not None else _names(compile_codecs)
         #: Everything emitted completely: where the next connection goes on.
@@ -65,7 +70,7 @@ class BinlogEvents:
         self._codecs: dict[bytes, RowCodec] = {}
         self._open_tables: dict[bytes, tuple[Table, RowCodec]] = {}
         self._checksums: bool | None = None
-        self.received_bytes = self.skipped_bytes = 0
+        self.received_bytes = self.skipped_bytes = self.own_bytes = 0
         self.file = ""
         self.offset = 0
         self.in_group = False
@@ -128,8 +133,7 @@ class BinlogEvents:
         if kind in wire.ROWS and event[19:25] not in self._open_tables:
             self._skip(event)
             return
-        if kind == wire.TABLE_MAP and wire.table_name(event[19:]) not in self._followed:
-            self._open_tables.pop(event[19:25], None)
+        if kind == wire.TABLE_MAP and not self._is_followed(event):
             self._skip(event)
             return
         if kind == wire.FORMAT_DESCRIPTION:
@@ -140,9 +144,23 @@ class BinlogEvents:
             self._time = int.from_bytes(event[:4], "little")
         self._handle(kind, body, event)
 
+    def _is_followed(self, table_map: bytes) -> bool:
+        """Look at the name in a table map; what is not followed is only told apart from our own."""
+        name = wire.table_name(table_map[19:])
+        if name in self._followed:
+            return True
+        self._open_tables.pop(table_map[19:25], None)
+        if name in self._own:
+            self._own_ids.add(table_map[19:25])
+        else:
+            self._own_ids.discard(table_map[19:25])
+        return False
+
     def _skip(self, event: bytes) -> None:
         """Pass over an event that is not about a followed table."""
         self.skipped_bytes += len(event)
+        if event[19:25] in self._own_ids:
+            self.own_bytes += len(event)
         self._move(event)
 
     def _move(self, event: bytes) -> None:
@@ -246,14 +264,16 @@ class BinlogEvents:
 
     def _payload(self, body: bytes) -> None:
         """A compressed transaction: its events, as if they had come one by one."""
+        own = False
         for event in wire.split_payload(body):
             kind = event[4]
             if kind in wire.ROWS and event[19:25] not in self._open_tables:
                 continue
-            if kind == wire.TABLE_MAP and wire.table_name(event[19:]) not in self._followed:
-                self._open_tables.pop(event[19:25], None)
+            if kind == wire.TABLE_MAP and not self._is_followed(event):
+                own = own or event[19:25] in self._own_ids
                 continue
             self._handle(kind, event[wire.HEADER_SIZE :], event)
+        self.own_bytes += len(body) if own else 0
 
     def _commit(self, _: bytes = b"") -> None:
         """A transaction is complete."""

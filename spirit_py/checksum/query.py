@@ -12,11 +12,11 @@ order and no second evaluation of the row text, which is where the time goes (me
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from spirit_py.checksum.render import INTEGERS, alike, field, is_lob
+from spirit_py.checksum.render import INTEGERS, alike, field, is_lob, is_short
 from spirit_py.chunk.composite import INVISIBLE_INDEX_HINT
 from spirit_py.chunk.order import walk_directions
 from spirit_py.chunk.predicate import chunk_predicate
@@ -24,8 +24,9 @@ from spirit_py.sql import quote_identifier, quote_table
 from spirit_py.table.values import value_type
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from spirit_py.checksum.render import Place
     from spirit_py.chunk.chunk import Chunk
     from spirit_py.table.mapping import ColumnPair, TableMapping
     from spirit_py.table.schema import Column, Index, TableSchema
@@ -95,25 +96,39 @@ class ComparisonPlan:
         """Render each carried column of the source as the new table would hold it."""
         return tuple(self._source_field(pair) for pair in self.mapping.pairs)
 
-    def _source_field(self, pair: ColumnPair) -> str:
-        """Render one carried column of the source, from the staging table where it is there."""
-        hashed = is_lob(pair.old) or is_lob(pair.new)
-        staged = self.staged_column(pair)
-        if staged is not None:
-            return nullable_field(pair.new, f"{_STAGE}.{quote_identifier(staged)}", hashed=hashed)
-        return field(pair.old, f"{_ROW}.{quote_identifier(pair.old.name)}", pair.new, hashed=hashed)
-
     def target_fields(self) -> tuple[str, ...]:
         """Render each carried column of the new table."""
-        return tuple(
-            field(
-                pair.new,
-                f"{_ROW}.{quote_identifier(pair.new.name)}",
-                pair.new,
-                hashed=is_lob(pair.old) or is_lob(pair.new),
-            )
-            for pair in self.mapping.pairs
-        )
+        return tuple(self._target_field(pair) for pair in self.mapping.pairs)
+
+    def source_row(self) -> tuple[str, ...]:
+        """Render the fields of the source's row text, in its order."""
+        return self._row(self._source_field)
+
+    def target_row(self) -> tuple[str, ...]:
+        """Render the fields of the new table's row text, in its order."""
+        return self._row(self._target_field)
+
+    def _row(self, render: Callable[..., str]) -> tuple[str, ...]:
+        """Put the last short text to the end, where it needs no length."""
+        pairs = self.mapping.pairs
+        tail = next((p for p in reversed(pairs) if is_short(p.new) and not _hashed(p)), None)
+        fields = [render(pair, "row") for pair in pairs if pair is not tail]
+        return (*fields, render(tail, "end")) if tail is not None else tuple(fields)
+
+    def _source_field(self, pair: ColumnPair, place: Place = "alone") -> str:
+        """Render one carried column of the source, from the staging table where it is there."""
+        hashed = _hashed(pair)
+        staged = self.staged_column(pair)
+        if staged is not None:
+            name = f"{_STAGE}.{quote_identifier(staged)}"
+            return nullable_field(pair.new, name, hashed=hashed, place=place)
+        name = f"{_ROW}.{quote_identifier(pair.old.name)}"
+        return field(pair.old, name, pair.new, hashed=hashed, place=place)
+
+    def _target_field(self, pair: ColumnPair, place: Place = "alone") -> str:
+        """Render one carried column of the new table."""
+        name = f"{_ROW}.{quote_identifier(pair.new.name)}"
+        return field(pair.new, name, pair.new, hashed=_hashed(pair), place=place)
 
     def source_from(self) -> str:
         """Render where the source's rows come from."""
@@ -145,8 +160,21 @@ class ComparisonPlan:
         return self._where(self.mapping.key_columns, rows)
 
     def target_where(self, rows: Selection) -> str:
-        """Render which rows of the new table are meant."""
-        return self._where(self.new_key, rows) if self.aligned else "TRUE"
+        """Render which rows of the new table are meant.
+
+        Where the ALTER lets the key be NULL, rows that hold NULL there are in no range; the
+        first chunk has them.
+        """
+        if not self.aligned:
+            return "TRUE"
+        where = self._where(self.new_key, rows)
+        names = [_names([column]) for column in self.new_key if column.nullable]
+        if not names or where == "TRUE" or isinstance(rows, Keys):
+            return where
+        where = f"({where}) AND {' AND '.join(f'{name} IS NOT NULL' for name in names)}"
+        if rows.lower is not None:
+            return where
+        return f"({where} OR {' OR '.join(f'{name} IS NULL' for name in names)})"
 
     def _where(self, columns: Sequence[Column], rows: Selection) -> str:
         """Render a range or a list of keys."""
@@ -168,10 +196,14 @@ def source_table(plan: ComparisonPlan) -> str:
     return _forced(plan.mapping.source, plan.mapping.key)
 
 
-def nullable_field(column: Column, name: str, *, hashed: bool) -> str:
+def _hashed(pair: ColumnPair) -> bool:
+    """Tell whether a pair's values enter the row text as their SHA-256."""
+    return is_lob(pair.old) or is_lob(pair.new)
+
+
+def nullable_field(column: Column, name: str, *, hashed: bool, place: Place = "alone") -> str:
     """Render a column of the staging table, where every column may be NULL."""
-    text = field(column, name, column, hashed=hashed)
-    return text if column.nullable else f"IFNULL({text}, 'N')"
+    return field(replace(column, nullable=True), name, column, hashed=hashed, place=place)
 
 
 def stage_table(mapping: TableMapping, side: str) -> str:
@@ -186,7 +218,8 @@ def new_key_index(mapping: TableMapping) -> Index:
         KeyError: when the new table has no such index, against the mapping's promise.
     """
     wanted = sorted(name.lower() for name in mapping.new_key_columns)
-    for index in mapping.target.not_null_unique_indexes():
+    unique = [index for index in mapping.target.indexes if index.unique and index.columns]
+    for index in (*mapping.target.not_null_unique_indexes(), *unique):
         if sorted(name.lower() for name in index.columns) == wanted:
             return index
     raise KeyError(f"{mapping.target.name} has no unique key over {mapping.new_key_columns}")
@@ -200,18 +233,18 @@ def row_hash(fields: Sequence[str]) -> str:
 
 def source_aggregate(plan: ComparisonPlan, chunk: Chunk) -> str:
     """Count and hash a chunk of the source."""
-    return _aggregate(plan, plan.source_fields(), plan.source_from(), plan.source_where(chunk))
+    return _aggregate(plan, plan.source_row(), plan.source_from(), plan.source_where(chunk))
 
 
 def target_aggregate(plan: ComparisonPlan, chunk: Chunk) -> str:
     """Count and hash a chunk of the new table."""
-    return _aggregate(plan, plan.target_fields(), plan.target_from(), plan.target_where(chunk))
+    return _aggregate(plan, plan.target_row(), plan.target_from(), plan.target_where(chunk))
 
 
-def _aggregate(plan: ComparisonPlan, fields: Sequence[str], source: str, where: str) -> str:
+def _aggregate(plan: ComparisonPlan, row: Sequence[str], source: str, where: str) -> str:
     """Render count and hash of a set of rows."""
     return (
-        f"SELECT {_hint(plan)}COUNT(*), HEX(BIT_XOR(UNHEX({row_hash(fields)})))"
+        f"SELECT {_hint(plan)}COUNT(*), HEX(BIT_XOR(UNHEX({row_hash(row)})))"
         f" FROM {source} WHERE {where}"
     )
 
@@ -219,22 +252,25 @@ def _aggregate(plan: ComparisonPlan, fields: Sequence[str], source: str, where: 
 def source_rows(plan: ComparisonPlan, rows: Selection) -> str:
     """List rows of the source: key for literals, row hash, key as the new table renders it."""
     keys = _qualified_keys(plan.mapping.key_columns)
-    return _rows(plan, keys, plan.source_fields(), plan.source_from(), plan.source_where(rows))
+    selected = [*keys, row_hash(plan.source_row()), *_same(plan, plan.source_fields())]
+    return _rows(plan, selected, plan.source_from(), plan.source_where(rows))
 
 
 def target_rows(plan: ComparisonPlan, rows: Selection) -> str:
     """List rows of the new table in the form of :func:`source_rows`."""
     keys = _qualified_keys(plan.new_key)
-    return _rows(plan, keys, plan.target_fields(), plan.target_from(), plan.target_where(rows))
+    selected = [*keys, row_hash(plan.target_row()), *_same(plan, plan.target_fields())]
+    return _rows(plan, selected, plan.target_from(), plan.target_where(rows))
 
 
-def _rows(
-    plan: ComparisonPlan, keys: Sequence[str], fields: Sequence[str], source: str, where: str
-) -> str:
+def _same(plan: ComparisonPlan, fields: Sequence[str]) -> list[str]:
+    """Give the fields of the key, by which rows of both sides are brought together."""
+    return [fields[place] for place in plan.key_places]
+
+
+def _rows(plan: ComparisonPlan, selected: Sequence[str], source: str, where: str) -> str:
     """Render the list of rows with their hashes."""
-    same = [fields[place] for place in plan.key_places]
-    selected = ", ".join([*keys, row_hash(fields), *same])
-    return f"SELECT {_hint(plan)}{selected} FROM {source} WHERE {where}"
+    return f"SELECT {_hint(plan)}{', '.join(selected)} FROM {source} WHERE {where}"
 
 
 def unmatched_target_rows(plan: ComparisonPlan, limit: int, among: Keys | None = None) -> str:

@@ -228,7 +228,7 @@ class SnapshotReader:
     def unmatched(self, among: Keys | None) -> list[RowDifference]:
         """List rows of the new table, all or some, that no source row leads to."""
         sql = query.unmatched_target_rows(self._plan, self._spec.most_differences, among)
-        keys = [row_key_sql(self._plan.new_key, row) for row in self.session.query(sql)]
+        keys = [_key_text(self._plan.new_key, row) for row in self.session.query(sql)]
         return [RowDifference(key=key, kind="extra") for key in keys]
 
     def look(self, keys: Keys) -> tuple[Rows, Rows]:
@@ -252,7 +252,7 @@ class SnapshotReader:
         names = tuple(
             pair.old.name
             for pair, one, other in zip(self._plan.mapping.pairs, source[0], target[0], strict=True)
-            if one != other
+            if _bytes(one) != _bytes(other)
         )
         return RowDifference(key=difference.key, kind="changed", columns=names)
 
@@ -266,13 +266,30 @@ def _by_key(rows: Sequence[Sequence[Any]], columns: Sequence[Column]) -> Rows:
     found: Rows = {}
     width = len(columns)
     for row in rows:
-        same = tuple(row[width + 1 :])
+        # A number becomes text on the side that may be NULL.
+        same = tuple(_bytes(item) for item in row[width + 1 :])
         if same not in found:
-            found[same] = (row_key_sql(columns, row[:width]), [])
+            found[same] = (_key_text(columns, row[:width]), [])
         found[same][1].append(row[width])
     for _, hashes in found.values():
         hashes.sort()
     return found
+
+
+def _bytes(item: Any) -> bytes:
+    """Give a rendered field as bytes, however the driver sent it."""
+    return item if isinstance(item, bytes) else str(item).encode()
+
+
+def _key_text(columns: Sequence[Column], row: Sequence[Any]) -> str:
+    """Render a key; one with NULL finds no row, but says which is meant."""
+    if None not in row:
+        return row_key_sql(columns, row)
+    parts = [
+        "NULL" if item is None else row_key_sql((column,), (item,))[1:-1]
+        for column, item in zip(columns, row, strict=True)
+    ]
+    return f"({', '.join(parts)})"
 
 
 def differences(source: Rows, target: Rows) -> list[RowDifference]:

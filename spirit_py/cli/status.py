@@ -48,17 +48,21 @@ def status(**options: Any) -> None:
         if options["table"] and not options["database"]:
             raise UsageFault("--table goes with --database", hint="add --database")
         from spirit_py.resume.shown import migrations
+        from spirit_py.wayback.shown import ways_back
 
+        connection = connection_of(options)
         shown = migrations(
-            connection_of(options),
+            connection,
             database=options["database"],
             table=options["table"],
             max_age=options["checkpoint_max_age"],
         )
+        back = ways_back(connection, [one.checkpoint for one in shown])
         if options["as_json"]:
-            click.echo(json.dumps([one.to_dict() for one in shown], indent=2, ensure_ascii=False))
+            found = [{**one.to_dict(), "way_back": back[one.checkpoint].to_dict()} for one in shown]
+            click.echo(json.dumps(found, indent=2, ensure_ascii=False))
         else:
-            for line in (line for one in shown for line in one.lines()):
+            for line in (a for one in shown for a in (*one.lines(), *back[one.checkpoint].lines())):
                 click.echo(line)
         if not shown:
             click.echo("no migration has left a checkpoint here", err=True)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spirit_py.compare.options import CompareOptions
+    from spirit_py.compare.run import Engine
     from spirit_py.contracts import Reporter
 
 
@@ -33,7 +34,7 @@ def compare(
     options: CompareOptions,
     *,
     reporter: Reporter,
-    engine_factory: Callable[[CompareOptions], SparkEngine] | None = None,
+    engine_factory: Callable[[CompareOptions], Engine] | None = None,
     stop: StopSwitch | None = None,
 ) -> CompareReport:
     """Compare two tables, and repair the target where that was asked for.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from spirit_py.applier.applier import SqlApplier
 from spirit_py.checksum.checker import Checker
@@ -26,6 +26,7 @@ from spirit_py.mysql.faults import connection_refusal
 from spirit_py.mysql.inspect import read_table, shape_of
 from spirit_py.mysql.locks import AdvisoryLock
 from spirit_py.phases import Phase
+from spirit_py.spark.gang import GangEngine
 from spirit_py.status.snapshot import MigrationStatus
 from spirit_py.table.names import lock_name
 
@@ -40,11 +41,22 @@ if TYPE_CHECKING:
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import Reporter
     from spirit_py.mysql.session import Session
-    from spirit_py.spark.session import SparkEngine
     from spirit_py.stop import StopSwitch
     from spirit_py.table.schema import TableSchema
 
 _REPAIR_ROWS = 500
+
+
+class Engine(GangEngine, Protocol):
+    """A gang's engine that is started and stopped with the comparison."""
+
+    def start(self) -> None:
+        """Begin to start; need not wait until it has."""
+        ...
+
+    def stop(self) -> None:
+        """End it."""
+        ...
 
 
 class CompareRun:
@@ -56,7 +68,7 @@ class CompareRun:
         reporter: Reporter,
         report: CompareReport,
         stop: StopSwitch,
-        engine_factory: Callable[[CompareOptions], SparkEngine],
+        engine_factory: Callable[[CompareOptions], Engine],
     ) -> None:
         self._options = options
         self._reporter = reporter

@@ -36,7 +36,8 @@ class Leftovers:
     Attributes:
         own: new tables and sentinels, then checkpoints: as long as one of these is there, what
             is beside it is known to be ours.
-        old: old tables: after a swap they hold the only copy of what was there before it.
+        old: old tables, and new ones that a revert has swapped out: after a swap they hold the
+            only copy of what was there before it.
     """
 
     tables: tuple[tuple[str, str], ...]
@@ -131,7 +132,7 @@ def _leftovers(session: SqlSession, tables: Sequence[tuple[str, str]]) -> Leftov
         there, names = _existing(session, schema), AuxiliaryNames.of(table)
         own += [(schema, n) for n in (names.new, names.sentinel) if n.lower() in there]
         marks.append((schema, names.checkpoint))
-        old += [(schema, names.old)] if names.old.lower() in there else []
+        old += [(schema, n) for n in (names.old, names.undone) if n.lower() in there]
     return Leftovers(tables=tuple(tables), own=(*own, *marks), old=tuple(old))
 
 

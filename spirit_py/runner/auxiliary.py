@@ -37,6 +37,7 @@ class AuxiliaryTables:
         self._contexts = contexts
         self._checkpoints = checkpoints
         self._marked = False
+        self._taken_over = False
         self.keep = False
 
     def clear_abandoned(self, session: SqlSession) -> None:
@@ -55,7 +56,7 @@ class AuxiliaryTables:
 
     def resume(self, session: SqlSession) -> tuple[TableMapping, ...]:
         """Take over the new tables of an earlier run, whose checks were made then."""
-        self._marked = True
+        self._marked = self._taken_over = True
         self._run.stack.push(self._leave)
         return tuple(self._mapping(session, context) for context in self._contexts)
 
@@ -88,7 +89,7 @@ class AuxiliaryTables:
 
         A failure on the way is told, and hides nothing.
         """
-        if self.keep:
+        if self.keep or (self._taken_over and isinstance(error, Refusal)):
             return
         if self._to_be_resumed(error):
             self._run.message(

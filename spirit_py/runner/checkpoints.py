@@ -128,7 +128,7 @@ class Checkpoints:
         )
         run.closing("the checkpoint", self._last)
         self._writer.write_now()
-        self.resumable = True
+        self.resumable = bool(self.take().position)
         self._writer.start()
 
     def sentinel_created(self) -> None:

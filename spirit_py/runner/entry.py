@@ -19,6 +19,7 @@ from spirit_py.status.report import MigrationReport, versions
 from spirit_py.status.safe import SafeReporter
 from spirit_py.status.ticker import Ticker
 from spirit_py.stop import StopSwitch
+from spirit_py.wayback.keeper import WayBackLost
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +28,12 @@ if TYPE_CHECKING:
     from spirit_py.contracts import Reporter
 
 _LOOK_SECONDS = 0.5
-_OUTCOMES = ((Refusal, "refused"), (OutcomeUnknown, "unknown"), (Interrupted, "interrupted"))
+_OUTCOMES = (
+    (Refusal, "refused"),
+    (OutcomeUnknown, "unknown"),
+    (Interrupted, "interrupted"),
+    (WayBackLost, "way back lost"),
+)
 
 
 def migrate(
@@ -142,7 +148,7 @@ def _left_at_once(phase: Phase) -> SpiritError:
         )
     return Interrupted(
         signal.SIGINT,
-        hint="auxiliary tables are left; the source is whole, and the same command cleans up",
+        hint="the source is whole, and the same command carries on from the last checkpoint",
     )
 
 

@@ -35,6 +35,8 @@ class Figures:
         self.source: ChangeSource | None = None
         self._copiers: list[tuple[TableSchema, Copier]] = []
         self._checkers: list[tuple[TableSchema, Checker]] = []
+        #: Rows and chunks of tables that earlier runs have copied.
+        self._before = (0, 0)
         self._clock = clock
         self._began = clock()
         self._phases = PhaseLog(entered_at=self._began)
@@ -47,6 +49,10 @@ class Figures:
     def copying(self, copier: Copier, table: TableSchema) -> None:
         """Note that a table is being copied."""
         self._copiers.append((table, copier))
+
+    def copied_before(self, rows: int, chunks: int) -> None:
+        """Note a table of which an earlier run has copied everything."""
+        self._before = (self._before[0] + rows, self._before[1] + chunks)
 
     def checking(self, checker: Checker, table: TableSchema) -> None:
         """Note that a table is being compared, perhaps once more."""
@@ -149,8 +155,8 @@ class Figures:
         report.phases = {name: round(spent, 3) for name, spent in self._phases.seconds(now).items()}
         report.seconds = round(now - self._began, 3)
         copied = [copier.statistics() for _, copier in self._copiers]
-        report.rows_copied = sum(one.rows for one in copied)
-        report.chunks = sum(one.chunks for one in copied)
+        report.rows_copied = sum(one.rows for one in copied) + self._before[0]
+        report.chunks = sum(one.chunks for one in copied) + self._before[1]
         if self.source is not None:
             self._complete_feed(self.source)
         if self._checkers:

@@ -12,6 +12,7 @@ from spirit_py.runner.carrying import begin_work, carry_on
 from spirit_py.runner.checkpoints import Checkpoints
 from spirit_py.runner.deferral import Deferral
 from spirit_py.runner.dry import begin_rehearsal, note_rehearsal
+from spirit_py.runner.keeping import WayBackKeeping
 from spirit_py.runner.opening import open_migration
 from spirit_py.runner.shortcuts import change_in_place
 from spirit_py.runner.swap import drop_old_tables, swap_tables
@@ -33,6 +34,7 @@ class Migration:
         self._run = run
         self._auxiliary: AuxiliaryTables
         self._checkpoints: Checkpoints
+        self._way_back: WayBackKeeping
         #: What an earlier run wrote down, when this one carries it on.
         self._earlier: CheckpointRecord | None = None
 
@@ -50,9 +52,16 @@ class Migration:
             if mappings:
                 self._copy_path(mappings)
             elif opening.resume is not None:
-                self._clean_up([(context.schema, context.table) for context in opening.contexts])
+                self._finish_swapped(opening)
             run.figures.enter(Phase.DONE)
         run.report.outcome = "rehearsed" if run.config.dry_run else "done"
+
+    def _finish_swapped(self, opening: Opening) -> None:
+        """Carry on behind the swap that an earlier run made: keep the way back, or clean up."""
+        with self._run.session("keep") as session:
+            reverted = self._way_back.go_on(session)
+        if not reverted:
+            self._clean_up([(context.schema, context.table) for context in opening.contexts])
 
     def _prepare(self, session: Session, opening: Opening) -> tuple[TableMapping, ...]:
         """Try the shortcuts, create the new tables or take over those of an earlier run.
@@ -64,12 +73,15 @@ class Migration:
         self._earlier = resume.record if resume else None
         self._checkpoints = Checkpoints(run, contexts, self._earlier)
         self._auxiliary = AuxiliaryTables(run, contexts, self._checkpoints)
+        self._way_back = WayBackKeeping(run, contexts, self._checkpoints)
         if resume is not None:
             run.report.algorithm = "copy"
             if resume.cleanup:
                 return ()
             _ = run.engine
-            return self._auxiliary.resume(session)
+            mappings = self._auxiliary.resume(session)
+            self._way_back.plan(session, mappings)
+            return mappings
         run.enter(Phase.SHORTCUT)
         self._auxiliary.clear_abandoned(session)
         if change_in_place(run, session, contexts, self._auxiliary):
@@ -77,7 +89,9 @@ class Migration:
         run.report.algorithm = "copy"
         _ = run.engine
         run.enter(Phase.CREATE)
-        return self._auxiliary.create(session)
+        mappings = self._auxiliary.create(session)
+        self._way_back.plan(session, mappings)
+        return mappings
 
     def _copy_path(self, mappings: tuple[TableMapping, ...]) -> None:
         """Copy while changes are applied, drain, check, swap."""
@@ -102,9 +116,11 @@ class Migration:
             return
         self._wait_for_the_operator(works)
         self._enter(Phase.CUTOVER)
-        swap_tables(run, mappings, feed, self._auxiliary)
+        swapped = swap_tables(run, mappings, feed, self._auxiliary)
+        reverted = self._way_back.keep(swapped, feed)
         self._checkpoints.end()
-        self._clean_up([work.source_name for work in works])
+        if not reverted:
+            self._clean_up([work.source_name for work in works])
 
     def _enter(self, phase: Phase) -> None:
         """Go to the next phase, and write that down."""

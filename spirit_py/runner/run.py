@@ -83,6 +83,16 @@ class Run:
             self._engine.start()
         return self._engine
 
+    def rest_engine(self) -> None:
+        """Stop Spark for a time in which nothing is computed; it starts again when asked for."""
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            engine.stop()
+
+    def show(self, waiting_for: str) -> None:
+        """Say what is waited for now."""
+        self.figures.waiting_for = waiting_for
+
     def enter(self, phase: Phase) -> None:
         """Go to the next phase."""
         self.stop.check()

@@ -30,6 +30,9 @@ def change_in_place(
     if run.config.no_shortcut:
         run.report.reason = "shortcuts were switched off"
         return False
+    if run.config.keep_old_current:
+        run.report.reason = "--keep-old-current needs the old table"
+        return False
     if len(contexts) == 1 and not run.config.dry_run:
         return _settle(run, [_try(run, session, contexts[0])])
     auxiliary.mark(session)

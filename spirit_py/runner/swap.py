@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spirit_py.change.feed import ChangeFeed
+    from spirit_py.config import MigrationConfig
     from spirit_py.contracts import SqlSession
     from spirit_py.runner.auxiliary import AuxiliaryTables
     from spirit_py.runner.run import Run
@@ -39,15 +40,11 @@ def swap_tables(
         [Swap.of(mapping) for mapping in mappings],
         feed,
         stop=run.stop,
-        limits=CutoverLimits(
-            lock_wait=run.config.lock_wait_timeout,
-            attempts=run.config.cutover_attempts,
-            kill=not run.config.no_kill,
-            kill_after=run.config.kill_after,
-        ),
+        limits=limits_of(run.config),
         before_lock=align,
         final_checks=align,
         message=run.message,
+        note_position=run.config.keep_old_current > 0,
     )
     try:
         result = cutover.run()
@@ -63,6 +60,16 @@ def swap_tables(
         lock_held_ms=round(result.lock_held_ms, 1),
     )
     return result
+
+
+def limits_of(config: MigrationConfig) -> CutoverLimits:
+    """Give the patience of a swap that the configuration asks for."""
+    return CutoverLimits(
+        lock_wait=config.lock_wait_timeout,
+        attempts=config.cutover_attempts,
+        kill=not config.no_kill,
+        kill_after=config.kill_after,
+    )
 
 
 def drop_old_tables(run: Run, tables: Sequence[tuple[str, str]]) -> None:

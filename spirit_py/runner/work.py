@@ -86,6 +86,7 @@ class TableWork:
         """Copy every row while changes are applied, above what earlier runs have copied."""
         run = self.run
         if self.before.finished:
+            run.figures.copied_before(self.before.rows, self.before.chunks)
             return
         run.figures.waiting_for = "Spark to start"
         slots = run.engine.slots

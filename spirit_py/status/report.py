@@ -22,7 +22,7 @@ class MigrationReport:
 
     Attributes:
         outcome: ``done``, ``rehearsed``, ``failed``, ``refused``, ``unknown`` or
-            ``interrupted``.
+            ``interrupted``, or ``way back lost``: the change itself is done then.
         table: the first table; ``tables`` has all of them, with their schemas.
         algorithm: ``instant``, ``inplace``, ``copy``, or empty when it was not decided.
         rehearsal: what a dry run measured; ``rehearsal_lines`` says the same in words.
@@ -33,6 +33,7 @@ class MigrationReport:
         resumed: what was done with what an earlier run left, and why; empty when there was
             nothing.
         rows_copied_before: rows that earlier runs had copied, which are not copied again.
+        reverted: the way back was gone: the old definition is in place again.
     """
 
     format: int = FORMAT
@@ -77,6 +78,7 @@ class MigrationReport:
     runs: int = 1
     resumed: str = ""
     rows_copied_before: int = 0
+    reverted: bool = False
     rehearsal: dict[str, Any] | None = None
     rehearsal_lines: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -98,6 +100,8 @@ class MigrationReport:
         """Give the summary that ends a successful run, a line each."""
         names = ", ".join(self.tables) or f"{self.schema}.{self.table}"
         what = "would change" if self.outcome == "rehearsed" else "changed"
+        if self.reverted:
+            what = "changed, and changed back,"
         lines = [f"{names} {what} ({self.algorithm}) in {human_seconds(self.seconds)}"]
         if self.reason:
             lines.append(f"  why {self.algorithm}: {self.reason}")
@@ -130,7 +134,7 @@ class MigrationReport:
         )
         copied = f"{human_count(self.rows_copied)} rows in {human_count(self.chunks)} chunks"
         peak = human_bytes(self.peak_buffered_bytes)
-        old = self.old_table or "dropped"
+        old = "in place again" if self.reverted else self.old_table or "dropped"
         return [
             f"  copied    {copied}",
             f"  changes   {changes}; peak buffer {peak}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.change.branches import XaRows
+from spirit_py.change.branches import Branches
 from spirit_py.change.events import (
     Advanced,
     Began,
@@ -24,6 +24,7 @@ from spirit_py.watch.model import record, row_record
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from spirit_py.change.branches import XaRows
     from spirit_py.change.events import Event, Place
     from spirit_py.contracts import Clock
     from spirit_py.watch.definitions import Definitions
@@ -75,8 +76,7 @@ class Follower:
         self._said_at = clock()
         self._open = False
         self._statements: list[StatementSeen] = []
-        self._branch: XaRows | None = None
-        self._branches: dict[str, XaRows] = {}
+        self._branches = Branches(_XA_MEMORY)
 
     def deliver(self, event: Event) -> None:
         """Take one event.
@@ -113,7 +113,7 @@ class Follower:
     def _began(self, place: Place, xid: str) -> None:
         """A transaction with rows of the scope; those of an XA transaction wait."""
         if xid:
-            self._branch = XaRows(_XA_MEMORY)
+            self._branches.begin()
             return
         self._open = True
         self._say("begin", place)
@@ -121,8 +121,7 @@ class Follower:
 
     def _rows(self, event: RowsChanged, place: Place) -> None:
         """Rows of a table, now or later."""
-        if self._branch is not None:
-            self._branch.append(event)
+        if self._branches.keep(event):
             return
         position = self.progress.text()
         for change in event.codec.rows(event.event_type, event.body):
@@ -131,9 +130,9 @@ class Follower:
 
     def _committed(self, place: Place) -> None:
         """The end of a transaction; one without rows or statements of the scope says nothing."""
-        branch, self._branch = self._branch, None
-        if branch is not None:  # XA COMMIT ... ONE PHASE
-            self._replay(branch, place)
+        rows = self._branches.end()
+        if rows is not None:  # XA COMMIT ... ONE PHASE
+            self._replay(rows, place)
         self.progress.advance(place)
         if self._open:
             self._say("commit", place)
@@ -156,12 +155,10 @@ class Follower:
 
     def _prepared(self, place: Place, xid: str) -> None:
         """An XA transaction is prepared; without rows of the scope it does not matter."""
-        branch, self._branch = self._branch, None
-        if branch is None:
+        if not self._branches.prepared(xid):
             self.progress.advance(place)
             self._quiet(place)
             return
-        self._branches[xid] = branch
         self._older.discard(xid)
         self.progress.prepared(xid, place)
         self._say("xa_prepare", place, xid=xid)
@@ -170,15 +167,15 @@ class Follower:
     def _decided(self, event: XaDecided) -> None:
         """XA COMMIT prints the rows; XA ROLLBACK drops them."""
         place, xid = event.place, event.xid
-        branch = self._branches.pop(xid, None)
-        if branch is not None and event.commit:
-            self._replay(branch, place, xid=xid)
-        elif branch is not None:
-            branch.close()
+        rows = self._branches.decided(xid)
+        if rows is not None and event.commit:
+            self._replay(rows, place, xid=xid)
+        elif rows is not None:
+            rows.close()
         self._open = False
         self.progress.decided(xid, place)
         kind = "xa_commit" if event.commit else "xa_rollback"
-        if branch is not None:
+        if rows is not None:
             self._say(kind, place, xid=xid)
             self._flush()
         elif xid in self._older:
@@ -215,9 +212,7 @@ class Follower:
 
     def _restarted(self) -> None:
         """What came since the last complete transaction comes again, or never."""
-        if self._branch is not None:
-            self._branch.close()
-            self._branch = None
+        self._branches.abandon()
         self._statements.clear()
         if self._open:
             self._open = False
@@ -232,5 +227,4 @@ class Follower:
 
     def close(self) -> None:
         """Drop what is kept aside."""
-        for rows in (*self._branches.values(), *([self._branch] if self._branch else ())):
-            rows.close()
+        self._branches.close()

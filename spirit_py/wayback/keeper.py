@@ -9,8 +9,15 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import __version__
-from spirit_py.cutover.cleanup import drop_old_table
-from spirit_py.errors import Interrupted, MigrationFailure, OutcomeUnknown, ServerFault, SpiritError
+from spirit_py.change.resumption import why_unreachable
+from spirit_py.errors import (
+    Interrupted,
+    MigrationFailure,
+    OutcomeUnknown,
+    PositionNotFound,
+    ServerFault,
+    SpiritError,
+)
 from spirit_py.mysql.connect import connect
 from spirit_py.status.snapshot import human_seconds
 from spirit_py.stop import StopSwitch
@@ -45,7 +52,9 @@ class Ending(enum.Enum):
     """How a keeping ended."""
 
     TIME = "its time is over"
+    """The old tables and the checkpoint tables are the caller's to drop."""
     REVERTED = "the old tables are in place again"
+    """Nothing is left."""
 
 
 def begin(
@@ -55,13 +64,12 @@ def begin(
     *,
     position: str,
     seconds: float,
-    keep_old: bool,
 ) -> KeepRecord:
     """Write the first record of a way back, right after the swap; its checkpoint table exists.
 
     Args:
         position: the place right behind the RENAME.
-        keep_old: leave the old tables when the time is over.
+        seconds: how long the way back is to be kept.
     """
     ((server_uuid, now),) = session.query("SELECT @@server_uuid, UNIX_TIMESTAMP(NOW(6))")
     record = KeepRecord(
@@ -69,7 +77,6 @@ def begin(
         server_uuid=str(server_uuid),
         position=position,
         until=float(now) + seconds,
-        keep_old=keep_old,
         program=__version__,
     )
     store.write(session, record)
@@ -95,6 +102,7 @@ class Keeper:
         clock: Clock = time.monotonic,
     ) -> None:
         self._means = means
+        self._store = store
         self._outer = stop
         #: Of the way back alone: what breaks it must not end the process as if that had failed.
         self._stop = StopSwitch()
@@ -156,6 +164,9 @@ class Keeper:
             try:
                 with connect(means.connection, role="keep") as session:
                     mappings = mappings_of(session, record.tables)
+                    age = self._store.age(session)
+                if why := why_unreachable(means.connection, record.position, age=age):
+                    raise PositionNotFound(f"the change feed cannot go on: {why}")
                 following = stack.enter_context(
                     Following(means.connection, mappings, options=means.feed, stop=self._stop)
                 )
@@ -185,7 +196,8 @@ class Keeper:
             if request is not None and self._answer(request, following):
                 return Ending.REVERTED
             if left <= 0:
-                return self._end_by_time()
+                means.message(f"the way back of {desk.record.names} ends: {Ending.TIME.value}")
+                return Ending.TIME
             means.show(f"spirit-py revert; the way back ends in {human_seconds(left)}")
             self._stop.wait(min(_LOOK_SECONDS, left))
 
@@ -212,10 +224,12 @@ class Keeper:
     def _answer(self, request: Request, following: Following) -> bool:
         """Go the way back for somebody who asked; False when it failed and the keeping goes on."""
         desk = self._desk
+        said: list[str] = []
 
         def say(text: str) -> None:
             self._means.message(text)
-            desk.tell(Answer(token=request.token, state=WORKING, text=text))
+            said.append(text)
+            desk.tell(Answer(token=request.token, state=WORKING, said=tuple(said)))
 
         say("a revert was asked for")
         try:
@@ -228,7 +242,11 @@ class Keeper:
             self._check(following)
             self._means.message(f"the revert failed: {error.message}; the way back is still kept")
             return False
-        self.finish(skip_drop=request.skip_drop, request=request)
+        for text in self._drop_undone(skip_drop=request.skip_drop):
+            say(text)
+        desk.tell(Answer(token=request.token, state=DONE, said=tuple(said)))
+        desk.wait_until_read(self._outer)
+        desk.drop_marks()
         return True
 
     def _cause(self, error: SpiritError) -> SpiritError:
@@ -258,40 +276,21 @@ class Keeper:
 
     # -- the ways to end
 
-    def finish(self, *, skip_drop: bool, request: Request | None = None) -> None:
-        """Drop what was swapped out; tell whoever asked, and let him read it before it goes.
-
-        Also for a swap back that a process made and did not finish.
-        """
-        desk = self._desk
-        left = [] if skip_drop else drop_undone(self._means, desk.record.tables, self._outer)
-        text = f"{desk.record.names} has its old definition again"
-        if skip_drop:
-            undone = ", ".join(f"{table.schema}.{table.undone}" for table in desk.record.tables)
-            text = f"{text}; what was swapped out is {undone}"
-        if request is not None:
-            desk.tell(Answer(token=request.token, state=DONE, text=text, details=tuple(left)))
-            desk.wait_until_read(self._outer)
-        for trouble in left:
-            self._means.message(f"warning: {trouble}")
-        self._means.message(text)
-        desk.drop_marks()
-
-    def _end_by_time(self) -> Ending:
-        """Drop the old tables, as after every migration."""
-        record = self._desk.record
-        for table in record.tables:
-            if record.keep_old:
-                self._means.message(f"{table.schema}.{table.old} stays, as was asked for")
-                continue
-            why = drop_old_table(self._means.connection, table.schema, table.old, stop=self._outer)
-            if why:
-                self._means.message(
-                    f"warning: table {table.old} could not be dropped: {why}; drop it by hand"
-                )
+    def finish(self, *, skip_drop: bool) -> None:
+        """Drop what was swapped out: also for a swap back that a process made and did not end."""
+        for text in self._drop_undone(skip_drop=skip_drop):
+            self._means.message(text)
         self._desk.drop_marks()
-        self._means.message(f"the way back of {record.names} has ended: {Ending.TIME.value}")
-        return Ending.TIME
+
+    def _drop_undone(self, *, skip_drop: bool) -> list[str]:
+        """Drop the tables that were swapped out; give what there is to say."""
+        tables = self._desk.record.tables
+        text = f"{self._desk.record.names} has its old definition again"
+        if skip_drop:
+            undone = ", ".join(f"{table.schema}.{table.undone}" for table in tables)
+            return [f"{text}; what was swapped out is {undone}"]
+        left = drop_undone(self._means, tables, self._outer)
+        return [*(f"warning: {trouble}" for trouble in left), text]
 
     def _lost(self, error: SpiritError) -> WayBackLost:
         """Note that there is no way back any more, and why."""

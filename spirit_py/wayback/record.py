@@ -81,7 +81,6 @@ class KeepRecord:
         until: when the keeping ends, seconds since 1970 by the server's clock.
         state: :data:`KEEPING`, :data:`REVERTING` or :data:`ENDED`.
         reason: why it has ended.
-        keep_old: the old tables stay when the time is over.
         program: version of the program that wrote it.
     """
 
@@ -91,7 +90,6 @@ class KeepRecord:
     until: float
     state: str = KEEPING
     reason: str = ""
-    keep_old: bool = False
     program: str = ""
     format: int = FORMAT
 
@@ -125,36 +123,34 @@ class Answer:
 
     Attributes:
         state: :data:`WORKING`, :data:`DONE` or :data:`FAILED`.
-        text: what it does, what it has done, or why it failed.
+        said: everything that was said so far, oldest first; why it failed comes last.
         exit_code: of the command that asked, once it failed.
     """
 
     token: str
     state: str
-    text: str
+    said: tuple[str, ...]
     hint: str = ""
     details: tuple[str, ...] = ()
     exit_code: int = 0
 
     @classmethod
-    def of_error(cls, token: str, error: BaseException) -> Answer:
+    def of_error(cls, token: str, error: SpiritError) -> Answer:
         """Tell a failure."""
-        if isinstance(error, SpiritError):
-            return cls(
-                token=token,
-                state=FAILED,
-                text=error.message,
-                hint=error.hint,
-                details=error.details,
-                exit_code=error.exit_code,
-            )
-        return cls(token=token, state=FAILED, text=f"{type(error).__name__}: {error}", exit_code=1)
+        return cls(
+            token=token,
+            state=FAILED,
+            said=(error.message,),
+            hint=error.hint,
+            details=error.details,
+            exit_code=error.exit_code,
+        )
 
     def as_error(self) -> SpiritError:
         """Give the failure as an error with the same exit code."""
         kinds = {2: Refusal, 3: OutcomeUnknown}
         kind = kinds.get(self.exit_code, SpiritError)
-        error = kind(self.text, hint=self.hint, details=self.details)
+        error = kind(self.said[-1], hint=self.hint, details=self.details)
         error.exit_code = self.exit_code or 1
         return error
 
@@ -202,7 +198,8 @@ def request_from(text: str) -> Request:
 def answer_from(text: str) -> Answer:
     """Read an answer back."""
     values = _checked(Answer, _object(text))
-    return Answer(**{**values, "details": tuple(values["details"])})
+    lists = {name: tuple(values[name]) for name in ("said", "details")}
+    return Answer(**{**values, **lists})
 
 
 def _object(text: str) -> dict[str, Any]:

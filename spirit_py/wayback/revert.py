@@ -178,29 +178,27 @@ class Revert:
 
     def _follow(self, session: Session, found: WayBack, request: Request) -> bool:
         """Show what the keeping process says, until it has done it."""
-        began, last = time.monotonic(), ""
+        began, shown = time.monotonic(), 0
+        self._waiting_for = "the process that keeps the way back"
         while True:
             self._stop.check()
+            held = named_lock_holder(session, self._lock_name) is not None
+            # Asked for last: what the process wrote before it ended counts.
             answer = found.store.answered(session, request.token)
             if answer is not None and answer.state == FAILED:
                 raise answer.as_error()
-            if answer is not None and answer.text != last:
-                last = answer.text
-                self._reporter.message(last)
-                for line in answer.details:
-                    self._reporter.message(f"warning: {line}")
+            for line in answer.said[shown:] if answer is not None else ():
+                shown += 1
+                self._reporter.message(line)
             if answer is not None and answer.state == DONE:
                 return True
-            if named_lock_holder(session, self._lock_name) is None:
-                # What it wrote last may have come between the two looks.
-                answer = found.store.answered(session, request.token)
-                return answer is not None and answer.state == DONE
-            if not last and time.monotonic() - began > self._options.answer_timeout:
+            if not held:
+                return False
+            if not shown and time.monotonic() - began > self._options.answer_timeout:
                 raise MigrationFailure(
                     f"the process that keeps the way back of {self._name} does not answer",
                     hint="see what it does; when it has ended, run the same command again",
                 )
-            self._waiting_for = "the process that keeps the way back"
             self._stop.wait(_LOOK_SECONDS)
 
     def _withdraw(self, found: WayBack) -> None:
@@ -245,16 +243,16 @@ class Revert:
 
     def _require(self, latest: WayBack | None, where: Where) -> None:
         """Refuse where what was there a moment ago is gone."""
+        if latest is None or latest.record.state == ENDED:
+            raise Refusal(
+                f"the way back of {self._name} ended while it was asked for",
+                hint="run the same command again to see why",
+            )
         if where is Where.UNCLEAR:
             raise OutcomeUnknown(
                 f"the tables of the way back of {self._name} are neither as before nor as after it",
                 hint="look at the tables: the old one is gone, and the present one does not have"
                 " its definition",
-            )
-        if latest is None or latest.record.state == ENDED:
-            raise Refusal(
-                f"the way back of {self._name} ended while it was asked for",
-                hint="run the same command again to see why",
             )
 
     def _means(self, connection: ConnectionOptions, stack: contextlib.ExitStack) -> Means:

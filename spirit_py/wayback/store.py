@@ -52,6 +52,14 @@ class KeepStore:
         text = self._read(session, _RECORD)
         return None if text is None else record_from(text)
 
+    def age(self, session: SqlSession) -> float:
+        """Give the seconds since the record was written, by the server's clock."""
+        rows = session.query(
+            "SELECT TIMESTAMPDIFF(MICROSECOND, written_at, CURRENT_TIMESTAMP(6))"
+            f" FROM {self._table} WHERE id = {_RECORD}"
+        )
+        return int(rows[0][0]) / 1e6 if rows else 0.0
+
     def ask(self, session: SqlSession, request: Request) -> None:
         """Put a request."""
         self._write(session, _REQUEST, to_text(request))

@@ -34,6 +34,15 @@ def kill_driver(scene: Scene, _hold: Hold) -> None:
     scene.process.wait()
 
 
+def kill_after_checkpoint(scene: Scene, hold: Hold) -> None:
+    """End the driver when a checkpoint has noted what stands at the point."""
+    if "quick-checkpoints" in scene.draw.hooks:
+        written = scene.listener.count("checkpoint.written")
+        enough = written + 2
+        scene.until(lambda: scene.listener.count("checkpoint.written") >= enough, 20)
+    kill_driver(scene, hold)
+
+
 def interrupt(scene: Scene, _hold: Hold) -> None:
     """Send SIGINT."""
     scene.send(signal.SIGINT)
@@ -125,7 +134,7 @@ PROCESS_FAULTS = (
     Fault(name="kill-driver", strike=kill_driver, codes=frozenset({-9})),
     Fault(
         name="kill-driver-at-copy",
-        strike=kill_driver,
+        strike=kill_after_checkpoint,
         points=(*COPY, *DRAIN),
         codes=frozenset({-9}),
     ),

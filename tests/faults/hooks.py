@@ -9,13 +9,16 @@ from __future__ import annotations
 import itertools
 import sys
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tests.faults.draw import Draw
+
 _DAYS = 3 * 86_400.0
-_EVERY = 25
+_THIRD = 3
 
 
 def clock() -> None:
@@ -50,33 +53,35 @@ def quick_flushes() -> None:
 
 
 def drop_events() -> None:
-    """Bug: forget a change now and then."""
-    from spirit_py.change.buffer import ChangeBuffer
-
-    kept, number = ChangeBuffer.add, itertools.count(1)
-
-    def add(self: Any, *given: Any, **more: Any) -> bool:
-        return next(number) % _EVERY != 0 and kept(self, *given, **more)
-
-    ChangeBuffer.add = add  # type: ignore[method-assign]
+    """Bug: forget every third change."""
+    number = itertools.count()
+    _keep_only(lambda: next(number) % _THIRD != 0)
 
 
 def drop_late_events() -> None:
     """Bug: forget changes once the checksum has its snapshot, so that it cannot notice."""
     from spirit_py import points
-    from spirit_py.change.buffer import ChangeBuffer
 
-    kept, reach, passed = ChangeBuffer.add, points.reach, set()
+    reach, passed = points.reach, set()
 
     def noting(name: str) -> None:
         passed.add(name)
         reach(name)
 
-    def add(self: Any, *given: Any, **more: Any) -> bool:
-        return "checksum.compare" not in passed and kept(self, *given, **more)
-
     points.reach = noting
-    ChangeBuffer.add = add  # type: ignore[method-assign]
+    _keep_only(lambda: "checksum.compare" not in passed)
+
+
+def _keep_only(wanted: Callable[[], bool]) -> None:
+    """Forget the changes that are not wanted before they reach the buffer."""
+    from spirit_py.change.subscription import TableSubscription
+
+    receive = TableSubscription.receive
+
+    def received(self: Any, changes: Any, epoch: Any) -> None:
+        receive(self, [change for change in changes if wanted()], epoch)
+
+    TableSubscription.receive = received  # type: ignore[method-assign]
 
 
 def early_position() -> None:
@@ -87,24 +92,56 @@ def early_position() -> None:
 
 
 def skip_chunk() -> None:
-    """Bug: note the high watermark as what is copied, so that a resume skips chunks in flight."""
-    from spirit_py.chunk.watermark import WatermarkTracker
+    """Bug: note a chunk as copied when it is handed out, so that a resume skips it."""
+    from spirit_py.copier.prefix import CopiedPrefix
 
-    WatermarkTracker.low = WatermarkTracker.high  # type: ignore[method-assign]
+    dispatched = CopiedPrefix.dispatched
+
+    def noted(self: Any, chunk: Any) -> None:
+        dispatched(self, chunk)
+        self.committed(chunk, 0)
+
+    CopiedPrefix.dispatched = noted  # type: ignore[method-assign]
 
 
-BUGS: dict[str, Callable[[], None]] = {
-    "drop-events": drop_events,
-    "drop-late-events": drop_late_events,
-    "early-position": early_position,
-    "skip-chunk": skip_chunk,
+@dataclass(frozen=True)
+class Bug:
+    """A planted bug.
+
+    Attributes:
+        harms: tells whether it does harm in the run of a draw: one in which the checksum may not
+            repair.
+    """
+
+    plant: Callable[[], None]
+    harms: Callable[[Draw], bool]
+
+
+def _gone_on(draw: Draw) -> bool:
+    return draw.fault.name == "hang-up"
+
+
+def _killed_at(draw: Draw, point: str) -> bool:
+    hooks = set(draw.hooks)
+    saved = "quick-checkpoints" in hooks and "quick-flushes" not in hooks
+    return saved and (draw.fault.name, draw.point) == ("kill-driver-at-copy", point)
+
+
+BUGS: dict[str, Bug] = {
+    "drop-events": Bug(drop_events, _gone_on),
+    "drop-late-events": Bug(drop_late_events, _gone_on),
+    # Changes of such a table are never left to the copy: all wait to be applied.
+    "early-position": Bug(
+        early_position, lambda draw: draw.shape.slot and _killed_at(draw, "drain.begun")
+    ),
+    "skip-chunk": Bug(skip_chunk, lambda draw: _killed_at(draw, "chunk.executing")),
 }
 HOOKS: dict[str, Callable[[], None]] = {
     "clock": clock,
     "small-chunks": small_chunks,
     "quick-checkpoints": quick_checkpoints,
     "quick-flushes": quick_flushes,
-    **BUGS,
+    **{name: bug.plant for name, bug in BUGS.items()},
 }
 
 

@@ -37,6 +37,7 @@ class Verdict:
     seed: int
     what: str
     fault: str
+    bug: str = ""
     struck: bool = False
     codes: list[int | None] = field(default_factory=list)
     repaired: int = 0
@@ -50,6 +51,7 @@ class Verdict:
         """Say it in a line."""
         outcome = "ok  " if not self.problem else "FAIL"
         struck = "" if self.struck else " NOT REACHED"
+        struck += f" with the bug {self.bug}" if self.bug else ""
         repaired = f", {self.repaired} chunks repaired" if self.repaired else ""
         line = (
             f"{outcome} SEED={self.seed} {self.what}{struck}: exit {self.codes},"
@@ -65,7 +67,7 @@ def run(seed: int, host: Host, *, repair: bool | None = None, bug: str = "") -> 
         bug: of :mod:`tests.faults.hooks`, planted into the command.
     """
     drawn = draw(seed, repair=repair)
-    verdict = Verdict(seed=seed, what=str(drawn), fault=drawn.fault.name)
+    verdict = Verdict(seed=seed, what=str(drawn), fault=drawn.fault.name, bug=bug)
     began = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix=f"spirit-py-faults-{seed}-"))
     with PointListener(folder / "points") as listener:
@@ -83,6 +85,8 @@ def run(seed: int, host: Host, *, repair: bool | None = None, bug: str = "") -> 
             verdict.problem = str(error)
         except Exception:
             verdict.problem = traceback.format_exc()
+        finally:
+            scene.end_processes()
         verdict.struck = scene.struck
         verdict.codes = [attempt.code for attempt in scene.attempts]
         _tidy(scene, verdict)
@@ -130,10 +134,6 @@ def _struck_attempt(scene: Scene) -> None:
 def _tidy(scene: Scene, verdict: Verdict) -> None:
     """End everything of the run, whatever state it is in."""
     try:
-        for attempt in scene.attempts:
-            if attempt.process.poll() is None:
-                attempt.process.kill()
-                attempt.process.wait()
         scene.host.recover()
         if hasattr(scene, "application"):
             scene.application.stop()

@@ -253,6 +253,14 @@ class Scene:
                     found[int(folder.name)] = words.decode(errors="replace")
         return found
 
+    def end_processes(self) -> None:
+        """Kill what is left of this run's commands."""
+        for number in self.processes():
+            with contextlib.suppress(OSError):
+                os.kill(number, signal.SIGKILL)
+        for attempt in self.attempts:
+            attempt.process.wait()
+
     def jvm(self) -> int | None:
         """Give the process id of the driver's JVM."""
         return next((p for p, words in self.processes().items() if "SparkSubmit" in words), None)

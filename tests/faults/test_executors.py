@@ -47,11 +47,12 @@ class Command:
 
     def __init__(self, db, listener, folder, *more):
         server = db.server
+        host = f"{server.host}:{server.port}"
         self.report_file = folder / "report.json"
         self.log = folder / "log"
         words = [
             *(sys.executable, "-m", "spirit_py", "migrate", "--no-shortcut", "--no-repair"),
-            *("--host", f"{server.host}:{server.port}", "--user", server.user),
+            *("--host", host, "--user", server.user),
             *("--database", db.name, "--table", "t", "--alter", ALTER, "--threads", "2"),
             *("--report-json", str(self.report_file), *more),
         ]
@@ -113,37 +114,44 @@ def parent(number: int) -> int:
     return int(text.rpartition(")")[2].split()[1])
 
 
-def chunk_sessions(db) -> dict[str, list[int]]:
-    """Give the sessions that hold a chunk's lock, and those that wait for one."""
+def fenced(db) -> list[tuple[int, int]]:
+    """Give the sessions that hold a chunk's lock while another attempt waits for it."""
     rows = db.query(
-        "SELECT l.lock_status, t.processlist_id FROM performance_schema.metadata_locks l JOIN"
-        " performance_schema.threads t ON t.thread_id = l.owner_thread_id"
-        " WHERE l.object_type = 'USER LEVEL LOCK' AND l.object_name LIKE '%chunk%'"
+        "SELECT first.processlist_id, second.processlist_id"
+        " FROM performance_schema.metadata_locks held JOIN performance_schema.metadata_locks wanted"
+        " ON held.object_type = 'USER LEVEL LOCK' AND wanted.object_type = held.object_type"
+        " AND wanted.object_name = held.object_name AND held.lock_status = 'GRANTED'"
+        " AND wanted.lock_status = 'PENDING' AND held.object_name LIKE '%:chunk:%'"
+        " JOIN performance_schema.threads first ON first.thread_id = held.owner_thread_id"
+        " JOIN performance_schema.threads second ON second.thread_id = wanted.owner_thread_id"
     )
-    found: dict[str, list[int]] = {"GRANTED": [], "PENDING": []}
-    for status, number in rows:
-        found[status].append(number)
-    return found
+    return [(int(holder), int(waiter)) for holder, waiter in rows]
 
 
 @pytest.mark.slow
-def test_a_second_attempt_waits_for_the_session_of_the_first(table, tmp_path):
-    """R18: an executor dies while the server executes its chunk: the next attempt waits for it."""
-    with migration(table, tmp_path, "--threads", "1") as (command, listener):
+def test_a_second_attempt_waits_for_the_session_of_the_first(table, proxy, tmp_path):
+    """R18: a machine is lost while the server executes its chunk: the next attempt waits for it."""
+    # Slots for every chunk at once, so that the second attempt does not queue in Spark.
+    more = ["--threads", "6", "--spark-master", "local[6,4]", "--host", f"127.0.0.1:{proxy.port}"]
+    with migration(table, tmp_path, *more) as (command, listener):
         hold = listener.hold("chunk.executing")
         command.wait_held(hold)
         blocker = table.connect()
         blocker.cursor().execute("LOCK TABLES _t_new READ")
+        waiting = len(waiting_for_table(table))
         hold.release()
-        command.until(lambda: waiting_for_table(table), "no chunk waits for the table")
-        (first,) = chunk_sessions(table)["GRANTED"]
+        command.until(lambda: len(waiting_for_table(table)) > waiting, "no chunk waits")
+        proxy.silent = True
         os.kill(hold.pid, signal.SIGKILL)
-        command.until(lambda: chunk_sessions(table)["PENDING"], "no second attempt")
-        held = chunk_sessions(table)
-        assert held["GRANTED"] == [first], "the first attempt's session does not run any more"
-        assert waiting_for_table(table) == [first], "two attempts run at a time"
-        assert listener.count("chunk.executing") == 1
+        command.until(lambda: fenced(table), "no second attempt")
+        ((first, second),) = fenced(table)
+        assert first in waiting_for_table(table)
+        assert second not in waiting_for_table(table), "two attempts run at a time"
         blocker.cursor().execute("UNLOCK TABLES")
+        command.until(lambda: not waiting_for_table(table), "the late write does not end")
+        assert fenced(table) == [(first, second)], "the fence was given up too early"
+        proxy.silent = False
+        table.execute(f"KILL {first}")
         report = command.finish()
     assert report["differences_found"] == 0
     assert_migrated(table)

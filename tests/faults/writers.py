@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import MySQLdb
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 _UNKNOWN = frozenset({0, 3, 1026, 1030, 1053, 1152, 1180, 1317, 1598, 1927, 3169, 4031})
 _FIRST_CLIENT_ERROR = 2000
 _LAST_CLIENT_ERROR = 2999
-_PAUSE_SECONDS = 0.02
+_PAUSE_SECONDS = 0.04
 _WAIT_SECONDS = 60.0
 
 Statement = tuple[str, tuple[Any, ...]]
@@ -63,9 +64,12 @@ class Writer:
     def run(self, stop: threading.Event) -> None:
         """Write until asked to stop; errors of the server are outcomes, not failures."""
         while not stop.is_set():
+            began = time.monotonic()
             with self.gate:
                 self._once()
-            stop.wait(self._random.random() * _PAUSE_SECONDS)
+            # A slow machine is not written to faster than its changes can be followed.
+            took = time.monotonic() - began
+            stop.wait(max(self._random.random() * _PAUSE_SECONDS, took))
         self._hang_up()
 
     def _once(self) -> None:
@@ -166,7 +170,7 @@ class Writer:
 
     def _bulk(self) -> None:
         """Change many rows in one transaction."""
-        numbers = {self._pick() for _ in range(self._random.randrange(10, 80))}
+        numbers = {self._pick() for _ in range(self._random.randrange(5, 40))}
         statements, changes = [], []
         for number in sorted(numbers):
             before = self.journal.rows[number]

@@ -92,6 +92,7 @@ class Pair:
         engine: Any = None,
         duplicates: Any = None,
         on_progress: Any = None,
+        resume_above: Any = None,
         **options: Any,
     ) -> Checker:
         """Give a checker of the two tables; ``options`` are those of :class:`ChecksumOptions`."""
@@ -103,6 +104,7 @@ class Pair:
             applier=applier,
             find_duplicates=duplicates,
             on_progress=on_progress,
+            resume_above=resume_above,
             options=ChecksumOptions(**options),
         )
 

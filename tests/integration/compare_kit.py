@@ -110,7 +110,7 @@ class Comparison:
         return compare(
             CompareOptions(**(self.defaults | options)),
             reporter=self.said,
-            engine_factory=lambda _: self.engine,  # type: ignore[arg-type,return-value]
+            engine_factory=lambda _: self.engine,
         )
 
     def differs(self, **options: Any) -> DifferencesFound:

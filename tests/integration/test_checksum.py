@@ -15,7 +15,8 @@ import pytest
 from spirit_py.applier.applier import SqlApplier
 from spirit_py.change.source import binlog_source
 from spirit_py.checksum.checker import Checker
-from spirit_py.checksum.result import ChecksumOptions, ChecksumProgress
+from spirit_py.checksum.result import ChecksumOptions, ChecksumProgress, Counts
+from spirit_py.chunk.chunk import KeyBound
 from spirit_py.chunk.optimistic import OptimisticChunker
 from spirit_py.config import FeedOptions
 from spirit_py.errors import ChecksumFailure, DuplicateForUnique, Interrupted, WorkersLost
@@ -185,6 +186,27 @@ def test_a_key_that_the_alter_orders_anew(db):
     assert result.passes == 2
 
 
+def test_a_key_that_the_alter_lets_be_null(db):
+    """Rows are compared by it all the same, and a row that holds NULL there is not passed over."""
+    db.execute("CREATE TABLE t (a INT NOT NULL, b INT NOT NULL, n INT, UNIQUE KEY u (a, b))")
+    db.execute("SET SESSION cte_max_recursion_depth = 5000")
+    number = "WITH RECURSIVE s (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM s WHERE i < 4000)"
+    db.execute(f"INSERT INTO t {number} SELECT i DIV 1000, i, i FROM s")
+    pair = Pair(db, "MODIFY b INT NULL").copy()
+    assert pair.check(yield_seconds=0.0, tasks=1).differences == 0
+    db.execute("INSERT INTO _t_new VALUES (0, NULL, 1), (1, NULL, 1), (1, NULL, 1)")
+    db.execute("UPDATE _t_new SET n = -1 WHERE b = 2400")
+    result = pair.check(yield_seconds=0.0, tasks=1)
+    assert result.snapshots > 1
+    assert sorted(str(each) for each in result.examples) == [
+        "row (0, NULL) is extra",
+        "row (1, NULL) is extra",
+        "row (2, 2400) is changed in n",
+    ]
+    with pytest.raises(ChecksumFailure, match="still differ in 2 rows after 3 passes"):
+        pair.repair()
+
+
 def test_names_that_need_quoting(db):
     """Columns named like keywords, with quotes, backquotes, braces and percent signs."""
     db.execute(
@@ -224,6 +246,148 @@ def test_a_new_snapshot_goes_on_where_the_last_one_ended(db):
     assert found(result) == {"(1)": "changed", "(2000)": "changed", "(4000)": "changed"}
     assert result.rows == 4000
     assert result.snapshots == result.chunks > 2
+
+
+def test_a_later_run_goes_on_above_the_low_watermark(db):
+    """It compares no row below, all above, and a second pass is over the whole table again."""
+    fill(db, 4000)
+    pair = Pair(db).copy()
+    marks: list[Any] = []
+    checker: Checker = pair.checker(
+        yield_seconds=0.0, tasks=1, on_progress=lambda _: marks.append(checker.low_watermark)
+    )
+    assert checker.low_watermark is None
+    checker.run()
+    assert checker.low_watermark is None
+    keys = [int(mark.literals[0]) for mark in marks if mark is not None]
+    assert keys == sorted(keys)
+    above = keys[len(keys) // 2]
+    db.execute("UPDATE _t_new SET n = 0 WHERE id IN (%s, %s)", (above, above + 1))
+    # As a checkpoint holds it: by its literals alone.
+    resumed = pair.check(resume_above=KeyBound(literals=(str(above),)))
+    assert found(resumed) == {f"({above + 1})": "changed"}
+    assert resumed.rows == 4000 - above
+    repaired = pair.repair(resume_above=KeyBound(literals=(str(above),)))
+    assert (repaired.passes, repaired.rows) == (3, 4000)
+    assert pair.check().differences == 0
+
+
+def test_a_pass_with_a_difference_has_no_low_watermark(db):
+    """From the first difference on it cannot be carried on, also behind clean snapshots."""
+    fill(db, 4000)
+    pair = Pair(db).copy()
+    db.execute("UPDATE _t_new SET n = 0 WHERE id = 3000")
+    marks: list[tuple[int, Any]] = []
+    checker: Checker = pair.checker(
+        yield_seconds=0.0,
+        tasks=1,
+        on_progress=lambda seen: marks.append((seen.differences, checker.low_watermark)),
+    )
+    checker.run()
+    assert any(mark is not None for differences, mark in marks if not differences)
+    assert [mark for differences, mark in marks if differences] != []
+    assert all(mark is None for differences, mark in marks if differences)
+
+
+def test_a_key_in_another_order_has_no_low_watermark(db):
+    """There a range of the key is no range of the new table: nothing is carried on."""
+    db.execute("CREATE TABLE t (k VARCHAR(20) COLLATE utf8mb4_0900_ai_ci PRIMARY KEY)")
+    number = "WITH RECURSIVE s (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM s WHERE i < 900)"
+    db.execute(f"INSERT INTO t {number} SELECT CONCAT('k', i) FROM s")
+    pair = Pair(db, "MODIFY k VARCHAR(30) COLLATE utf8mb4_bin").copy()
+    marks: list[Any] = []
+    checker: Checker = pair.checker(
+        target_seconds=0.001,
+        yield_seconds=0.0,
+        on_progress=lambda _: marks.append(checker.low_watermark),
+    )
+    assert checker.run().snapshots == 1
+    assert set(marks) == {None}
+    db.execute("DELETE FROM _t_new WHERE k = 'k1'")
+    assert pair.check(resume_above=KeyBound(literals=("_utf8mb4 X'6b35'",))).differences == 1
+
+
+class Meanwhile:
+    """Does something each time that a second look is waited for."""
+
+    def __init__(self, *steps: Any) -> None:
+        self._steps = list(steps)
+
+    def __call__(self, progress: ChecksumProgress) -> None:
+        """Hear how far the checksum is."""
+        if progress.waiting_for.startswith("a second look") and self._steps:
+            self._steps.pop(0)()
+
+
+LOOKS = (0.0, 0.0)
+
+
+@pytest.mark.parametrize("alter", ["ADD COLUMN x INT", "MODIFY n VARCHAR(20), MODIFY v TEXT"])
+def test_rows_in_motion_are_no_differences(db, alter):
+    """What is equal at a second look only lagged; the rest is named with its columns."""
+    fill(db, 2000)
+    pair = Pair(db, alter).copy()
+    db.execute("UPDATE _t_new SET n = 0 WHERE id <= 20; DELETE FROM _t_new WHERE id = 30")
+    db.execute("INSERT INTO _t_new (id) VALUES (9000), (9001)")
+
+    def follow() -> None:
+        db.execute("UPDATE _t_new SET n = id * 3 WHERE id < 20; DELETE FROM _t_new WHERE id > 9000")
+
+    result = pair.check(on_progress=Meanwhile(follow), second_looks=LOOKS)
+    assert found(result) == {"(20)": "changed", "(30)": "missing", "(9000)": "extra"}
+    assert [each.columns for each in result.examples if each.kind == "changed"] == [("n",)]
+    assert (result.in_motion, result.remaining, result.differences) == (20, 3, 3)
+    assert result.counts == Counts(missing=1, extra=1, changed=1)
+
+
+def test_a_row_that_follows_one_step_behind_is_in_motion(db):
+    """The new table's row has become what the source's was: somebody brings it up to date."""
+    fill(db, 100)
+    pair = Pair(db).copy()
+    db.execute("UPDATE _t_new SET n = -1 WHERE id IN (1, 2)")
+
+    def first() -> None:
+        db.execute("UPDATE t SET n = 1000 WHERE id IN (1, 2)")
+
+    def second() -> None:
+        db.execute("UPDATE _t_new SET n = 1000 WHERE id = 1; UPDATE t SET n = 1001 WHERE id < 3")
+
+    result = pair.check(on_progress=Meanwhile(first, second), second_looks=LOOKS)
+    assert found(result) == {"(2)": "changed"}
+    assert result.in_motion == 1
+
+
+def test_a_second_look_in_another_order_of_the_key(db):
+    """Extra rows are looked for by the key taken back, changed ones by the converted key."""
+    db.execute("CREATE TABLE t (k VARCHAR(20) COLLATE utf8mb4_0900_ai_ci PRIMARY KEY, n INT)")
+    db.execute("INSERT INTO t VALUES ('a', 1), ('B', 2), ('c', 3)")
+    pair = Pair(db, "MODIFY k VARCHAR(30) COLLATE utf8mb4_bin").copy()
+    db.execute("UPDATE _t_new SET n = 0; INSERT INTO _t_new VALUES ('x', 1), ('y', 1)")
+
+    def follow() -> None:
+        db.execute("UPDATE _t_new SET n = 1 WHERE k = 'a'; DELETE FROM _t_new WHERE k = 'x'")
+
+    result = pair.check(on_progress=Meanwhile(follow), second_looks=LOOKS)
+    assert sorted(str(each) for each in result.examples) == [
+        "row ('B') is changed in n",
+        "row ('c') is changed in n",
+        "row ('y') is extra",
+    ]
+    assert result.in_motion == 2
+
+
+def test_only_what_stays_different_is_repaired(db):
+    """A row in motion is left to whoever moves it."""
+    fill(db, 100)
+    pair = Pair(db).copy()
+    db.execute("UPDATE _t_new SET n = -1 WHERE id IN (1, 2)")
+
+    def follow() -> None:
+        db.execute("UPDATE _t_new SET n = 3 WHERE id = 1")
+
+    result = pair.repair(on_progress=Meanwhile(follow), second_looks=LOOKS)
+    assert (result.passes, result.differences, result.in_motion) == (2, 1, 1)
+    assert found(result) == {"(2)": "changed"}
 
 
 def test_a_chunker_that_leaves_a_gap_is_no_pass(db, monkeypatch):
@@ -308,6 +472,9 @@ def test_a_transaction_that_keeps_the_lock_away(db):
     holder.rollback()
     assert isinstance(errors[0], ChecksumFailure)
     assert "could not lock" in errors[0].message
+    (named,) = errors[0].details
+    assert f"in the way: session {holder.thread_id()} of" in named
+    assert "idle in a transaction" in named
     assert written > 1
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from spirit_py.mysql.connect import connect
@@ -159,34 +161,70 @@ def lenient(db) -> None:
     db.execute("SET SESSION sql_mode = 'ALLOW_INVALID_DATES', time_zone = '+00:00'")
 
 
+#: Types whose values may end in spaces and zero bytes, and may be empty.
+_OPEN_ENDED = ("varchar", "varbinary", "text", "blob")
+
+
+def neighbours(kind: str, value: str, others: list[str]) -> list[str]:
+    """Give what is planted in the place of a value, the last of it nearest to NULL."""
+    family = re.sub(r"^(tiny|medium|long)(?=text|blob)", "", kind)
+    if not family.startswith(_OPEN_ENDED):
+        return others
+    more = [f"CONCAT({value}, ' ')", f"CONCAT({value}, '\\0')"]
+    return [*others, *more, "''"] if value != "''" else [*more, *others]
+
+
 @pytest.mark.parametrize("name", TYPES)
-def test_every_flip_is_found_named_and_repaired(db, name):
-    """A changed byte, NULL, a value in the neighbouring column: each row and column is named."""
+def test_whatever_is_planted_is_found_named_and_repaired(db, name):
+    """For this type, each row and each column is named.
+
+    Planted are: a changed byte; NULL and the nearest value to it for each other; a value moved
+    to the neighbouring column; trailing space and zero byte; a missing row; two equal extra
+    rows, and a row twice.
+    """
     kind, value, others = TYPES[name]
+    others = neighbours(kind, value, others)
     lenient(db)
-    db.execute(f"CREATE TABLE t (id INT PRIMARY KEY, v {kind}, w {kind})")
+    # No primary key, so that the new table can lose the key and hold equal rows.
+    db.execute(f"CREATE TABLE t (id INT NOT NULL, v {kind} NULL, w {kind} NULL, UNIQUE KEY u (id))")
     db.execute(f"INSERT INTO t SELECT n, {value}, NULL FROM (SELECT 0 n) one")
     for number, other in enumerate(others, 1):
         db.execute(f"INSERT INTO t SELECT {number}, {value}, {other} FROM (SELECT 0 n) one")
-    db.execute(f"INSERT INTO t VALUES (90, NULL, NULL), (91, {value}, NULL)")
+    db.execute(f"INSERT INTO t VALUES (90, NULL, NULL), (91, {value}, NULL), (92, {value}, NULL)")
+    db.execute(f"INSERT INTO t VALUES (93, {others[-1]}, NULL), (94, {value}, NULL)")
     pair = Pair(db, "ADD COLUMN added INT").copy()
     assert pair.check().differences == 0
 
-    planted: dict[str, tuple[str, ...]] = {"(91)": ("v", "w")}
+    planted: dict[str, tuple[str, ...]] = {"(91)": ("v", "w"), "(90)": ("w",), "(93)": ("v",)}
     db.execute(f"UPDATE _t_new SET w = {value}, v = NULL WHERE id = 91")
     for number, other in enumerate(others, 1):
         # NULL between, because UPDATE takes the JSON numbers 1 and 1.0 for the same and keeps 1.
         db.execute(f"UPDATE _t_new SET v = NULL WHERE id = {number}")
         db.execute(f"UPDATE _t_new SET v = {other} WHERE id = {number}")
         planted[f"({number})"] = ("v",)
-    db.execute(f"UPDATE _t_new SET w = {others[0]} WHERE id = 90")
-    planted["(90)"] = ("w",)
-    found = pair.check()
-    assert {each.key: each.columns for each in found.examples} == planted
-    assert found.differences == len(planted)
+    db.execute(f"UPDATE _t_new SET w = {others[-1]} WHERE id = 90")
+    db.execute("UPDATE _t_new SET v = NULL WHERE id = 93; DELETE FROM _t_new WHERE id = 92")
+    db.execute("ALTER TABLE _t_new DROP KEY u, ADD KEY u (id)")
+    db.execute(f"INSERT INTO _t_new VALUES (94, {value}, NULL, NULL)")
+    for _ in range(2):
+        db.execute(f"INSERT INTO _t_new VALUES (95, {value}, {value}, NULL)")
+    found = pair.check(examples=100)
+    kinds = {each.key: each.kind for each in found.examples}
+    assert {key: each for key, each in kinds.items() if key in planted} == dict.fromkeys(
+        planted, "changed"
+    )
+    assert {key: each for key, each in kinds.items() if key not in planted} == {
+        "(92)": "missing",
+        "(94)": "changed",
+        "(95)": "extra",
+    }
+    columns = {each.key: each.columns for each in found.examples if each.key in planted}
+    assert columns == planted
+    total = len(planted) + 3
+    assert (found.differences, found.counts.missing, found.counts.extra) == (total, 1, 1)
 
     repaired = pair.repair()
-    assert (repaired.passes, repaired.differences, repaired.repaired_chunks) == (2, len(planted), 1)
+    assert (repaired.passes, repaired.differences, repaired.repaired_chunks) == (2, total, 1)
     assert pair.check().differences == 0
 
 
@@ -243,6 +281,32 @@ def test_values_that_lean_over_the_column_boundary(db, kind):
     assert {each.kind for each in result.examples} == {"changed"}
 
 
+@pytest.mark.parametrize("null", ["NULL", "NOT NULL"])
+def test_columns_of_several_character_sets_in_one_row(db, null):
+    """Bytes enter the hash as they are: nothing is converted, and nothing becomes equal by it."""
+    values = {
+        "latin1": ("_latin1 X'81'", "_latin1 X'8D'"),
+        "utf16": ("_utf16 X'0061'", "_utf16 X'006100'"),
+        "utf32": ("_utf32 X'00000061'", "_utf32 X'00000062'"),
+        "gbk": ("_gbk X'D6D0'", "_gbk X'D6D1'"),
+        "sjis": ("_sjis X'5C'", "_sjis X'815F'"),
+        "cp1251": ("_cp1251 X'98'", "'?'"),
+        "utf8mb4": ("'😀'", "'?'"),
+        "ascii": ("'a'", "'b'"),
+    }
+    columns = ", ".join(f"`{name}` VARCHAR(9) CHARACTER SET {name} {null}" for name in values)
+    db.execute(f"CREATE TABLE t (id INT PRIMARY KEY, {columns}, at DATE, d DECIMAL(9,2))")
+    row = ", ".join(value for value, _ in values.values())
+    for number in range(len(values) + 1):
+        db.execute(f"INSERT INTO t VALUES ({number}, {row}, '2024-01-01', 1.5)")
+    pair = Pair(db, "ADD COLUMN x INT").copy()
+    assert pair.check().differences == 0
+    for number, (name, (_, other)) in enumerate(values.items(), 1):
+        db.execute(f"UPDATE _t_new SET `{name}` = {other} WHERE id = {number}")
+    found = {each.key: each.columns for each in pair.check().examples}
+    assert found == {f"({number})": (name,) for number, name in enumerate(values, 1)}
+
+
 def test_enum_zero_is_not_the_empty_member(db):
     """The error value of an ENUM and the member '' print alike and are not alike."""
     db.execute("SET SESSION sql_mode = ''")
@@ -266,6 +330,7 @@ def test_a_row_too_large_to_be_hashed_is_not_passed_over(db):
 
 def _wide_pair(db) -> Pair:
     """Give tables with a row of two values that together exceed max_allowed_packet."""
+    db.set_global("max_allowed_packet", 4 << 20)
     with connect(connection_options(db), database=db.name, role="fill") as session:
         packet = int(session.query("SELECT @@max_allowed_packet")[0][0])
         session.execute("CREATE TABLE t (id INT PRIMARY KEY, v LONGTEXT, w LONGTEXT)")

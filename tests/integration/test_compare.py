@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -146,7 +147,7 @@ def test_what_cannot_be_compared_is_refused(db, name):
     change, part = NOT_COMPARABLE[name]
     db.execute(change)
     comparison = Comparison(db)
-    with pytest.raises(Refusal, match=part) as raised:
+    with pytest.raises(Refusal, match=re.escape(part)) as raised:
         comparison.run()
     assert raised.value.exit_code == 2
     assert raised.value.hint
@@ -386,29 +387,18 @@ def test_rows_that_a_repair_does_not_make_equal(db, db_file):
 
 def test_every_type_is_carried_to_another_server(db, db_file):
     """A repaired row has the very values of the source's, whatever the types."""
-    columns = {f"c{n}": kind for n, (kind, *_) in enumerate(TYPES.values())}
-    chosen = [(name, value) for name, (_, value, _) in zip(columns, TYPES.values(), strict=True)]
+    kinds = [each for each in TYPES.values() if each[0] != "json"]
+    columns = ", ".join(f"c{n} {kind} NULL" for n, (kind, *_) in enumerate(kinds))
     for each in (db, db_file):
         each.execute("SET SESSION sql_mode = 'ALLOW_INVALID_DATES', time_zone = '+00:00'")
-        for number, kind in enumerate(columns.values()):
-            each.execute(f"CREATE TABLE t{number} (id INT PRIMARY KEY, v {kind} NULL)")
-    for number, (_, value) in enumerate(chosen):
-        db.execute(f"INSERT INTO t{number} SELECT 1, {value} FROM (SELECT 0 n) one")
-        db.execute(f"INSERT INTO t{number} VALUES (2, NULL)")
-        others = list(TYPES.values())[number][2]
-        for place, other in enumerate(others):
-            db.execute(f"INSERT INTO t{number} SELECT {10 + place}, {other} FROM (SELECT 0 n) one")
-    comparison = Comparison(db, db_file)
-    left = {}
-    for number, name in enumerate(TYPES):
-        try:
-            report = comparison.run(
-                table=f"t{number}", target_table=f"t{number}", repair=True, second_looks=()
-            )
-            assert report.outcome == "repaired"
-        except Exception as error:
-            left[name] = str(error)
-    assert left == {}
+        each.execute(f"CREATE TABLE a (id INT PRIMARY KEY, {columns})")
+    db.execute("INSERT INTO a (id) VALUES (-1)")
+    for row in range(max(len(others) for _, _, others in kinds) + 1):
+        values = [[value, *others] for _, value, others in kinds]
+        chosen = ", ".join(each[row] if row < len(each) else "NULL" for each in values)
+        db.execute(f"INSERT INTO a SELECT {row}, {chosen} FROM (SELECT 0 n) one")
+    report = Comparison(db, db_file).run(repair=True)
+    assert (report.outcome, report.missing) == ("repaired", report.rows)
 
 
 def test_a_definition_that_changes_meanwhile(db):

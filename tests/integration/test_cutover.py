@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
+import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -82,12 +85,16 @@ def test_swap(db, cutover):
     """A swap puts the new table in place with every row, and stops the feed before it unlocks."""
     swap = make_tables(db)
     source = SnapshotSource(swap)
-    locked = {}
+    locked: dict[str, set[str]] = {}
+    turns = []
+    usual = sys.getswitchinterval()
+    source.hooks["flush_under_table_lock"] = lambda _: turns.append(sys.getswitchinterval())
     for moment in ("stop", "applies_resumed"):
         source.hooks[moment] = lambda moment=moment: locked.update({moment: write_locked(db)})
 
     result = cutover(source).run()
 
+    assert turns[0] < usual == sys.getswitchinterval()
     assert locked == {"stop": {"_t_old", "t"}, "applies_resumed": set()}
     assert swapped(db, swap)
     assert db.query("SELECT id, v, extra FROM t ORDER BY id") == [(n + 1, n, 7) for n in range(10)]
@@ -108,6 +115,27 @@ def test_swap(db, cutover):
         "stop",
         "applies_resumed",
     ]
+
+
+def test_locking_session_ends_before_the_feed_goes_on(db, cutover):
+    """While anything of the locking session is left, the feed's own applying is held back."""
+    swap = make_tables(db)
+    source = SnapshotSource(swap)
+    source.hooks["flush_under_table_lock"] = Once(lambda session: db.execute(f"KILL {session.id}"))
+    ended: list[bool] = []
+    alive = "SELECT 1 FROM performance_schema.threads WHERE processlist_id = %s"
+
+    def see_it_end() -> None:
+        session = source.sessions.pop()
+        until(lambda: not db.query(alive, (session,)), "the end of the locking session")
+        ended.append(True)
+
+    source.hooks["applies_resumed"] = see_it_end
+    # With a limit so far away the server does not end the session for having idled.
+    limits = dataclasses.replace(QUICK, lock_hold=300)
+
+    assert cutover(source, limits=limits).run().attempts == 2
+    assert ended == [True, True]
 
 
 def test_place_noted_under_the_lock(db, cutover):
@@ -200,6 +228,62 @@ def test_kills_who_is_in_the_way(db, cutover):
     assert "UPDATE `t` SET `v` = ?" in result.killed[0]
     assert swapped(db, swap)
     assert db.query("SELECT v FROM t WHERE id = 1") == [(0,)]
+
+
+def test_kills_at_nine_tenths_of_the_wait(db, cutover, caplog):
+    """Without being told when, it kills shortly before its wait ends, and the log says whom."""
+    swap = make_tables(db)
+    other = db.connect(autocommit=False)
+    other.cursor().execute("SELECT * FROM t FOR UPDATE")
+    began = time.time()
+
+    cutover(SnapshotSource(swap), limits=CutoverLimits(lock_wait=5, attempts=2)).run()
+
+    (record,) = [r for r in caplog.records if "killed for the table lock" in r.getMessage()]
+    assert record.created - began >= 0.9 * 5
+    said = record.getMessage()
+    assert f"session {other.thread_id()} of root" in said
+    assert "idle in a transaction" in said
+    assert "SELECT * FROM `t` FOR UPDATE" in said
+
+
+def test_does_not_kill_when_told_so(db, cutover):
+    """With killing switched off the session in the way goes on, and the cutover gives up."""
+    swap = make_tables(db)
+    other = db.connect(autocommit=False)
+    other.cursor().execute("UPDATE t SET v = 99 WHERE id = 1")
+    limits = CutoverLimits(lock_wait=1, attempts=1, kill=False, kill_after=0.1)
+
+    with pytest.raises(CutoverFailure, match=f"session {other.thread_id()} of root"):
+        cutover(SnapshotSource(swap), limits=limits).run()
+
+    other.commit()
+    assert db.query("SELECT v FROM t WHERE id = 1") == [(99,)]
+    assert untouched(db, swap)
+
+
+def test_readers_wait_no_longer_than_the_request(db, cutover):
+    """Readers that queue behind the lock request go on when it gives up, blocked or not."""
+    swap = make_tables(db)
+    other = db.connect(autocommit=False).cursor()
+    other.execute("INSERT INTO t (v) VALUES (5)")
+    cursors = [db.connect().cursor() for _ in range(8)]
+    limits = CutoverLimits(lock_wait=5, attempts=1, kill=False)
+    running = Background(cutover(SnapshotSource(swap), limits=limits).run)
+    until(lambda: lock_request(db), "the lock request")
+
+    readers = [Background(partial(each.execute, "SELECT COUNT(*) FROM t")) for each in cursors]
+    queued = (
+        "SELECT 1 FROM performance_schema.threads WHERE processlist_info LIKE"
+        " 'SELECT COUNT(*) FROM t' AND processlist_state = 'Waiting for table metadata lock'"
+    )
+    until(lambda: db.query(queued), "readers in the queue")
+
+    with pytest.raises(CutoverFailure):
+        running.result()
+    assert [reader.result() for reader in readers] == [1] * 8
+    other.connection.rollback()
+    assert untouched(db, swap)
 
 
 def test_spares_lock_tables(db, cutover):

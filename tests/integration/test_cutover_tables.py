@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import threading
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import MySQLdb
 import pytest
 
 from spirit_py.cutover.plan import CutoverLimits
 from spirit_py.errors import CutoverFailure, DuplicateForUnique
 from spirit_py.stop import StopSwitch
 from tests.cutover_feed_kit import FollowedTables
-from tests.cutover_kit import Background, ProvenCutover, lock_request, until
+from tests.cutover_kit import Background, Loop, ProvenCutover, lock_request, until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 WRITERS = 4
 ROWS = 40
@@ -81,33 +80,6 @@ def shop(db) -> Iterator[Shop]:
     db.execute(f"DROP DATABASE `{made.other}`")
 
 
-class Loop:
-    """Calls a function again and again in a thread of its own, until it is stopped."""
-
-    def __init__(self, step: Callable[[int], None]) -> None:
-        self._step = step
-        self._stop = threading.Event()
-        self.rounds = 0
-        self.errors: list[str] = []
-        self._thread = threading.Thread(target=self._run, name="test-loop")
-        self._thread.start()
-
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            try:
-                self._step(self.rounds + 1)
-            except (MySQLdb.Error, AssertionError) as error:
-                self.errors.append(repr(error))
-                return
-            self.rounds += 1
-
-    def stop(self) -> None:
-        """End it."""
-        self._stop.set()
-        self._thread.join(60)
-        assert not self._thread.is_alive(), "a client hangs"
-
-
 class Users:
     """Writers that change a row of all three tables in one transaction, and a reader of all."""
 
@@ -117,11 +89,10 @@ class Users:
         self.seen: set[int] = set()
         sessions = [shop.db.connect(autocommit=False) for _ in range(WRITERS)]
         self.loops = [
-            Loop(lambda n, session=session, k=k: self._write(session, shop, k, n))
-            for k, session in enumerate(sessions)
+            Loop(partial(self._write, session, shop, k)) for k, session in enumerate(sessions)
         ]
         reader = shop.db.connect()
-        self.loops.append(Loop(lambda n: self._read(reader, shop, n)))
+        self.loops.append(Loop(partial(self._read, reader, shop)))
 
     def _write(self, session: Any, shop: Shop, writer: int, number: int) -> None:
         row = 1 + writer + (number * WRITERS) % ROWS

@@ -5,23 +5,28 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from typing import TYPE_CHECKING
+import statistics
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from spirit_py.config import FeedOptions
 from spirit_py.cutover.plan import CutoverLimits
-from spirit_py.errors import CutoverFailure
+from spirit_py.errors import CutoverFailure, DuplicateForUnique, SchemaChanged
+from spirit_py.mysql.connect import connect
 from spirit_py.stop import StopSwitch
 from tests.cutover_feed_kit import FollowedTable
 from tests.cutover_kit import (
     Background,
+    Loop,
     ProvenCutover,
     Writer,
     lock_request,
     make_tables,
     options,
     until,
+    untouched,
 )
 
 if TYPE_CHECKING:
@@ -30,16 +35,30 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 SWAPS = int(os.environ.get("SPIRIT_PY_TEST_SWAPS", "5"))
 WRITERS = int(os.environ.get("SPIRIT_PY_TEST_WRITERS", "8"))
+READERS = 2
+#: Seconds for the whole of the many swaps, on a machine that does other things as well.
+PATIENCE = max(300, 20 * SWAPS)
 
 
 class Application:
-    """Writers on one table, and what they know of it."""
+    """Writers on one table, and what they know of it; and readers."""
 
-    def __init__(self, connections: list, table: str) -> None:
+    def __init__(self, connections: list, readers: list, table: str) -> None:
         self.writers = [
             Writer(connection, table, n, len(connections))
             for n, connection in enumerate(connections)
         ]
+        self.readers = [Loop(partial(self._read, reader, table)) for reader in readers]
+
+    @staticmethod
+    def _read(reader: Any, table: str, _: int) -> None:
+        with contextlib.closing(reader.cursor()) as cursor:
+            cursor.execute(f"SELECT id, v FROM {table} WHERE id <= 10")
+            assert len(cursor.fetchall()) == 10
+
+    def clients(self) -> list[Writer | Loop]:
+        """Give writers and readers."""
+        return [*self.writers, *self.readers]
 
     def writes_on(self) -> None:
         """Wait until every writer has had several more writes acknowledged."""
@@ -52,8 +71,8 @@ class Application:
         until(all_wrote, "writes of every writer")
 
     def errors(self) -> list[str]:
-        """Give every error that a writer met."""
-        return [error for writer in self.writers for error in writer.errors]
+        """Give every error that a client met."""
+        return [error for client in self.clients() for error in client.errors]
 
     def forget_stalls(self) -> None:
         """Measure the longest write from now on."""
@@ -70,9 +89,9 @@ class Application:
         return max(writer.longest for writer in self.writers) * 1000
 
     def stop(self) -> None:
-        """End all writers."""
-        for writer in self.writers:
-            writer.stop()
+        """End all clients."""
+        for client in self.clients():
+            client.stop()
 
     def acknowledged(self) -> dict[int, int]:
         """Give every row as its writer last heard that it is."""
@@ -84,7 +103,8 @@ def writing(db) -> Iterator[Application]:
     """Give writers on a new table, who write until they are stopped."""
     make_tables(db)
     db.execute("DROP TABLE _t_new")
-    running = Application([db.connect() for _ in range(WRITERS)], "t")
+    writers, readers = ([db.connect() for _ in range(n)] for n in (WRITERS, READERS))
+    running = Application(writers, readers, "t")
     try:
         yield running
     finally:
@@ -123,18 +143,27 @@ def swap_under_writers(db, application, swaps: int) -> None:
             application.let_insert(20)
             result = ProvenCutover(db, [table.swap], table.feed, stop=stop).run()
             application.writes_on()
-        stalls.append(round(application.longest_ms(), 1))
-        held.append(round(result.lock_held_ms, 1))
-        LOG.info("steps, ms: %s", {k: round(v, 1) for k, v in result.steps_ms.items()})
+        stalls.append(application.longest_ms())
+        held.append(result.lock_held_ms)
+        steps = ", ".join(f"{step} {ms:.1f}" for step, ms in result.steps_ms.items())
+        LOG.info(
+            "swap %d: longest write %.1f ms, lock waited %.1f ms, held %.1f ms (%s)",
+            *(number + 1, stalls[-1], result.lock_wait_ms, held[-1], steps),
+        )
         assert newer_in_old_table(db) == []
         db.execute("DROP TABLE _t_old")
 
     check_nothing_lost(db, application)
     assert not stop.requested
-    LOG.info("longest write through each swap, ms: %s", stalls)
-    LOG.info("lock held in each swap, ms: %s", held)
+    written = sum(writer.writes for writer in application.writers)
+    LOG.info("%d swaps, %d writes of %d writers: none lost, no error", swaps, written, WRITERS)
+    for what, found in (("longest write", stalls), ("lock held", held)):
+        middle, most = statistics.median(found), max(found)
+        ninth = sorted(found)[min(len(found) - 1, round(0.9 * len(found)))]
+        LOG.info("%s: p50 %.1f, p90 %.1f, max %.1f ms", what, middle, ninth, most)
 
 
+@pytest.mark.timeout(PATIENCE)
 def test_swaps_under_writers(db, application):
     """Every acknowledged write is in the table after many swaps, and none came too late."""
     swap_under_writers(db, application, SWAPS)
@@ -246,6 +275,36 @@ def test_place_behind_the_rename_without_gtids(db_file):
     check_place_behind_rename(db_file)
 
 
+def test_another_server_behind_the_address(db, db_file):
+    """What another server has executed proves nothing: the cutover is not to go on there (R14)."""
+    make_tables(db)
+    db.execute("DROP TABLE _t_new")
+    with (
+        FollowedTable(db, "t", "ADD COLUMN c INT", StopSwitch()) as table,
+        connect(options(db_file), role="test") as elsewhere,
+    ):
+        for ask in (partial(table.feed.block_wait, 10), table.feed.position_here):
+            with pytest.raises(SchemaChanged, match="another server answers"):
+                ask(session=elsewhere)
+
+
+def test_feed_that_is_late(db, proxy):
+    """Under the lock the feed is waited for: what it gets late is in the swapped table too."""
+    make_tables(db)
+    db.execute("DROP TABLE _t_new")
+    stop = StopSwitch()
+    with FollowedTable(db, "t", "ADD COLUMN c INT", stop, proxy) as table:
+        other = db.connect(autocommit=False).cursor()
+        other.execute("UPDATE t SET v = -5 WHERE id < 5")
+        running = Background(ProvenCutover(db, [table.swap], table.feed, stop=stop).run)
+        until(lambda: lock_request(db), "the lock request")
+        proxy.delay = 0.3
+        other.connection.commit()
+        running.result()
+    assert db.query("SELECT COUNT(*) FROM t WHERE v = -5") == [(4,)]
+    assert newer_in_old_table(db) == []
+
+
 def test_transaction_that_commits_while_the_lock_is_awaited(db, application):
     """The last changes before the lock, in a long transaction, are in the swapped table."""
     stop = StopSwitch()
@@ -285,6 +344,60 @@ def test_backlog_above_the_limit(db, application):
     assert newer_in_old_table(db) == []
     assert db.query("SELECT COUNT(*) FROM t WHERE v = -7") == [(900,)]
     check_nothing_lost(db, application)
+
+
+def test_short_timeouts_of_the_server(db):
+    """Idle and lock timeouts of the server's own end neither the feed nor the cutover."""
+    db.set_global("wait_timeout", 2)
+    db.set_global("lock_wait_timeout", 1)
+    stop = StopSwitch()
+    make_tables(db)
+    db.execute("DROP TABLE _t_new")
+    with FollowedTable(db, "t", "ADD COLUMN c INT", stop) as table:
+        other = db.connect(autocommit=False).cursor()
+        other.execute("SET SESSION wait_timeout = 100")
+        other.execute("UPDATE t SET v = -1 WHERE id = 1")
+        running = Background(ProvenCutover(db, [table.swap], table.feed, stop=stop).run)
+        request = until(lambda: lock_request(db), "the lock request")
+        waited = "SELECT processlist_time > 2 FROM performance_schema.threads"
+        asked = f"{waited} WHERE processlist_id = {request}"
+        until(lambda: db.query(asked) == [(1,)], "a wait above both timeouts")
+        other.connection.commit()
+
+        result = running.result()
+
+    assert result.attempts == 1
+    assert not stop.requested
+    assert db.query("SELECT v FROM t WHERE id = 1") == [(-1,)]
+    assert newer_in_old_table(db) == []
+
+
+@pytest.mark.parametrize("moment", ["before the cutover", "while the lock is awaited"])
+def test_duplicate_after_the_copy(db, moment):
+    """A duplicate for a new UNIQUE key that appears after the copy ends it, named by its key."""
+    make_tables(db)
+    db.execute("DROP TABLE _t_new")
+    stop = StopSwitch()
+    other = db.connect(autocommit=False).cursor()
+    with FollowedTable(db, "t", "ADD UNIQUE KEY u (v)", stop) as table:
+        other.execute("UPDATE t SET v = 3 WHERE id = 9")
+        if moment == "before the cutover":
+            other.connection.commit()
+            table.feed.block_wait()
+            table.feed.flush()
+        running = Background(ProvenCutover(db, [table.swap], table.feed, stop=stop).run)
+        if moment != "before the cutover":
+            until(lambda: lock_request(db), "the lock request")
+            other.connection.commit()
+
+        with pytest.raises(DuplicateForUnique, match=f"1 rows of {db.name}.t") as found:
+            running.result()
+
+    (named,) = found.value.details
+    assert named.startswith("key (4): u: ")
+    assert "Duplicate entry '3' for key '_t_new.u'" in named
+    assert not found.value.resumable
+    assert untouched(db, table.swap)
 
 
 def test_new_unique_key(db):

@@ -11,6 +11,7 @@ from spirit_py.errors import (
     ChangesNotFlushed,
     FeedFailure,
     PositionNotFound,
+    Refusal,
     SchemaChanged,
     UnreadableChange,
     ValueLost,
@@ -18,6 +19,7 @@ from spirit_py.errors import (
 from spirit_py.mysql.connect import connect
 from tests.feed_kit import chunk
 from tests.fix_feed import DEADLINE, fill, until
+from tests.integration.schema_tools import desk_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -258,6 +260,65 @@ def test_ddl_elsewhere_is_let_pass(scene: Scene) -> None:
     fill(scene.db, 10)
     scene.drain()
     scene.assert_equal()
+
+
+def test_what_triggers_and_events_of_others_write_follows(either: Scene) -> None:
+    """R13: their row images are those of the table, in the transaction of who fired them."""
+    either.tables()
+    db = either.db
+    db.execute("CREATE TABLE other (id INT PRIMARY KEY, n INT)")
+    db.execute(
+        "CREATE TRIGGER copies AFTER INSERT ON other FOR EACH ROW"
+        " INSERT INTO t VALUES (NEW.id, 'by a trigger', NEW.n)"
+    )
+    db.execute(
+        "CREATE TRIGGER moves AFTER UPDATE ON other FOR EACH ROW"
+        " UPDATE t SET id = id + 1000, n = NEW.n WHERE id = NEW.id"
+    )
+    db.execute("CREATE TRIGGER drops AFTER DELETE ON other FOR EACH ROW DELETE FROM t WHERE id > 0")
+    either.open()
+    db.execute("INSERT INTO other VALUES (1, 1), (2, 2), (3, 3)")
+    db.execute("UPDATE other SET n = 7 WHERE id = 2")
+    db.set_global("event_scheduler", "ON")
+    db.execute(
+        "CREATE EVENT fires ON SCHEDULE AT CURRENT_TIMESTAMP DO"
+        f" INSERT INTO {db.name}.t VALUES (50, 'by an event', 0)"
+    )
+    until(lambda: bool(db.query("SELECT 1 FROM t WHERE id = 50")))
+    db.set_global("event_scheduler", "OFF")
+    until(lambda: not any("event_scheduler" in text for text in db.sessions().values()))
+    either.drain()
+    either.assert_equal()
+    assert {row[0] for row in either.rows("_t_new")} == {1, 3, 50, 1002}
+    db.execute("DELETE FROM other WHERE id = 1")
+    either.drain()
+    either.assert_equal()
+    assert either.rows("_t_new") == []
+
+
+@pytest.mark.parametrize("action", ["CASCADE", "SET NULL"])
+def test_what_a_foreign_key_does_to_the_table_follows_or_is_refused(
+    scene: Scene, action: str
+) -> None:
+    """Since 9.6 the binlog has the rows of cascades; preflight refuses such tables anywhere."""
+    scene.tables()
+    db = scene.db
+    db.execute("CREATE TABLE parent (id INT PRIMARY KEY)")
+    db.execute("INSERT INTO parent VALUES (1), (2)")
+    db.execute("INSERT INTO t VALUES (1, 'a', 1), (2, 'b', 2), (3, 'c', NULL)")
+    db.execute("INSERT INTO _t_new (id, v, n) SELECT * FROM t")
+    rule = f"FOREIGN KEY (n) REFERENCES parent (id) ON DELETE {action} ON UPDATE {action}"
+    db.execute(f"ALTER TABLE t ADD CONSTRAINT refers {rule}")
+    with desk_of(db) as desk, pytest.raises(Refusal) as refused:
+        desk.before("ADD y INT")
+    assert "foreign key" in "".join(refused.value.details)
+    ((version,),) = db.query("SELECT VERSION()")
+    scene.open()
+    db.execute("UPDATE parent SET id = 9 WHERE id = 1")
+    db.execute("DELETE FROM parent WHERE id = 2")
+    scene.drain()
+    logged = tuple(map(int, version.split(".")[:2])) >= (9, 6)
+    assert (scene.rows("_t_new") == scene.rows("t")) == logged
 
 
 def test_our_own_rename_ends_the_feed(scene: Scene) -> None:

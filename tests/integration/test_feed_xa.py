@@ -185,7 +185,7 @@ def test_a_large_undecided_transaction_is_spilled(scene: Scene) -> None:
     )
     feed.block_wait()
     assert feed.statistics().peak_buffered_bytes < 4 << 20
-    (rows,) = feed._dispatcher._branches.values()  # type: ignore[union-attr]
+    (rows,) = feed._dispatcher._branches._prepared.values()  # type: ignore[union-attr]
     assert rows.bytes > 5 << 20
     assert getattr(rows._file, "_rolled")  # noqa: B009 - the type has no such name
     scene.run("XA COMMIT 'big'")

@@ -88,6 +88,28 @@ def tables(db):
     return sorted(row[0] for row in db.query("SHOW TABLES"))
 
 
+def assert_kept_and_clean_up(db):
+    """The next run could carry on; ``spirit-py cleanup`` drops what it would carry on with."""
+    assert tables(db) == ["_t_chkpnt", "_t_new", "t"]
+    status = run(db, "status")
+    assert status.returncode == 0, status.stderr
+    assert "it would carry on" in status.stdout
+    assert "nobody works on it now" in status.stdout
+    cleanup = run(db, "cleanup", "--yes")
+    assert cleanup.returncode == 0, cleanup.stderr
+
+
+def run(db, command, *more):
+    """Run another command about the table to its end."""
+    server = db.server
+    line = [sys.executable, "-m", "spirit_py", command, "--database", db.name, "--table", "t"]
+    line += ["--host", f"{server.host}:{server.port}", "--user", server.user, *more]
+    environment = {**os.environ, "SPIRIT_PY_PASSWORD": server.password}
+    return subprocess.run(
+        line, env=environment, capture_output=True, text=True, timeout=MINUTE, check=False
+    )
+
+
 def assert_source_whole(db):
     """The source has its old definition and every row; nothing else is there."""
     assert tables(db) == ["t"]
@@ -99,7 +121,7 @@ def assert_source_whole(db):
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_during_the_copy_leaves_the_source_whole(table, number, code):
-    """SIGINT and SIGTERM end the run with their own code; no table and no session is left (R16)."""
+    """SIGINT and SIGTERM end the run with their own code, and a checkpoint (R16)."""
     with copy_held(table) as (hold, cursor):
         process = start(table)
         hold()
@@ -107,6 +129,8 @@ def test_a_signal_during_the_copy_leaves_the_source_whole(table, number, code):
         cursor.execute("ROLLBACK")
         _, errors = process.communicate(timeout=MINUTE)
     assert process.returncode == code, errors
+    assert "the same command carries on from here" in errors
+    assert_kept_and_clean_up(table)
     assert_source_whole(table)
 
 
@@ -121,14 +145,14 @@ def test_a_second_sigint_leaves_at_once(table):
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=MINUTE)
         assert process.returncode == 130, errors
-        assert "the same command cleans up" in errors
+        assert "the same command carries on" in errors
         cursor.execute("ROLLBACK")
-    table.execute("DROP TABLE IF EXISTS _t_new, _t_chkpnt")
+    assert_kept_and_clean_up(table)
     assert_source_whole(table)
 
 
-def test_a_killed_run_is_cleaned_up_by_the_next(table, tmp_path):
-    """After kill -9 the same command recognises its own leftovers and carries through."""
+def test_a_killed_run_is_carried_on_by_the_next(table, tmp_path):
+    """After kill -9 the same command recognises what it left and carries on."""
     with copy_held(table) as (hold, cursor):
         process = start(table)
         hold()
@@ -140,11 +164,12 @@ def test_a_killed_run_is_cleaned_up_by_the_next(table, tmp_path):
     again = start(table, "--report-json", str(report))
     _, errors = again.communicate(timeout=MINUTE * 2)
     assert again.returncode == 0, errors
-    assert "starts afresh" in errors
+    assert "carrying on: stopped in the copy phase" in errors
     assert tables(table) == ["t"]
     found = table.query("SELECT COUNT(*), SUM(a = id * 3), SUM(z = 5) FROM t")
     assert tuple(int(n) for n in found[0]) == (ROWS, ROWS, ROWS)
-    assert json.loads(report.read_text())["rows_copied"] >= ROWS
+    assert json.loads(report.read_text())["rows_copied"] == ROWS
+    assert json.loads(report.read_text())["runs"] == 2
 
 
 def test_a_second_run_on_the_same_table_is_refused(table):
@@ -222,7 +247,7 @@ def test_the_migration_goes_on_when_nobody_reads_its_output(table):
 
 
 def test_an_interrupt_cleans_up_when_nobody_reads_its_output(table):
-    """SIGINT with a log pipe that is gone: exit code 130, and nothing is left."""
+    """SIGINT with a log pipe that is gone: exit code 130, and the checkpoint is written."""
     with copy_held(table) as (hold, cursor):
         process = start(table)
         hold()
@@ -233,6 +258,7 @@ def test_an_interrupt_cleans_up_when_nobody_reads_its_output(table):
         process.send_signal(signal.SIGINT)
         cursor.execute("ROLLBACK")
         assert process.wait(MINUTE) == 130
+    assert_kept_and_clean_up(table)
     assert_source_whole(table)
 
 
@@ -264,7 +290,7 @@ def test_ddl_of_others_before_the_feed_sees_it_is_noticed(table, monkeypatch):
         table.execute("ALTER TABLE t ADD COLUMN other INT DEFAULT 7")
         return wanted(context, target)
 
-    monkeypatch.setattr("spirit_py.runner.migration.check_after_create", meanwhile)
+    monkeypatch.setattr("spirit_py.runner.auxiliary.check_after_create", meanwhile)
     server = table.server
     connection = ConnectionOptions(
         host=server.host, port=server.port, user=server.user, password=server.password

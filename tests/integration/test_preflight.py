@@ -6,10 +6,11 @@ import pytest
 
 from spirit_py.checkpoint.record import CheckpointRecord, TableProgress
 from spirit_py.checkpoint.store import CheckpointStore
-from spirit_py.config import MigrationConfig
+from spirit_py.config import FeedOptions, MigrationConfig
 from spirit_py.errors import Refusal
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.facts import ServerFacts, read_facts
+from spirit_py.mysql.ownwrites import new_run
 from spirit_py.preflight import disk_space, scan
 from spirit_py.preflight.leftovers import is_ours
 from spirit_py.preflight.preflight import check_before_create, prepare
@@ -442,6 +443,26 @@ def test_grants_on_single_tables(db, desk, user):
     assert "lacks CREATE on" in text
     each = [on_table + name for name in names]
     assert findings_of(desk, account(db, user, *each, *rest)) == []
+
+
+def test_own_writes_need_the_right_to_number_transactions(db, desk, user):
+    """--tag-own-writes: the smallest privilege is named, the copy goes on without the option."""
+    with connect(account(db, user, ALL, GLOBAL, SEEN), role="test") as session:
+        config = desk.config("ADD c INT", feed=FeedOptions(own_writes=new_run()))
+        with pytest.raises(Refusal, match="lacks REPLICATION_APPLIER") as refused:
+            check_before_create(prepare(session, config))
+    assert "leave --tag-own-writes out" in refused.value.hint
+    allowed = account(db, user, ALL, GLOBAL, SEEN, "REPLICATION_APPLIER ON *.*")
+    with connect(allowed, role="test") as session:
+        assert check_before_create(prepare(session, config)) == ()
+
+
+def test_own_writes_need_gtids(db_file):
+    """--tag-own-writes: without GTIDs nothing can be marked as received."""
+    db_file.execute(TABLE)
+    with desk_of(db_file) as desk:
+        feed = FeedOptions(own_writes=new_run())
+        assert "gtid_mode=ON" in refusals(desk, feed=feed)[0]
 
 
 def test_reload_is_needed_without_gtids(db_file):

@@ -18,7 +18,6 @@ import pytest
 
 import raw_events
 from spirit_py.change.codec import PARTIAL_UPDATE_ROWS, RowCodec
-from spirit_py.change.codec_cache import CodecCache
 from spirit_py.change.codec_tablemap import parse_table_map
 from spirit_py.change.codec_text import CODECS
 from spirit_py.errors import SchemaChanged, UnreadableChange
@@ -64,17 +63,16 @@ class Recorder:
 
     def changes(self, compilers):
         """Give ``(table, change)`` of the tables that ``compilers`` names."""
-
-        def compile_codec(table_map):
-            followed = table_map.schema == self._schema and table_map.table in compilers
-            return compilers[table_map.table](table_map) if followed else None
-
-        cache = CodecCache(compile_codec)
-        found = []
+        codecs, followed, found = {}, {}, []
         for event in self.events():
+            table_id, shape = event.body[:6], event.body[6:]
             if event.type == raw_events.TABLE_MAP:
-                cache.add(event.body)
-            elif codec := cache.get(int.from_bytes(event.body[:6], "little")):
+                table_map = parse_table_map(event.body)
+                ours = table_map.schema == self._schema and table_map.table in compilers
+                if ours and shape not in codecs:
+                    codecs[shape] = compilers[table_map.table](table_map)
+                followed[table_id] = codecs[shape] if ours else None
+            elif codec := followed[table_id]:
                 rows = codec.rows(event.type, event.body)
                 found += [(codec.schema.name, change) for change in rows]
         return found

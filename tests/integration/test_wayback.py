@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import os
 import random
+from dataclasses import replace
+from typing import Any, NoReturn
 
 import pytest
 
+from spirit_py.config import MigrationConfig
 from spirit_py.cutover.plan import CutoverLimits
-from spirit_py.errors import Interrupted, MigrationFailure, Refusal
+from spirit_py.errors import Interrupted, OutcomeUnknown, Refusal, SpiritError
+from spirit_py.mysql.connect import connect
+from spirit_py.runner import migrate
+from spirit_py.stop import StopSwitch
 from spirit_py.wayback.keeper import Ending, WayBackLost
-from spirit_py.wayback.record import ENDED, KEEPING
-from tests.cutover_kit import until
-from tests.wayback_kit import Changed, Client, Notes
+from spirit_py.wayback.options import RevertOptions
+from spirit_py.wayback.record import ENDED, KEEPING, REVERTING
+from spirit_py.wayback.revert import Revert
+from tests.cutover_kit import Background, options, until
+from tests.wayback_kit import Borrowed, Changed, Client, Notes
 
 SEED = int(os.environ.get("SPIRIT_PY_TEST_SEED") or random.randrange(10_000))
 TABLE = (
@@ -143,7 +151,6 @@ def test_a_value_that_does_not_fit_ends_the_way_back(db, spark_engine):
     [
         "TRUNCATE TABLE t",
         "ALTER TABLE t ADD COLUMN more INT",
-        "RENAME TABLE t TO elsewhere",
     ],
 )
 def test_ddl_by_others_ends_the_way_back(db, spark_engine, statement):
@@ -163,27 +170,30 @@ def test_ddl_by_others_ends_the_way_back(db, spark_engine, statement):
 
 
 def test_the_time_is_over(db, spark_engine):
-    """At the end of the time the old table and the checkpoint are dropped."""
+    """At the end of the time the old table is current to the last row, and the caller's to drop."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
-    changed = Changed(db, "ADD COLUMN extra INT", seconds=2.0, engine=spark_engine)
+    changed = Changed(db, "ADD COLUMN extra INT", seconds=4.0, engine=spark_engine)
     keeping = changed.keep()
     db.execute("INSERT INTO t (v) VALUES (1)")
     assert keeping.result() is Ending.TIME
-    assert changed.tables() == {"t"}
-    assert changed.columns() == ["id", "v", "extra"]
-    with pytest.raises(Refusal, match="no way back is kept for"):
-        changed.revert()
-
-
-def test_the_old_table_stays_where_that_was_asked(db, spark_engine):
-    """With keep_old the old table stays at the end of the time, current to the last row."""
-    db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
-    changed = Changed(db, "ADD COLUMN e INT", seconds=3.0, keep_old=True, engine=spark_engine)
-    keeping = changed.keep()
-    db.execute("INSERT INTO t (v) VALUES (1)")
-    assert keeping.result() is Ending.TIME
-    assert changed.tables() == {"t", "_t_old"}
+    assert changed.tables() == {"t", "_t_old", "_t_chkpnt"}
     assert rows_of(db, "_t_old", "id, v") == [(1, 1)]
+
+
+def test_no_way_back(db):
+    """A table that nothing is kept for is refused, and so is one of somebody else's."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
+    asked = RevertOptions(connection=options(db), database=db.name, table="t")
+    with pytest.raises(Refusal, match="no way back is kept for"):
+        Revert(asked, Notes(), StopSwitch(), unwanted_engine).run()
+    db.execute("CREATE TABLE _t_chkpnt (id INT)")
+    with pytest.raises(Refusal, match="is not a checkpoint table of spirit-py"):
+        Revert(asked, Notes(), StopSwitch(), unwanted_engine).run()
+
+
+def unwanted_engine(_: object) -> NoReturn:
+    """Fail: nothing is to be compared."""
+    raise AssertionError("Spark was asked for")
 
 
 def test_interrupted_and_taken_over(db, spark_engine):
@@ -194,6 +204,9 @@ def test_interrupted_and_taken_over(db, spark_engine):
     keeping = changed.keep()
     db.execute("UPDATE t SET v = -1 WHERE id = 7")
     until(lambda: db.query("SELECT v FROM _t_old WHERE id = 7") == [(-1,)], "the change")
+    # When another change has arrived the first one is behind the position.
+    db.execute("UPDATE t SET v = -2 WHERE id = 9")
+    until(lambda: db.query("SELECT v FROM _t_old WHERE id = 9") == [(-2,)], "another one")
     changed.stop.request(Interrupted(2))
     with pytest.raises(Interrupted) as interrupted:
         keeping.result()
@@ -211,13 +224,14 @@ def test_interrupted_and_taken_over(db, spark_engine):
     assert {key: v for key, v, _ in rows_of(db)} == {
         **{n: n * 7 for n in range(1, 51) if n != 8},
         7: -1,
+        9: -2,
         100: 1,
     }
     assert changed.tables() == {"t"}
 
 
 def test_a_revert_that_fails_may_be_tried_again(db, spark_engine):
-    """A transaction that holds the table through all tries fails the revert, not the keeping."""
+    """An open transaction that has read the table fails the swap back, not the keeping."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
     db.execute("INSERT INTO t (v) VALUES (1), (2)")
     changed = Changed(db, "ADD COLUMN extra INT", engine=spark_engine)
@@ -225,11 +239,155 @@ def test_a_revert_that_fails_may_be_tried_again(db, spark_engine):
     keeping = changed.keep()
     holder = db.connect(autocommit=False)
     with holder.cursor() as cursor:
-        cursor.execute("UPDATE t SET v = 3 WHERE id = 1")
-    with pytest.raises(MigrationFailure):
+        cursor.execute("SELECT * FROM t")
+    with pytest.raises(SpiritError, match="the swap did not happen in 2 tries") as failed:
         changed.revert()
+    assert failed.value.exit_code == 1
     holder.commit()
-    until(lambda: db.query("SELECT v FROM _t_old WHERE id = 1") == [(3,)], "the change")
+    assert changed.notes.said("the way back is still kept")
+    db.execute("INSERT INTO t (id, v) VALUES (3, 3)")
     changed.revert(Notes())
     assert keeping.result() is Ending.REVERTED
-    assert rows_of(db, names="id, v") == [(1, 3), (2, 2)]
+    assert [key for key, _ in rows_of(db, names="id, v")] == [1, 2, 3]
+    assert changed.columns() == ["id", "v"]
+
+
+def test_what_the_feed_could_not_see_is_repaired(db, spark_engine):
+    """Rows of the old table that differ are found before the swap back and made equal.
+
+    What only the old table has stays in the rows that are there.
+    """
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT NOT NULL, gone INT DEFAULT 7)")
+    db.execute("INSERT INTO t VALUES (1, 1, 10), (2, 2, 20), (3, 3, 30)")
+    changed = Changed(db, "DROP COLUMN gone", engine=spark_engine)
+    keeping = changed.keep()
+    db.execute("UPDATE _t_old SET v = 99 WHERE id = 2")
+    db.execute("DELETE FROM _t_old WHERE id = 3")
+    db.execute("INSERT INTO _t_old VALUES (4, 4, 40)")
+    said = changed.revert()
+    assert keeping.result() is Ending.REVERTED
+    assert said.said("1 chunks repaired")
+    assert rows_of(db, names="*") == [(1, 1, 10), (2, 2, 20), (3, 3, 7)]
+
+
+def test_a_swap_back_that_was_not_finished(db, spark_engine):
+    """A process that ended between its RENAME and its DROP: the next revert only cleans up."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
+    changed = Changed(db, "ADD COLUMN extra INT", engine=spark_engine)
+    with connect(changed.connection, role="test") as session:
+        changed.keep_store.write(session, replace(changed.record, state=REVERTING))
+    db.execute("RENAME TABLE t TO _t_undone, _t_old TO t")
+    said = changed.revert()
+    assert said.said("has its old definition again")
+    assert changed.tables() == {"t"}
+    assert changed.columns() == ["id", "v"]
+
+
+def test_a_swap_back_that_was_not_made(db, spark_engine):
+    """A process that ended before its RENAME: the next revert does it all."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
+    changed = Changed(db, "ADD COLUMN extra INT", engine=spark_engine)
+    with connect(changed.connection, role="test") as session:
+        changed.keep_store.write(session, replace(changed.record, state=REVERTING))
+    db.execute("INSERT INTO t (id, v) VALUES (9, 9)")
+    changed.revert()
+    assert changed.tables() == {"t"}
+    assert rows_of(db, names="*") == [(9, 9)]
+
+
+def test_the_old_table_is_gone(db, spark_engine):
+    """Somebody dropped the old table: nothing can be said but that, with its own exit code."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
+    changed = Changed(db, "ADD COLUMN extra INT", engine=spark_engine)
+    db.execute("DROP TABLE _t_old")
+    with pytest.raises(OutcomeUnknown):
+        changed.revert()
+    assert changed.columns() == ["id", "v", "extra"]
+
+
+def test_the_binlog_is_gone(db, spark_engine):
+    """The binlog no longer reaches the position: the way back is lost, and says so."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
+    changed = Changed(db, "ADD COLUMN extra INT", engine=spark_engine)
+    db.execute("INSERT INTO t (v) VALUES (1)")
+    db.execute("FLUSH BINARY LOGS")
+    ((last, *_),) = db.query("SHOW BINARY LOGS")[-1:]
+    db.execute("PURGE BINARY LOGS TO %s", (last,))
+    with pytest.raises(WayBackLost, match="the change feed cannot go on"):
+        changed.revert()
+    with pytest.raises(Refusal, match="there is no way back"):
+        changed.revert()
+    assert changed.columns() == ["id", "v", "extra"]
+
+
+def test_the_definition_changed_while_nobody_followed(db, spark_engine):
+    """DDL between the end of the keeping process and the revert: the way back is lost."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
+    changed = Changed(db, "ADD COLUMN extra INT", engine=spark_engine)
+    db.execute("ALTER TABLE t ADD COLUMN more INT")
+    with pytest.raises(WayBackLost, match="somebody changed the definition"):
+        changed.revert()
+    assert changed.columns() == ["id", "v", "extra", "more"]
+
+
+def test_a_row_that_the_old_unique_key_refuses(db, spark_engine):
+    """The new table holds duplicates of an old UNIQUE key: the revert names them, keeps both."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL UNIQUE)")
+    db.execute("INSERT INTO t (v) VALUES (1), (2)")
+    changed = Changed(db, "DROP INDEX v", engine=spark_engine)
+    keeping = changed.keep()
+    db.execute("INSERT INTO t (v) VALUES (2)")
+    with pytest.raises(SpiritError, match=r"duplicates|cannot hold together"):
+        changed.revert()
+    db.execute("DELETE FROM t WHERE id = 2")
+    changed.revert()
+    assert keeping.result() is Ending.REVERTED
+    assert rows_of(db, names="id, v") == [(1, 1), (3, 2)]
+
+
+def config_of(db, **more) -> MigrationConfig:
+    """Give the configuration of a migration that keeps the way back."""
+    return MigrationConfig(
+        connection=options(db), database=db.name, threads=2, keep_old_current=600.0, **more
+    )
+
+
+def test_the_end_of_the_time(db, spark_engine):
+    """When the time is over the old table and all marks are dropped; the report says so."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
+    db.execute("INSERT INTO t (v) VALUES (1), (2)")
+    notes = Notes()
+    config = replace(config_of(db, table="t", alter="ADD COLUMN e INT"), keep_old_current=2.0)
+    engine: Any = Borrowed(spark_engine)
+    report = migrate(config, reporter=notes, engine_factory=lambda _: engine)
+    assert (report.outcome, report.old_table, report.reverted) == ("done", "", False)
+    assert report.algorithm == "copy"
+    assert report.reason == "--keep-old-current needs the old table"
+    assert "keep" in report.phases
+    assert {name for (name,) in db.query("SHOW TABLES")} == {"t"}
+    assert notes.said("going back loses the values of column e")
+
+
+def test_several_tables_go_back_together(db, spark_engine):
+    """Tables that were changed together go back in one swap, whichever of them is named."""
+    for name in ("a", "b"):
+        db.execute(f"CREATE TABLE {name} (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
+        db.execute(f"INSERT INTO {name} (v) VALUES (1), (2)")
+    notes, stop = Notes(), StopSwitch()
+    config = config_of(db, statement="ALTER TABLE b ADD COLUMN e INT; ALTER TABLE a ENGINE=InnoDB")
+    engine: Any = Borrowed(spark_engine)
+    running = Background(
+        lambda: migrate(config, reporter=notes, engine_factory=lambda _: engine, stop=stop)
+    )
+    until(lambda: notes.said("is kept for"), "the way back", seconds=120)
+    db.execute("INSERT INTO a (v) VALUES (3)")
+    db.execute("INSERT INTO b (v, e) VALUES (4, 4)")
+    said = Notes()
+    asked = RevertOptions(connection=options(db), database=db.name, table="b", threads=2)
+    Revert(asked, said, StopSwitch(), unwanted_engine).run()
+    report = running.result()
+    assert report.reverted
+    assert said.said(f"these were changed together: {db.name}.")
+    assert {name for (name,) in db.query("SHOW TABLES")} == {"a", "b"}
+    assert db.query("SELECT * FROM a") == [(1, 1), (2, 2), (3, 3)]
+    assert db.query("SELECT * FROM b") == [(1, 1), (2, 2), (3, 4)]

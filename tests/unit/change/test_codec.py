@@ -10,7 +10,6 @@ import pytest
 
 from spirit_py.change import codec as codec_module
 from spirit_py.change.codec import DELETE_ROWS, UPDATE_ROWS, WRITE_ROWS, RowCodec, RowImage
-from spirit_py.change.codec_cache import CodecCache
 from spirit_py.change.codec_check import check_table_map
 from spirit_py.change.codec_tablemap import ColumnType, TableMap, parse_table_map, rows_table_id
 from spirit_py.contracts import RenderedRow
@@ -438,46 +437,6 @@ def test_unknown_type_is_named():
     """A type of a later server is refused by name."""
     with pytest.raises(SchemaChanged, match="column w has the type interval"):
         check_table_map(announced((3, 0), (99, 0)), table(column("id"), column("w", "interval")))
-
-
-def test_codecs_are_compiled_once_for_each_definition():
-    """A repeated table map costs a lookup; a new id of the same table shares the codec."""
-    compiled = []
-
-    def compile_codec(table_map):
-        compiled.append(table_map.table_id)
-        return codec_for() if table_map.table == "g" else None
-
-    cache = CodecCache(compile_codec)
-    first = cache.add(FULL_MAP)
-    assert cache.add(FULL_MAP) is first is cache.get(155)
-    assert cache.add(b"\x9c" + FULL_MAP[1:]) is first is cache.get(156)
-    other = FULL_MAP.replace(b"\x01g\0", b"\x01h\0", 1)
-    assert cache.add(b"\x9d" + other[1:]) is None
-    assert cache.get(157) is None
-    assert cache.get(0xFFFFFF) is None
-    assert compiled == [155, 157]
-    cache.forget()
-    cache.add(FULL_MAP)
-    assert compiled == [155, 157, 155]
-
-
-def test_rows_without_their_table_map_are_refused():
-    """Rows of an id that was never announced are not taken for rows of nobody's table."""
-    with pytest.raises(UnreadableChange, match="table id 12"):
-        CodecCache(lambda _: None).get(12)
-
-
-def test_cache_forgets_the_oldest_ids_first(monkeypatch):
-    """The number of ids is bounded, and an id in use is not the one to go."""
-    monkeypatch.setattr(CodecCache, "MOST", 2)
-    cache = CodecCache(lambda _: None)
-    for table_id in (1, 2, 1, 3):
-        cache.add(bytes([table_id]) + FULL_MAP[1:])
-    assert cache.get(1) is None
-    assert cache.get(3) is None
-    with pytest.raises(UnreadableChange):
-        cache.get(2)
 
 
 def test_images_are_the_changes_without_their_wrapping():

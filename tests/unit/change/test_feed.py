@@ -21,7 +21,9 @@ from spirit_py.change.events import (
     XaPrepared,
 )
 from spirit_py.change.feed import ChangeFeed
+from spirit_py.change.flusher import OWN_ROWS
 from spirit_py.change.memory import MemoryStream, _Prepared, delete, upsert
+from spirit_py.change.partitions import SPLIT_ROWS
 from spirit_py.config import FeedOptions
 from spirit_py.errors import (
     ChangesNotFlushed,
@@ -190,6 +192,64 @@ def test_large_batches_are_applied_in_parallel(scene: Scene) -> None:
     assert len(scene.applier.calls) == 12
 
 
+def test_a_slow_batch_stalls_no_other_partition(scene: Scene) -> None:
+    """What waits elsewhere is applied meanwhile, also what comes later; the position waits (R7)."""
+    rows = 8 * SPLIT_ROWS
+    feed, subscription = scene.open(flush_interval=0.01)
+    slow = threading.Event()
+    blocked = threading.Event()
+
+    class Slow(Recorder):
+        def take(self, kind: str, items: list[str]) -> None:
+            """Wait where the first row is."""
+            if "(0)" in items:
+                blocked.set()
+                assert slow.wait(DEADLINE)
+            super().take(kind, items)
+
+    applier = feed._applier._applier = Slow()
+    scene.stream.commit(T, *(upsert(n) for n in range(rows)))
+    feed.block_wait()
+    assert blocked.wait(DEADLINE)
+    until(lambda: str(rows - 1) in applier.table)
+    partitions = subscription.buffer.partitions
+    assert partitions.splits > 0
+    scene.stream.commit(T, upsert(rows - 1, f"({rows - 1}, 'later')"), upsert(rows))
+    feed.block_wait()
+    until(lambda: str(rows) in applier.table)
+    until(lambda: feed.pending() <= rows // 4 + OWN_ROWS)
+    assert applier.table[str(rows - 1)] == f"({rows - 1}, 'later')"
+    assert "0" not in applier.table
+    assert feed.position() == "memory;0"
+    slow.set()
+    feed.flush()
+    until(feed.all_changes_flushed)
+    assert len(applier.table) == rows + 1
+    assert feed.position() == "memory;2"
+
+
+def test_pausing_waits_for_every_partition(scene: Scene) -> None:
+    """A repair, or the lock's session, must not meet a batch that is still being written."""
+    feed, _ = scene.open(flush_interval=0.01)
+    scene.applier.gate.clear()
+    scene.stream.commit(T, *(upsert(n) for n in range(4 * SPLIT_ROWS)))
+    until(lambda: feed._flusher._running() == 2)
+    paused: list[int] = []
+
+    def pause() -> None:
+        with feed.applies_paused():
+            paused.append(feed._flusher._running())
+
+    thread = threading.Thread(target=pause)
+    thread.start()
+    assert not paused
+    scene.applier.gate.set()
+    thread.join(DEADLINE)
+    assert paused == [0]
+    feed.flush()
+    until(feed.all_changes_flushed)
+
+
 def test_a_change_in_a_chunk_in_flight_waits(scene: Scene) -> None:
     """R4: flushed once the chunk has committed."""
     feed, subscription = scene.open(copying=True)
@@ -261,6 +321,24 @@ def test_a_resumed_run_drops_nothing_that_was_copied(scene: Scene) -> None:
     feed.block_wait()
     assert feed.pending() == 2
     assert feed.statistics().dropped_above_high_watermark == 1
+
+
+def test_of_a_table_that_an_earlier_run_has_copied_nothing_is_dropped_or_held(scene: Scene) -> None:
+    """Resumed after its copy: every change is applied, whatever its key."""
+    scene.stream.has_gtids = True
+    feed = ChangeFeed(
+        scene.stream,
+        scene.applier,
+        options=FeedOptions(wait_timeout=DEADLINE, flush_interval=3600.0),
+        stop=scene.stop,
+    )
+    scene.feeds.append(feed)
+    feed.add_subscription(mapping(), copied=True)
+    feed.start()
+    scene.stream.commit(T, upsert(5, "(5, 'a')"), upsert(10**6, "(1000000, 'b')"))
+    feed.block_wait()
+    feed.flush()
+    assert set(scene.applier.table) == {"5", "1000000"}
 
 
 def test_the_position_moves_only_behind_applied_changes(scene: Scene) -> None:

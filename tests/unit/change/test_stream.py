@@ -43,7 +43,8 @@ class Binlog:
             else FileFrontier(UUID, FilePlace("b.000001", 4))
         )
         self.compiled = 0
-        self.parser = BinlogEvents({("s", "t"): self._compile}, start)
+        own = [wire.name_key("s", "_t_new")]
+        self.parser = BinlogEvents({("s", "t"): self._compile}, start, own=own)
         self.events: list[Event] = []
         self.parser.emit = self._emit
         self.checksums = checksums
@@ -141,6 +142,18 @@ def test_other_tables_are_skipped(binlog: Binlog) -> None:
     """Only the end of their transactions is told."""
     binlog.transaction(6, OTHER, "_t_new")
     assert binlog.taken() == ["Committed"]
+    assert binlog.compiled == 0
+
+
+def test_own_writes_are_told_from_those_of_others(binlog: Binlog) -> None:
+    """Of what is skipped, the new table's rows and maps count as ours; an id may change hands."""
+    binlog.transaction(6, OTHER, "_t_new")
+    own = binlog.parser.own_bytes
+    assert 0 < own == binlog.parser.skipped_bytes
+    binlog.transaction(7, OTHER, "other")
+    assert binlog.parser.own_bytes == own < binlog.parser.skipped_bytes
+    binlog.transaction(8, OTHER, "_t_new")
+    assert binlog.parser.own_bytes == 2 * own
     assert binlog.compiled == 0
 
 
@@ -266,13 +279,14 @@ def test_partial_json_is_refused_for_our_table_only(binlog: Binlog) -> None:
         binlog.rows(OURS, wire.PARTIAL_UPDATE_ROWS)
 
 
-def test_a_compressed_transaction(binlog: Binlog) -> None:
+@pytest.mark.parametrize("own", [True, False])
+def test_a_compressed_transaction(binlog: Binlog, own: bool) -> None:
     """Its events come as if they had been sent one by one; other tables' are skipped."""
     inner = Binlog(checksums=False)
     packed: list[bytes] = []
     inner.parser.feed = packed.append  # type: ignore[assignment, method-assign]
     inner.query("BEGIN")
-    inner.table(OTHER, "other")
+    inner.table(OTHER, "_t_new" if own else "other")
     inner.rows(OTHER)
     inner.table()
     inner.rows()
@@ -284,6 +298,7 @@ def test_a_compressed_transaction(binlog: Binlog) -> None:
     binlog.send(wire.TRANSACTION_PAYLOAD, body)
     assert binlog.taken() == ["Began", "RowsChanged", "Committed"]
     assert binlog.parser.complete.text().endswith(f"{UUID}:1-6")
+    assert binlog.parser.own_bytes == (len(body) if own else 0)
 
 
 def test_lost_events_are_a_failure(binlog: Binlog) -> None:

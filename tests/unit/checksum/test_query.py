@@ -26,15 +26,31 @@ def test_aggregate_of_both_sides():
     """Each side counts and XORs one hash a row, by the key's index, NULL apart from text."""
     compared = plan((NAME, column("title", "varchar(20)")))
     assert query.source_aggregate(compared, MIDDLE) == (
-        "SELECT COUNT(*), HEX(BIT_XOR(UNHEX(SHA2(CONCAT(CAST(`r`.`id` AS SIGNED), ',',"
-        " IFNULL(CONCAT(OCTET_LENGTH(`r`.`name`), ':', CAST(`r`.`name` AS BINARY)), 'N')), 256))))"
+        "SELECT COUNT(*), HEX(BIT_XOR(UNHEX(SHA2(CONCAT(`r`.`id`, ',',"
+        " IFNULL(CONCAT(_binary':' COLLATE `binary`, `r`.`name`), 'N')), 256))))"
         " FROM `d`.`t` AS `r` FORCE INDEX (`PRIMARY`) WHERE (`id` > 5) AND (`id` <= 9)"
     )
     assert query.target_aggregate(compared, WHOLE) == (
-        "SELECT COUNT(*), HEX(BIT_XOR(UNHEX(SHA2(CONCAT(CAST(`r`.`id` AS SIGNED), ',',"
-        " CONCAT(OCTET_LENGTH(`r`.`title`), ':', CAST(`r`.`title` AS BINARY))), 256))))"
+        "SELECT COUNT(*), HEX(BIT_XOR(UNHEX(SHA2(CONCAT(`r`.`id`, ',',"
+        " _binary':' COLLATE `binary`, `r`.`title`), 256))))"
         " FROM `d`.`_t_new` AS `r` FORCE INDEX (`PRIMARY`) WHERE TRUE"
     )
+
+
+def test_the_last_text_of_a_row_goes_to_its_end():
+    """There it needs no length; all others have one, LOBs and numbers stay where they are."""
+    text = column("w", "varchar(9)")
+    compared = plan(
+        (NAME, NAME), (text, text), (column("n", "int"),) * 2, (column("x", "text"),) * 2
+    )
+    assert compared.source_row() == (
+        "`r`.`id`",
+        "IFNULL(CONCAT(OCTET_LENGTH(`r`.`name`), _binary':' COLLATE `binary`, `r`.`name`), 'N')",
+        "`r`.`n`",
+        "SHA2(`r`.`x`, 256)",
+        "_binary':' COLLATE `binary`, `r`.`w`",
+    )
+    assert compared.source_row() == compared.target_row()
 
 
 def test_rows_of_a_chunk():
@@ -42,11 +58,11 @@ def test_rows_of_a_chunk():
     wider = column("id", "bigint unsigned")
     compared = ComparisonPlan(mapping=mapping((ID, wider)))
     assert query.source_rows(compared, WHOLE) == (
-        "SELECT `r`.`id`, SHA2(CONCAT(CAST(`r`.`id` AS SIGNED)), 256), CAST(`r`.`id` AS SIGNED)"
+        "SELECT `r`.`id`, SHA2(CONCAT(`r`.`id`), 256), `r`.`id`"
         " FROM `d`.`t` AS `r` FORCE INDEX (`PRIMARY`) WHERE TRUE"
     )
     assert query.target_rows(compared, WHOLE) == (
-        "SELECT `r`.`id`, SHA2(CONCAT(CAST(`r`.`id` AS UNSIGNED)), 256), CAST(`r`.`id` AS UNSIGNED)"
+        "SELECT `r`.`id`, SHA2(CONCAT(`r`.`id`), 256), `r`.`id`"
         " FROM `d`.`_t_new` AS `r` FORCE INDEX (`PRIMARY`) WHERE TRUE"
     )
 
@@ -64,9 +80,11 @@ def test_counts():
 def test_values_of_one_row():
     """The columns of a differing row are rendered one by one."""
     compared = plan((NAME, NAME))
-    rendered = "IFNULL(CONCAT(OCTET_LENGTH(`r`.`name`), ':', CAST(`r`.`name` AS BINARY)), 'N')"
+    rendered = (
+        "IFNULL(CONCAT(OCTET_LENGTH(`r`.`name`), _binary':' COLLATE `binary`, `r`.`name`), 'N')"
+    )
     assert query.target_values(compared, "(7)") == (
-        f"SELECT CAST(`r`.`id` AS SIGNED), {rendered} FROM `d`.`_t_new` AS `r`"
+        f"SELECT `r`.`id`, {rendered} FROM `d`.`_t_new` AS `r`"
         " FORCE INDEX (`PRIMARY`) WHERE (`r`.`id`) IN ((7)) LIMIT 2"
     )
 
@@ -97,8 +115,8 @@ def test_a_converted_column_goes_through_the_stage():
         " FROM `d`.`_spirit_py_checksum_old`"
     )
     assert query.source_aggregate(compared, WHOLE) == (
-        "SELECT COUNT(*), HEX(BIT_XOR(UNHEX(SHA2(CONCAT(CAST(`r`.`id` AS SIGNED), ',',"
-        " IFNULL(CAST(`s`.`_spirit_py_c0` AS SIGNED), 'N')), 256))))"
+        "SELECT COUNT(*), HEX(BIT_XOR(UNHEX(SHA2(CONCAT(`r`.`id`, ',',"
+        " IFNULL(`s`.`_spirit_py_c0`, 'N')), 256))))"
         " FROM `d`.`t` AS `r` FORCE INDEX (`PRIMARY`) STRAIGHT_JOIN"
         " `d`.`_spirit_py_checksum_new` AS `s` ON `s`.`_spirit_py_k0` = `r`.`id` WHERE TRUE"
     )
@@ -150,15 +168,15 @@ def test_a_key_that_orders_anew_is_joined():
             column("v", "varchar(9)", charset="latin1"),
             column("v", "varchar(9)"),
             (
-                "CONCAT(OCTET_LENGTH(CONVERT(`v` USING utf8mb4)), ':',"
-                " CAST(CONVERT(`v` USING utf8mb4) AS BINARY))"
+                "CONCAT(OCTET_LENGTH(CONVERT(`v` USING utf8mb4)), _binary':' COLLATE `binary`,"
+                " CONVERT(`v` USING utf8mb4))"
             ),
         ),
         (column("v", "varchar(9)"), column("v", "text"), "SHA2(`v`, 256)"),
         (
             column("v", "binary(3)"),
             column("v", "varbinary(9)"),
-            "CONCAT(OCTET_LENGTH(`v`), ':', CAST(`v` AS BINARY))",
+            "CONCAT(OCTET_LENGTH(`v`), _binary':' COLLATE `binary`, `v`)",
         ),
         (column("v", "point", srid=0), column("v", "geometry", srid=0), "SHA2(`v`, 256)"),
         (column("v", "vector(2)"), column("v", "vector(4)"), "SHA2(`v`, 256)"),

@@ -104,6 +104,14 @@ def test_resume_begins_above_what_an_earlier_run_committed():
     assert tracker.above_high((201,))
 
 
+def test_where_nobody_knows_the_last_key_nothing_is_above():
+    """Place.END keeps every change; Place.BEGINNING leaves it to the high watermark alone."""
+    end = WatermarkTracker(ASCENDING, resumed_above=bound(100), keep_up_to=Place.END)
+    assert not end.above_high((10**9,))
+    beginning = WatermarkTracker(ASCENDING, resumed_above=bound(100), keep_up_to=Place.BEGINNING)
+    assert beginning.above_high((101,))
+
+
 def test_descending_parts_turn_the_comparison():
     """In a walk over (a, b DESC) the key (1, 5) comes before (1, 3)."""
     tracker = WatermarkTracker((False, True))

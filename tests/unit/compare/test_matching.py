@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from spirit_py.compare.matching import match
 from spirit_py.errors import Refusal
 from tests.unit.table.definitions import column, index, table
+
+if TYPE_CHECKING:
+    from spirit_py.table.schema import TableSchema
 
 ID = column("id")
 A = column("a")
@@ -108,7 +112,7 @@ def test_a_key_of_other_names():
     assert matching.mapping.new_key_columns == ("nr",)
 
 
-REFUSED = {
+REFUSED: dict[str, tuple[TableSchema, TableSchema, dict[str, Any], str]] = {
     "no key": (table(ID, A, index("x", "id", unique=False)), table(ID, A), {}, "no primary key"),
     "no key there": (table(ID, A), table(ID, A, index("x", "a")), {}, "x (a)"),
     "nullable key": (

@@ -136,3 +136,41 @@ def test_invalid_dates_survive():
     for day in ("0000-00-00", "2023-00-10", "2023-10-00", "2023-02-31", "9999-12-31"):
         assert show(read(f"{day} 00:00:00")) == f"{day} 00:00:00"
         assert temporal.date_text(temporal.read_function("date")(day)) == day
+
+
+@pytest.mark.parametrize(("given", "select", "text", "literal", "value"), CASES)
+def test_a_stored_literal_becomes_the_same_bound_again(given, select, text, literal, value):
+    """What a checkpoint holds of a key is read back with its comparable value."""
+    assert values.bound_from_literals([given], [literal]) == values.bound_from_row([given], [text])
+
+
+def test_a_stored_literal_of_a_key_that_python_cannot_order():
+    """It is a bound for the server all the same."""
+    latin = column("char", charset="latin1", collation="latin1_swedish_ci")
+    number = column("double")
+    bound = values.bound_from_literals([latin, number], ["_latin1 X'e9'", "1.5e0"])
+    assert bound.literals == ("_latin1 X'e9'", "1.5e0")
+    assert bound.comparable is None
+
+
+@pytest.mark.parametrize(
+    ("given", "literals"),
+    [
+        (column("int"), ["5 OR 1"]),
+        (column("int"), ["05"]),
+        (column("int"), ["5 "]),
+        (column("int"), ["'5'"]),
+        (column("int"), []),
+        (column("int"), ["5", "6"]),
+        (column("date"), ["'2023-02-31' OR ''"]),
+        (column("date"), ["2023-02-31"]),
+        (column("varbinary", length=3), ["X'6'"]),
+        (column("varbinary", length=3), ["X'zz'"]),
+        (column("varbinary", length=3), ["'61'"]),
+        (column("varchar", charset="utf8mb4", collation="utf8mb4_0900_bin"), ["_latin1 X'61'"]),
+    ],
+)
+def test_anything_else_that_was_stored_is_refused(given, literals):
+    """A stored text goes into SQL only when it is exactly what this program writes."""
+    with pytest.raises(ValueError, match=r"."):
+        values.bound_from_literals([given], literals)

@@ -1,0 +1,383 @@
+"""What a run does with what an interrupted one left: carry on, begin afresh, give up, refuse."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+
+from spirit_py.checkpoint.store import CheckpointStore
+from spirit_py.errors import MigrationFailure, Refusal, SchemaChanged, ServerFault
+from spirit_py.mysql.connect import connect
+from spirit_py.resume import look as looking
+from spirit_py.resume.cleanup import clean_up
+from spirit_py.resume.shown import migrations
+from spirit_py.table.names import AuxiliaryNames, lock_name
+from tests.migrate_kit import config_for
+from tests.resume_kit import Interruption, assert_nothing_left, make_table, start, tables
+
+ROWS = 6000
+KEPT = ["_t_chkpnt", "_t_new", "t"]
+DAY = 86400.0
+
+
+@pytest.fixture
+def interrupt(monkeypatch):
+    """End migrations at their points."""
+    return Interruption(monkeypatch)
+
+
+@pytest.fixture
+def stopped(db, spark_engine, interrupt):
+    """A migration that was interrupted in its copy, after some chunks."""
+    make_table(db, ROWS)
+    run = interrupt.at(spark_engine, db, "chunk.committed", 2, target_chunk_time=0.01)
+    assert "the same command carries on from here" in run.told.text
+    assert tables(db) == KEPT
+    return db
+
+
+def the_record(db):
+    """Read the checkpoint of the kit's table."""
+    with connect(config_for(db).connection, role="test") as session:
+        stored = CheckpointStore(db.name, "_t_chkpnt").read(session)
+    assert stored is not None
+    return stored.found
+
+
+def rewrite(db, **changes):
+    """Replace values of the stored record."""
+    found = json.loads(str(db.query("SELECT record FROM _t_chkpnt")[0][0]))
+    db.execute("UPDATE _t_chkpnt SET record = %s", (json.dumps({**found, **changes}),))
+
+
+def shown(db, table="t"):
+    """Give what ``spirit-py status`` shows of the one migration that is there."""
+    connection = config_for(db).connection
+    (one,) = migrations(connection, database=db.name, table=table, max_age=7 * DAY)
+    return one
+
+
+def assert_migrated(db, rows=ROWS):
+    """Every row is there, with the new column; nothing else is."""
+    counted = db.query("SELECT COUNT(*), SUM(z = 5) FROM t")[0]
+    assert tuple(int(n) for n in counted) == (rows, rows)
+    assert_nothing_left(db)
+
+
+def test_other_threads_chunks_and_spelling_carry_on(stopped, spark_engine):
+    """Options of speed do not matter, nor do blanks, case and backquotes of the ALTER."""
+    record = the_record(stopped)
+    assert record.phase == "copy"
+    assert record.position
+    spelled = "modify `a` bigint ,  add  z int not null  default 5 , add index(`b`)"
+    run = start(spark_engine, stopped, alter=spelled, threads=1, target_chunk_time=0.5)
+    report = run.end()
+    assert "carrying on: stopped in the copy phase" in report.resumed
+    assert report.runs == 2
+    assert report.rows_copied_before == record.rows_copied
+    assert report.rows_copied == ROWS
+    assert_migrated(stopped)
+
+
+def test_another_alter_begins_afresh(stopped, spark_engine):
+    """The tables of an abandoned migration are dropped for another one of the same table."""
+    report = start(spark_engine, stopped, alter="ADD COLUMN z INT NOT NULL DEFAULT 5").end()
+    assert "starts afresh" in report.resumed
+    assert "another statement: ALTER TABLE" in report.resumed
+    assert report.runs == 1
+    assert_migrated(stopped)
+
+
+def test_proofs_that_nothing_can_be_resumed(stopped, spark_engine):
+    """Each is seen before anything is touched; the last one makes a new beginning."""
+    assert shown(stopped).again == "carry on"
+    stopped.execute("RENAME TABLE _t_new TO elsewhere")
+    assert "_t_new is gone" in shown(stopped).reason
+    stopped.execute("RENAME TABLE elsewhere TO _t_new")
+    age = "UPDATE _t_chkpnt SET written_at = NOW(6) - INTERVAL 8 DAY"
+    stopped.execute(age)
+    assert "is 8 days old" in shown(stopped).reason
+    stopped.execute("UPDATE _t_chkpnt SET record = '{}'")
+    assert "format None" in shown(stopped).unreadable
+    report = start(spark_engine, stopped).end()
+    assert "starts afresh" in report.resumed
+    assert "cannot be read: it has format None" in report.resumed
+    assert (report.rows_copied, report.runs) == (ROWS, 1)
+    assert_migrated(stopped)
+
+
+def test_a_purged_binlog_begins_afresh(stopped, spark_engine):
+    """The changes since the checkpoint are no longer to be had: everything is copied again."""
+    stopped.execute("FLUSH BINARY LOGS")
+    last = stopped.query("SHOW BINARY LOGS")[-1][0]
+    stopped.execute("PURGE BINARY LOGS TO %s", (last,))
+    seen = shown(stopped)
+    assert seen.again == "start afresh"
+    assert "cannot go on where it stopped: " in seen.reason
+    report = start(spark_engine, stopped).end()
+    assert seen.reason in report.resumed
+    assert_migrated(stopped)
+
+
+def test_a_reset_binlog_begins_afresh_however_much_was_written_since(stopped):
+    """After RESET the numbers begin again: that they are large enough proves nothing (R17)."""
+    before = the_record(stopped).position
+    reset(stopped)
+    stopped.execute("UPDATE _t_chkpnt SET written_at = written_at - INTERVAL 10 SECOND")
+    grow_to(stopped, before)
+    seen = shown(stopped)
+    assert "reset" in seen.binlog or "never executed" in seen.binlog, seen
+    assert seen.again == "start afresh"
+
+
+def reset(db):
+    """Forget the binlog, in the words of the server's version."""
+    try:
+        db.execute("RESET BINARY LOGS AND GTIDS")
+    except Exception:
+        db.execute("RESET MASTER")
+
+
+def grow_to(db, position):
+    """Write until the server has executed as many transactions as there were before."""
+    numbers = [part.rpartition("-")[2] for part in position.replace(",", ":").split(":")]
+    wanted = max((int(number) for number in numbers if number.isdigit()), default=0)
+    db.execute("CREATE TABLE filler (id INT)")
+    for _ in range(min(wanted, 5000)):
+        db.execute("INSERT INTO filler VALUES (1)")
+    db.execute("DROP TABLE filler")
+
+
+@pytest.mark.parametrize(
+    ("ddl", "reason"),
+    [
+        ("ALTER TABLE t ADD COLUMN other INT", "changed the definition of"),
+        ("ALTER TABLE _t_new ADD COLUMN other INT", "the new table of"),
+    ],
+)
+def test_a_definition_that_changed_meanwhile_ends_the_migration(stopped, spark_engine, ddl, reason):
+    """R14: it stops and drops its own tables; the source is left alone; the next run begins."""
+    stopped.execute(ddl)
+    with pytest.raises(SchemaChanged, match=reason):
+        start(spark_engine, stopped).end()
+    assert_nothing_left(stopped)
+    assert int(stopped.query("SELECT COUNT(*) FROM t")[0][0]) == ROWS
+
+
+def test_another_server_behind_the_address_ends_the_migration(stopped, spark_engine):
+    """R14: its tables may be a replica's; what is ours is dropped, and the run ends."""
+    rewrite(stopped, server_uuid="00000000-0000-0000-0000-000000000001")
+    with pytest.raises(SchemaChanged, match="another one answers at the same address"):
+        start(spark_engine, stopped).end()
+    assert_nothing_left(stopped)
+
+
+def test_what_cannot_be_looked_at_is_kept(stopped, spark_engine, monkeypatch):
+    """R17: an error on the way to resuming proves nothing; everything stays for the next try."""
+
+    def fail(*_, **__):
+        raise ServerFault(2013, "Lost connection", where="reach session")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(looking, "why_unreachable", fail)
+        with pytest.raises(ServerFault, match="Lost connection"):
+            start(spark_engine, stopped).end()
+    assert tables(stopped) == KEPT
+    assert start(spark_engine, stopped).end().runs == 2
+    assert_migrated(stopped)
+
+
+def test_a_damaged_bound_is_refused_and_kept(stopped, spark_engine):
+    """What goes into SQL text is read back strictly."""
+    record = the_record(stopped)
+    (table,) = record.tables
+    spoiled = dataclasses.asdict(dataclasses.replace(table, copied_up_to=("1 OR TRUE",)))
+    rewrite(stopped, tables=[spoiled])
+    with pytest.raises(Refusal, match="is damaged"):
+        start(spark_engine, stopped).end()
+    assert tables(stopped) == KEPT
+
+
+def test_a_dry_run_does_not_touch_what_can_be_resumed(stopped, spark_engine):
+    """It would drop its tables at the end, which are those of the real migration."""
+    with pytest.raises(Refusal, match="can be carried on"):
+        start(spark_engine, stopped, dry_run=True).end()
+    assert tables(stopped) == KEPT
+
+
+def test_a_delete_of_a_copied_row_is_not_left_to_the_copy(db, spark_engine, interrupt):
+    """R17: rows above the low watermark that an earlier run copied, deleted while it was away."""
+    make_table(db, ROWS)
+    blocker = db.connect()
+    try:
+        cursor = blocker.cursor()
+        run = start_held(db, spark_engine, cursor)
+        copied = "SELECT COUNT(*) FROM _t_new WHERE id > 2000"
+        run.wait_until(lambda: int(db.query(copied)[0][0]) > 0, "later chunks copied")
+        run.stop.request(MigrationFailure("stopped by the test"))
+        with pytest.raises(MigrationFailure, match="by the test"):
+            run.end()
+        cursor.execute("ROLLBACK")
+    finally:
+        blocker.close()
+    assert the_record(db).rows_copied == 0
+    gone = [int(row[0]) for row in db.query("SELECT id FROM _t_new WHERE id > 2000 LIMIT 50")]
+    assert gone
+    db.execute(f"DELETE FROM t WHERE id IN ({', '.join(map(str, gone))})")
+    again = start(spark_engine, db, no_repair=True, threads=1)
+    report = again.end()
+    assert report.runs == 2
+    assert report.differences_found == 0, again.told.text
+    assert_migrated(db, ROWS - len(gone))
+
+
+def start_held(db, spark_engine, cursor):
+    """Start a migration whose first chunk waits for a row lock, while the others are copied."""
+    run = start(spark_engine, db, target_chunk_time=0.01)
+    ready = "SELECT 1 FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = %s AND TABLE_NAME ="
+    ready += " '_t_new' AND COLUMN_NAME = 'z'"
+    run.wait_until(lambda: db.query(ready, (db.name,)), "new table")
+    cursor.execute("BEGIN")
+    cursor.execute("INSERT INTO _t_new (id, a, b, z) VALUES (2, 0, 'held', 0)")
+    return run
+
+
+def test_a_sentinel_that_was_dropped_meanwhile_is_not_made_again(db, spark_engine, interrupt):
+    """The operator's word counts although nobody was there to hear it."""
+    make_table(db, ROWS)
+    run = start(spark_engine, db, defer_cutover=True)
+    run.wait_until(lambda: "_t_snt" in tables(db) and the_record(db).sentinel, "sentinel")
+    run.wait_until(lambda: the_record(db).phase == "sentinel", "wait")
+    run.stop.request(MigrationFailure("stopped by the test"))
+    with pytest.raises(MigrationFailure, match="by the test"):
+        run.end()
+    assert tables(db) == ["_t_chkpnt", "_t_new", "_t_snt", "t"]
+    assert shown(db).deferred
+    db.execute("DROP TABLE _t_snt")
+    report = start(spark_engine, db, defer_cutover=True).end()
+    assert report.runs == 2
+    assert report.rows_copied_before == ROWS
+    assert_migrated(db)
+
+
+def test_several_tables_are_carried_on_together(db, spark_engine, interrupt):
+    """One of them copied, the other not: in whatever order the statements are given."""
+    make_table(db, ROWS)
+    db.execute("CREATE TABLE s LIKE t; INSERT INTO s SELECT * FROM t")
+    one, other = (f"ALTER TABLE {name} ADD COLUMN z INT NOT NULL DEFAULT 5" for name in ("s", "t"))
+    given = {"table": "", "alter": "", "target_chunk_time": 0.01}
+    run = interrupt.at(spark_engine, db, "chunk.committed", 4, statement=f"{one}; {other}", **given)
+    assert tables(db) == ["_s_chkpnt", "_s_new", "_t_chkpnt", "_t_new", "s", "t"], run.told.text
+    assert shown(db, "s").tables == (f"{db.name}.s", f"{db.name}.t") == shown(db, "t").tables
+    report = start(spark_engine, db, statement=f"{other};\n{one}", **given).end()
+    assert report.runs == 2
+    assert report.differences_found == 0
+    assert_nothing_left(db, "s", "t")
+    for name in ("s", "t"):
+        assert int(db.query(f"SELECT SUM(z = 5) FROM {name}")[0][0]) == ROWS
+
+
+def test_status_shows_everything_and_nothing_secret(stopped):
+    """Phase, age, position, binlog, what would happen; the record holds no password (R20)."""
+    seen = shown(stopped)
+    assert (seen.phase, seen.again, seen.binlog, seen.worked_on_by) == (
+        "copy",
+        "carry on",
+        "",
+        None,
+    )
+    assert 0 <= seen.age < DAY
+    assert "it would carry on: stopped in the copy phase" in "\n".join(seen.lines())
+    assert seen.to_dict()["statement"].startswith("ALTER TABLE")
+    assert stopped.server.password not in str(stopped.query("SELECT record FROM _t_chkpnt"))
+    assert tables(stopped) == KEPT
+
+
+def test_status_and_cleanup_see_a_process_at_work(stopped):
+    """Who works on it is shown, and nothing is dropped under its hands."""
+    lock = lock_name("migration", stopped.name, "t")
+    connection = config_for(stopped).connection
+    with connect(connection, role="test") as session:
+        session.query("SELECT GET_LOCK(%s, 0)", (lock,))
+        assert shown(stopped).worked_on_by == session.id
+        with pytest.raises(Refusal, match="a process works on"):
+            clean(stopped)
+    assert tables(stopped) == KEPT
+
+
+def clean(db, *, yes=True, old=False):
+    """Clean up the kit's table; gives what was said and asked."""
+    said: list[str] = []
+
+    def ask(question):
+        said.append(question)
+        return yes
+
+    def ask_old(question):
+        said.append(question)
+        return old
+
+    connection = config_for(db).connection
+    clean_up(connection, database=db.name, table="t", ask=ask, ask_old=ask_old, say=said.append)
+    return "\n".join(said)
+
+
+def test_cleanup_asks_and_drops(stopped):
+    """No leaves everything; yes drops what is ours; a second time there is nothing."""
+    with pytest.raises(Refusal, match="nothing was dropped"):
+        clean(stopped, yes=False)
+    assert tables(stopped) == KEPT
+    assert "dropped" in clean(stopped)
+    assert tables(stopped) == ["t"]
+    assert "no migration has left anything" in clean(stopped)
+
+
+def test_cleanup_never_drops_an_old_table_unasked(stopped):
+    """After a swap it may be the only copy of what was there before."""
+    stopped.execute("CREATE TABLE _t_old LIKE t")
+    assert "kept" in clean(stopped)
+    assert tables(stopped) == ["_t_old", "t"]
+    with pytest.raises(Refusal, match="no checkpoint says"):
+        clean(stopped)
+    assert tables(stopped) == ["_t_old", "t"]
+
+
+def test_cleanup_drops_an_old_table_when_told_to(stopped):
+    """Asked for separately, and answered separately."""
+    stopped.execute("CREATE TABLE _t_old LIKE t")
+    clean(stopped, old=True)
+    assert tables(stopped) == ["t"]
+
+
+def test_long_names_do_not_meet(db, spark_engine):
+    """Names that are equal in their first 63 characters are two tables, each with one migration."""
+    first, second = ("x" * 63 + end for end in "ab")
+    assert AuxiliaryNames.of(first).checkpoint != AuxiliaryNames.of(second).checkpoint
+    for name in (first, second):
+        db.execute(f"CREATE TABLE {name} (id INT PRIMARY KEY)")
+    with connect(config_for(db).connection, role="test") as session:
+        session.query("SELECT GET_LOCK(%s, 0)", (lock_name("migration", db.name, first),))
+        with pytest.raises(Refusal, match="another migration"):
+            start(spark_engine, db, table=first, alter="ADD z INT", no_shortcut=False).end()
+        start(spark_engine, db, table=second, alter="ADD z INT", no_shortcut=False).end()
+    assert tables(db) == [first, second]
+
+
+def test_sessions_of_a_dead_run_are_ended(stopped, spark_engine):
+    """What a killed program left executing on the server must not write any more (R18)."""
+    connection = config_for(stopped).connection
+    label = f"0123 {lock_name('migration', stopped.name, 't').rpartition(':')[2]}"
+    dead = connect(dataclasses.replace(connection, label=label), role="apply")
+    stranger = connect(dataclasses.replace(connection, label="0123 other"), role="apply")
+    try:
+        run = start(spark_engine, stopped)
+        run.end()
+        assert "ended 1 sessions of an earlier run" in run.told.text
+        assert not dead.alive()
+        assert stranger.alive()
+    finally:
+        dead.close()
+        stranger.close()
+    assert_migrated(stopped)

@@ -1,0 +1,174 @@
+"""``migrate --keep-old-current`` and ``revert`` as an operator meets them: as processes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cutover_kit import until
+from tests.wayback_kit import Client
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SEED = int(os.environ.get("SPIRIT_PY_TEST_SEED") or random.randrange(10_000))
+ALTER = "ADD COLUMN extra INT NOT NULL DEFAULT 3, MODIFY v BIGINT NOT NULL"
+PATIENCE = 120.0
+
+
+@pytest.fixture
+def table(db):
+    """A table of a few thousand rows, with a second unique key."""
+    db.execute(
+        "CREATE TABLE t (id BIGINT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL,"
+        " u VARCHAR(40) NOT NULL UNIQUE)"
+    )
+    db.execute("SET SESSION cte_max_recursion_depth = 100000")
+    db.execute(
+        "INSERT INTO t (id, v, u) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n"
+        " WHERE i < 2000) SELECT i, i * 7, CONCAT('first', i) FROM n"
+    )
+    return db
+
+
+class Command:
+    """A ``spirit-py`` process, with its output in a file."""
+
+    def __init__(self, db, folder: Path, command: str, *more: str) -> None:
+        self.output = folder / f"{command}-{len(list(folder.iterdir()))}.log"
+        server = db.server
+        words = [sys.executable, "-m", "spirit_py", command, "--database", db.name, "--table", "t"]
+        words += ["--host", f"{server.host}:{server.port}", "--user", server.user, *more]
+        with self.output.open("w") as file:
+            self._process = subprocess.Popen(
+                words,
+                env={**os.environ, "SPIRIT_PY_PASSWORD": server.password},
+                stdout=file,
+                stderr=file,
+                start_new_session=True,
+            )
+
+    def said(self, text: str) -> bool:
+        """Whether it has said this; an end before is a failure."""
+        found = text in self.output.read_text()
+        assert found or self._process.poll() is None, self.output.read_text()
+        return found
+
+    def end(self) -> int:
+        """Wait for the end; give the exit code."""
+        return self._process.wait(PATIENCE)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal."""
+        self._process.send_signal(number)
+
+    def stop(self) -> None:
+        """Leave nothing behind."""
+        if self._process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+
+@pytest.fixture
+def run(table, tmp_path) -> Iterator:
+    """Start commands, and end them with the test."""
+    started: list[Command] = []
+
+    def start(command: str, *more: str) -> Command:
+        started.append(Command(table, tmp_path, command, *more))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.stop()
+
+
+def migrate(run, *more: str) -> Command:
+    """Migrate, and wait until the way back is kept."""
+    command = run("migrate", "--alter", ALTER, "--keep-old-current", "1h", *more)
+    until(lambda: command.said("is kept for"), "the way back", seconds=PATIENCE)
+    return command
+
+
+def check(db, clients: list[Client]) -> None:
+    """Compare the table with what the server has acknowledged; the old definition is in place."""
+    for client in clients:
+        client.stop()
+        assert client.errors == []
+    assert [row[0] for row in db.query("SHOW COLUMNS FROM t")] == ["id", "v", "u"]
+    expected = {key: row for client in clients for key, row in client.rows.items()}
+    expected |= {n: (n * 7, f"first{n}") for n in range(1, 2001)}
+    found = {key: (v, u) for key, v, u in db.query("SELECT id, v, u FROM t")}
+    assert found == expected
+    assert {name for (name,) in db.query("SHOW TABLES")} == {"t"}
+
+
+def go_on_writing(clients: list[Client], writes: int = 50) -> None:
+    """Wait until every client has written more."""
+    goals = [client.writes + writes for client in clients]
+    until(
+        lambda: all(c.writes >= goal for c, goal in zip(clients, goals, strict=True)),
+        "more writes",
+        seconds=PATIENCE,
+    )
+
+
+def test_revert_after_a_crash(table, run):
+    """The keeping process is killed; the revert goes on from its position, nothing is lost."""
+    print(f"SPIRIT_PY_TEST_SEED={SEED}")  # noqa: T201 - to repeat a failure
+    clients = [Client(table, "t", number, SEED) for number in range(2)]
+    keeping = migrate(run)
+    go_on_writing(clients)
+    keeping.signal(signal.SIGKILL)
+    keeping.end()
+    go_on_writing(clients)
+    revert = run("revert")
+    assert revert.end() == 0, revert.output.read_text()
+    assert revert.said("no process keeps the way back any more")
+    assert revert.said("going back loses the values of column extra")
+    go_on_writing(clients)
+    check(table, clients)
+
+
+def test_the_same_command_goes_on_keeping(table, run, tmp_path):
+    """After a crash the same command keeps on; a revert asks it, and both end with 0."""
+    print(f"SPIRIT_PY_TEST_SEED={SEED}")  # noqa: T201 - to repeat a failure
+    clients = [Client(table, "t", number, SEED) for number in range(2)]
+    first = migrate(run)
+    first.signal(signal.SIGINT)
+    assert first.end() == 130
+    assert first.said("spirit-py revert still goes back")
+    status = run("status")
+    assert status.end() == 0, status.output.read_text()
+    assert status.said("way back   keeping, for ")
+    assert status.said("going back loses the values of column extra")
+    go_on_writing(clients)
+    again = migrate(run, "--report-json", str(tmp_path / "report.json"))
+    go_on_writing(clients)
+    revert = run("revert")
+    assert revert.end() == 0, revert.output.read_text()
+    assert revert.said("asking the process that keeps the way back")
+    assert again.end() == 0, again.output.read_text()
+    go_on_writing(clients)
+    check(table, clients)
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert (report["outcome"], report["reverted"]) == ("done", True)
+
+
+def test_no_way_back_is_refused_before_the_copy(table, run):
+    """A dropped column beside a second unique key: refused with the reason, nothing is left."""
+    table.execute("ALTER TABLE t ADD COLUMN more INT")
+    command = run("migrate", "--alter", "DROP COLUMN more", "--keep-old-current", "1h")
+    assert command.end() == 2
+    assert "there is no way back: the dropped column more" in command.output.read_text()
+    assert {name for (name,) in table.query("SHOW TABLES")} == {"t"}

@@ -1,0 +1,54 @@
+"""From which positions of earlier runs the stream may go on, where own writes were not received."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from spirit_py.change.resumption import frontier_of
+from spirit_py.errors import PositionNotFound
+from spirit_py.mysql.ownwrites import is_own, own_uuid
+
+SERVER = "16e8969d-e4d3-11f1-b00c-02fc00000001"
+OWN = own_uuid("a run", "s", "t")
+
+
+class Server:
+    """A session that answers the two questions about GTID sets."""
+
+    def __init__(self, executed: str, purged: str) -> None:
+        self._sets = executed, purged
+
+    def query(self, sql: str) -> list[tuple[Any, ...]]:
+        """Answer."""
+        return [(SERVER, "ON")] if "gtid_mode" in sql else [self._sets]
+
+
+def resumed(server: Server, gtids: str, *, whole: bool) -> str:
+    """Give the set that a stream from this position begins with."""
+    session: Any = server
+    position = f"gtid;{SERVER};{gtids}"
+    return frontier_of(session, position, address="db1", whole=whole).text().split(";")[2]
+
+
+def test_what_was_copied_unseen_counts_as_received() -> None:
+    """Also where it is purged: else the server would send it all, or refuse."""
+    server = Server(f"{SERVER}:1-90,{OWN}:1-50", f"{SERVER}:1-10,{OWN}:1-20")
+    assert resumed(server, f"{SERVER}:1-60", whole=False) == f"{SERVER}:1-60,{OWN}:1-50"
+
+
+def test_a_stream_of_everything_wants_it_too() -> None:
+    """``spirit-py watch`` may follow the new table itself."""
+    kept = Server(f"{SERVER}:1-90,{OWN}:1-50", f"{SERVER}:1-10")
+    assert resumed(kept, f"{SERVER}:1-60,{OWN}:1-3", whole=True) == f"{SERVER}:1-60,{OWN}:1-3"
+    with pytest.raises(PositionNotFound, match="no longer has"):
+        resumed(Server(f"{SERVER}:1-90,{OWN}:1-50", f"{OWN}:1-20"), f"{SERVER}:1-60", whole=True)
+
+
+def test_identifiers_of_runs_and_tables_differ() -> None:
+    """They are uuids, known by their beginning."""
+    found = {own_uuid(run, s, t) for run in "ab" for s in ("s", "st") for t in ("t", "tt")}
+    assert len(found) == 8
+    assert all(is_own(tsid) and len(tsid) == 36 for tsid in found)
+    assert not is_own(SERVER)

@@ -1,0 +1,124 @@
+"""When a checkpoint cannot be written: what is borne, and what ends the migration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from spirit_py.checkpoint import writer as module
+from spirit_py.checkpoint.record import CheckpointRecord, TableProgress
+from spirit_py.checkpoint.writer import CheckpointWriter
+from spirit_py.config import ConnectionOptions
+from spirit_py.errors import MigrationFailure, ServerFault
+from spirit_py.stop import StopSwitch
+
+RECORD = CheckpointRecord(
+    statement="ALTER", tables=(TableProgress(schema="s", table="t"),), server_uuid="u", phase="copy"
+)
+LOST = ServerFault(2013, "Lost connection", where="checkpoint session")
+FULL = ServerFault(1114, "The table is full", where="checkpoint session", hint="free disk space")
+GONE = ServerFault(1146, "Table doesn't exist", where="checkpoint session")
+
+
+class Clock:
+    """A clock that the test turns; each look is a minute later."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        """Give the time."""
+        self.now += 60.0
+        return self.now
+
+
+class Session:
+    """A session that does nothing."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+
+class Store:
+    """Fails as often as it is told to, then keeps the records."""
+
+    def __init__(self, *faults):
+        self.faults = list(faults)
+        self.written = []
+
+    def write(self, session, record):
+        """Fail or keep."""
+        if self.faults:
+            raise self.faults.pop(0)
+        self.written.append(record)
+
+
+@pytest.fixture
+def writing(monkeypatch):
+    """Make a writer over a store, with a clock of its own and no pause."""
+    monkeypatch.setattr(module, "connect", lambda *_, **__: Session())
+    made = []
+
+    def make(store, **more):
+        stop = StopSwitch()
+        given: dict[str, Any] = {"period": 0.001, "clock": Clock(), "patience": 600.0} | more
+        writer = CheckpointWriter(ConnectionOptions(), store, lambda: RECORD, stop=stop, **given)
+        made.append(writer)
+        return writer, stop
+
+    yield make
+    for writer in made:
+        writer.close()
+
+
+def test_a_fault_of_the_server_is_borne_for_a_while(writing):
+    """A server that restarts, or is full, is waited for: the next write succeeds."""
+    store = Store(LOST, FULL, LOST)
+    writer, stop = writing(store)
+    with writer:
+        while not store.written:
+            assert not stop.wait(0.001)
+    assert store.written[0] == RECORD
+
+
+def test_a_fault_that_stays_ends_the_migration(writing):
+    """After minutes without a checkpoint the run stops, and says why."""
+    store = Store(*[LOST] * 10_000)
+    writer, stop = writing(store)
+    with writer:
+        assert stop.wait(30.0)
+    assert isinstance(stop.reason, MigrationFailure)
+    assert "cannot be written any more: Lost connection" in stop.reason.message
+    assert len(store.faults) < 10_000 - 5
+
+
+def test_what_waiting_does_not_cure_ends_it_at_once(writing):
+    """Somebody dropped the checkpoint table: nothing could be resumed any more."""
+    writer, stop = writing(Store(*[GONE] * 100))
+    with writer:
+        assert stop.wait(30.0)
+    assert "doesn't exist" in str(stop.reason)
+
+
+def test_a_write_that_was_asked_for_says_when_it_failed(writing):
+    """Who must be sure of a checkpoint is told that there is none."""
+    writer, stop = writing(Store(LOST), period=3600.0)
+    with pytest.raises(ServerFault):
+        writer.write_now()
+    writer.write_now()
+    assert writer.age == 60.0
+    assert not stop.requested
+
+
+def test_closing_ends_the_writing(writing):
+    """Nothing is written any more, and closing again does no harm."""
+    store = Store()
+    writer, _ = writing(store, period=3600.0)
+    with writer:
+        pass
+    writer.close()
+    assert store.written == []
