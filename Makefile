@@ -1,6 +1,6 @@
 .DEFAULT_GOAL := help
 LANES := ci-semisync ci-file-position ci-large ci-mysql80 ci-mysql84 ci-mysql9
-.PHONY: help demo test lint bench faults swaps $(LANES) mysql-start mysql-stop lock clean
+.PHONY: help demo test lint bench faults fuzz kills swaps $(LANES) mysql-start mysql-stop lock clean
 
 PYTHON ?= python3
 
@@ -24,6 +24,12 @@ bench: ## measure copy, feed and cutover stall
 
 faults: ## migrations that meet faults, and a resume: RUNS=200, or SEED=n for one again
 	@ci/faults
+
+kills: ## kill -9 at every named point of a migration, then the same command
+	@ci/kills
+
+fuzz: ## 100 000 random rows of each type family through the row decoder
+	@ci/fuzz
 
 ci-semisync: ## lane: commits in the binlog and not yet visible (semi-sync)
 	@ci/lane-semisync

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from spirit_py.stop import StopSwitch
     from spirit_py.table.mapping import TableMapping
 
-QUICK = FeedOptions(flush_interval=0.2, wait_timeout=10)
+#: Quick to apply, and patient: how long a busy machine takes for anything is not what is tested.
+QUICK = FeedOptions(flush_interval=0.2, wait_timeout=60)
 
 
 class FollowedTables:

@@ -13,12 +13,14 @@ import MySQLdb
 from spirit_py.config import ConnectionOptions
 from spirit_py.contracts import FeedStatistics, SqlSession
 from spirit_py.cutover.cutover import Cutover
-from spirit_py.cutover.plan import CutoverResult, Swap
+from spirit_py.cutover.plan import CutoverLimits, CutoverResult, Swap
 
 if TYPE_CHECKING:
     from spirit_py.table.mapping import TableMapping
 
 Hook = Callable[..., object]
+#: A busy machine may take long for what takes milliseconds; only tests of the limit are strict.
+PATIENT = CutoverLimits(lock_hold=60.0)
 
 
 def options(db, proxy=None) -> ConnectionOptions:
@@ -30,7 +32,7 @@ def options(db, proxy=None) -> ConnectionOptions:
 
 
 def until(
-    condition: Callable[[], Any], what: str, seconds: float = 30.0, pause: float = 0.005
+    condition: Callable[[], Any], what: str, seconds: float = 120.0, pause: float = 0.005
 ) -> Any:
     """Wait until a condition holds and give what it gave; fail after a deadline."""
     deadline = time.monotonic() + seconds
@@ -87,8 +89,8 @@ class ProvenCutover(Cutover):
         connection: how the cutover reaches the server; directly by default.
     """
 
-    def __init__(self, db, swaps, source, *, connection=None, **more: Any) -> None:
-        super().__init__(connection or options(db), swaps, source, **more)
+    def __init__(self, db, swaps, source, *, connection=None, limits=PATIENT, **more: Any) -> None:
+        super().__init__(connection or options(db), swaps, source, limits=limits, **more)
         self._connect = db.connect
 
     def run(self) -> CutoverResult:
@@ -268,8 +270,9 @@ class Background:
 class Loop:
     """Calls a function again and again in a thread of its own, until it is stopped."""
 
-    def __init__(self, step: Callable[[int], None]) -> None:
+    def __init__(self, step: Callable[[int], None], *, pause: float = 0.0) -> None:
         self._step = step
+        self._pause = pause
         self._stop = threading.Event()
         self.rounds = 0
         self.errors: list[str] = []
@@ -277,7 +280,7 @@ class Loop:
         self._thread.start()
 
     def _run(self) -> None:
-        while not self._stop.is_set():
+        while not self._stop.wait(self._pause):
             try:
                 self._step(self.rounds + 1)
             except (MySQLdb.Error, AssertionError) as error:
@@ -300,9 +303,12 @@ class Writer:
         errors: everything that the server answered with an error.
         longest: seconds of the longest write.
         most_rows: when it has inserted as many it only updates, until this is raised.
+        pause: seconds between two writes.
     """
 
-    def __init__(self, connection: Any, table: str, number: int, writers: int) -> None:
+    def __init__(
+        self, connection: Any, table: str, number: int, writers: int, pause: float = 0.0
+    ) -> None:
         self.connection = connection
         self.table = table
         self.number = number
@@ -312,6 +318,7 @@ class Writer:
         self.longest = 0.0
         self.most_rows = 200
         self.writes = 0
+        self.pause = pause
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"test-writer-{number}")
         self._thread.start()
@@ -320,7 +327,7 @@ class Writer:
         keys: list[int] = []
         value = 0
         with contextlib.closing(self.connection.cursor()) as cursor:
-            while not self._stop.is_set():
+            while not self._stop.wait(self.pause):
                 value += 1
                 began = time.monotonic()
                 try:

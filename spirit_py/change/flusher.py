@@ -255,16 +255,15 @@ class Flusher:
         with self._lock:
             if self.ledger is not None:
                 self.ledger.seal()
-            partitions = list(buffer.partitions.live)
-            left = {each: len(each.waiting) for each in partitions}
-        for partition in partitions:
-            while left[partition] > 0 and not self._over():
-                with self._lock:
-                    taken = buffer.take(partition, min(TAKE_ROWS, left[partition]), TAKE_BYTES)
-                if not taken:
-                    break
-                self._apply(subscription, partition, session)
-                left[partition] -= len(taken)
+            partition = buffer.partitions.unite()
+            left = len(partition.waiting)
+        while left > 0 and not self._over():
+            with self._lock:
+                taken = buffer.take(partition, min(TAKE_ROWS, left), TAKE_BYTES)
+            if not taken:
+                break
+            self._apply(subscription, partition, session)
+            left -= len(taken)
         with self._lock:
             self._settle()
 

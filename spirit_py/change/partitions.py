@@ -13,7 +13,8 @@ that one worker at most works for it. What follows from that:
 - a slow batch holds up its own partition and no other;
 - a partition that grows hot is split at the median of its waiting keys, and neighbours that are
   idle are merged (:meth:`Partitions.balance`). The children take over what waits at once, but
-  nothing of them is applied before what their parents are applying has ended.
+  nothing of a child is applied before its parents have ended: those partitions that are applying
+  keys of its range.
 
 Changes in different partitions are applied in any order. That is right only where no change of
 one row can touch another one, so a table with a second unique key, or one that the new table
@@ -82,8 +83,13 @@ class Partition:
 
     @property
     def running(self) -> frozenset[Partition]:
-        """Give what must end before a child of this one may begin."""
+        """Give what must end before a child of this one may begin, where they share keys."""
         return frozenset((self,)) if self.taken else self.parents
+
+    def applies_within(self, low: Key | None, high: Key | None) -> bool:
+        """Tell whether keys from ``low`` up to ``high`` are among those being applied."""
+        keys = [change.image.key for change in self.taken]
+        return (low is None or low <= max(keys)) and (high is None or min(keys) < high)
 
     def ask(self, number: int) -> None:
         """Want everything that waits now."""
@@ -270,6 +276,12 @@ class Partitions:
             if len(self.live[place].waiting) <= share or not self.split(self.live[place]):
                 place += 1
 
+    def unite(self) -> Partition:
+        """Make one partition of all, for a flush in one session; nothing may be applied now."""
+        while len(self.live) > 1:
+            self.merge(self.live[0], self.live[1])
+        return self.live[0]
+
     def _merge_idle(self) -> None:
         """Merge neighbours that have little to do."""
         place = 0
@@ -318,8 +330,11 @@ class Partitions:
         if self.live[place : place + len(parents)] != list(parents) or not self.divisible:
             raise ValueError("these are not neighbours, or must stay whole")
         running = frozenset[Partition]().union(*(each.running for each in parents))
-        for child in children:
-            child.parents = running
-            child.look()
         self.live[place : place + len(parents)] = children
         self._lows = [each.low for each in self.live if each.low is not None]
+        for number, child in enumerate(children, place):
+            high = self.live[number + 1].low if number + 1 < len(self.live) else None
+            child.parents = frozenset(
+                each for each in running if each.applies_within(child.low, high)
+            )
+            child.look()

@@ -47,8 +47,8 @@ class SecondLook:
         self._stop = stop
         self._on_wait = on_wait
         self._plan = ComparisonPlan(mapping=join.mapping)
-        #: For each key what both sides held at the earlier looks.
-        self._seen: dict[tuple[Any, ...], list[tuple[_Held, _Held]]] = {}
+        #: For each key what the source held at the looks at which the row differed.
+        self._seen: dict[tuple[Any, ...], list[_Held]] = {}
 
     def confirm(self, found: Sequence[RowDifference]) -> list[RowDifference]:
         """Give the rows that still differ after all looks, the first ones with their columns."""
@@ -102,8 +102,8 @@ class SecondLook:
     def _follows(self, same: tuple[Any, ...], source: _Held, target: _Held) -> bool:
         """Tell whether the new table's row has become what the source's was at a look before."""
         earlier = self._seen.setdefault(same, [])
-        follows = any(before == target != behind for before, behind in earlier)
-        earlier.append((source, target))
+        follows = target in earlier
+        earlier.append(source)
         return follows
 
 

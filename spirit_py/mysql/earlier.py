@@ -15,7 +15,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import MigrationFailure
-from spirit_py.mysql.kill import kill_session
+from spirit_py.mysql.kill import kill_session, kill_statement
 from spirit_py.table.names import lock_name
 
 if TYPE_CHECKING:
@@ -55,6 +55,14 @@ def earlier_sessions(session: SqlSession, label: str) -> list[int]:
         for number, said in session.query(_SESSIONS)
         if (words := str(said).split()) and words[0] != own and not set(marks).isdisjoint(words)
     ]
+
+
+def end_own_statements(session: SqlSession, label: str) -> None:
+    """End what the sessions of this run execute now, but for this one; the sessions stay."""
+    own, *_ = label.split()
+    for number, said in session.query(_SESSIONS):
+        if str(said).split()[:1] == [own] and int(number) != session.id:
+            kill_statement(session, int(number))
 
 
 def end_earlier_sessions(

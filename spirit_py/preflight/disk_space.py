@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spirit_py.preflight.finding import refuse, warn
+from spirit_py.preflight.leftovers import is_ours
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from spirit_py.preflight.finding import Finding
 
 _UUID = re.compile(r"^server-uuid=(.+)$", re.MULTILINE)
+_SIZES = """
+SELECT DATA_LENGTH, INDEX_LENGTH FROM information_schema.TABLES
+WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"""
 # Below this a table is not worth a word about what is not known.
 _SMALL = 1 << 30
 
@@ -30,8 +34,9 @@ def check(context: PreflightContext) -> Iterator[Finding]:
     source = context.source
     if source is None:
         return
-    table = source.data_bytes + source.index_bytes
-    binlog = source.data_bytes if context.facts.is_on("log_bin") else 0
+    data, index = _written_before(context)
+    table = max(0, source.data_bytes - data) + max(0, source.index_bytes - index)
+    binlog = max(0, source.data_bytes - data) if context.facts.is_on("log_bin") else 0
     room = free_bytes(context.facts)
     if room is None:
         if table >= _SMALL:
@@ -45,6 +50,18 @@ def check(context: PreflightContext) -> Iterator[Finding]:
             f" {_size(binlog)} for the binary log are needed",
             "free disk space, or purge binary logs",
         )
+
+
+def _written_before(context: PreflightContext) -> tuple[int, int]:
+    """Give the bytes of rows and of indexes that an earlier run has written already.
+
+    They are carried on with, or dropped before the first row is written anew.
+    """
+    if not is_ours(context):
+        return 0, 0
+    context.session.execute("SET SESSION information_schema_stats_expiry = 0")
+    found = context.session.query(_SIZES, (context.schema, context.names.new))
+    return (int(found[0][0] or 0), int(found[0][1] or 0)) if found else (0, 0)
 
 
 def free_bytes(facts: ServerFacts) -> int | None:

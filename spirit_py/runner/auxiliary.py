@@ -89,6 +89,7 @@ class AuxiliaryTables:
 
         A failure on the way is told, and hides nothing.
         """
+        self._run.leaving = True
         if self.keep or (self._taken_over and isinstance(error, Refusal)):
             return
         if self._to_be_resumed(error):
@@ -102,7 +103,9 @@ class AuxiliaryTables:
             names = context.names
             try:
                 with self._run.session("cleanup") as session:
-                    drop_auxiliary_tables(session, context.schema, context.table, old=False)
+                    # Behind the same address there may be another server by now (R14).
+                    if CheckpointStore(context.schema, names.checkpoint).is_ours(session):
+                        drop_auxiliary_tables(session, context.schema, context.table, old=False)
             except ServerFault as fault:
                 self._run.warn(
                     f"the tables {names.new} and {names.checkpoint} could not be dropped:"

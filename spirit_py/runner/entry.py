@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,9 +26,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spirit_py.config import MigrationConfig
-    from spirit_py.contracts import Reporter
+    from spirit_py.contracts import Clock, Reporter
 
 _LOOK_SECONDS = 0.5
+#: For so long a statement may go on after a stop request before it is ended.
+_PATIENCE_SECONDS = 2.0
 _OUTCOMES = (
     (Refusal, "refused"),
     (OutcomeUnknown, "unknown"),
@@ -64,7 +67,7 @@ def migrate(
     migration = Migration(run)
     try:
         with stop_on_signals(switch), Ticker(figures.snapshot, reporter):
-            _watched(migration.run, switch, reporter)
+            _watched(migration.run, switch, reporter, hurry=run.hurry)
     except BaseException as error:
         cause = _true_cause(error, run)
         _note_failure(report, cause)
@@ -106,11 +109,21 @@ def spark_engine(config: MigrationConfig) -> SparkEngine:
     )
 
 
-def _watched(run: Callable[[], None], stop: StopSwitch, reporter: Reporter) -> None:
+def _watched(
+    run: Callable[[], None],
+    stop: StopSwitch,
+    reporter: Reporter,
+    *,
+    hurry: Callable[[], None],
+    clock: Clock = time.monotonic,
+) -> None:
     """Run in a thread of its own, so that a signal is handled at once.
 
     Python handles signals in the main thread only, between two steps of it; a driver's call
     that waits for the server would put the handler off until the answer comes.
+
+    Args:
+        hurry: called every so often when a stop request is not followed at once.
     """
     raised: list[BaseException] = []
 
@@ -122,12 +135,17 @@ def _watched(run: Callable[[], None], stop: StopSwitch, reporter: Reporter) -> N
 
     thread = threading.Thread(target=body, name="spirit-py-migration", daemon=True)
     thread.start()
-    told = False
+    again: float | None = None
     while thread.is_alive():
         thread.join(_LOOK_SECONDS)
-        if stop.reason is not None and not told:
-            told = True
+        if stop.reason is None:
+            continue
+        if again is None:
+            again = clock() + _PATIENCE_SECONDS
             reporter.message(f"stopping and cleaning up: {stop.reason}")
+        elif clock() >= again:
+            again = clock() + _PATIENCE_SECONDS
+            hurry()
     if raised:
         raise raised[0]
 

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spirit_py.checkpoint.decision import Afresh, Resume
+from spirit_py.errors import ServerFault
 from spirit_py.mysql.earlier import end_earlier_sessions, run_label
+from spirit_py.mysql.faults import access_denied
 from spirit_py.mysql.locks import AdvisoryLock
 from spirit_py.preflight.preflight import check_before_create, prepare
 from spirit_py.runner.resuming import choose
@@ -46,17 +48,29 @@ def open_migration(run: Run, session: Session) -> Opening:
     """
     contexts = prepare(session, run.config)
     _describe(run, contexts)
-    run.label(run_label((context.schema, context.table) for context in contexts))
+    run.label(run_label((context.schema, context.table) for context in contexts), session)
     # In one order for everybody, so that two runs never wait for each other.
     for context in sorted(contexts, key=lambda one: (one.schema, one.table)):
         run.stack.enter_context(_kept_away(run, context))
+    # Before anything is looked at: a killed run's RENAME may still be under way on the server.
+    _end_earlier_run(run, session)
     opening = Opening(contexts=contexts, decision=choose(run, session, contexts))
     if opening.resume is None or not opening.resume.cleanup:
         run.warn_of(check_before_create(contexts))
-    if ended := end_earlier_sessions(session, run.config.connection.label):
-        run.message(f"ended {ended} sessions of an earlier run on the server")
     run.stop.check()
     return opening
+
+
+def _end_earlier_run(run: Run, session: Session) -> None:
+    """End what a killed run still executes; an account that may not see it is refused later."""
+    try:
+        ended = end_earlier_sessions(session, run.config.connection.label)
+    except ServerFault as fault:
+        if not access_denied(fault):
+            raise
+        return
+    if ended:
+        run.message(f"ended {ended} sessions of an earlier run on the server")
 
 
 def _kept_away(run: Run, context: PreflightContext) -> AdvisoryLock:

@@ -9,11 +9,14 @@ from __future__ import annotations
 import contextlib
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import MigrationFailure, OutcomeUnknown, Refusal, ServerFault
 from spirit_py.mysql.connect import connect
+from spirit_py.mysql.earlier import end_own_statements
 from spirit_py.mysql.faults import connection_refusal
+from spirit_py.phases import Phase
+from spirit_py.sql import string_literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,7 +24,6 @@ if TYPE_CHECKING:
     from spirit_py.config import MigrationConfig
     from spirit_py.contracts import Reporter
     from spirit_py.mysql.session import Session
-    from spirit_py.phases import Phase
     from spirit_py.preflight.finding import Finding
     from spirit_py.runner.figures import Figures
     from spirit_py.spark.session import SparkEngine
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
     from spirit_py.stop import StopSwitch
 
 _log = logging.getLogger(__name__)
+
+_PREPARING: Final = frozenset({Phase.PREFLIGHT, Phase.SHORTCUT, Phase.CREATE})
+_HURRY_SECONDS: Final = 3
 
 
 class Run:
@@ -39,6 +44,7 @@ class Run:
 
     Attributes:
         stack: closed at the end, in reverse order.
+        leaving: what is opened is being closed and dropped.
     """
 
     def __init__(
@@ -54,14 +60,31 @@ class Run:
         self.figures = figures
         self.stop = stop
         self.stack = contextlib.ExitStack()
+        self.leaving = False
         self._reporter = reporter
         self._engine_factory = engine_factory
         self._engine: SparkEngine | None = None
 
-    def label(self, text: str) -> None:
-        """Let every session from now on say which run it is of (see mysql/earlier.py)."""
+    def label(self, text: str, first: Session) -> None:
+        """Let every session say which run it is of (see mysql/earlier.py), the first one too."""
         connection = replace(self.config.connection, label=text)
         self.config = replace(self.config, connection=connection)
+        first.execute(f"SET @spirit_py_run={string_literal(text)}")
+
+    def hurry(self) -> None:
+        """After a stop request: end a statement of the preparation that may take for hours.
+
+        All later phases look at the stop switch themselves, and end their statements.
+        """
+        connection = self.config.connection
+        if self.leaving or self.figures.phase not in _PREPARING or not connection.label:
+            return
+        quick = replace(connection, connect_timeout=_HURRY_SECONDS)
+        with (
+            contextlib.suppress(ServerFault),
+            connect(quick, role="hurry", read_timeout=_HURRY_SECONDS) as session,
+        ):
+            end_own_statements(session, connection.label)
 
     def cause_of(self, error: BaseException | None) -> BaseException | None:
         """Give the reason of the stop request where ``error`` only followed from it."""

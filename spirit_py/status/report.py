@@ -105,6 +105,8 @@ class MigrationReport:
         lines = [f"{names} {what} ({self.algorithm}) in {human_seconds(self.seconds)}"]
         if self.reason:
             lines.append(f"  why {self.algorithm}: {self.reason}")
+        if self.resumed:
+            lines.append(f"  run {self.runs}     {self.resumed}")
         if self.algorithm == "copy":
             lines += self._copy_summary()
         lines += self.rehearsal_lines

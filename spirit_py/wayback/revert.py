@@ -181,7 +181,7 @@ class Revert:
         began, shown = time.monotonic(), 0
         self._waiting_for = "the process that keeps the way back"
         while True:
-            self._stop.check()
+            self._leave_if_asked(begun=shown > 0)
             held = named_lock_holder(session, self._lock_name) is not None
             # Asked for last: what the process wrote before it ended counts.
             answer = found.store.answered(session, request.token)
@@ -200,6 +200,13 @@ class Revert:
                     hint="see what it does; when it has ended, run the same command again",
                 )
             self._stop.wait(_LOOK_SECONDS)
+
+    def _leave_if_asked(self, *, begun: bool) -> None:
+        """End at a signal; what the other process has begun goes on without us."""
+        reason = self._stop.reason
+        if begun and isinstance(reason, Interrupted):
+            reason.hint = "the process that keeps the way back goes on with the revert"
+        self._stop.check()
 
     def _withdraw(self, found: WayBack) -> None:
         """Take the request back: it was answered, or is not wanted any more."""

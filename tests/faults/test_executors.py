@@ -2,37 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from spark_cluster import SparkCluster, end
 from spirit_py import points
-from tests.faults.listener import PointListener
-
-ROWS = 3000
-ALTER = "MODIFY a BIGINT, ADD COLUMN z INT NOT NULL DEFAULT 5"
-REPOSITORY = Path(__file__).resolve().parents[2]
-PATIENCE = 200.0
+from tests.faults.command import assert_migrated, fill, migration
 
 
 @pytest.fixture
 def table(db):
     """A table of a few thousand rows."""
-    db.execute("CREATE TABLE t (id INT PRIMARY KEY, a INT, b VARCHAR(50))")
-    db.execute("SET SESSION cte_max_recursion_depth = 100000")
-    db.execute(
-        "INSERT INTO t WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i <"
-        f" {ROWS}) SELECT i, i * 3, CONCAT('row ', i) FROM n"
-    )
-    return db
+    return fill(db)
 
 
 @pytest.fixture(scope="module")
@@ -40,72 +24,6 @@ def cluster():
     """A standalone master with two workers that have nothing of this process's environment."""
     with SparkCluster(workers=2, cores=2) as running:
         yield running
-
-
-class Command:
-    """``spirit-py migrate`` as a process, which can be held at its points."""
-
-    def __init__(self, db, listener, folder, *more):
-        server = db.server
-        host = f"{server.host}:{server.port}"
-        self.report_file = folder / "report.json"
-        self.log = folder / "log"
-        words = [
-            *(sys.executable, "-m", "spirit_py", "migrate", "--no-shortcut", "--no-repair"),
-            *("--host", host, "--user", server.user),
-            *("--database", db.name, "--table", "t", "--alter", ALTER, "--threads", "2"),
-            *("--report-json", str(self.report_file), *more),
-        ]
-        environ = {**os.environ, "SPIRIT_PY_PASSWORD": server.password}
-        environ[points.VARIABLE] = str(listener.path)
-        with self.log.open("wb") as output:
-            self.process = subprocess.Popen(
-                words, cwd=REPOSITORY, env=environ, stdout=output, stderr=output
-            )
-
-    def wait_held(self, hold):
-        """Wait until the program stands at the point."""
-        self.until(hold.held.is_set, f"{hold.point} was not reached")
-
-    def until(self, condition, otherwise):
-        """Wait for a condition while the command runs."""
-        deadline = time.monotonic() + PATIENCE
-        while not condition():
-            assert self.process.poll() is None, f"ended: {self.log.read_text()}"
-            assert time.monotonic() < deadline, f"{otherwise}: {self.log.read_text()}"
-            time.sleep(0.02)
-
-    def finish(self):
-        """Wait for its end; give the exit code and the report."""
-        code = self.process.wait(PATIENCE)
-        assert code == 0, self.log.read_text()
-        return json.loads(self.report_file.read_text())
-
-    def close(self):
-        """End it, whatever it is doing."""
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
-
-
-@contextlib.contextmanager
-def migration(db, folder, *more):
-    """Run the command with a listener on its points."""
-    with PointListener(folder / "points") as listener:
-        command = Command(db, listener, folder, *more)
-        try:
-            yield command, listener
-        finally:
-            command.close()
-
-
-def assert_migrated(db):
-    """Every row is there with the new definition, and nothing else is."""
-    assert sorted(row[0] for row in db.query("SHOW TABLES")) == ["t"]
-    found = db.query(
-        "SELECT COUNT(*), SUM(a = id * 3), SUM(b = CONCAT('row ', id)), SUM(z = 5) FROM t"
-    )
-    assert tuple(int(number) for number in found[0]) == (ROWS,) * 4
 
 
 def parent(number: int) -> int:

@@ -257,6 +257,7 @@ def test_converted_values_compare_as_the_server_converts(db, name):
 
 SAME_WITHOUT_BOUNDARIES = [
     (("'a,b'", "'c'"), ("'a'", "'b,c'")),
+    (("'a,:b'", "'c'"), ("'a'", "'b,:c'")),
     (("'a'", "''"), ("''", "'a'")),
     (("NULL", "''"), ("''", "NULL")),
     (("NULL", "'x'"), ("'N'", "'x'")),

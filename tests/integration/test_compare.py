@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import replace
 
 import pytest
@@ -388,6 +390,7 @@ def test_rows_that_a_repair_does_not_make_equal(db, db_file):
 def test_every_type_is_carried_to_another_server(db, db_file):
     """A repaired row has the very values of the source's, whatever the types."""
     kinds = [each for each in TYPES.values() if each[0] != "json"]
+    kinds.append(("enum('a', '')", "'the error value 0'", ["''"]))
     columns = ", ".join(f"c{n} {kind} NULL" for n, (kind, *_) in enumerate(kinds))
     for each in (db, db_file):
         each.execute("SET SESSION sql_mode = 'ALLOW_INVALID_DATES', time_zone = '+00:00'")
@@ -428,13 +431,18 @@ def test_a_stop_ends_the_comparison(db):
     assert engine.stopped
 
 
+#: Seconds that a program with a Spark of its own may take on a busy machine.
+PATIENCE = 240.0
+
+
+@contextlib.contextmanager
 def command(db, *more):
-    """Start ``spirit-py checksum`` as a process in a session of its own."""
+    """Run ``spirit-py checksum`` as a process in a session of its own; it must end by itself."""
     server = db.server
     arguments = [sys.executable, "-m", "spirit_py", "checksum", "--database", db.name]
     arguments += ["--host", f"{server.host}:{server.port}", "--user", server.user]
     arguments += ["--table", "a", "--target-table", "b", *more]
-    return subprocess.Popen(
+    process = subprocess.Popen(
         arguments,
         env={**os.environ, "SPIRIT_PY_PASSWORD": server.password},
         stdout=subprocess.PIPE,
@@ -442,20 +450,28 @@ def command(db, *more):
         text=True,
         start_new_session=True,
     )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
 
+@pytest.mark.timeout(600)
 def test_the_command_on_spark(db):
     """The program as an operator starts it: repair, exit code 0, the summary on stderr."""
     make(db, 3000)
     copy(db)
     db.execute("DELETE FROM b WHERE id = 77")
-    process = command(db, "--repair")
-    _, errors = process.communicate(timeout=240)
+    with command(db, "--repair") as process:
+        _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, errors
     assert "row (77) is missing; copied again" in errors
     assert f"{db.name}.a and {db.name}.b are equal now, after a repair: 3 000 rows" in errors
 
 
+@pytest.mark.timeout(600)
 def test_the_command_interrupted(db):
     """SIGTERM while the lock is waited for: 143, and no session and no lock is left."""
     make(db)
@@ -463,17 +479,18 @@ def test_the_command_interrupted(db):
     holder = db.connect()
     holder.begin()
     holder.cursor().execute("UPDATE a SET n = 0 WHERE id = 1")
-    process = command(db)
-    until(
-        lambda: db.query(
-            "SELECT 1 FROM performance_schema.metadata_locks WHERE LOCK_STATUS = 'PENDING'"
-            " AND OBJECT_SCHEMA = %s",
-            (db.name,),
-        ),
-        "the lock's request",
+    waits = (
+        "SELECT 1 FROM performance_schema.metadata_locks"
+        " WHERE LOCK_STATUS = 'PENDING' AND OBJECT_SCHEMA = %s"
     )
-    process.send_signal(signal.SIGTERM)
-    _, errors = process.communicate(timeout=240)
+    with command(db) as process:
+        deadline = time.monotonic() + PATIENCE
+        while not db.query(waits, (db.name,)):
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline, "the lock was not asked for"
+            time.sleep(0.02)
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=PATIENCE)
     holder.rollback()
     assert process.returncode == 143, errors
 

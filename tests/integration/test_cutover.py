@@ -37,7 +37,7 @@ from tests.cutover_kit import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-QUICK = CutoverLimits(lock_wait=2, attempts=2, pause=0.01, kill=False)
+QUICK = CutoverLimits(lock_wait=2, attempts=2, pause=0.01, lock_hold=60.0, kill=False)
 
 
 class Once:

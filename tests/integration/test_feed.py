@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from spirit_py.change.partitions import SPLIT_ROWS
 from spirit_py.errors import (
     ChangesNotFlushed,
     FeedFailure,
@@ -60,6 +61,32 @@ def test_many_changes_of_one_row_are_applied_once(scene: Scene) -> None:
     scene.assert_equal()
     found = scene.feed.statistics()
     assert (found.received, found.applied, found.deduplicated) == (51, 1, 50)
+
+
+def test_a_locked_row_holds_up_its_partition_only(scene: Scene) -> None:
+    """What waits for another session's lock stalls neither other keys nor what comes later."""
+    rows = 6 * SPLIT_ROWS
+    scene.tables()
+    scene.db.execute("INSERT INTO _t_new (id, v, n) VALUES (1, 'old', 0)")
+    feed = scene.open(flush_interval=0.1)
+    holder = scene.db.connect()
+    with holder.cursor() as cursor:
+        cursor.execute("BEGIN")
+        cursor.execute("SELECT * FROM _t_new WHERE id = 1 FOR UPDATE")
+    before = feed.position()
+    fill(scene.db, rows)
+    feed.block_wait()
+    until(lambda: scene.db.query(f"SELECT 1 FROM _t_new WHERE id = {rows}") != [])
+    scene.db.execute(f"UPDATE t SET v = 'later' WHERE id > {rows - 10}")
+    until(lambda: scene.db.query(f"SELECT v FROM _t_new WHERE id = {rows}")[0][0] == "later")
+    assert scene.db.query("SELECT v FROM _t_new WHERE id = 1") == [("old",)]
+    assert feed.position() == before
+    with holder.cursor() as cursor:
+        cursor.execute("COMMIT")
+    holder.close()
+    scene.drain()
+    scene.assert_equal()
+    assert scene.subscription.buffer.partitions.splits > 0
 
 
 def test_a_changed_key_moves_the_row(either: Scene) -> None:

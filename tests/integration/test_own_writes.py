@@ -10,6 +10,7 @@ import pytest
 
 from spirit_py.change.position import GtidSet
 from spirit_py.chunk.chunker import make_chunker
+from spirit_py.config import FeedOptions
 from spirit_py.copier.boundary import BoundaryReader
 from spirit_py.copier.copier import Copier, CopyOptions
 from spirit_py.copier.task import CopyTask, close_session, copy_chunk
@@ -18,12 +19,14 @@ from spirit_py.mysql.ownwrites import new_run, own_uuid
 from spirit_py.throttle.throttler import AnyThrottler
 from tests.fix_feed import fill
 from tests.integration.copying import wait_until
+from tests.resume_kit import Interruption, Writers, assert_nothing_left, make_table, start
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spirit_py.contracts import SqlSession
     from tests.fix_feed import Scene
+    from tests.fix_mysql import Database
 
 ROWS = 20_000
 
@@ -234,3 +237,24 @@ def test_a_resumed_feed_goes_on(scene: Scene, spark_engine: Any) -> None:
     scene.drain()
     scene.assert_equal()
     assert feed.statistics().skipped_bytes < ROWS
+
+
+def test_a_migration_that_is_interrupted_goes_on(
+    db: Database, spark_engine: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The whole command, under writers: each run has an identifier of its own (R17)."""
+    first, second = new_run(), new_run()
+    make_table(db)
+    with Writers(db) as writers:
+        Interruption(monkeypatch).at(
+            spark_engine, db, "chunk.committed", 4, feed=FeedOptions(own_writes=first)
+        )
+        run = start(spark_engine, db, feed=FeedOptions(own_writes=second))
+        report = run.end()
+    assert report.resumed, run.told.text
+    assert report.differences_found == 0, run.told.text
+    writers.assert_kept()
+    assert_nothing_left(db)
+    executed = db.query("SELECT @@GLOBAL.gtid_executed")[0][0]
+    for each in (first, second):
+        assert f"{own_uuid(each, db.name, 't')}:1" in executed, "it copied under its own"

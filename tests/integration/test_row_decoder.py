@@ -93,21 +93,33 @@ def definition_of(db):
 
 
 def apply(db, mapping, changes):
-    """Apply changes as the program does: one at a time, staged rows without strict mode."""
+    """Apply changes as the program does: in order, staged rows without strict mode."""
     names = identifier_list(pair.new.name for pair in mapping.pairs)
     keys = identifier_list(mapping.new_key_columns)
     with open_session(db) as session, open_session(db) as loose:
         loose.execute(LOOSE)
+
+        def write(rows):
+            if rows:
+                chosen = loose if rows[0].staged else session
+                values = ", ".join(row.sql for row in rows)
+                chosen.execute(f"REPLACE INTO _t_new ({names}) VALUES {values}")
+                assert rows[0].staged or not session.warning_count, (session.warnings(), rows)
+
+        rows = []
         for change in changes:
-            if change.before is not None and (
+            gone = change.before is not None and (
                 change.after is None or change.before.key != change.after.key
-            ):
+            )
+            row = None if change.after is None else change.after.render()
+            if gone or (rows and row.staged != rows[0].staged) or len(rows) >= BATCH:
+                write(rows)
+                rows = []
+            if gone:
                 session.execute(f"DELETE FROM _t_new WHERE ({keys}) IN ({change.before.key_sql})")
-            if change.after is not None:
-                row = change.after.render()
-                chosen = loose if row.staged else session
-                chosen.execute(f"REPLACE INTO _t_new ({names}) VALUES {row.sql}")
-                assert row.staged or not session.warning_count, (session.warnings(), row.sql)
+            if row is not None:
+                rows.append(row)
+        write(rows)
 
 
 def assert_equal_tables(db, family, mapping):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import random
 import signal
@@ -22,7 +21,9 @@ if TYPE_CHECKING:
 
 SEED = int(os.environ.get("SPIRIT_PY_TEST_SEED") or random.randrange(10_000))
 ALTER = "ADD COLUMN extra INT NOT NULL DEFAULT 3, MODIFY v BIGINT NOT NULL"
-PATIENCE = 120.0
+PATIENCE = 280.0
+# A process starts Spark, and the machine may be busy.
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture
@@ -123,46 +124,36 @@ def go_on_writing(clients: list[Client], writes: int = 50) -> None:
     )
 
 
-def test_revert_after_a_crash(table, run):
-    """The keeping process is killed; the revert goes on from its position, nothing is lost."""
+def test_crashed_carried_on_interrupted_and_gone(table, run):
+    """The keeping process is killed, the same command goes on, is interrupted, and a revert ends it.
+
+    The application writes all the time; nothing that was acknowledged is lost.
+    """
     print(f"SPIRIT_PY_TEST_SEED={SEED}")  # noqa: T201 - to repeat a failure
     clients = [Client(table, "t", number, SEED) for number in range(2)]
     keeping = migrate(run)
     go_on_writing(clients)
     keeping.signal(signal.SIGKILL)
     keeping.end()
-    go_on_writing(clients)
-    revert = run("revert")
-    assert revert.end() == 0, revert.output.read_text()
-    assert revert.said("no process keeps the way back any more")
-    assert revert.said("going back loses the values of column extra")
-    go_on_writing(clients)
-    check(table, clients)
-
-
-def test_the_same_command_goes_on_keeping(table, run, tmp_path):
-    """After a crash the same command keeps on; a revert asks it, and both end with 0."""
-    print(f"SPIRIT_PY_TEST_SEED={SEED}")  # noqa: T201 - to repeat a failure
-    clients = [Client(table, "t", number, SEED) for number in range(2)]
-    first = migrate(run)
-    first.signal(signal.SIGINT)
-    assert first.end() == 130
-    assert first.said("spirit-py revert still goes back")
     status = run("status")
     assert status.end() == 0, status.output.read_text()
-    assert status.said("way back   keeping, for ")
-    assert status.said("going back loses the values of column extra")
+    text = status.output.read_text()
+    assert "way back   keeping, for " in text
+    assert "going back loses the values of column extra" in text
     go_on_writing(clients)
-    again = migrate(run, "--report-json", str(tmp_path / "report.json"))
+    again = migrate(run)
+    go_on_writing(clients)
+    again.signal(signal.SIGINT)
+    assert again.end() == 130
+    assert "spirit-py revert still goes back" in again.output.read_text()
     go_on_writing(clients)
     revert = run("revert")
     assert revert.end() == 0, revert.output.read_text()
-    assert revert.said("asking the process that keeps the way back")
-    assert again.end() == 0, again.output.read_text()
+    text = revert.output.read_text()
+    assert "no process keeps the way back any more" in text
+    assert "going back loses the values of column extra" in text
     go_on_writing(clients)
     check(table, clients)
-    report = json.loads((tmp_path / "report.json").read_text())
-    assert (report["outcome"], report["reverted"]) == ("done", True)
 
 
 def test_no_way_back_is_refused_before_the_copy(table, run):

@@ -13,6 +13,7 @@ from spirit_py import cli
 from spirit_py.cli import watch as watch_command
 from spirit_py.cli.options import split_host
 from spirit_py.errors import UsageFault
+from spirit_py.runner.swap import limits_of
 
 BASE = [
     "migrate",
@@ -107,6 +108,23 @@ def test_the_password_is_asked_for_when_the_option_has_no_value(configured):
 def test_every_option_has_its_variable(configured, variable, field, text, value):
     """An option can be set by SPIRIT_PY_ and its name."""
     assert getattr(configured(*BASE, env={variable: text}), field) == value
+
+
+@pytest.mark.parametrize(
+    ("given", "wait", "kills_after"),
+    [
+        ((), 30.0, 27.0),
+        (("--lock-wait-timeout", "8"), 8.0, 7.2),
+        (("--kill-after", "2.5"), 30.0, 2.5),
+        (("--no-kill",), 30.0, None),
+        (("--no-kill", "--kill-after", "2.5"), 30.0, None),
+    ],
+)
+def test_the_cutover_kills_as_the_command_line_says(configured, given, wait, kills_after):
+    """At nine tenths of the wait for the lock, at the time that is given, or never."""
+    limits = limits_of(configured(*BASE, *given))
+    assert limits.lock_wait == wait
+    assert limits.kills_after == (None if kills_after is None else pytest.approx(kills_after))
 
 
 def test_threads_stay_within_the_cores_of_a_local_master(configured):

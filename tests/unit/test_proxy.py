@@ -157,3 +157,21 @@ def test_target_that_is_down_looks_like_a_lost_connection(
     down = proxy_to(address)
     with socket.create_connection(down.address, timeout=5) as link:
         assert _gone(link)
+
+
+def test_a_silent_proxy_does_not_tell_the_server_that_a_client_has_gone(
+    proxy: TcpProxy, echo: _EchoServer
+) -> None:
+    """As with a machine that is lost, the server's side stays open until it is cut."""
+    proxy.silent = True
+    link = socket.create_connection(proxy.address, timeout=5)
+    assert _ask(link, b"a") == b"a"
+    (pumps,) = (each.running for each in proxy._links)
+    link.close()
+    deadline = time.monotonic() + 30
+    while len(pumps) > 1 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert proxy.connections == 1
+    assert echo.seen == [b"a"]
+    assert proxy.cut() == 1
+    assert proxy.connections == 0

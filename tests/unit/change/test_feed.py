@@ -394,6 +394,8 @@ def test_an_unforeseen_error_is_a_fault_too(scene: Scene) -> None:
     assert scene.stop.wait(DEADLINE)
     with pytest.raises(FeedFailure, match="broke"):
         feed.flush()
+    put, got, acknowledged = feed._store.cursors
+    assert (put, got) == (2, acknowledged), "the batch was not taken over"
 
 
 def test_a_failed_flush_loses_nothing(scene: Scene) -> None:
@@ -533,6 +535,24 @@ def test_a_flush_under_the_lock_is_refused_when_it_would_be_long(scene: Scene) -
     assert scene.applier.verified == 1
 
 
+def test_a_flush_under_the_lock_is_in_as_few_statements_as_possible(scene: Scene) -> None:
+    """R15: whatever partitions there were, what is left is written together."""
+    feed, subscription = scene.open()
+    scene.stream.commit(T, *(upsert(n) for n in range(5 * SPLIT_ROWS)))
+    feed.block_wait()
+    feed.flush()
+    partitions = subscription.buffer.partitions
+    assert len(partitions.live) > 2
+    scene.applier.calls.clear()
+    scene.stream.commit(T, *(upsert(n) for n in range(0, 5 * SPLIT_ROWS, SPLIT_ROWS)))
+    feed.block_wait()
+    session: Any = object()
+    with feed.applies_paused():
+        feed.flush_under_table_lock(session)
+    assert [len(items) for _, items in scene.applier.calls] == [5]
+    assert feed.all_changes_flushed()
+
+
 def test_flush_gives_up_when_the_backlog_does_not_shrink(scene: Scene) -> None:
     """A table that is written faster than changes are applied is said to be so."""
     feed, _ = scene.open(under_lock_changes=10)
@@ -583,3 +603,21 @@ def test_closing_ends_a_batch_that_would_not_end(scene: Scene) -> None:
     feed.close()
     assert scene.applier.fail is not None
     assert scene.applier.table == {}
+
+
+def test_another_feed_goes_on_from_a_noted_place(scene):
+    """A place noted in a session is where another feed begins, also when this one has stopped."""
+    session: Any = None
+    feed, _ = scene.open()
+    scene.stream.commit(T, upsert(1))
+    feed.block_wait(DEADLINE, session)
+    feed.stop()
+    place = feed.position_here(session)
+    scene.stream.commit(T, upsert(2))
+    feed.close()
+
+    other, _ = scene.open(position=place)
+    other.block_wait(DEADLINE)
+    other.flush()
+
+    assert scene.applier.table == {"2": "(2)"}

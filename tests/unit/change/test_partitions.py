@@ -172,6 +172,27 @@ def test_a_child_begins_only_after_its_parents() -> None:
     assert [keys_of(each.changes()) for each in partitions.ready()] == [[1], [9]]
 
 
+def test_a_child_does_not_wait_for_keys_that_are_not_its_own() -> None:
+    """What is split off beside a slow batch can be applied at once."""
+    made = buffer()
+    partitions = made.partitions
+    add(made, *range(3))
+    partitions.ask(1, insist=True)
+    slow = partitions.live[0]
+    made.take(slow, 100, 1 << 30)
+    add(made, *range(10))
+    partitions.split_at(slow, (5,))
+    left, right = partitions.live
+    assert left.parents == {slow}
+    assert not right.parents
+    partitions.split_at(left, (3,))
+    assert [len(each.parents) for each in partitions.live] == [1, 0, 0]
+    partitions.ask(2, insist=True)
+    assert list(partitions.ready()) == partitions.live[1:]
+    made.settled(slow)
+    assert list(partitions.ready()) == partitions.live
+
+
 def test_a_merged_child_waits_for_both_parents() -> None:
     """Also for the parents of parents that never began."""
     made = buffer()

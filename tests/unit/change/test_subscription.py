@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 
 import pytest
 
-from spirit_py.change.subscription import has_second_unique
+from spirit_py.change.gate import VisibilityGate
+from spirit_py.change.subscription import (
+    TableSubscription,
+    has_second_unique,
+    rows_are_independent,
+)
 from spirit_py.table.schema import Index, IndexPart
-from tests.feed_kit import mapping
+from tests.feed_kit import column, mapping
 
 WHOLE = IndexPart(column="ID")
 
@@ -40,3 +46,21 @@ def test_only_a_unique_index_over_the_whole_key_adds_nothing(parts, unique, seco
         more = Index(name="more", unique=unique, parts=parts)
         found = replace(found, target=replace(found.target, indexes=(*found.target.indexes, more)))
     assert has_second_unique(found) is second
+
+
+def test_only_tables_with_independent_rows_are_divided() -> None:
+    """Where one row's image may push another row out, all of them are applied as one state (R5)."""
+    tight = mapping()
+    text = column("id", 1, "varchar", charset="utf8mb4", collation="utf8mb4_0900_ai_ci")
+    assert rows_are_independent(mapping())
+    assert not rows_are_independent(mapping(unique=("v",)))
+    assert not rows_are_independent(replace(tight, tightened=(tight.key,)))
+    tables = ((mapping(), True), (mapping(unique=("v",)), False), (mapping(key=text), False))
+    for table, divisible in tables:
+        made = TableSubscription(
+            table,
+            lock=threading.Condition(),
+            gate=VisibilityGate(has_gtids=True),
+            wake=lambda: None,
+        )
+        assert made.buffer.partitions.divisible is divisible

@@ -1,0 +1,144 @@
+"""``spirit-py status`` and ``spirit-py cleanup``: what is asked for, and what is said."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from spirit_py.cli import main
+from spirit_py.errors import Refusal
+from spirit_py.resume import cleanup, shown
+from spirit_py.resume.shown import MigrationShown
+from spirit_py.wayback import shown as ways
+
+SHOWN = MigrationShown(
+    checkpoint="shop._t_chkpnt",
+    statement="ALTER TABLE `shop`.`t`\nADD COLUMN x int",
+    tables=("shop.t",),
+    phase="copy",
+    age=130.0,
+    started_at="2026-11-20T11:00:00+00:00",
+    runs=2,
+    seconds=7300.0,
+    rows_copied=12,
+    position="gtid;u;",
+    worked_on_by=77,
+    again="carry on",
+    reason="stopped in the copy phase",
+)
+
+
+def no_way_back(_options, checkpoints):
+    """Give what is shown of migrations without a way back."""
+    return {checkpoint: ways.WayBackShown() for checkpoint in checkpoints}
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Keep what the commands ask for; nothing asks a server."""
+    seen: dict[str, object] = {"shown": [SHOWN]}
+
+    def migrations(_options, **given):
+        seen.update(given)
+        return seen["shown"]
+
+    def clean_up(_options, *, ask, ask_old, say, **given):
+        seen.update(given)
+        say("an abandoned migration has left:")
+        if not ask("Drop 2 table(s)?"):
+            raise Refusal("nothing was dropped", hint="answer yes, or give --yes")
+        seen["old"] = ask_old("Drop the old one too?")
+
+    monkeypatch.setattr(shown, "migrations", migrations)
+    monkeypatch.setattr(ways, "ways_back", no_way_back)
+    monkeypatch.setattr(cleanup, "clean_up", clean_up)
+    return seen
+
+
+def run(*arguments, answers=None):
+    """Run a command to its end."""
+    return CliRunner().invoke(main, [*arguments, "--user", "u"], input=answers)
+
+
+def test_status_says_everything_a_line_each(asked):
+    """Phase, age, statement, rows, position, binlog, who works on it, what a run would do."""
+    result = run("status", "--database", "shop", "--checkpoint-max-age", "2d")
+    assert result.exit_code == 0
+    assert asked["max_age"] == 2 * 86400.0
+    assert result.stdout.splitlines() == [
+        "shop.t: copy, checkpoint written 2 min ago",
+        "  statement  ALTER TABLE `shop`.`t` ADD COLUMN x int",
+        "  copied     12 rows",
+        "  worked     2 h in 2 run(s) since 2026-11-20T11:00:00+00:00",
+        "  position   gtid;u;",
+        "  binlog     the binlog still reaches its position",
+        "  now        a process works on it now (server session 77)",
+        "  run again  it would carry on: stopped in the copy phase",
+    ]
+
+
+def test_status_as_json_has_every_field(asked):
+    """One list, also when there is nothing."""
+    result = run("status", "--json")
+    assert json.loads(result.stdout)[0]["rows_copied"] == 12
+    asked["shown"] = []
+    result = run("status", "--json")
+    assert json.loads(result.stdout) == []
+    assert result.exit_code == 1
+
+
+def test_status_without_a_checkpoint_ends_with_1(asked):
+    """A script can ask whether there is one."""
+    asked["shown"] = []
+    result = run("status")
+    assert result.exit_code == 1
+    assert "no migration has left a checkpoint here" in result.stderr
+
+
+def test_a_checkpoint_that_cannot_be_read_is_shown_as_such(asked):
+    """What it is, why it cannot be read, and what would become of it."""
+    asked["shown"] = [
+        MigrationShown(checkpoint="shop._t_chkpnt", unreadable="format 9", again="start afresh")
+    ]
+    result = run("status")
+    assert "shop._t_chkpnt: a checkpoint that cannot be read: format 9" in result.stdout
+    assert "would start afresh" in result.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("status", "--table", "t"),
+        ("cleanup", "--table", "t"),
+        ("cleanup", "--database", "shop"),
+        ("cleanup",),
+    ],
+)
+def test_a_table_goes_with_its_schema(asked, arguments):
+    """Half a name is refused before anything is asked."""
+    assert run(*arguments).exit_code == 2
+
+
+CLEANUP = ("cleanup", "--database", "shop", "--table", "t")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "answers", "code", "old"),
+    [
+        ((), "y\nn\n", 0, False),
+        ((), "y\ny\n", 0, True),
+        ((), "n\n", 2, None),
+        ((), "", 2, None),
+        (("--yes",), None, 0, False),
+        (("--yes", "--drop-old"), None, 0, True),
+        (("--drop-old",), "y\nn\n", 0, False),
+    ],
+)
+def test_cleanup_asks_twice_unless_told_otherwise(asked, arguments, answers, code, old):
+    """--yes answers the first question; only --drop-old with it the second; nobody means no."""
+    result = run(*CLEANUP, *arguments, answers=answers)
+    assert result.exit_code == code, result.output
+    assert asked.get("old") == old
+    assert asked["table"] == "t"
