@@ -31,6 +31,7 @@ import bench_checksum
 import bench_cutover
 import bench_decode
 import bench_feed
+import bench_writers
 import mysql_server
 import raw_events
 from mysql_base import ServerOptions
@@ -440,7 +441,7 @@ def cutover(bench: Bench) -> Figure:
     """Stall of the application's writes through a swap, against the same RENAME done bare."""
     swaps = int(os.environ.get("BENCH_SWAPS", str(bench_cutover.SWAPS)))
     with contextlib.closing(bench_cutover.CutoverBench(bench.options)) as made:
-        stalls = made.measure(swaps, bench_cutover.Load())
+        stalls = made.measure(swaps, bench_writers.Load())
     return Figure(
         name="cutover",
         ours=f"longest write through each of {swaps} swaps",

@@ -9,14 +9,12 @@ spans of the same length without a swap show what the machine does by itself.
 from __future__ import annotations
 
 import contextlib
-import itertools
-import multiprocessing
 import statistics
-import threading
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
+from bench_writers import ROWS, SCHEMA, Application, Load
 from spirit_py.applier.applier import SqlApplier
 from spirit_py.change.source import binlog_source
 from spirit_py.chunk.chunk import Chunk
@@ -33,7 +31,6 @@ from spirit_py.table.build import build_mapping
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from multiprocessing.connection import Connection
 
     from spirit_py.change.feed import ChangeFeed
     from spirit_py.config import ConnectionOptions
@@ -41,27 +38,12 @@ if TYPE_CHECKING:
     from spirit_py.mysql.session import Session
     from spirit_py.table.mapping import TableMapping
 
-SCHEMA = "spirit_py_bench_cutover"
 ALTER = "MODIFY pad CHAR(80) NOT NULL DEFAULT ''"
-ROWS = 20_000
 SWAPS = 20
 #: Milliseconds beyond the wait for running transactions that are good enough (design section 6).
 GOAL = 50.0
 #: Seconds of a span around the end of a swap: before it, and behind it.
 BEFORE, BEHIND = 0.3, 0.2
-#: A writer that is late catches up with at most so many seconds of its writes.
-_MOST_LATE = 0.1
-
-#: When a write began, and how long it took, in seconds.
-Write = tuple[float, float]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Load:
-    """What the application does."""
-
-    writers: int = 16
-    rate: float = 1000.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,125 +108,6 @@ def _line(values: Iterator[float]) -> str:
     ordered = sorted(values)
     ninth = ordered[min(len(ordered) - 1, round(0.9 * len(ordered)))]
     return f"p50 {statistics.median(ordered):.1f}, p90 {ninth:.1f}, max {ordered[-1]:.1f} ms"
-
-
-# -- the application
-
-
-class Application:
-    """Writers in a process of their own; what they wrote, and when."""
-
-    def __init__(self, connection: ConnectionOptions, load: Load) -> None:
-        """Start them."""
-        context = multiprocessing.get_context("spawn")
-        self._pipe, other = context.Pipe()
-        self._process = context.Process(target=_write, args=(connection, load, other))
-        self._process.start()
-        other.close()
-        self.rate = load.rate
-        self.writes: list[Write] = []
-
-    def longest_ms(self, span: tuple[float, float]) -> float:
-        """Give the longest write that overlaps a span, when all such writes have ended."""
-        began, ended = span
-        time.sleep(max(0.0, ended - time.monotonic()))
-        self._pipe.send("take")
-        taken, failed = self._pipe.recv()
-        if failed:
-            raise SystemExit(f"a writer failed: {failed}")
-        self.writes += taken
-        return 1000 * max(
-            (took for at, took in self.writes if at < ended and at + took > began), default=0.0
-        )
-
-    def per_second(self) -> float:
-        """Give the writes a second so far."""
-        first, last = self.writes[0][0], max(at for at, _ in self.writes)
-        return len(self.writes) / max(0.001, last - first)
-
-    def __enter__(self) -> Self:
-        """Use it as a context that ends the writers."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """End the writers."""
-        with contextlib.suppress(OSError):
-            self._pipe.send("end")
-        self._process.join(30)
-
-
-class _Writer:
-    """A session that inserts and updates at its rate."""
-
-    def __init__(self, connection: ConnectionOptions, pause: float, number: int) -> None:
-        self._connection = connection
-        self._pause = pause
-        self._number = number
-        self._lock = threading.Lock()
-        self._writes: list[Write] = []
-        self._ended = threading.Event()
-        #: When the write under way began; 0 for none.
-        self._since = 0.0
-        self.failed = ""
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-
-    def _run(self) -> None:
-        try:
-            with connect(self._connection, database=SCHEMA, role="writer") as session:
-                due = time.monotonic() + self._pause * self._number / 16
-                for number in itertools.count(self._number):
-                    if self._ended.wait(max(0.0, due - time.monotonic())):
-                        return
-                    self._since = began = time.monotonic()
-                    self._write(session, number)
-                    ended = time.monotonic()
-                    with self._lock:
-                        self._since = 0.0
-                        self._writes.append((began, ended - began))
-                    due = max(due + self._pause, ended - _MOST_LATE)
-        except Exception as error:
-            self.failed = repr(error)
-
-    @staticmethod
-    def _write(session: Session, number: int) -> None:
-        """Insert, or update one of the rows that were there at first."""
-        if number % 4:
-            row = 1 + number * 7919 % ROWS
-            session.execute(f"UPDATE t SET k = k + 1, c = 'update {number}' WHERE id = {row}")
-        else:
-            session.execute(f"INSERT INTO t (k, c) VALUES ({number}, 'insert')")
-
-    def take(self) -> list[Write]:
-        """Give the writes since the last call, and the one that is under way as far as it is."""
-        with self._lock:
-            taken, self._writes = self._writes, []
-            if since := self._since:
-                taken.append((since, time.monotonic() - since))
-            return taken
-
-    def end(self) -> None:
-        """End."""
-        self._ended.set()
-        self._thread.join()
-
-
-def _write(connection: ConnectionOptions, load: Load, pipe: Connection) -> None:
-    """Run all writers; the body of their process."""
-    pause = load.writers / load.rate
-    writers = [_Writer(connection, pause, number) for number in range(load.writers)]
-    try:
-        while pipe.recv() == "take":
-            taken = [write for writer in writers for write in writer.take()]
-            pipe.send((taken, "".join(writer.failed for writer in writers)))
-    except (EOFError, OSError):
-        pass
-    finally:
-        for writer in writers:
-            writer.end()
-
-
-# -- the swaps
 
 
 class CutoverBench:

@@ -7,7 +7,7 @@ kept.
 ==============================================  ============================================
 found                                           outcome
 ==============================================  ============================================
-no checkpoint, no auxiliary table               afresh, without a word
+no checkpoint                                   afresh, without a word
 a checkpoint of ours that cannot be read        afresh
 another statement                               afresh
 the program was stopped before the feed ran     afresh
@@ -196,14 +196,11 @@ def _was_swapped(table: TableFound, progress: TableProgress) -> bool | None:
 
 
 def _without_record(found: Found) -> Decision:
-    """Decide where there is no checkpoint: only a new table would be there to be resumed."""
-    for table in found.tables:
-        if table.new_shape and not table.ours:
-            return Refuse(
-                reason=f"the new table of {table.schema}.{table.table} exists, and no checkpoint"
-                " says whose it is",
-                hint="see who made it; drop or rename it",
-            )
+    """Decide where there is no checkpoint.
+
+    A new table that no checkpoint says to be ours is refused by a check of its own, together
+    with whatever else stands in the way (:mod:`spirit_py.preflight.leftovers`).
+    """
     if any(table.ours for table in found.tables):
         return Afresh(reason="its checkpoint is gone")
     return Afresh()

@@ -16,14 +16,13 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
-import secrets
-import sys
 import time
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
 from spirit_py.cutover.attempt import Attempt, TryFailed
-from spirit_py.cutover.look import check_names, end_locking_session
+from spirit_py.cutover.locking import open_locking_session, quick_turns
+from spirit_py.cutover.look import check_names
 from spirit_py.cutover.plan import CutoverLimits, CutoverResult
 from spirit_py.cutover.rename import rename
 from spirit_py.cutover.watch import LockWatch
@@ -37,47 +36,28 @@ from spirit_py.errors import (
 )
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import Disposition, connection_lost, disposition
-from spirit_py.mysql.locks import TableLock, take_named_lock
-from spirit_py.table.names import lock_name
+from spirit_py.mysql.locks import TableLock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import ChangeSource, Clock, SqlSession
     from spirit_py.cutover.plan import Swap
-    from spirit_py.mysql.session import Session
     from spirit_py.stop import StopSwitch
 
 _LOG = logging.getLogger(__name__)
 _DRAIN_ROUNDS: Final = 5
-_END_SECONDS: Final = 10.0
 _RENAME_WAIT_SECONDS: Final = 1
 #: Pending changes that are worth opening sessions for the lock.
 _TRIVIAL_BACKLOG: Final = 200
 #: Pending changes that cost no more than a statement does.
 _NEARLY_NOTHING: Final = 10
 _CATCH_UP_ROUNDS: Final = 8
-_TURN_SECONDS: Final = 0.0005
 
 
 def _nothing(_session: SqlSession) -> None:
     """Do nothing, where a hook was not given."""
-
-
-@contextlib.contextmanager
-def _quick_turns() -> Iterator[None]:
-    """Let a thread that has its answer from the server run again soon.
-
-    A thread of ours that computes, such as the feed's reader, otherwise keeps the interpreter
-    for 5 ms each time, and under the lock about ten answers are waited for.
-    """
-    usual = sys.getswitchinterval()
-    sys.setswitchinterval(_TURN_SECONDS)
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(usual)
 
 
 class Cutover:
@@ -185,7 +165,7 @@ class Cutover:
         """Open everything that a try needs, then take the lock and swap."""
         with contextlib.ExitStack() as stack:
             attempt = self._prepare(number, stack)
-            stack.enter_context(_quick_turns())
+            stack.enter_context(quick_turns())
             try:
                 self._lock(attempt)
                 self._swap(attempt)
@@ -207,7 +187,14 @@ class Cutover:
         )
         self._before_lock(watcher)
         opened = stack.enter_context(contextlib.ExitStack())
-        session, fence = self._open(opened, wait)
+        session, fence = open_locking_session(
+            opened,
+            self._connection,
+            self._swaps[0].schema,
+            wait=wait,
+            hold=hold,
+            patience=self._limits.look,
+        )
         server = str(session.value("SELECT @@server_uuid"))
         check_names(session, self._swaps)
         self._catch_up()
@@ -237,21 +224,6 @@ class Cutover:
             lock=TableLock(session, self._tables(), clock=self._clock),
             clock=self._clock,
         )
-
-    def _open(self, opened: contextlib.ExitStack, wait: int) -> tuple[Session, str]:
-        """Open the locking session, new in each try, and its fence."""
-        session = connect(
-            self._connection,
-            # A DELETE of several tables with aliases asks for a default database.
-            database=self._swaps[0].schema,
-            role="cutover",
-            lock_wait_timeout=wait,
-            read_timeout=math.ceil(wait + self._limits.lock_hold) + 5,
-        )
-        fence = lock_name("cutover", secrets.token_hex(8))
-        opened.callback(self._end, session, fence)
-        take_named_lock(session, fence)
-        return session, fence
 
     def _catch_up(self) -> None:
         """Apply until nearly nothing is pending: what is left is applied under the lock.
@@ -373,17 +345,6 @@ class Cutover:
             with contextlib.suppress(ServerFault):
                 attempt.lock.release()
         attempt.held_ms = attempt.held_for() * 1000
-
-    def _end(self, session: Session, fence: str) -> None:
-        """Close the locking session, and see to it that the server has ended it too.
-
-        A session that lost its connection while it waited for the lock would still get it.
-        """
-        lost = not session.alive()
-        session.close()
-        patience = min(_END_SECONDS, self._limits.look)
-        if lost and not end_locking_session(self._connection, fence=fence, patience=patience):
-            _LOG.warning("could not see whether session %d has ended", session.id)
 
     def _result(self, attempt: Attempt) -> CutoverResult:
         """Put the result together."""

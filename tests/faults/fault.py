@@ -47,6 +47,7 @@ class Fault:
         shape: the only kind of table that it makes sense for; empty for any.
         hook: of :mod:`tests.faults.hooks`, that the command runs with; empty for none.
         expects_repairs: the checksum is to find differences, because the fault made them.
+        needs_disk: the server must have a small disk of its own.
         between: what happens after the run that it struck, before the next.
     """
 
@@ -57,4 +58,5 @@ class Fault:
     shape: str = ""
     hook: str = ""
     expects_repairs: bool = False
+    needs_disk: bool = False
     between: Callable[[Scene], None] | None = None

@@ -269,7 +269,7 @@ SERVER_FAULTS = (
         codes=frozenset({-9}),
     ),
     Fault(name="reset-logs", strike=reset, points=AT_WORK),
-    Fault(name="disk-full", strike=full_disk, codes=frozenset({0, 1, 2, 3})),
+    Fault(name="disk-full", strike=full_disk, codes=frozenset({0, 1, 2, 3}), needs_disk=True),
     Fault(name="lock-rows", strike=lock_rows, points=(*COPY, *DRAIN), codes=DONE),
     Fault(
         name="hold-table",

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 PASSWORD = "long enough for anybody"
 APPLICATION, MIGRATOR = "app", "migrator"
 DISK_MIB = 1500
+_NAMESPACE = "SPIRIT_PY_FAULTS_NAMESPACE"
+_UNSHARE = ("unshare", "-Urm")
 _ACCOUNTS = f"""
 CREATE USER {APPLICATION}@'%' IDENTIFIED BY '{PASSWORD}';
 CREATE USER {MIGRATOR}@'%' IDENTIFIED BY '{PASSWORD}';
@@ -34,15 +36,21 @@ GRANT REPLICATION SLAVE, REPLICATION CLIENT, PROCESS, XA_RECOVER_ADMIN, CONNECTI
   ON *.* TO {MIGRATOR}@'%'"""
 
 
-def in_own_namespace(arguments: Sequence[str]) -> None:
-    """Run this program again where it may mount a disk of its own; return when it may already.
+def in_own_namespace(arguments: Sequence[str]) -> bool:
+    """Run this program again where it may mount a disk of its own; return when it is there.
 
     The mounts are gone with the last process of the namespace, however it ends.
+
+    Returns:
+        Whether there are such namespaces here; without them no disk can be full.
     """
-    if os.environ.get("SPIRIT_PY_FAULTS_NAMESPACE"):
-        return
-    os.environ["SPIRIT_PY_FAULTS_NAMESPACE"] = "1"
-    os.execvp("unshare", ["unshare", "-Urm", sys.executable, *arguments])  # noqa: S606 - takes the place of this process
+    found = os.environ.get(_NAMESPACE)
+    if found is None:
+        probe = subprocess.run([*_UNSHARE, "true"], capture_output=True, check=False)
+        os.environ[_NAMESPACE] = found = "none" if probe.returncode else "own"
+        if not probe.returncode:
+            os.execvp("unshare", [*_UNSHARE, sys.executable, *arguments])  # noqa: S606 - in its place
+    return found == "own"
 
 
 class Host:
@@ -62,9 +70,10 @@ class Host:
     def __enter__(self) -> Self:
         """Mount, start, and create the accounts."""
         self._stack.callback(shutil.rmtree, self.disk, ignore_errors=True)
-        size = f"size={DISK_MIB}m"
-        subprocess.run(["mount", "-t", "tmpfs", "-o", size, "none", str(self.disk)], check=True)
-        self._stack.callback(subprocess.run, ["umount", "-l", str(self.disk)], check=False)
+        if os.environ.get(_NAMESPACE) == "own":
+            size = f"size={DISK_MIB}m"
+            subprocess.run(["mount", "-t", "tmpfs", "-o", size, "none", str(self.disk)], check=True)
+            self._stack.callback(subprocess.run, ["umount", "-l", str(self.disk)], check=False)
         made = choose(outlives=True).make()
         assert isinstance(made, LocalServer)
         self.server = made

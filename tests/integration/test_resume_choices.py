@@ -34,7 +34,7 @@ def interrupt(monkeypatch):
 def stopped(db, spark_engine, interrupt):
     """A migration that was interrupted in its copy, after some chunks."""
     make_table(db, ROWS)
-    run = interrupt.at(spark_engine, db, "chunk.committed", 2, target_chunk_time=0.01)
+    run = interrupt.at(spark_engine, db, "chunk.committed", 2, target_chunk_time=0.05)
     assert "the same command carries on from here" in run.told.text
     assert tables(db) == KEPT
     return db
@@ -269,7 +269,7 @@ def test_several_tables_are_carried_on_together(db, spark_engine, interrupt):
     make_table(db, ROWS)
     db.execute("CREATE TABLE s LIKE t; INSERT INTO s SELECT * FROM t")
     one, other = (f"ALTER TABLE {name} ADD COLUMN z INT NOT NULL DEFAULT 5" for name in ("s", "t"))
-    given = {"table": "", "alter": "", "target_chunk_time": 0.01}
+    given = {"table": "", "alter": "", "target_chunk_time": 0.05}
     run = interrupt.at(spark_engine, db, "chunk.committed", 4, statement=f"{one}; {other}", **given)
     assert tables(db) == ["_s_chkpnt", "_s_new", "_t_chkpnt", "_t_new", "s", "t"], run.told.text
     assert shown(db, "s").tables == (f"{db.name}.s", f"{db.name}.t") == shown(db, "t").tables
@@ -389,9 +389,12 @@ def test_a_stop_ends_a_check_that_takes_for_hours(db, spark_engine, monkeypatch)
     """The statements of the preparation are ended on the server, not waited for."""
     make_table(db, 10)
     slow = "SELECT SLEEP(100000)"
-    check = registry.Check(
-        "slow", registry.Scope.SOURCE, lambda context: context.session.query(slow) and ()
-    )
+
+    def look(context):
+        context.session.query(slow)
+        return ()
+
+    check = registry.Check("slow", registry.Scope.SOURCE, look)
     monkeypatch.setattr(registry, "CHECKS", (check,))
     run = start(spark_engine, db)
     running = "SELECT 1 FROM information_schema.PROCESSLIST WHERE INFO = %s"

@@ -125,7 +125,7 @@ def go_on_writing(clients: list[Client], writes: int = 50) -> None:
 
 
 def test_crashed_carried_on_interrupted_and_gone(table, run):
-    """The keeping process is killed, the same command goes on, is interrupted, and a revert ends it.
+    """The keeping process is killed; the same command goes on, is interrupted; a revert ends it.
 
     The application writes all the time; nothing that was acknowledged is lost.
     """

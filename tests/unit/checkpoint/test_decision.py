@@ -119,11 +119,10 @@ def test_a_state_that_tells_no_story_is_kept():
     assert isinstance(decide(found(tables=(both,)), WANTED), Refuse)
 
 
-def test_a_new_table_without_a_checkpoint_is_somebody_elses():
-    """Nothing says whose it is: it is not dropped."""
+def test_a_new_table_without_a_checkpoint_is_left_to_the_checks():
+    """Nothing says whose it is: a check refuses it, together with all else that is found."""
     decision = decide(found(record=None, tables=(replace(TABLE, ours=False),)), WANTED)
-    assert isinstance(decision, Refuse)
-    assert "no checkpoint" in decision.reason
+    assert decision == Afresh()
 
 
 def test_every_table_of_a_migration_counts():

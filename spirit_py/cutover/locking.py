@@ -1,0 +1,81 @@
+"""The session that locks and renames: its fence and its end, and quick turns beside it."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import secrets
+import sys
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.cutover.look import end_locking_session
+from spirit_py.mysql.connect import connect
+from spirit_py.mysql.locks import take_named_lock
+from spirit_py.table.names import lock_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spirit_py.config import ConnectionOptions
+    from spirit_py.mysql.session import Session
+
+_LOG = logging.getLogger(__name__)
+_END_SECONDS: Final = 10.0
+_TURN_SECONDS: Final = 0.0005
+
+
+def open_locking_session(
+    opened: contextlib.ExitStack,
+    connection: ConnectionOptions,
+    schema: str,
+    *,
+    wait: int,
+    hold: float,
+    patience: float,
+) -> tuple[Session, str]:
+    """Open the locking session, new in each try, and take its fence; ``opened`` ends both.
+
+    Args:
+        schema: a DELETE of several tables with aliases asks for a default database.
+        wait: seconds that each table may be waited for.
+        hold: seconds for which the lock may be held.
+        patience: seconds to see to the session's end on the server, when it was lost.
+    """
+    session = connect(
+        connection,
+        database=schema,
+        role="cutover",
+        lock_wait_timeout=wait,
+        read_timeout=math.ceil(wait + hold) + 5,
+    )
+    fence = lock_name("cutover", secrets.token_hex(8))
+    opened.callback(_end, connection, session, fence, min(_END_SECONDS, patience))
+    take_named_lock(session, fence)
+    return session, fence
+
+
+def _end(connection: ConnectionOptions, session: Session, fence: str, patience: float) -> None:
+    """Close the locking session, and see to it that the server has ended it too.
+
+    A session that lost its connection while it waited for the lock would still get it.
+    """
+    lost = not session.alive()
+    session.close()
+    if lost and not end_locking_session(connection, fence=fence, patience=patience):
+        _LOG.warning("could not see whether session %d has ended", session.id)
+
+
+@contextlib.contextmanager
+def quick_turns() -> Iterator[None]:
+    """Let a thread that has its answer from the server run again soon.
+
+    A thread of ours that computes, such as the feed's reader, otherwise keeps the interpreter
+    for 5 ms each time, and under the lock about ten answers are waited for.
+    """
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(_TURN_SECONDS)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(usual)
