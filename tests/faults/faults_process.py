@@ -39,7 +39,7 @@ def kill_after_checkpoint(scene: Scene, hold: Hold) -> None:
     if "quick-checkpoints" in scene.draw.hooks:
         written = scene.listener.count("checkpoint.written")
         enough = written + 2
-        scene.until(lambda: scene.listener.count("checkpoint.written") >= enough, 20)
+        scene.until(lambda: scene.listener.count("checkpoint.written") >= enough, 120)
     kill_driver(scene, hold)
 
 

@@ -13,6 +13,7 @@ import re
 from contextlib import closing
 from dataclasses import replace
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -106,13 +107,14 @@ def apply(db, mapping, changes):
                 chosen.execute(f"REPLACE INTO _t_new ({names}) VALUES {values}")
                 assert rows[0].staged or not session.warning_count, (session.warnings(), rows)
 
-        rows = []
+        rows: list[Any] = []
         for change in changes:
             gone = change.before is not None and (
                 change.after is None or change.before.key != change.after.key
             )
             row = None if change.after is None else change.after.render()
-            if gone or (rows and row.staged != rows[0].staged) or len(rows) >= BATCH:
+            other = row is not None and rows and row.staged != rows[0].staged
+            if gone or other or len(rows) >= BATCH:
                 write(rows)
                 rows = []
             if gone:

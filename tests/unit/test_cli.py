@@ -127,6 +127,14 @@ def test_the_cutover_kills_as_the_command_line_says(configured, given, wait, kil
     assert limits.kills_after == (None if kills_after is None else pytest.approx(kills_after))
 
 
+def test_own_writes_are_tagged_when_asked_for(configured):
+    """Every run has an identifier of its own; without the option there is none."""
+    first, second = (configured(*BASE, "--tag-own-writes").feed.own_writes for _ in range(2))
+    assert first
+    assert first != second
+    assert configured(*BASE).feed.own_writes == ""
+
+
 def test_threads_stay_within_the_cores_of_a_local_master(configured):
     """Never more threads than cores for ``local``; a cluster decides for itself."""
     cores = len(os.sched_getaffinity(0))
