@@ -81,6 +81,7 @@ class CheckpointWriter:
         #: Held from taking a record until it is written, so that records are written in order.
         self._writing = threading.Lock()
         self._ended = threading.Event()
+        self._wanted = threading.Event()
         self._thread: threading.Thread | None = None
         self._written_at: float | None = None
 
@@ -95,6 +96,10 @@ class CheckpointWriter:
             target=self._keep_writing, name="spirit-py-checkpoint", daemon=True
         )
         self._thread.start()
+
+    def request(self) -> None:
+        """Have a record written soon, by the thread: commits of the server may stall."""
+        self._wanted.set()
 
     def write_now(self) -> None:
         """Write a record at once.
@@ -119,7 +124,11 @@ class CheckpointWriter:
         """Write until the end; runs in a thread."""
         failing_since: float | None = None
         pause = self._period
-        while not self._ended.wait(pause):
+        while True:
+            self._wanted.wait(pause)
+            self._wanted.clear()
+            if self._ended.is_set():
+                return
             try:
                 self.write_now()
                 failing_since, pause = None, self._period
@@ -131,10 +140,12 @@ class CheckpointWriter:
                 if _hopeless(error) or now - failing_since > self._patience:
                     self._stop.request(_failure(error))
                     return
+                self._ended.wait(pause)
 
     def close(self) -> None:
         """End the thread; nothing more is written. Safe to call again."""
         self._ended.set()
+        self._wanted.set()
         thread, self._thread = self._thread, None
         if thread is not None:
             thread.join(_JOIN_SECONDS)

@@ -48,11 +48,7 @@ def statement_of(contexts: Sequence[PreflightContext]) -> str:
 
 
 class Checkpoints:
-    """The record of one run, which begins as that of the run that it carries on.
-
-    Attributes:
-        resumable: a record with a position is in its table: the same command carries on.
-    """
+    """The record of one run, which begins as that of the run that it carries on."""
 
     def __init__(
         self,
@@ -65,7 +61,8 @@ class Checkpoints:
         self._feed: ChangeFeed | None = None
         self._works: Sequence[TableWork] = ()
         self._writer: CheckpointWriter | None = None
-        self.resumable = earlier is not None
+        self._resumed = earlier is not None
+        self._written = False
         self._base = self._renewed(earlier) if earlier else self._first(contexts)
 
     def _renewed(self, earlier: CheckpointRecord) -> CheckpointRecord:
@@ -116,10 +113,9 @@ class Checkpoints:
         )
 
     def follow(self, feed: ChangeFeed, works: Sequence[TableWork]) -> None:
-        """Write the first record that can be resumed from, and go on writing.
+        """Begin to write records that can be resumed from.
 
-        Raises:
-            ServerFault: it could not be written.
+        The first one is not waited for: commits of the server may stall, and the copy need not.
         """
         self._feed, self._works = feed, works
         run = self._run
@@ -127,9 +123,19 @@ class Checkpoints:
             run.config.connection, store_of(self._base.home), self.take, stop=run.stop
         )
         run.closing("the checkpoint", self._last)
-        self._writer.write_now()
-        self.resumable = bool(self.take().position)
         self._writer.start()
+        self._writer.request()
+
+    @property
+    def resumable(self) -> bool:
+        """A record with a position is in its table: the same command carries on."""
+        written = self._written or (self._writer is not None and self._writer.age is not None)
+        return self._resumed or written
+
+    def soon(self) -> None:
+        """Have a record written, without waiting for it."""
+        if self._writer is not None:
+            self._writer.request()
 
     def sentinel_created(self) -> None:
         """Note that the cutover was deferred: a sentinel that goes is not made again."""
@@ -155,8 +161,10 @@ class Checkpoints:
             connection, connect_timeout=min(connection.connect_timeout, _LAST_CONNECT_SECONDS)
         )
         writer = CheckpointWriter(quick, store_of(self._base.home), self.take, stop=self._run.stop)
+        self._written = self._written or self._writer.age is not None
         try:
             writer.write_now()
+            self._written = True
         except SpiritError as error:
             _log.info("the last checkpoint could not be written: %s", error)
 

@@ -125,7 +125,7 @@ class Migration:
     def _enter(self, phase: Phase) -> None:
         """Go to the next phase, and write that down."""
         self._run.enter(phase)
-        self._checkpoints.note()
+        self._checkpoints.soon()
 
     def _clean_up(self, tables: list[tuple[str, str]]) -> None:
         """Drop what the swap left; the checkpoint last, by which a later run would know of it."""
