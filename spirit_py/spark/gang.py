@@ -19,9 +19,9 @@ Life::
     finish()  -----------------------------> member.result(), member.close()
 
 A task works off its orders one by one; the driver keeps a few outstanding, so that no task
-waits between two. When a member is lost (its session vanishes, or its process dies), the gang
-as a whole is: :class:`~spirit_py.errors.WorkersLost`, and the caller starts a new one. A member
-that finds the driver's session gone ends by itself.
+waits between two. When a member is lost (its session vanishes, or its process dies), or the
+driver's session is, the gang as a whole is: :class:`~spirit_py.errors.WorkersLost`, and the
+caller starts a new one. A member that finds the driver's session gone ends by itself.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from spirit_py.errors import MigrationFailure, ServerFault, SpiritError, Workers
 from spirit_py.mysql.faults import Disposition, disposition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from types import TracebackType
     from typing import Self
 
@@ -326,12 +326,26 @@ class Gang(Generic[_R]):
     def _publish(self, rank: int) -> None:
         """Put all outstanding orders of a member into its variable."""
         letters = json.dumps(list(self._seats[rank].outstanding.items()))
-        self._control.execute(f"SET @{_name(self._token, rank)} = %s", (letters,))
+        with self._heard():
+            self._control.execute(f"SET @{_name(self._token, rank)} = %s", (letters,))
+
+    @contextlib.contextmanager
+    def _heard(self) -> Iterator[None]:
+        """Take a fault of the driver's own session for the loss of the gang: nobody hears it."""
+        try:
+            yield
+        except ServerFault as fault:
+            if not _transient(fault):
+                raise
+            raise WorkersLost(
+                f"the conversation with Spark's tasks ended: {fault.message}"
+            ) from fault
 
     def _read(self) -> list[Answer]:
         """Read every member's variable; notice who is missing."""
         self._stop.check()
-        rows = self._control.query(_LETTERS, (_name(self._token),))
+        with self._heard():
+            rows = self._control.query(_LETTERS, (_name(self._token),))
         if self._assembled:
             present = {int(row[0]) for row in rows}
             if any(seat.thread not in present for seat in self._seats):
@@ -379,7 +393,7 @@ class Gang(Generic[_R]):
     def _send_home(self) -> None:
         """Tell every member that it is over."""
         for rank in range(self._size):
-            with contextlib.suppress(ServerFault):
+            with contextlib.suppress(ServerFault, WorkersLost):
                 self.post(rank, _FINISH)
 
     def _disband(self) -> None:

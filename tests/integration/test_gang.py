@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import MySQLdb
 import pytest
 
 from spirit_py.errors import Interrupted, MigrationFailure, ValueLost, WorkersLost
@@ -233,3 +234,32 @@ def test_an_error_on_spark(db, spark_engine):
     with gang(db, spark_engine) as together:
         assert together.everyone("a", 60) == ["0:a", "1:a"]
         together.finish()
+
+
+def ask_for_ever(together):
+    """Give orders until something ends that."""
+    while True:
+        together.everyone("a", 20)
+
+
+@pytest.mark.parametrize("how", ["CONNECTION", "QUERY"])
+def test_a_lost_conversation_is_a_lost_gang(db, how):
+    """KILL of the driver's own session in a gang, or of its looks, asks for a new gang."""
+    with gang(db) as together:
+        killing = threading.Event()
+        own = together._control.id
+
+        def kill():
+            session = db.connect()
+            while not killing.is_set():
+                with contextlib.suppress(MySQLdb.Error):
+                    session.cursor().execute(f"KILL {how} {own}")
+
+        thread = threading.Thread(target=kill)
+        thread.start()
+        try:
+            with pytest.raises(WorkersLost, match="conversation"):
+                ask_for_ever(together)
+        finally:
+            killing.set()
+            thread.join()
