@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.mysql.faults import ACCESS_DENIED, TLS_FAULT, TLS_REQUIRED, server_fault
+from spirit_py.mysql.runs import refuse_when_taken_over
 from spirit_py.mysql.session import Session
 from spirit_py.sql import string_literal
 
@@ -51,6 +52,7 @@ def connect(
     wait_timeout: int = 28_800,
     read_timeout: int = 0,
     native: bool = False,
+    asks_for_lock: bool = False,
 ) -> Session:
     """Open a session with the program's settings, whatever the server's globals are.
 
@@ -65,8 +67,11 @@ def connect(
             The server goes on with the statement.
         native: Keep the server's ``sql_mode``, time zone and checks, as a client of the
             operator would have them: for the ALTER itself (R10).
+        asks_for_lock: The session is about to take the run's advisory lock; every other one of
+            a run is refused when another run has it.
 
     Raises:
+        MigrationFailure: another run has taken the migration over.
         ServerFault: :func:`spirit_py.mysql.faults.connection_refusal` explains the first one.
     """
     connection = _open(options, role, database=database, read_timeout=read_timeout)
@@ -82,6 +87,8 @@ def connect(
             ),
             label=options.label,
         )
+        if options.label and not asks_for_lock:
+            refuse_when_taken_over(session, options.label)
     except BaseException:
         session.close()
         raise

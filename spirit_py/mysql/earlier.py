@@ -9,23 +9,18 @@ anything.
 from __future__ import annotations
 
 import logging
-import secrets
 import threading
 import time
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import MigrationFailure
 from spirit_py.mysql.kill import kill_session, kill_statement
-from spirit_py.table.names import lock_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from spirit_py.contracts import Clock, SqlSession
 
 _log = logging.getLogger(__name__)
 
-_TOKEN_BYTES: Final = 8
 _POLL_SECONDS: Final = 0.05
 #: A chunk that is rolled back takes no longer than it took to write.
 _PATIENCE: Final = 60.0
@@ -35,16 +30,6 @@ SELECT t.PROCESSLIST_ID, CONVERT(v.VARIABLE_VALUE USING utf8mb4)
 FROM performance_schema.user_variables_by_thread v
 JOIN performance_schema.threads t ON t.THREAD_ID = v.THREAD_ID
 WHERE v.VARIABLE_NAME = 'spirit_py_run' AND t.PROCESSLIST_ID IS NOT NULL"""
-
-
-def run_label(tables: Iterable[tuple[str, str]]) -> str:
-    """Make the label of a new run: a token of its own, and a mark for each table."""
-    marks = sorted(_mark(table) for table in tables)
-    return " ".join((secrets.token_hex(_TOKEN_BYTES), *marks))
-
-
-def _mark(table: tuple[str, str]) -> str:
-    return lock_name("migration", *table).rpartition(":")[2]
 
 
 def earlier_sessions(session: SqlSession, label: str) -> list[int]:

@@ -165,7 +165,7 @@ class AdvisoryLock:
 
     def _take(self) -> Session:
         """Open a session and take the lock in it."""
-        session = connect(self._options, role="advisory", read_timeout=30)
+        session = connect(self._options, role="advisory", read_timeout=30, asks_for_lock=True)
         try:
             if take_named_lock(session, self._name):
                 return session

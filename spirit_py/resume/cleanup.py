@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from spirit_py.checkpoint.record import CheckpointRecord
 from spirit_py.errors import Refusal
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.earlier import end_earlier_sessions, run_label
+from spirit_py.mysql.earlier import end_earlier_sessions
 from spirit_py.mysql.locks import named_lock_holder, take_named_lock
 from spirit_py.mysql.newtable import drop_table
+from spirit_py.mysql.runs import run_label
 from spirit_py.resume.look import record_beside, store_of
 from spirit_py.table.names import AuxiliaryNames, lock_name
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from spirit_py.checkpoint.decision import Afresh, Resume
 from spirit_py.errors import ServerFault
-from spirit_py.mysql.earlier import end_earlier_sessions, run_label
+from spirit_py.mysql.earlier import end_earlier_sessions
 from spirit_py.mysql.faults import access_denied
 from spirit_py.mysql.locks import AdvisoryLock
+from spirit_py.mysql.runs import run_label
 from spirit_py.preflight.preflight import check_before_create, prepare
 from spirit_py.runner.resuming import choose
 from spirit_py.table.names import lock_name

@@ -15,9 +15,10 @@ from spirit_py.checksum.result import ChecksumOptions
 from spirit_py.cutover.plan import CutoverLimits
 from spirit_py.errors import Interrupted, MigrationFailure, OutcomeUnknown, Refusal, ServerFault
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.earlier import end_earlier_sessions, run_label
+from spirit_py.mysql.earlier import end_earlier_sessions
 from spirit_py.mysql.faults import Disposition, connection_refusal, disposition
 from spirit_py.mysql.locks import AdvisoryLock, named_lock_holder
+from spirit_py.mysql.runs import run_label
 from spirit_py.phases import Phase
 from spirit_py.signals import run_aside, stop_on_signals
 from spirit_py.spark.options import SparkOptions

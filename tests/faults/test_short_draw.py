@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-RUNS = os.environ.get("SPIRIT_PY_FAULTS_RUNS", "6")
+RUNS = os.environ.get("SPIRIT_PY_FAULTS_RUNS", "4")
 
 
 def harness(*words: str) -> subprocess.CompletedProcess[str]:

@@ -10,6 +10,7 @@ from spirit_py.errors import CutoverFailure, MigrationFailure, Refusal, ServerFa
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.kill import FRESH_SECONDS, Blocker, find_blockers
 from spirit_py.mysql.locks import AdvisoryLock, TableLock, named_lock_holder, take_named_lock
+from spirit_py.mysql.runs import run_label
 from spirit_py.stop import StopSwitch
 from spirit_py.table.names import lock_name
 from tests.cutover_kit import Background, lock_request, make_tables, options, until
@@ -311,3 +312,18 @@ def test_advisory_lock_without_a_server(db, proxy, name):
         until(lambda: stop.requested, "the stop")
 
     assert "lock that keeps a second migration of t away" in str(stop.reason)
+
+
+def test_a_session_of_a_run_that_was_taken_over_is_refused(db):
+    """A worker that outlived its run cannot write once another run has the lock (R18)."""
+    plain, replace = options(db), dataclasses.replace
+    dead, alive = (replace(plain, label=run_label([(db.name, "t")])) for _ in range(2))
+    connect(dead, role="chunk").close()
+    name = lock_name("migration", db.name, "t")
+    with AdvisoryLock(alive, name, stop=StopSwitch(), purpose="migration of t"):
+        with pytest.raises(MigrationFailure, match="taken this migration over") as refused:
+            connect(dead, role="chunk")
+        connect(alive, role="chunk").close()
+        connect(replace(dead, label=run_label([(db.name, "u")])), role="chunk").close()
+    assert refused.value.resumable
+    connect(dead, role="chunk").close()

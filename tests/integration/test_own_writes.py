@@ -244,10 +244,16 @@ def test_a_migration_that_is_interrupted_goes_on(
 ) -> None:
     """The whole command, under writers: each run has an identifier of its own (R17)."""
     first, second = new_run(), new_run()
-    make_table(db)
+    # So many rows, in so small chunks, that the second run has something left to copy.
+    make_table(db, 60_000)
     with Writers(db) as writers:
         Interruption(monkeypatch).at(
-            spark_engine, db, "chunk.committed", 4, feed=FeedOptions(own_writes=first)
+            spark_engine,
+            db,
+            "chunk.committed",
+            2,
+            feed=FeedOptions(own_writes=first),
+            target_chunk_time=0.02,
         )
         run = start(spark_engine, db, feed=FeedOptions(own_writes=second))
         report = run.end()
