@@ -87,20 +87,33 @@ class Job(NamedTuple):
     bug: str = ""
 
 
+_TRIES = 3
+
+
 def _prove(workers: int) -> int:
-    """Plant bugs into the program, each where it does harm; every one must be caught."""
-    jobs = [Job(_first_seed(bug), repair=False, bug=name) for name, bug in BUGS.items()]
-    verdicts = _all_runs(jobs, workers)
-    missed = [v for v in verdicts if not any(sign in v.problem for sign in _SIGNS)]
-    for verdict in missed:
-        print(f"NOT caught: {verdict.bug} ({verdict.what})")
-    print(f"{len(verdicts) - len(missed)} of {len(jobs)} planted bugs were caught")
-    return 1 if missed or len(verdicts) < len(jobs) else 0
+    """Plant bugs into the program, each where it does harm; every one must be caught.
+
+    A worker that outlives its killed driver for a moment may repair the harm, so a bug that was
+    missed is planted into the next run that it does harm in.
+    """
+    left = dict(BUGS)
+    for number in range(_TRIES):
+        jobs = [Job(_seed_of(bug, number), repair=False, bug=name) for name, bug in left.items()]
+        for verdict in _all_runs(jobs, workers):
+            if any(sign in verdict.problem for sign in _SIGNS):
+                del left[verdict.bug]
+            else:
+                print(f"not caught in try {number + 1}: {verdict.bug} ({verdict.what})")
+        if not left:
+            break
+    print(f"{len(BUGS) - len(left)} of {len(BUGS)} planted bugs were caught")
+    return 1 if left else 0
 
 
-def _first_seed(bug: Bug) -> int:
-    """Give the first seed whose run a bug does harm in."""
-    return next(seed for seed in itertools.count() if bug.harms(draw(seed, repair=False)))
+def _seed_of(bug: Bug, number: int) -> int:
+    """Give a seed whose run a bug does harm in, the first for number 0."""
+    harmed = (seed for seed in itertools.count() if bug.harms(draw(seed, repair=False)))
+    return next(itertools.islice(harmed, number, None))
 
 
 def _all_runs(jobs: list[Job], workers: int) -> list[Verdict]:

@@ -35,11 +35,20 @@ def kill_driver(scene: Scene, _hold: Hold) -> None:
 
 
 def kill_after_checkpoint(scene: Scene, hold: Hold) -> None:
-    """End the driver when a checkpoint has noted what stands at the point."""
+    """End the driver and its workers when a checkpoint has noted what stands at the point.
+
+    All at once, as a machine is lost: a worker that lives on for a moment would still copy the
+    chunk that it stands before.
+    """
     if "quick-checkpoints" in scene.draw.hooks:
         written = scene.listener.count("checkpoint.written")
         enough = written + 2
         scene.until(lambda: scene.listener.count("checkpoint.written") >= enough, 120)
+    scene.send(signal.SIGSTOP)
+    for process in scene.processes():
+        if process != scene.process.pid:
+            with contextlib.suppress(OSError):
+                os.kill(process, signal.SIGKILL)
     kill_driver(scene, hold)
 
 
