@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-LANES := ci-semisync ci-file-position ci-large ci-mysql80 ci-mysql84 ci-mysql9
+LANES := ci-semisync ci-file-position ci-large ci-faults ci-mysql80 ci-mysql84 ci-mysql9
 .PHONY: help demo test lint bench faults fuzz kills swaps $(LANES) mysql-start mysql-stop lock clean
 
 PYTHON ?= python3
@@ -39,6 +39,9 @@ ci-file-position: ## lane: the integration suite without GTIDs
 
 ci-large: ## lane: huge transactions in bounded memory
 	@ci/lane-large
+
+ci-faults: ## lane: lost executors, limits of the server, planted bugs
+	@ci/lane-faults
 
 ci-mysql80: ## lane: every test on MySQL 8.0, in containers
 	@ci/lane-mysql80

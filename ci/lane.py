@@ -101,6 +101,11 @@ class Lane:
         """Run what is too large for the usual run: huge transactions in bounded memory (R19)."""
         return self.tests("tests/large/transactions.py")
 
+    def faults(self) -> int:
+        """Run what takes too long for the usual run: a cluster, a server's limits, planted bugs."""
+        names = ("executors", "server_limits", "proof")
+        return self.tests(*(f"tests/faults/{name}.py" for name in names))
+
     @contextlib.contextmanager
     def _composed(self) -> Iterator[dict[str, str]]:
         """Have the servers of the compose file up for the length of a `with` block."""
@@ -137,6 +142,7 @@ LANES: dict[str, Callable[[Lane], int]] = {
     "semisync": Lane.semisync,
     "file-position": Lane.file_position,
     "large": Lane.large,
+    "faults": Lane.faults,
     "mysql80": lambda lane: lane.mysql("8.0", "mysql:8.0"),
     "mysql84": lambda lane: lane.mysql("8.4", "mysql:8.4"),
     "mysql9": lambda lane: lane.mysql("9.", "mysql:9"),
