@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
+import time
 from typing import TYPE_CHECKING
 
 from spirit_py.errors import Interrupted
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from spirit_py.stop import StopSwitch
 
 _LOOK_SECONDS = 0.5
+#: For so long a statement may go on after a stop request before it is ended.
+_PATIENCE_SECONDS = 2.0
 
 
 @contextlib.contextmanager
@@ -46,7 +49,14 @@ def stop_on_signals(stop: StopSwitch) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def run_aside(run: Callable[[], None], stop: StopSwitch, tell: Callable[[str], None]) -> None:
+def run_aside(
+    run: Callable[[], None],
+    stop: StopSwitch,
+    tell: Callable[[str], None],
+    *,
+    hurry: Callable[[], None] | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> None:
     """Run in a thread of its own, so that a signal is handled at once; raise what it raised.
 
     Python handles signals in the main thread only, between two steps of it; a driver's call
@@ -54,6 +64,8 @@ def run_aside(run: Callable[[], None], stop: StopSwitch, tell: Callable[[str], N
 
     Args:
         tell: told once that a stop was asked for, and why.
+        hurry: called every so often when a stop request is not followed at once.
+        clock: monotonic seconds.
     """
     raised: list[BaseException] = []
 
@@ -65,11 +77,16 @@ def run_aside(run: Callable[[], None], stop: StopSwitch, tell: Callable[[str], N
 
     thread = threading.Thread(target=body, name="spirit-py-migration", daemon=True)
     thread.start()
-    told = False
+    again: float | None = None
     while thread.is_alive():
         thread.join(_LOOK_SECONDS)
-        if stop.reason is not None and not told:
-            told = True
+        if stop.reason is None:
+            continue
+        if again is None:
+            again = clock() + _PATIENCE_SECONDS
             tell(f"stopping and cleaning up: {stop.reason}")
+        elif hurry is not None and clock() >= again:
+            again = clock() + _PATIENCE_SECONDS
+            hurry()
     if raised:
         raise raised[0]

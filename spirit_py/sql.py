@@ -27,6 +27,11 @@ def identifier_list(names: Iterable[str]) -> str:
     return ", ".join(quote_identifier(name) for name in names)
 
 
+def comment_literal(text: str) -> str:
+    """Quote a fixed text of ours for ``COMMENT=``, where DDL takes no hexadecimal literal."""
+    return "'" + text.replace("'", "''") + "'"
+
+
 def binary_literal(value: bytes) -> str:
     """Render bytes as a hexadecimal literal, whatever the session's character set."""
     return f"X'{value.hex()}'"

@@ -18,7 +18,7 @@ from spirit_py.checkpoint.record import (
     pointer_text,
     to_text,
 )
-from spirit_py.sql import quote_table, string_literal
+from spirit_py.sql import comment_literal, quote_table, string_literal
 
 if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
@@ -64,7 +64,7 @@ class CheckpointStore:
             f"CREATE TABLE {self._table} (id TINYINT UNSIGNED NOT NULL PRIMARY KEY,"
             " record LONGTEXT CHARACTER SET utf8mb4 NOT NULL,"
             " written_at TIMESTAMP(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6))"
-            f" ENGINE=InnoDB COMMENT={_comment(MARK)}"
+            f" ENGINE=InnoDB COMMENT={comment_literal(MARK)}"
         )
         self.write(session, record)
         points.reach("checkpoint.created")
@@ -105,8 +105,3 @@ class CheckpointStore:
         """Drop the table, if it exists."""
         points.reach("cleanup.checkpoint")
         session.execute(f"DROP TABLE IF EXISTS {self._table}")
-
-
-def _comment(text: str) -> str:
-    """Quote a fixed comment; DDL takes no hexadecimal literal there."""
-    return "'" + text.replace("'", "''") + "'"

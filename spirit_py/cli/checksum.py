@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from spirit_py.cli.display import reporter_of
 from spirit_py.cli.options import (
     Duration,
     FiniteRange,
     connection_of,
     connection_options,
     key_value,
+    log_options,
     option,
     refuse_undecodable,
     report_file,
+    report_option,
+    spark_options,
     split_host,
     threads_of,
 )
@@ -28,7 +31,6 @@ if TYPE_CHECKING:
     from spirit_py.cli.options import Command
     from spirit_py.compare.options import CompareOptions
     from spirit_py.config import ConnectionOptions
-    from spirit_py.contracts import Reporter
 
 CHECKSUM_EXIT_CODES = """\b
 Exit codes:
@@ -109,22 +111,9 @@ def target_options(command: Command) -> Command:
 @option(
     "--threads", type=click.IntRange(1, 256), help="Chunks compared at once. [default: 4 at most]"
 )
-@option("--spark-master", default="", help="Spark master. [default: local[threads]]")
-@option("--spark-conf", multiple=True, metavar="KEY=VALUE", help="Passed to Spark; repeatable.")
-@option("--spark-ui", is_flag=True, help="Open Spark's web interface.")
-@option(
-    "--report-json",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the final report to this file.",
-)
-@option(
-    "--log-format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Format of the log lines where there is no terminal.",
-)
-@option("--verbose", is_flag=True, help="Tracebacks; Spark's log in ./spirit-py-spark.log.")
+@spark_options
+@report_option
+@log_options
 def checksum(**options: Any) -> None:
     """Compare two tables row by row, on one server or on two.
 
@@ -143,24 +132,11 @@ def checksum(**options: Any) -> None:
         from spirit_py.compare import entry
         from spirit_py.status.safe import SafeReporter
 
-        reporter = SafeReporter(_reporter(asked))
+        reporter = SafeReporter(reporter_of(asked.log_format))
         report = entry.compare(asked, reporter=reporter)
         for line in report.summary():
             reporter.message(line)
         leave_with(0)
-
-
-def _reporter(asked: CompareOptions) -> Reporter:
-    """Pick the live display for a terminal and log lines for everything else."""
-    import time
-
-    if sys.stderr.isatty() and asked.log_format == "text":
-        from spirit_py.status.console import ConsoleReporter
-
-        return ConsoleReporter()
-    from spirit_py.status.plain import PlainReporter
-
-    return PlainReporter(clock=time.monotonic, as_json=asked.log_format == "json")
 
 
 def compare_options(options: dict[str, Any]) -> CompareOptions:

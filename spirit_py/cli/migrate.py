@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from spirit_py.cli.display import reporter_of
 from spirit_py.cli.options import (
     EXIT_CODES,
     Duration,
@@ -15,17 +14,17 @@ from spirit_py.cli.options import (
     connection_of,
     connection_options,
     key_value,
+    log_options,
     option,
     refuse_undecodable,
     report_file,
+    report_option,
+    spark_options,
     threads_of,
 )
 from spirit_py.cli.outcome import ErrorsShown, leave_with
 from spirit_py.config import FeedOptions, MigrationConfig
 from spirit_py.errors import UsageFault
-
-if TYPE_CHECKING:
-    from spirit_py.contracts import Reporter
 
 
 @click.command(epilog=EXIT_CODES)
@@ -115,22 +114,9 @@ if TYPE_CHECKING:
     help="Let the server not send the copy's own writes to the change feed; needs GTIDs. Leaves an"
     " identifier in gtid_executed for good.",
 )
-@option("--spark-master", default="", help="Spark master. [default: local[threads]]")
-@option("--spark-conf", multiple=True, metavar="KEY=VALUE", help="Passed to Spark; repeatable.")
-@option("--spark-ui", is_flag=True, help="Open Spark's web interface.")
-@option(
-    "--report-json",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the final report to this file.",
-)
-@option(
-    "--log-format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Format of the log lines where there is no terminal.",
-)
-@option("--verbose", is_flag=True, help="Tracebacks; Spark's log in ./spirit-py-spark.log.")
+@spark_options
+@report_option
+@log_options
 def migrate(**options: Any) -> None:
     """Change a table online.
 
@@ -143,7 +129,7 @@ def migrate(**options: Any) -> None:
         from spirit_py import runner
         from spirit_py.status.safe import SafeReporter
 
-        reporter = SafeReporter(reporter_of(config))
+        reporter = SafeReporter(reporter_of(config.log_format))
         report = runner.migrate(config, reporter=reporter)
         for line in report.summary():
             reporter.message(line)
@@ -220,16 +206,3 @@ def _no_schema(table: str) -> UsageFault:
     schema, _, name = table.partition(".")
     hint = f"write --database {schema} --table {name}" if schema and name else "add --database"
     return UsageFault(f"the schema of table {table} is not given", hint=hint)
-
-
-def reporter_of(config: MigrationConfig) -> Reporter:
-    """Pick the live display for a terminal and log lines for everything else."""
-    import time
-
-    if sys.stderr.isatty() and config.log_format == "text":
-        from spirit_py.status.console import ConsoleReporter
-
-        return ConsoleReporter()
-    from spirit_py.status.plain import PlainReporter
-
-    return PlainReporter(clock=time.monotonic, as_json=config.log_format == "json")

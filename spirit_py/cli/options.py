@@ -85,9 +85,17 @@ def option(*names: str, **settings: Any) -> Callable[[Command], Command]:
     return click.option(*names, envvar=[variable, *earlier], show_envvar=True, **settings)
 
 
+def _with(command: Command, *declared: Callable[[Command], Command]) -> Command:
+    """Add options in the order in which ``--help`` shows them."""
+    for declare in reversed(declared):
+        command = declare(command)
+    return command
+
+
 def connection_options(command: Command) -> Command:
     """Add the options that say how to reach the server."""
-    declared = (
+    return _with(
+        command,
         option("--host", help="Server, as host or host:port."),
         option(
             "--port", type=click.IntRange(1, 65535), help=f"TCP port. [default: {DEFAULT_PORT}]"
@@ -109,9 +117,45 @@ def connection_options(command: Command) -> Command:
             help="MySQL option file; its [client] group is read.",
         ),
     )
-    for declare in reversed(declared):
-        command = declare(command)
-    return command
+
+
+def spark_options(command: Command) -> Command:
+    """Add the options that say how Spark runs."""
+    return _with(
+        command,
+        option("--spark-master", default="", help="Spark master. [default: local[threads]]"),
+        option(
+            "--spark-conf", multiple=True, metavar="KEY=VALUE", help="Passed to Spark; repeatable."
+        ),
+        option("--spark-ui", is_flag=True, help="Open Spark's web interface."),
+    )
+
+
+def report_option(command: Command) -> Command:
+    """Add the option for the final report."""
+    return _with(
+        command,
+        option(
+            "--report-json",
+            type=click.Path(dir_okay=False, path_type=Path),
+            help="Write the final report to this file.",
+        ),
+    )
+
+
+def log_options(command: Command) -> Command:
+    """Add the options that say what is printed."""
+    return _with(
+        command,
+        option(
+            "--log-format",
+            type=click.Choice(["text", "json"]),
+            default="text",
+            show_default=True,
+            help="Format of the log lines where there is no terminal.",
+        ),
+        option("--verbose", is_flag=True, help="Tracebacks; Spark's log in ./spirit-py-spark.log."),
+    )
 
 
 def refuse_undecodable(options: dict[str, Any]) -> None:

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from spirit_py.cli.display import reporter_of
 from spirit_py.cli.options import (
     FiniteRange,
     connection_of,
     connection_options,
     key_value,
+    log_options,
     option,
     refuse_undecodable,
+    spark_options,
     threads_of,
 )
 from spirit_py.cli.outcome import ErrorsShown, leave_with
 from spirit_py.errors import UsageFault
 
 if TYPE_CHECKING:
-    from spirit_py.contracts import Reporter
     from spirit_py.wayback.options import RevertOptions
 
 REVERT_EXIT_CODES = """\b
@@ -51,17 +52,8 @@ Exit codes:
     type=FiniteRange(0.1, 3600),
     help="Seconds after which such a session is ended. [default: 90 % of --lock-wait-timeout]",
 )
-@option("--spark-master", default="", help="Spark master. [default: local[threads]]")
-@option("--spark-conf", multiple=True, metavar="KEY=VALUE", help="Passed to Spark; repeatable.")
-@option("--spark-ui", is_flag=True, help="Open Spark's web interface.")
-@option(
-    "--log-format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Format of the log lines where there is no terminal.",
-)
-@option("--verbose", is_flag=True, help="Tracebacks; Spark's log in ./spirit-py-spark.log.")
+@spark_options
+@log_options
 def revert(**options: Any) -> None:
     """Bring back the definition that a table had before its migration, without losing a write.
 
@@ -78,7 +70,7 @@ def revert(**options: Any) -> None:
         from spirit_py.status.safe import SafeReporter
         from spirit_py.wayback.revert import revert as go_back
 
-        go_back(asked, reporter=SafeReporter(_reporter(asked)))
+        go_back(asked, reporter=SafeReporter(reporter_of(asked.log_format)))
         leave_with(0)
 
 
@@ -108,16 +100,3 @@ def revert_options(options: dict[str, Any]) -> RevertOptions:
         log_format=options["log_format"],
         verbose=options["verbose"],
     )
-
-
-def _reporter(options: RevertOptions) -> Reporter:
-    """Pick the live display for a terminal and log lines for everything else."""
-    import time
-
-    if sys.stderr.isatty() and options.log_format == "text":
-        from spirit_py.status.console import ConsoleReporter
-
-        return ConsoleReporter()
-    from spirit_py.status.plain import PlainReporter
-
-    return PlainReporter(clock=time.monotonic, as_json=options.log_format == "json")

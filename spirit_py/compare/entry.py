@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spirit_py.compare.report import CompareReport
@@ -15,8 +14,7 @@ from spirit_py.errors import (
     SpiritError,
 )
 from spirit_py.signals import run_aside, stop_on_signals
-from spirit_py.spark.options import SparkOptions
-from spirit_py.spark.session import SparkEngine
+from spirit_py.spark.session import engine_for
 from spirit_py.status.report import versions
 from spirit_py.status.safe import SafeReporter
 from spirit_py.status.ticker import Ticker
@@ -24,6 +22,7 @@ from spirit_py.stop import StopSwitch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from spirit_py.compare.options import CompareOptions
     from spirit_py.compare.run import Engine
@@ -54,7 +53,7 @@ def compare(
     switch = stop or StopSwitch()
     reporter = SafeReporter(reporter)
     report = CompareReport(threads=options.threads, versions=versions())
-    run = CompareRun(options, reporter, report, switch, engine_factory or spark_engine)
+    run = CompareRun(options, reporter, report, switch, engine_factory or engine_for)
     try:
         with stop_on_signals(switch), Ticker(run.status, reporter):
             run_aside(run.run, switch, reporter.message)
@@ -68,23 +67,6 @@ def compare(
         run.complete()
         _write(report, options.report_json, reporter)
     return report
-
-
-def spark_engine(options: CompareOptions) -> SparkEngine:
-    """Make the Spark engine that was asked for.
-
-    Raises:
-        Refusal: when there is no usable Java.
-    """
-    return SparkEngine(
-        SparkOptions(
-            master=options.spark_master,
-            threads=options.threads,
-            conf=options.spark_conf,
-            ui=options.spark_ui,
-            log_file=Path("spirit-py-spark.log").absolute() if options.verbose else None,
-        )
-    )
 
 
 def _true_cause(error: BaseException, stop: StopSwitch) -> BaseException:

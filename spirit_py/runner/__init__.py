@@ -8,6 +8,6 @@ one table on its way through them, ``deferral`` waits for the operator, ``swap``
 gathers snapshots and the report from the parts.
 """
 
-from spirit_py.runner.entry import migrate, spark_engine
+from spirit_py.runner.entry import migrate
 
-__all__ = ["migrate", "spark_engine"]
+__all__ = ["migrate"]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import MigrationFailure, ServerFault
 from spirit_py.mysql.faults import Disposition, disposition
-from spirit_py.sql import quote_table, string_literal
+from spirit_py.sql import comment_literal, quote_table, string_literal
 from spirit_py.status.snapshot import human_seconds
 from spirit_py.stop import StopSwitch
 from spirit_py.table.names import AuxiliaryNames
@@ -56,7 +56,7 @@ class Deferral:
         with self._run.session("sentinel") as session:
             session.execute(
                 f"CREATE TABLE IF NOT EXISTS {quote_table(schema, name)} (id INT PRIMARY KEY)"
-                f" COMMENT={_comment('drop this table to let spirit-py swap')}"
+                f" COMMENT={comment_literal('drop this table to let spirit-py swap')}"
             )
         self._run.message(
             f"the cutover is deferred: DROP TABLE {quote_table(schema, name)} when it may swap"
@@ -161,8 +161,3 @@ class _Watched:
                     return
             except Exception:
                 _log.debug("could not look for the sentinel", exc_info=True)
-
-
-def _comment(text: str) -> str:
-    """Quote a fixed comment; DDL takes no hexadecimal literal there."""
-    return "'" + text.replace("'", "''") + "'"

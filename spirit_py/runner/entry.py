@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import signal
-import threading
-import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spirit_py.errors import Interrupted, OutcomeUnknown, Refusal, SpiritError
@@ -13,9 +10,8 @@ from spirit_py.phases import Phase
 from spirit_py.runner.figures import Figures
 from spirit_py.runner.migration import Migration
 from spirit_py.runner.run import Run
-from spirit_py.signals import stop_on_signals
-from spirit_py.spark.options import SparkOptions
-from spirit_py.spark.session import SparkEngine
+from spirit_py.signals import run_aside, stop_on_signals
+from spirit_py.spark.session import SparkEngine, engine_for
 from spirit_py.status.report import MigrationReport, versions
 from spirit_py.status.safe import SafeReporter
 from spirit_py.status.ticker import Ticker
@@ -24,13 +20,11 @@ from spirit_py.wayback.keeper import WayBackLost
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from spirit_py.config import MigrationConfig
-    from spirit_py.contracts import Clock, Reporter
+    from spirit_py.contracts import Reporter
 
-_LOOK_SECONDS = 0.5
-#: For so long a statement may go on after a stop request before it is ended.
-_PATIENCE_SECONDS = 2.0
 _OUTCOMES = (
     (Refusal, "refused"),
     (OutcomeUnknown, "unknown"),
@@ -63,11 +57,11 @@ def migrate(
     reporter = SafeReporter(reporter)
     report = MigrationReport(threads=config.threads, versions=versions())
     figures = Figures(report)
-    run = Run(config, reporter, figures, engine_factory=engine_factory or spark_engine, stop=switch)
+    run = Run(config, reporter, figures, engine_factory=engine_factory or engine_for, stop=switch)
     migration = Migration(run)
     try:
         with stop_on_signals(switch), Ticker(figures.snapshot, reporter):
-            _watched(migration.run, switch, reporter, hurry=run.hurry)
+            run_aside(migration.run, switch, reporter.message, hurry=run.hurry)
     except BaseException as error:
         cause = _true_cause(error, run)
         _note_failure(report, cause)
@@ -90,64 +84,6 @@ def _write(report: MigrationReport, path: Path | None, reporter: Reporter) -> No
         text = f"the report could not be written to {path}: {error.strerror or error}"
         report.warnings.append(text)
         reporter.message(f"warning: {text}")
-
-
-def spark_engine(config: MigrationConfig) -> SparkEngine:
-    """Make the Spark engine that the configuration asks for.
-
-    Raises:
-        Refusal: when there is no usable Java.
-    """
-    return SparkEngine(
-        SparkOptions(
-            master=config.spark_master,
-            threads=config.threads,
-            conf=config.spark_conf,
-            ui=config.spark_ui,
-            log_file=Path("spirit-py-spark.log").absolute() if config.verbose else None,
-        )
-    )
-
-
-def _watched(
-    run: Callable[[], None],
-    stop: StopSwitch,
-    reporter: Reporter,
-    *,
-    hurry: Callable[[], None],
-    clock: Clock = time.monotonic,
-) -> None:
-    """Run in a thread of its own, so that a signal is handled at once.
-
-    Python handles signals in the main thread only, between two steps of it; a driver's call
-    that waits for the server would put the handler off until the answer comes.
-
-    Args:
-        hurry: called every so often when a stop request is not followed at once.
-    """
-    raised: list[BaseException] = []
-
-    def body() -> None:
-        try:
-            run()
-        except BaseException as error:
-            raised.append(error)
-
-    thread = threading.Thread(target=body, name="spirit-py-migration", daemon=True)
-    thread.start()
-    again: float | None = None
-    while thread.is_alive():
-        thread.join(_LOOK_SECONDS)
-        if stop.reason is None:
-            continue
-        if again is None:
-            again = clock() + _PATIENCE_SECONDS
-            reporter.message(f"stopping and cleaning up: {stop.reason}")
-        elif clock() >= again:
-            again = clock() + _PATIENCE_SECONDS
-            hurry()
-    if raised:
-        raise raised[0]
 
 
 def _true_cause(error: BaseException, run: Run) -> BaseException:

@@ -7,7 +7,7 @@ import re
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import spirit_py
 from spirit_py.errors import UsageFault
@@ -42,6 +42,35 @@ _TASK_TRIES: Final = 4
 _JVM_OPTIONS: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 
+class AsksForSpark(Protocol):
+    """What a command's options say of Spark."""
+
+    @property
+    def spark_master(self) -> str:
+        """Any Spark master; empty for the embedded one."""
+        ...
+
+    @property
+    def spark_conf(self) -> tuple[tuple[str, str], ...]:
+        """Passed through."""
+        ...
+
+    @property
+    def spark_ui(self) -> bool:
+        """Whether its web port may be opened."""
+        ...
+
+    @property
+    def threads(self) -> int:
+        """Tasks at a time."""
+        ...
+
+    @property
+    def verbose(self) -> bool:
+        """Whether its log is wanted."""
+        ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class SparkOptions:
     """How to start Spark.
@@ -60,6 +89,17 @@ class SparkOptions:
     ui: bool = False
     log_file: Path | None = None
     app_name: str = "spirit-py"
+
+    @classmethod
+    def of(cls, asked: AsksForSpark) -> SparkOptions:
+        """Give what a command's options say; ``verbose`` keeps the log in the working folder."""
+        return cls(
+            master=asked.spark_master,
+            threads=asked.threads,
+            conf=asked.spark_conf,
+            ui=asked.spark_ui,
+            log_file=Path("spirit-py-spark.log").absolute() if asked.verbose else None,
+        )
 
     @property
     def embedded(self) -> bool:

@@ -36,6 +36,8 @@ from spirit_py.spark.outcome import Outcome, guarded
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from spirit_py.spark.options import AsksForSpark
+
 _log = logging.getLogger(__name__)
 _S = TypeVar("_S")
 _R = TypeVar("_R")
@@ -353,6 +355,15 @@ class SparkEngine:
             with contextlib.suppress(OSError):
                 lines += (self._scratch / name).read_text(errors="replace").splitlines()
         return tuple(line for line in lines if "ERROR" in line or "Exception" in line)[:3]
+
+
+def engine_for(asked: AsksForSpark) -> SparkEngine:
+    """Make the Spark engine that a command's options ask for.
+
+    Raises:
+        Refusal: when there is no usable Java.
+    """
+    return SparkEngine(SparkOptions.of(asked))
 
 
 def _bundled_spark() -> str:

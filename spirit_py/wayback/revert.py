@@ -8,7 +8,6 @@ import secrets
 import signal
 import time
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.checksum.result import ChecksumOptions
@@ -21,8 +20,7 @@ from spirit_py.mysql.locks import AdvisoryLock, named_lock_holder
 from spirit_py.mysql.runs import run_label
 from spirit_py.phases import Phase
 from spirit_py.signals import run_aside, stop_on_signals
-from spirit_py.spark.options import SparkOptions
-from spirit_py.spark.session import SparkEngine
+from spirit_py.spark.session import SparkEngine, engine_for
 from spirit_py.status.safe import SafeReporter
 from spirit_py.status.snapshot import MigrationStatus
 from spirit_py.status.ticker import Ticker
@@ -65,7 +63,7 @@ def revert(
     """
     switch = stop or StopSwitch()
     reporter = SafeReporter(reporter)
-    run = Revert(options, reporter, switch, engine_factory or spark_engine)
+    run = Revert(options, reporter, switch, engine_factory or engine_for)
     try:
         with stop_on_signals(switch), Ticker(run.status, reporter):
             run_aside(run.run, switch, reporter.message)
@@ -74,23 +72,6 @@ def revert(
             signal.SIGINT,
             hint="look at the tables: if the old one (_..._old) exists, the revert was not made",
         ) from error
-
-
-def spark_engine(options: RevertOptions) -> SparkEngine:
-    """Make the Spark engine that was asked for.
-
-    Raises:
-        Refusal: when there is no usable Java.
-    """
-    return SparkEngine(
-        SparkOptions(
-            master=options.spark_master,
-            threads=options.threads,
-            conf=options.spark_conf,
-            ui=options.spark_ui,
-            log_file=Path("spirit-py-spark.log").absolute() if options.verbose else None,
-        )
-    )
 
 
 class Revert:
