@@ -133,7 +133,7 @@ class Figures:
         """Give how far the comparison of the present table is."""
         table, checker = self._checkers[-1]
         compared = checker.progress
-        if self.phase is Phase.SENTINEL and self.waiting_for:
+        if self.phase is Phase.SENTINEL and checker.result.seconds:
             passes = sum(one.result.passes for _, one in self._checkers)
             return {"note": f"{passes} checksum passes, the last one clean"}
         spent = now - self._phases.entered_at

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+import time
+
 import pytest
 
+from spirit_py import points
 from spirit_py.errors import Interrupted, MigrationFailure
 from spirit_py.phases import Phase
 from tests.migrate_kit import Migrating, config_for
@@ -99,3 +103,74 @@ def test_a_signal_ends_the_wait(table, spark_engine):
     with pytest.raises(Interrupted):
         migrating.end()
     assert type_of_v(table) == "int"
+
+
+class AtPoint:
+    """Drops the sentinel when a comparison of the wait passes a point, and is seen to have.
+
+    Attributes:
+        migrating: the migration, once it runs.
+        shown: its figures at that moment.
+    """
+
+    def __init__(self, db, monkeypatch, point):
+        self._db = db
+        self._point = point
+        self._waited = False
+        self.migrating = None
+        self.shown = None
+        monkeypatch.setattr(points, "_listener", "here")
+        monkeypatch.setattr(points, "_announce", self._passed)
+
+    def wait(self):
+        """Wait until the migration waits for its sentinel; from then on the point counts."""
+        self.migrating.wait_until(lambda: waits(self.migrating), "the wait for the operator")
+        self._waited = True
+
+    def _passed(self, name):
+        if name != self._point or not self._waited or self.shown:
+            return
+        before = len(self.migrating.told.snapshots)
+        self.migrating.wait_until(
+            lambda: len(self.migrating.told.snapshots) > before + 1, "a snapshot"
+        )
+        self.shown = self.migrating.told.snapshots[-1]
+        self._db.execute("DROP TABLE _t_snt")
+        deadline = time.monotonic() + 60
+        while any(one.name == "spirit-py-sentinel" for one in threading.enumerate()):
+            assert time.monotonic() < deadline, "nobody saw that the sentinel is gone"
+            time.sleep(0.05)
+
+
+def dropped_during(spark_engine, db, monkeypatch, point, between=""):
+    """Run a migration whose sentinel is dropped at a point of a later comparison."""
+    at = AtPoint(db, monkeypatch, point)
+    at.migrating = Migrating(
+        spark_engine,
+        config_for(db, table="t", alter=ALTER, defer_cutover=True, recheck_interval=0.2),
+    )
+    at.wait()
+    if between:
+        db.execute(between)
+    at.migrating.end()
+    assert type_of_v(db) == "bigint"
+    assert db.query("SELECT v FROM t ORDER BY id") == [(10,), (20,), (30,)]
+    assert [row[0] for row in db.query("SHOW TABLES")] == ["t"]
+    return at
+
+
+def test_a_clean_comparison_under_way_is_given_up(table, spark_engine, monkeypatch):
+    """The sentinel goes while a comparison runs: it swaps on the proof of the earlier passes."""
+    at = dropped_during(spark_engine, table, monkeypatch, "checksum.compare")
+    assert at.shown.phase is Phase.SENTINEL
+    assert "pass 1, 0 differences" in at.shown.note
+    assert "anew" not in at.migrating.told.text
+
+
+def test_a_comparison_that_found_a_difference_is_made_anew(table, spark_engine, monkeypatch):
+    """The sentinel goes after a difference was found: nothing is swapped without a clean pass."""
+    at = dropped_during(
+        spark_engine, table, monkeypatch, "checksum.repair", "UPDATE _t_new SET v = 99 WHERE id = 2"
+    )
+    assert "pass 1, 1 differences" in at.shown.note
+    assert "t anew: a difference had been found" in at.migrating.told.text
