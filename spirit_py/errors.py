@@ -42,6 +42,8 @@ class SpiritError(Exception):
     """
 
     exit_code: int = 1
+    #: How the run ended, in the reports' one or two words.
+    outcome: ClassVar[str] = "failed"
     #: May the same command be run again to carry on?
     resumable: ClassVar[bool] = True
 
@@ -67,6 +69,7 @@ def _rebuild(kind: type[SpiritError], message: str, fields: dict[str, Any]) -> S
 class Refusal(SpiritError):
     """The migration may not run; nothing was written."""
 
+    outcome = "refused"
     exit_code = 2
     resumable = False
 
@@ -157,6 +160,7 @@ class CutoverFailure(MigrationFailure):
 class OutcomeUnknown(SpiritError):
     """The answer to the swap was lost and the tables could not be looked at (R15)."""
 
+    outcome = "unknown"
     exit_code = 3
     resumable = False
 
@@ -164,6 +168,7 @@ class OutcomeUnknown(SpiritError):
 class DifferencesFound(SpiritError):
     """A checksum found differences."""
 
+    outcome = "different"
     exit_code = 4
     resumable = False
 
@@ -174,6 +179,8 @@ class Interrupted(SpiritError):
     Args:
         signal_number: 2 (SIGINT) or 15 (SIGTERM); the exit code is 128 more.
     """
+
+    outcome = "interrupted"
 
     def __init__(self, signal_number: int, *, hint: str = "") -> None:
         super().__init__(f"interrupted by signal {signal_number}", hint=hint)

@@ -11,7 +11,6 @@ from spirit_py.errors import (
     DifferencesFound,
     Interrupted,
     Refusal,
-    SpiritError,
 )
 from spirit_py.signals import run_aside, stop_on_signals
 from spirit_py.spark.session import engine_for
@@ -22,7 +21,6 @@ from spirit_py.stop import StopSwitch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from spirit_py.compare.options import CompareOptions
     from spirit_py.compare.run import Engine
@@ -59,13 +57,13 @@ def compare(
             run_aside(run.run, switch, reporter.message)
     except BaseException as error:
         cause = _true_cause(error, switch)
-        _note_failure(report, cause)
+        report.note_failure(cause)
         if cause is error:
             raise
         raise cause from error
     finally:
         run.complete()
-        _write(report, options.report_json, reporter)
+        report.write(options.report_json, reporter)
     return report
 
 
@@ -76,25 +74,3 @@ def _true_cause(error: BaseException, stop: StopSwitch) -> BaseException:
     if isinstance(error, (Refusal, DifferencesFound)) or stop.reason is None:
         return error
     return stop.reason
-
-
-def _note_failure(report: CompareReport, error: BaseException) -> None:
-    """Put outcome, exit code, cause and remedy into the report."""
-    kinds = ((Refusal, "refused"), (DifferencesFound, "different"), (Interrupted, "interrupted"))
-    report.outcome = next((name for kind, name in kinds if isinstance(error, kind)), "failed")
-    report.exit_code, report.error = 1, f"{type(error).__name__}: {error}"
-    if isinstance(error, SpiritError):
-        report.exit_code, report.error = error.exit_code, error.message
-        report.hint, report.details = error.hint, list(error.details)
-
-
-def _write(report: CompareReport, path: Path | None, reporter: Reporter) -> None:
-    """Write the report; that it cannot be written changes nothing about the outcome."""
-    if path is None:
-        return
-    try:
-        report.write(path)
-    except OSError as error:
-        reporter.message(
-            f"warning: the report could not be written to {path}: {error.strerror or error}"
-        )

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from spirit_py.status.report import write_whole
+from spirit_py.status.report import OutcomeReport
 from spirit_py.status.snapshot import human_count, human_seconds
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from spirit_py.checksum.result import ChecksumResult
     from spirit_py.compare.matching import Matching
 
-FORMAT = 1
-
 
 @dataclass(kw_only=True)
-class CompareReport:
+class CompareReport(OutcomeReport):
     """Figures of one run; counts, seconds and milliseconds as the names say.
 
     Attributes:
@@ -35,12 +29,6 @@ class CompareReport:
         rows_counted: the rows compared were proven to be all, by a count of their own.
     """
 
-    format: int = FORMAT
-    outcome: str = ""
-    exit_code: int = 0
-    error: str = ""
-    hint: str = ""
-    details: list[str] = field(default_factory=list)
     source: dict[str, str] = field(default_factory=dict)
     target: dict[str, str] = field(default_factory=dict)
     key: str = ""
@@ -69,8 +57,6 @@ class CompareReport:
     compare_seconds: float = 0.0
     seconds: float = 0.0
     threads: int = 0
-    warnings: list[str] = field(default_factory=list)
-    versions: dict[str, str] = field(default_factory=dict)
 
     def note_matching(self, matching: Matching) -> None:
         """Keep what is compared, and what is not."""
@@ -99,18 +85,6 @@ class CompareReport:
             {"row": one.shown_key, "kind": one.kind, "columns": list(one.columns)}
             for one in result.examples
         ]
-
-    def to_json(self) -> str:
-        """Give the report as indented JSON."""
-        return json.dumps(dataclasses.asdict(self), indent=2, ensure_ascii=False) + "\n"
-
-    def write(self, path: Path) -> None:
-        """Write the JSON.
-
-        Raises:
-            OSError: when that is not possible.
-        """
-        write_whole(path, self.to_json())
 
     def summary(self) -> list[str]:
         """Give the summary of a comparison that came to its end, a line each."""

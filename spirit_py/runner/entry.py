@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from typing import TYPE_CHECKING
 
-from spirit_py.errors import Interrupted, OutcomeUnknown, Refusal, SpiritError
+from spirit_py.errors import Interrupted, OutcomeUnknown, SpiritError
 from spirit_py.phases import Phase
 from spirit_py.runner.figures import Figures
 from spirit_py.runner.migration import Migration
@@ -16,21 +16,12 @@ from spirit_py.status.report import MigrationReport, versions
 from spirit_py.status.safe import SafeReporter
 from spirit_py.status.ticker import Ticker
 from spirit_py.stop import StopSwitch
-from spirit_py.wayback.keeper import WayBackLost
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from spirit_py.config import MigrationConfig
     from spirit_py.contracts import Reporter
-
-_OUTCOMES = (
-    (Refusal, "refused"),
-    (OutcomeUnknown, "unknown"),
-    (Interrupted, "interrupted"),
-    (WayBackLost, "way back lost"),
-)
 
 
 def migrate(
@@ -64,26 +55,14 @@ def migrate(
             run_aside(migration.run, switch, reporter.message, hurry=run.hurry)
     except BaseException as error:
         cause = _true_cause(error, run)
-        _note_failure(report, cause)
+        report.note_failure(cause)
         if cause is error:
             raise
         raise cause from error
     finally:
         figures.complete()
-        _write(report, config.report_json, reporter)
+        report.write(config.report_json, reporter)
     return report
-
-
-def _write(report: MigrationReport, path: Path | None, reporter: Reporter) -> None:
-    """Write the report; that it cannot be written changes nothing about the outcome."""
-    if path is None:
-        return
-    try:
-        report.write(path)
-    except OSError as error:
-        text = f"the report could not be written to {path}: {error.strerror or error}"
-        report.warnings.append(text)
-        reporter.message(f"warning: {text}")
 
 
 def _true_cause(error: BaseException, run: Run) -> BaseException:
@@ -104,12 +83,3 @@ def _left_at_once(phase: Phase) -> SpiritError:
         signal.SIGINT,
         hint="the source is whole, and the same command carries on from the last checkpoint",
     )
-
-
-def _note_failure(report: MigrationReport, error: BaseException) -> None:
-    """Put outcome, exit code, cause and remedy into the report."""
-    report.outcome = next((name for kind, name in _OUTCOMES if isinstance(error, kind)), "failed")
-    report.exit_code, report.error = 1, f"{type(error).__name__}: {error}"
-    if isinstance(error, SpiritError):
-        report.exit_code, report.error = error.exit_code, error.message
-        report.hint, report.details = error.hint, list(error.details)

@@ -9,15 +9,65 @@ import stat
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from spirit_py.errors import SpiritError
 from spirit_py.status.snapshot import human_bytes, human_count, human_seconds
+
+if TYPE_CHECKING:
+    from spirit_py.contracts import Reporter
 
 FORMAT = 1
 
 
 @dataclass(kw_only=True)
-class MigrationReport:
+class OutcomeReport:
+    """What the reports of all commands have in common: how it ended, and the file.
+
+    Attributes:
+        outcome: one word of what a report's own class says, or of :attr:`SpiritError.outcome`.
+        exit_code: of the process (R16).
+    """
+
+    format: int = FORMAT
+    outcome: str = ""
+    exit_code: int = 0
+    error: str = ""
+    hint: str = ""
+    details: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    versions: dict[str, str] = field(default_factory=dict)
+
+    def note_failure(self, error: BaseException) -> None:
+        """Keep outcome, exit code, cause and remedy."""
+        if isinstance(error, SpiritError):
+            self.outcome, self.exit_code, self.error = error.outcome, error.exit_code, error.message
+            self.hint, self.details = error.hint, list(error.details)
+        else:
+            self.outcome, self.exit_code = SpiritError.outcome, SpiritError.exit_code
+            self.error = f"{type(error).__name__}: {error}"
+
+    def to_json(self) -> str:
+        """Give the report as indented JSON."""
+        return json.dumps(dataclasses.asdict(self), indent=2, ensure_ascii=False) + "\n"
+
+    def write(self, path: Path | None, reporter: Reporter) -> None:
+        """Write the JSON (:func:`write_whole`), if a file was asked for.
+
+        That it cannot be written is told, and changes nothing about the outcome.
+        """
+        if path is None:
+            return
+        try:
+            write_whole(path, self.to_json())
+        except OSError as error:
+            text = f"the report could not be written to {path}: {error.strerror or error}"
+            self.warnings.append(text)
+            reporter.message(f"warning: {text}")
+
+
+@dataclass(kw_only=True)
+class MigrationReport(OutcomeReport):
     """Figures of one run; counts, bytes, seconds, milliseconds as the names say.
 
     Attributes:
@@ -36,14 +86,8 @@ class MigrationReport:
         reverted: the way back was gone: the old definition is in place again.
     """
 
-    format: int = FORMAT
-    outcome: str = ""
-    exit_code: int = 0
     algorithm: str = ""
     reason: str = ""
-    error: str = ""
-    hint: str = ""
-    details: list[str] = field(default_factory=list)
     schema: str = ""
     table: str = ""
     tables: list[str] = field(default_factory=list)
@@ -81,20 +125,6 @@ class MigrationReport:
     reverted: bool = False
     rehearsal: dict[str, Any] | None = None
     rehearsal_lines: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-    versions: dict[str, str] = field(default_factory=dict)
-
-    def to_json(self) -> str:
-        """Give the report as indented JSON."""
-        return json.dumps(dataclasses.asdict(self), indent=2, ensure_ascii=False) + "\n"
-
-    def write(self, path: Path) -> None:
-        """Write the JSON (:func:`write_whole`).
-
-        Raises:
-            OSError: when that is not possible.
-        """
-        write_whole(path, self.to_json())
 
     def summary(self) -> list[str]:
         """Give the summary that ends a successful run, a line each."""

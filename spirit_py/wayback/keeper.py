@@ -46,6 +46,7 @@ class WayBackLost(MigrationFailure):
     """The old table follows no more; the change itself is done and stays."""
 
     resumable = False
+    outcome = "way back lost"
 
 
 class Ending(enum.Enum):

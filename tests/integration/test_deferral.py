@@ -113,11 +113,12 @@ class AtPoint:
         shown: its figures at that moment.
     """
 
+    migrating: Migrating
+
     def __init__(self, db, monkeypatch, point):
         self._db = db
         self._point = point
         self._waited = False
-        self.migrating = None
         self.shown = None
         monkeypatch.setattr(points, "_listener", "here")
         monkeypatch.setattr(points, "_announce", self._passed)

@@ -5,14 +5,25 @@ from __future__ import annotations
 import json
 import os
 
+import pytest
+
+from spirit_py.errors import (
+    DifferencesFound,
+    Interrupted,
+    MigrationFailure,
+    OutcomeUnknown,
+    Refusal,
+    SpiritError,
+)
 from spirit_py.status.report import MigrationReport, versions
+from tests.migrate_kit import Lines
 
 
 def test_the_file_is_replaced_whole_and_holds_every_field(tmp_path):
     """Writing twice leaves the second report and no temporary file."""
     path = tmp_path / "report.json"
-    MigrationReport(outcome="failed").write(path)
-    MigrationReport(outcome="done", rows_copied=3).write(path)
+    MigrationReport(outcome="failed").write(path, Lines())
+    MigrationReport(outcome="done", rows_copied=3).write(path, Lines())
     found = json.loads(path.read_text())
     assert (found["outcome"], found["rows_copied"]) == ("done", 3)
     assert set(found) == set(vars(MigrationReport()))
@@ -25,13 +36,13 @@ def test_links_are_followed_and_devices_written_through(tmp_path):
     real.write_text("old")
     real.chmod(0o640)
     link.symlink_to(real)
-    MigrationReport(outcome="done").write(link)
+    MigrationReport(outcome="done").write(link, Lines())
     assert link.is_symlink()
     assert json.loads(real.read_text())["outcome"] == "done"
     assert real.stat().st_mode & 0o777 == 0o640
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    MigrationReport(outcome="done").write(pipe)
+    MigrationReport(outcome="done").write(pipe, Lines())
     assert json.loads(os.read(reader, 100_000))["outcome"] == "done"
     os.close(reader)
     assert pipe.is_fifo()
@@ -77,3 +88,39 @@ def test_versions_are_known():
     found = versions(mysql="9.7.4")
     assert found["mysql"] == "9.7.4"
     assert found["pyspark"][0].isdigit()
+
+
+def test_a_file_that_cannot_be_written_is_a_warning(tmp_path):
+    """The outcome stays what it is; the operator and the report say what is missing."""
+    told, report = Lines(), MigrationReport(outcome="done")
+    report.write(tmp_path / "none" / "report.json", told)
+    assert report.outcome == "done"
+    assert len(report.warnings) == 1
+    assert f"warning: {report.warnings[0]}" in told.text
+    assert "could not be written" in told.text
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome", "code"),
+    [
+        (Refusal("no"), "refused", 2),
+        (MigrationFailure("no"), "failed", 1),
+        (OutcomeUnknown("no"), "unknown", 3),
+        (DifferencesFound("no"), "different", 4),
+        (Interrupted(15), "interrupted", 143),
+        (ValueError("no"), "failed", 1),
+    ],
+)
+def test_a_failure_fills_the_report(error, outcome, code):
+    """Outcome, exit code, cause and next step are those of the error."""
+    report = MigrationReport()
+    report.note_failure(error)
+    assert (report.outcome, report.exit_code) == (outcome, code)
+    assert str(error) in report.error
+
+
+def test_the_next_step_and_the_details_are_kept():
+    """What the error knows beyond its message reaches the file."""
+    report = MigrationReport()
+    report.note_failure(SpiritError("cause", hint="step", details=("a", "b")))
+    assert (report.error, report.hint, report.details) == ("cause", "step", ["a", "b"])
