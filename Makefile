@@ -37,7 +37,7 @@ ci-semisync: ## lane: commits in the binlog and not yet visible (semi-sync)
 ci-file-position: ## lane: the integration suite without GTIDs
 	@ci/lane-file-position
 
-ci-large: ## lane: huge transactions in bounded memory
+ci-large: ## lane: huge transactions and tables in bounded memory
 	@ci/lane-large
 
 ci-faults: ## lane: lost executors, limits of the server, planted bugs

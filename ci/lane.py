@@ -98,8 +98,8 @@ class Lane:
             return self.tests("tests/semisync", **{SEMISYNC_VARIABLE: wanted}, **variables)
 
     def large(self) -> int:
-        """Run what is too large for the usual run: huge transactions in bounded memory (R19)."""
-        return self.tests("tests/large/transactions.py")
+        """Run what is too large for the usual run: huge transactions (R19), millions of rows."""
+        return self.tests("tests/large/transactions.py", "tests/large/rows.py")
 
     def faults(self) -> int:
         """Run what takes too long for the usual run: a cluster, a server's limits, planted bugs."""
