@@ -104,6 +104,8 @@ class Cutover:
         self._clock = clock
         #: The swap is known to be done; true even when :meth:`run` was interrupted after it.
         self.swapped = False
+        #: RENAME was sent, or is about to be, and it is not known that it failed.
+        self.renaming = False
         self._failures: list[str] = []
         self._killed: list[str] = []
 
@@ -279,7 +281,6 @@ class Cutover:
             raise
         with attempt.step("rename"):
             self._rename(attempt)
-        self.swapped = True
         points.reach("cutover.renamed")
         self._stop_feed()
         if self._note_position and not attempt.answer_lost:
@@ -310,8 +311,14 @@ class Cutover:
         return max(0.1, self._limits.lock_hold - attempt.held_for())
 
     def _rename(self, attempt: Attempt) -> None:
-        """Send the RENAME; return when the swap is done."""
+        """Send the RENAME; return when the swap is done.
+
+        The order tells whoever asks after a stop request: where :attr:`renaming` is not set, no
+        RENAME will be sent any more.
+        """
+        self.renaming = True
         try:
+            self._stop.check()
             rename(
                 attempt,
                 self._connection,
@@ -322,6 +329,10 @@ class Cutover:
         except OutcomeUnknown:
             self._stop_feed()
             raise
+        except SpiritError:
+            self.renaming = False
+            raise
+        self.swapped = True
 
     def _stop_feed(self) -> None:
         """Stop the feed before the application writes to the swapped table."""

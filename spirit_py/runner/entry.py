@@ -6,7 +6,6 @@ import signal
 from typing import TYPE_CHECKING
 
 from spirit_py.errors import Interrupted, OutcomeUnknown, SpiritError
-from spirit_py.phases import Phase
 from spirit_py.runner.figures import Figures
 from spirit_py.runner.migration import Migration
 from spirit_py.runner.run import Run
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 
     from spirit_py.config import MigrationConfig
     from spirit_py.contracts import Reporter
+    from spirit_py.cutover.cutover import Cutover
 
 
 def migrate(
@@ -68,18 +68,22 @@ def migrate(
 def _true_cause(error: BaseException, run: Run) -> BaseException:
     """Give what ended the run."""
     if isinstance(error, KeyboardInterrupt):
-        return _left_at_once(run.figures.phase)
+        return _left_at_once(run.cutover)
     return run.cause_of(error) or error
 
 
-def _left_at_once(phase: Phase) -> SpiritError:
+def _left_at_once(cutover: Cutover | None) -> SpiritError:
     """Say what a second SIGINT leaves behind: the process ends, and with it its sessions."""
-    if phase is Phase.CUTOVER:
-        return OutcomeUnknown(
-            "interrupted twice during the cutover: the swap may or may not have happened",
-            hint="look at the tables: if the old table (_..._old) exists, it is done",
+    if cutover is None or not cutover.renaming:
+        return Interrupted(
+            signal.SIGINT,
+            hint="the source is whole, and the same command carries on from the last checkpoint",
         )
-    return Interrupted(
-        signal.SIGINT,
-        hint="the source is whole, and the same command carries on from the last checkpoint",
+    if cutover.swapped:
+        return Interrupted(
+            signal.SIGINT, hint="the swap is done; the same command finishes what is left to do"
+        )
+    return OutcomeUnknown(
+        "interrupted twice during the swap: it may or may not have happened",
+        hint="look at the tables: if the old table (_..._old) exists, it is done",
     )

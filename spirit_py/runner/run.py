@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from spirit_py.config import MigrationConfig
     from spirit_py.contracts import Reporter
+    from spirit_py.cutover.cutover import Cutover
     from spirit_py.mysql.session import Session
     from spirit_py.preflight.finding import Finding
     from spirit_py.runner.figures import Figures
@@ -45,6 +46,7 @@ class Run:
     Attributes:
         stack: closed at the end, in reverse order.
         leaving: what is opened is being closed and dropped.
+        cutover: the swap, once it began.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class Run:
         self.stop = stop
         self.stack = contextlib.ExitStack()
         self.leaving = False
+        self.cutover: Cutover | None = None
         self._reporter = reporter
         self._engine_factory = engine_factory
         self._engine: SparkEngine | None = None

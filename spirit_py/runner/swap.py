@@ -46,6 +46,7 @@ def swap_tables(
         message=run.message,
         note_position=run.config.keep_old_current > 0,
     )
+    run.cutover = cutover
     try:
         result = cutover.run()
     except OutcomeUnknown:

@@ -12,6 +12,8 @@ import time
 
 import pytest
 
+from tests.faults.command import assert_migrated, fill, migration
+
 ROWS = 4000
 HELD_ID = 2000
 ALTER = "MODIFY a BIGINT, ADD COLUMN z INT NOT NULL DEFAULT 5"
@@ -149,6 +151,31 @@ def test_a_second_sigint_leaves_at_once(table):
         cursor.execute("ROLLBACK")
     assert_kept_and_clean_up(table)
     assert_source_whole(table)
+
+
+@pytest.mark.parametrize(
+    ("point", "code", "says", "swapped"),
+    [
+        ("cutover.locked", 130, "the source is whole", False),
+        ("cutover.rename", 3, "may or may not have happened", False),
+        ("cutover.renamed", 130, "the swap is done", True),
+    ],
+)
+def test_a_second_sigint_knows_of_the_swap(db, tmp_path, point, code, says, swapped):
+    """Left at once during the swap: exit code 3 only while nobody can know; then it carries on."""
+    with migration(fill(db), tmp_path) as (command, listener):
+        hold = listener.hold(point)
+        command.wait_held(hold)
+        command.process.send_signal(signal.SIGINT)
+        command.until(lambda: "stopping and cleaning up" in command.said, "no word of the stop")
+        command.process.send_signal(signal.SIGINT)
+        assert command.end() == code, command.said
+        assert says in command.said
+        hold.release()
+    assert ("z" in [row[0] for row in db.query("SHOW COLUMNS FROM t")]) is swapped
+    with migration(db, tmp_path) as (again, _):
+        again.finish()
+    assert_migrated(db)
 
 
 def test_a_killed_run_is_carried_on_by_the_next(table, tmp_path):
