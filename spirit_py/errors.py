@@ -22,6 +22,7 @@ exit code of the process, and survives pickling, because Spark sends it between 
     │   ├── ChecksumFailure          exit 1   source and new table could not be made equal
     │   │   └── StillDifferent       exit 1   they were compared, and differ
     │   └── CutoverFailure           exit 1   the swap did not happen
+    │       └── HeldBack             exit 1   somebody defers it between two tries
     ├── OutcomeUnknown               exit 3   look at the tables
     ├── DifferencesFound             exit 4
     └── Interrupted                  exit 130 or 143
@@ -155,6 +156,10 @@ class StillDifferent(ChecksumFailure):
 
 class CutoverFailure(MigrationFailure):
     """The swap did not happen; the source is in place and unlocked."""
+
+
+class HeldBack(CutoverFailure):
+    """A sentinel was created between two tries of the swap."""
 
 
 class OutcomeUnknown(SpiritError):

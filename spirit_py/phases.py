@@ -38,7 +38,7 @@ TRANSITIONS: dict[Phase, frozenset[Phase]] = {
     Phase.ANALYZE: frozenset({Phase.CHECKSUM}) | _ALWAYS,
     Phase.CHECKSUM: frozenset({Phase.SENTINEL, Phase.CUTOVER, Phase.DONE}) | _ALWAYS,
     Phase.SENTINEL: frozenset({Phase.CHECKSUM, Phase.CUTOVER}) | _ALWAYS,
-    Phase.CUTOVER: frozenset({Phase.CHECKSUM, Phase.KEEP, Phase.CLEANUP}) | _ALWAYS,
+    Phase.CUTOVER: frozenset({Phase.SENTINEL, Phase.CHECKSUM, Phase.KEEP, Phase.CLEANUP}) | _ALWAYS,
     # A revert leaves nothing to clean up.
     Phase.KEEP: frozenset({Phase.CLEANUP, Phase.DONE}) | _ALWAYS,
     Phase.CLEANUP: frozenset({Phase.DONE}) | _ALWAYS,

@@ -30,6 +30,7 @@ from spirit_py.errors import (
     ChangesNotFlushed,
     CutoverFailure,
     FeedFailure,
+    HeldBack,
     OutcomeUnknown,
     ServerFault,
     SpiritError,
@@ -73,6 +74,7 @@ class Cutover:
         final_checks: called under the lock in the locking session when everything is flushed.
             Must be fast; an error it raises ends the cutover.
         message: told one line about everything that an operator should know.
+        held_back: asked before every further try; what it names defers the swap.
         note_position: note the feed's place between RENAME and unlock, for a feed that is to
             follow the swapped tables: :attr:`CutoverResult.after_rename`.
         clock: monotonic seconds.
@@ -89,6 +91,7 @@ class Cutover:
         before_lock: Callable[[SqlSession], None] = _nothing,
         final_checks: Callable[[SqlSession], None] = _nothing,
         message: Callable[[str], None] = _LOG.info,
+        held_back: Callable[[], str] = str,
         note_position: bool = False,
         clock: Clock = time.monotonic,
     ) -> None:
@@ -100,6 +103,7 @@ class Cutover:
         self._before_lock = before_lock
         self._final_checks = final_checks
         self._message = message
+        self._held_back = held_back
         self._note_position = note_position
         self._clock = clock
         #: The swap is known to be done; true even when :meth:`run` was interrupted after it.
@@ -114,6 +118,7 @@ class Cutover:
 
         Raises:
             CutoverFailure: the source is in place and unlocked; the feed still runs.
+            HeldBack: the same, because somebody defers the swap.
             OutcomeUnknown: the answer to RENAME was lost and the outcome was not to be seen.
             SpiritError: the reason of a stop request, or an error of a hook; as CutoverFailure.
         """
@@ -126,6 +131,8 @@ class Cutover:
                 self._message(f"cutover try {number} of {self._limits.attempts} failed: {failed}")
             if number < self._limits.attempts:
                 self._stop.wait(self._limits.pause_after(number))
+                if name := self._held_back():
+                    raise HeldBack(f"table {name} defers the cutover", hint=f"drop {name} to swap")
         self._stop.check()
         raise CutoverFailure(
             f"the swap did not happen in {self._limits.attempts} tries: {self._failures[-1]}",

@@ -9,7 +9,7 @@ from spirit_py import points
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.inspect import read_table, shape_of
-from spirit_py.sql import quote_identifier, quote_table
+from spirit_py.sql import comment_literal, quote_identifier, quote_table
 from spirit_py.statement.rewrite import (
     check_definitions,
     check_names,
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.schema import TableSchema
 
+_SENTINEL_MARK = "drop this table to let spirit-py swap"
 _CHECKS = """
 SELECT CONSTRAINT_NAME FROM information_schema.TABLE_CONSTRAINTS
 WHERE CONSTRAINT_TYPE = 'CHECK' AND CONSTRAINT_SCHEMA = %s"""
@@ -217,10 +218,36 @@ def drop_table(session: SqlSession, schema: str, name: str) -> None:
 
 
 def drop_auxiliary_tables(session: SqlSession, schema: str, table: str, *, old: bool) -> None:
-    """Drop the new table, the sentinel and the checkpoint; the old table only when told to.
+    """Drop the new table, our sentinel and the checkpoint; the old table only when told to.
 
     The checkpoint goes last: as long as it is there, the others are known to be ours.
     """
     names = AuxiliaryNames.of(table)
-    for name in (*((names.old,) if old else ()), names.new, names.sentinel, names.checkpoint):
+    for name in (*((names.old,) if old else ()), names.new):
+        drop_table(session, schema, name)
+    drop_sentinel(session, schema, names.sentinel)
+    drop_table(session, schema, names.checkpoint)
+
+
+def create_sentinel(session: SqlSession, schema: str, name: str) -> None:
+    """Create a sentinel with the mark of ours, if there is none."""
+    session.execute(
+        f"CREATE TABLE IF NOT EXISTS {quote_table(schema, name)} (id INT PRIMARY KEY)"
+        f" COMMENT={comment_literal(_SENTINEL_MARK)}"
+    )
+
+
+def is_own_sentinel(session: SqlSession, schema: str, name: str) -> bool:
+    """Tell whether a sentinel is there that this program made, and not somebody by hand."""
+    found = session.query(
+        "SELECT TABLE_COMMENT FROM information_schema.TABLES"
+        " WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s",
+        (schema, name),
+    )
+    return bool(found) and found[0][0] == _SENTINEL_MARK
+
+
+def drop_sentinel(session: SqlSession, schema: str, name: str) -> None:
+    """Drop a sentinel that is ours; one that was made by hand is never touched."""
+    if is_own_sentinel(session, schema, name):
         drop_table(session, schema, name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spirit_py.checkpoint.store import CheckpointStore
-from spirit_py.preflight.finding import refuse
+from spirit_py.preflight.finding import refuse, warn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 def check(context: PreflightContext) -> Iterator[Finding]:
     """Refuse when a name is taken by a table that is not this program's own."""
     names = context.names
-    taken = _existing(context, (names.new, names.old, names.checkpoint))
+    taken = _existing(context, (names.new, names.old, names.checkpoint, names.sentinel))
+    if names.sentinel in taken:
+        taken.remove(names.sentinel)
+        yield warn(f"table {names.sentinel} exists: the swap waits until somebody drops it")
     ours = names.checkpoint in taken and is_ours(context)
     for name in sorted(taken):
         if name == names.old:
@@ -46,7 +49,7 @@ def is_ours(context: PreflightContext) -> bool:
 def _existing(context: PreflightContext, names: tuple[str, ...]) -> set[str]:
     rows = context.session.query(
         "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s"
-        " AND TABLE_NAME IN (%s, %s, %s)",
+        " AND TABLE_NAME IN (%s, %s, %s, %s)",
         (context.schema, *names),
     )
     return {str(row[0]) for row in rows}

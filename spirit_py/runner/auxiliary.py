@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.checkpoint.store import CheckpointStore
 from spirit_py.errors import Refusal, SchemaChanged, ServerFault, SpiritError
 from spirit_py.mysql.inspect import read_table, shape_of
-from spirit_py.mysql.newtable import create_new_table, drop_auxiliary_tables, drop_table
+from spirit_py.mysql.newtable import create_new_table, drop_auxiliary_tables, drop_sentinel
 from spirit_py.mysql.retry import retrying
 from spirit_py.preflight.preflight import check_after_create, mapping_of
 
@@ -129,7 +129,7 @@ class AuxiliaryTables:
     def _drop_mark(self, context: PreflightContext) -> None:
         """Drop one table's, in a session of its own: a server that restarts is waited for."""
         with self._run.session("cleanup") as session:
-            drop_table(session, context.schema, context.names.sentinel)
+            drop_sentinel(session, context.schema, context.names.sentinel)
             CheckpointStore(context.schema, context.names.checkpoint).drop(session)
 
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import MigrationFailure, ServerFault
 from spirit_py.mysql.faults import Disposition, disposition
-from spirit_py.sql import comment_literal, quote_table, string_literal
+from spirit_py.mysql.newtable import create_sentinel
+from spirit_py.sql import quote_table, string_literal
 from spirit_py.status.snapshot import human_seconds
 from spirit_py.stop import StopSwitch
 from spirit_py.table.names import AuxiliaryNames
@@ -54,10 +55,7 @@ class Deferral:
         """Create the sentinel, if it is not there."""
         schema, name = self._names[0]
         with self._run.session("sentinel") as session:
-            session.execute(
-                f"CREATE TABLE IF NOT EXISTS {quote_table(schema, name)} (id INT PRIMARY KEY)"
-                f" COMMENT={comment_literal('drop this table to let spirit-py swap')}"
-            )
+            create_sentinel(session, schema, name)
         self._run.message(
             f"the cutover is deferred: DROP TABLE {quote_table(schema, name)} when it may swap"
         )
@@ -85,14 +83,15 @@ class Deferral:
         while name := self._look():
             self._run.figures.waiting_for = f"table {name} to be dropped"
             self._pause(until)
+            if not self._look():
+                break
             if time.monotonic() >= until:
                 raise MigrationFailure(
                     f"the cutover was deferred for {human_seconds(self._run.config.defer_timeout)}"
                     f" and {name} still exists",
                     hint="run the same command again to go on waiting; drop the table to swap",
                 )
-            if self._look():
-                self._recheck()
+            self._recheck()
         self._run.figures.waiting_for = ""
         self._run.message("no sentinel defers the cutover any more")
 

@@ -35,6 +35,8 @@ class Figures:
         self.source: ChangeSource | None = None
         self._copiers: list[tuple[TableSchema, Copier]] = []
         self._checkers: list[tuple[TableSchema, Checker]] = []
+        #: When the last comparison of each table ended that was clean.
+        self._clean_at: dict[str, float] = {}
         #: Rows and chunks of tables that earlier runs have copied.
         self._before = (0, 0)
         self._clock = clock
@@ -57,6 +59,10 @@ class Figures:
     def checking(self, checker: Checker, table: TableSchema) -> None:
         """Note that a table is being compared, perhaps once more."""
         self._checkers.append((table, checker))
+
+    def clean(self, table: TableSchema) -> None:
+        """Note that a comparison of a table has ended with a clean pass."""
+        self._clean_at[f"{table.schema}.{table.name}"] = self._clock()
 
     @property
     def differences_under_way(self) -> int:
@@ -190,6 +196,7 @@ class Figures:
         """Keep what the swap took."""
         report = self.report
         report.cutover_attempts = result.attempts
+        report.checksum_age_seconds = round(self._clock() - min(self._clean_at.values()), 3)
         report.lock_wait_ms = round(result.lock_wait_ms, 3)
         report.lock_held_ms = round(result.lock_held_ms, 3)
         report.cutover_steps_ms = {name: round(ms, 3) for name, ms in result.steps_ms.items()}

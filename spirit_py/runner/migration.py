@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from spirit_py.applier.applier import SqlApplier
 from spirit_py.change.source import binlog_source
+from spirit_py.errors import HeldBack
 from spirit_py.phases import Phase
 from spirit_py.runner.auxiliary import AuxiliaryTables, require_unchanged
 from spirit_py.runner.carrying import begin_work, carry_on
@@ -20,6 +21,7 @@ from spirit_py.runner.swap import drop_old_tables, swap_tables
 if TYPE_CHECKING:
     from spirit_py.change.feed import ChangeFeed
     from spirit_py.checkpoint.record import CheckpointRecord
+    from spirit_py.cutover.plan import CutoverResult
     from spirit_py.mysql.session import Session
     from spirit_py.runner.opening import Opening
     from spirit_py.runner.run import Run
@@ -114,9 +116,7 @@ class Migration:
         if run.config.dry_run:
             note_rehearsal(run, rehearsal, works, results)
             return
-        self._wait_for_the_operator(works)
-        self._enter(Phase.CUTOVER)
-        swapped = swap_tables(run, mappings, feed, self._auxiliary)
+        swapped = self._swap(mappings, works)
         reverted = self._way_back.keep(swapped, feed)
         self._checkpoints.end()
         if not reverted:
@@ -162,12 +162,21 @@ class Migration:
             self._checkpoints.follow(feed, works)
         return works
 
-    def _wait_for_the_operator(self, works: list[TableWork]) -> None:
-        """Wait while a sentinel defers the cutover; one that was made by hand counts too."""
-        deferral = Deferral(self._run, works)
-        if self._run.config.defer_cutover and not self._checkpoints.deferred:
+    def _swap(self, mappings: tuple[TableMapping, ...], works: list[TableWork]) -> CutoverResult:
+        """Swap when no sentinel defers it; one that was made by hand, or between tries, counts."""
+        run = self._run
+        deferral = Deferral(run, works)
+        if run.config.defer_cutover and not self._checkpoints.deferred:
             deferral.create()
             self._checkpoints.sentinel_created()
-        if deferral.present():
-            self._enter(Phase.SENTINEL)
-            deferral.wait()
+        while True:
+            if deferral.present():
+                self._enter(Phase.SENTINEL)
+                deferral.wait()
+            self._enter(Phase.CUTOVER)
+            try:
+                return swap_tables(
+                    run, mappings, works[0].feed, self._auxiliary, held_back=deferral.present
+                )
+            except HeldBack as held:
+                run.message(f"{held}: waiting again")

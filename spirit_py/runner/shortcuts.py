@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spirit_py.errors import MigrationFailure
+from spirit_py.mysql.inspect import read_table
 from spirit_py.preflight.shortcut import probe_shortcut, try_shortcut
 from spirit_py.runner.auxiliary import source_of
 
@@ -22,35 +22,38 @@ def change_in_place(
     contexts: tuple[PreflightContext, ...],
     auxiliary: AuxiliaryTables,
 ) -> bool:
-    """Try the shortcuts; True when nothing is left to do.
+    """Try the shortcut; True when nothing is left to do.
 
-    One table is simply tried. Several are to change together, so each is tried on an empty copy
-    first, and none is touched unless all of them can. A dry run only looks at the copies.
+    Several tables are to change at one moment, for which only the copy has a way. A dry run only
+    looks at what an empty copy of the table can.
     """
-    if run.config.no_shortcut:
-        run.report.reason = "shortcuts were switched off"
+    if reason := _against(run, session, contexts):
+        run.report.reason = reason
         return False
-    if run.config.keep_old_current:
-        run.report.reason = "--keep-old-current needs the old table"
-        return False
-    if len(contexts) == 1 and not run.config.dry_run:
-        return _settle(run, [_try(run, session, contexts[0])])
+    (context,) = contexts
+    if not run.config.dry_run:
+        return _settle(run, _try(run, session, context))
     auxiliary.mark(session)
-    would = [_probe(run, session, context) for context in contexts]
-    if run.config.dry_run or not all(one.algorithm for one in would):
-        return _settle(run, would)
-    done: list[ShortcutResult] = []
-    for context in contexts:
-        done.append(_try(run, session, context))
-        if done[-1].algorithm is None and len(done) > 1:
-            raise MigrationFailure(
-                f"{context.table} could not be changed in place, as its copy could:"
-                f" {done[-1].reason}; the {len(done) - 1} tables before it are changed",
-                hint="migrate the others with a statement of their own",
-            )
-        if done[-1].algorithm is None:
-            break
-    return _settle(run, done)
+    return _settle(run, _probe(run, session, context))
+
+
+def _against(run: Run, session: SqlSession, contexts: tuple[PreflightContext, ...]) -> str:
+    """Say why the shortcut is not to be tried at all; an empty string where it is."""
+    if run.config.no_shortcut:
+        return "shortcuts were switched off"
+    if run.config.keep_old_current:
+        return "--keep-old-current needs the old table"
+    if len(contexts) > 1:
+        return (
+            "several tables change at one moment only when they are copied; a change that MySQL"
+            " can make in place needs a command of its own"
+        )
+    if run.config.defer_cutover:
+        return "--defer-cutover leaves the moment of the change to the operator"
+    schema, sentinel = contexts[0].schema, contexts[0].names.sentinel
+    if not run.config.dry_run and read_table(session, schema, sentinel):
+        return f"table {schema}.{sentinel} defers the change"
+    return ""
 
 
 def _try(run: Run, session: SqlSession, context: PreflightContext) -> ShortcutResult:
@@ -63,13 +66,11 @@ def _probe(run: Run, session: SqlSession, context: PreflightContext) -> Shortcut
         return probe_shortcut(native, session, source_of(context), context.statement)
 
 
-def _settle(run: Run, results: list[ShortcutResult]) -> bool:
+def _settle(run: Run, result: ShortcutResult) -> bool:
     """Put what came of it into the report."""
-    refused = [one for one in results if one.algorithm is None]
-    run.report.reason = "; ".join(dict.fromkeys(one.reason for one in refused or results))
-    if refused:
-        run.message(f"copying, because {run.report.reason}")
+    run.report.reason = result.reason
+    if result.algorithm is None:
+        run.message(f"copying, because {result.reason}")
         return False
-    kinds = sorted({str(one.algorithm) for one in results})
-    run.report.algorithm = "instant" if kinds == ["instant"] else "inplace"
+    run.report.algorithm = str(result.algorithm)
     return True

@@ -12,7 +12,7 @@ from spirit_py.mysql.newtable import align_auto_increment
 from spirit_py.table.names import AuxiliaryNames
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from spirit_py.change.feed import ChangeFeed
     from spirit_py.config import MigrationConfig
@@ -27,8 +27,17 @@ def swap_tables(
     mappings: Sequence[TableMapping],
     feed: ChangeFeed,
     auxiliary: AuxiliaryTables,
+    held_back: Callable[[], str],
 ) -> CutoverResult:
-    """Swap the tables under one lock (R15); ``auxiliary`` learns when they must not be dropped."""
+    """Swap the tables under one lock (R15); ``auxiliary`` learns when they must not be dropped.
+
+    Args:
+        held_back: names a sentinel that exists, or gives an empty string.
+
+    Raises:
+        HeldBack: there is one, after a try that failed.
+        SpiritError: as :meth:`Cutover.run`.
+    """
 
     def align(session: SqlSession) -> None:
         """Raise the new tables' AUTO_INCREMENT counters to the sources'."""
@@ -44,6 +53,7 @@ def swap_tables(
         before_lock=align,
         final_checks=align,
         message=run.message,
+        held_back=held_back,
         note_position=run.config.keep_old_current > 0,
     )
     run.cutover = cutover

@@ -151,6 +151,7 @@ class TableWork:
         self._under_way.checker = checker
         run.figures.checking(checker, self.mapping.source)
         result = checker.run()
+        run.figures.clean(self.mapping.source)
         run.message(
             f"checksum of {self.name} clean: {result.rows} rows compared in pass {result.passes}",
             differences=result.differences,

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from spirit_py.contracts import Reporter
 
 FORMAT = 1
+#: Only a deferred swap comes so long after its comparison.
+_TOLD_AGE = 30.0
 
 
 @dataclass(kw_only=True)
@@ -77,6 +79,8 @@ class MigrationReport(OutcomeReport):
         algorithm: ``instant``, ``inplace``, ``copy``, or empty when it was not decided.
         rehearsal: what a dry run measured; ``rehearsal_lines`` says the same in words.
         reason: why that algorithm, or why it failed.
+        checksum_age_seconds: from the end of the last clean comparison to the swap; of several
+            tables, that of the one whose comparison ended first.
         rows_copied: over all runs of the migration, as are the chunks.
         resumable: the run ended, and the same command carries on.
         runs: which run of the migration this was.
@@ -107,6 +111,7 @@ class MigrationReport(OutcomeReport):
     checksum_passes: int = 0
     checksum_rows: int = 0
     checksum_lock_held_ms: float = 0.0
+    checksum_age_seconds: float = 0.0
     differences_found: int = 0
     chunks_repaired: int = 0
     difference_examples: list[str] = field(default_factory=list)
@@ -160,6 +165,9 @@ class MigrationReport(OutcomeReport):
             f"{human_count(self.checksum_rows)} rows, {self.checksum_passes} pass(es),"
             f" {self.differences_found} differences, {self.chunks_repaired} chunks repaired"
         )
+        if self.checksum_age_seconds >= _TOLD_AGE:
+            age = human_seconds(self.checksum_age_seconds)
+            compared += f"; the last one ended {age} before the swap"
         locked = (
             f"{self.cutover_attempts} attempt(s), waited {self.lock_wait_ms:.0f} ms for the lock,"
             f" held it {self.lock_held_ms:.0f} ms"

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from spirit_py import points
-from spirit_py.errors import Interrupted, MigrationFailure
+from spirit_py.errors import Interrupted, MigrationFailure, SpiritError
 from spirit_py.phases import Phase
 from tests.migrate_kit import Migrating, config_for
 
@@ -175,3 +175,81 @@ def test_a_comparison_that_found_a_difference_is_made_anew(table, spark_engine, 
     )
     assert "pass 1, 1 differences" in at.shown.note
     assert "t anew: a difference had been found" in at.migrating.told.text
+
+
+def tables(db):
+    """Name all tables of the schema."""
+    return sorted(row[0] for row in db.query("SHOW TABLES"))
+
+
+def test_an_instant_change_waits_for_the_operator_too(table, spark_engine):
+    """With --defer-cutover nothing changes before the sentinel goes, however fast it could."""
+    migrating = Migrating(
+        spark_engine,
+        config_for(
+            table,
+            table="t",
+            alter="ADD COLUMN z INT",
+            defer_cutover=True,
+            recheck_interval=3600.0,
+        ),
+    )
+    try:
+        migrating.wait_until(lambda: waits(migrating), "the wait for the operator")
+        assert [row[0] for row in table.query("SHOW COLUMNS FROM t")] == ["id", "v"]
+    finally:
+        table.execute("DROP TABLE IF EXISTS _t_snt")
+    report = migrating.end()
+    assert "--defer-cutover" in report.reason
+    assert [row[0] for row in table.query("SHOW COLUMNS FROM t")] == ["id", "v", "z"]
+    assert report.checksum_age_seconds > 0
+
+
+@pytest.mark.parametrize("how", ["dry run", "duplicates"])
+def test_a_sentinel_made_by_hand_is_never_dropped(table, spark_engine, how):
+    """Whatever the end of a run: a table that this program has not made stays, with its rows."""
+    table.execute("CREATE TABLE _t_snt (id INT PRIMARY KEY, v VARCHAR(20))")
+    table.execute("INSERT INTO _t_snt VALUES (1, 'precious')")
+    if how == "dry run":
+        config = config_for(table, table="t", alter="ADD COLUMN z INT", dry_run=True)
+        assert Migrating(spark_engine, config).end().outcome == "rehearsed"
+    else:
+        table.execute("UPDATE t SET v = 7")
+        config = config_for(table, table="t", alter="ADD UNIQUE KEY (v)")
+        with pytest.raises(SpiritError, match="unique key v"):
+            Migrating(spark_engine, config).end()
+    assert table.query("SELECT v FROM _t_snt") == [("precious",)]
+    assert tables(table) == ["_t_snt", "t"]
+
+
+def test_a_sentinel_between_two_tries_of_the_swap_counts(table, spark_engine):
+    """A swap that is tried again is deferred like one that was not begun."""
+    migrating = Migrating(
+        spark_engine,
+        config_for(
+            table,
+            table="t",
+            alter=ALTER,
+            no_kill=True,
+            defer_cutover=True,
+            lock_wait_timeout=1.0,
+            cutover_attempts=50,
+            recheck_interval=3600.0,
+        ),
+    )
+    with table.connect() as reader, reader.cursor() as cursor:
+        try:
+            migrating.wait_until(lambda: waits(migrating), "the wait for the operator")
+            cursor.execute("BEGIN")
+            cursor.execute("SELECT COUNT(*) FROM t")
+            table.execute("DROP TABLE _t_snt")
+            migrating.wait_until(lambda: "cutover try 1" in migrating.told.text, "a failed try")
+            migrating.told.snapshots.clear()
+            table.execute("CREATE TABLE _t_snt (id INT)")
+            migrating.wait_until(lambda: waits(migrating), "the wait once more")
+            assert "waiting again" in migrating.told.text
+            cursor.execute("COMMIT")
+        finally:
+            table.execute("DROP TABLE IF EXISTS _t_snt")
+        assert migrating.end().cutover_attempts == 1
+    assert type_of_v(table) == "bigint"

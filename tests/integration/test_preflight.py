@@ -12,6 +12,7 @@ from spirit_py.mysql.connect import connect
 from spirit_py.mysql.facts import ServerFacts, read_facts
 from spirit_py.mysql.ownwrites import new_run
 from spirit_py.preflight import disk_space, scan
+from spirit_py.preflight.finding import Severity
 from spirit_py.preflight.leftovers import is_ours
 from spirit_py.preflight.preflight import check_before_create, prepare
 from spirit_py.preflight.server_version import require_mysql
@@ -251,10 +252,12 @@ def test_leftovers_of_others(db, desk, name):
 
 
 def test_a_sentinel_made_by_hand_is_no_leftover(db, desk):
-    """An operator may defer the cutover before the start."""
+    """An operator may defer the cutover before the start; it is told what is waited for."""
     db.execute("CREATE TABLE _t_snt (id INT)")
     (context,) = prepare(desk.session, desk.config("ADD c INT"))
-    assert check_before_create([context]) == ()
+    (finding,) = check_before_create([context])
+    assert finding.severity is Severity.WARNING
+    assert "_t_snt exists: the swap waits" in finding.cause
 
 
 def a_record(schema: str) -> CheckpointRecord:

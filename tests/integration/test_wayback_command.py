@@ -44,11 +44,12 @@ def table(db):
 class Command:
     """A ``spirit-py`` process, with its output in a file."""
 
-    def __init__(self, db, folder: Path, command: str, *more: str) -> None:
+    def __init__(self, db, folder: Path, command: str, *more: str, through=None) -> None:
         self.output = folder / f"{command}-{len(list(folder.iterdir()))}.log"
         server = db.server
+        reached = through or server
         words = [sys.executable, "-m", "spirit_py", command, "--database", db.name, "--table", "t"]
-        words += ["--host", f"{server.host}:{server.port}", "--user", server.user, *more]
+        words += ["--host", f"{reached.host}:{reached.port}", "--user", server.user, *more]
         with self.output.open("w") as file:
             self._process = subprocess.Popen(
                 words,
@@ -85,8 +86,8 @@ def run(table, tmp_path) -> Iterator:
     """Start commands, and end them with the test."""
     started: list[Command] = []
 
-    def start(command: str, *more: str) -> Command:
-        started.append(Command(table, tmp_path, command, *more))
+    def start(command: str, *more: str, **given) -> Command:
+        started.append(Command(table, tmp_path, command, *more, **given))
         return started[-1]
 
     yield start
@@ -163,3 +164,23 @@ def test_no_way_back_is_refused_before_the_copy(table, run):
     assert command.end() == 2
     assert "there is no way back: the dropped column more" in command.output.read_text()
     assert {name for (name,) in table.query("SHOW TABLES")} == {"t"}
+
+
+def test_no_way_back_when_the_answer_to_rename_is_lost(table, run, proxy):
+    """Nobody knows the place behind the RENAME: the change stays, and the operator is told."""
+    more = ("--alter", ALTER, "--keep-old-current", "1h", "--no-shortcut")
+    proxy.lose_reply(b"RENAME TABLE")
+    command = run("migrate", *more, through=proxy)
+    assert command.end() == 1
+    assert proxy.lost.is_set()
+    said = command.output.read_text()
+    assert "the way back cannot be kept: the answer to the RENAME was lost" in said
+    assert "the change is done and stays" in said
+    assert {name for (name,) in table.query("SHOW TABLES")} >= {"t", "_t_old"}
+    assert table.query("SELECT COUNT(*), SUM(v = id * 7), SUM(extra = 3) FROM t") == [
+        (2000, 2000, 2000)
+    ]
+    table.execute("INSERT INTO t (v, u) VALUES (1, 'after')")
+    assert run("cleanup", "--yes", "--drop-old").end() == 0
+    assert {name for (name,) in table.query("SHOW TABLES")} == {"t"}
+    assert table.query("SELECT COUNT(*) FROM t") == [(2001,)]
