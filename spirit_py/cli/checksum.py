@@ -10,7 +10,6 @@ import click
 
 from spirit_py.cli.display import reporter_of
 from spirit_py.cli.options import (
-    Duration,
     FiniteRange,
     connection_of,
     connection_options,
@@ -23,6 +22,7 @@ from spirit_py.cli.options import (
     spark_options,
     split_host,
     threads_of,
+    yield_option,
 )
 from spirit_py.cli.outcome import ErrorsShown, leave_with
 from spirit_py.errors import UsageFault
@@ -101,13 +101,7 @@ def target_options(command: Command) -> Command:
     show_default=True,
     help="Seconds that one request for that lock may wait; new writers wait behind it.",
 )
-@option(
-    "--checksum-yield-timeout",
-    type=Duration(least=1.0),
-    default="1h",
-    show_default=True,
-    help="Age at which the checksum gives its snapshot back and takes a new one.",
-)
+@yield_option
 @option(
     "--threads", type=click.IntRange(1, 256), help="Chunks compared at once. [default: 4 at most]"
 )

@@ -20,7 +20,9 @@ from spirit_py.cli.options import (
     report_file,
     report_option,
     spark_options,
+    swap_options,
     threads_of,
+    yield_option,
 )
 from spirit_py.cli.outcome import ErrorsShown, leave_with
 from spirit_py.config import FeedOptions, MigrationConfig
@@ -43,19 +45,7 @@ from spirit_py.errors import UsageFault
     show_default=True,
     help="Seconds that one chunk should take.",
 )
-@option(
-    "--lock-wait-timeout",
-    type=FiniteRange(1, 3600),
-    default=30.0,
-    show_default=True,
-    help="Seconds that one attempt of the cutover may wait for the table lock.",
-)
-@option("--no-kill", is_flag=True, help="Never end a session that holds up the cutover.")
-@option(
-    "--kill-after",
-    type=FiniteRange(0.1, 3600),
-    help="Seconds after which such a session is ended. [default: 90 % of --lock-wait-timeout]",
-)
+@swap_options
 @option("--skip-drop-after-cutover", is_flag=True, help="Keep the old table after the swap.")
 @option("--no-shortcut", is_flag=True, help="Copy even where INSTANT or INPLACE would do.")
 @option(
@@ -88,13 +78,7 @@ from spirit_py.errors import UsageFault
     show_default=True,
     help="Pause between two checksums while the cutover is deferred.",
 )
-@option(
-    "--checksum-yield-timeout",
-    type=Duration(least=1),
-    default="1h",
-    show_default=True,
-    help="Age at which the checksum gives its snapshot back and takes a new one.",
-)
+@yield_option
 @option("--no-repair", is_flag=True, help="Fail when the checksum finds a difference.")
 @option(
     "--keep-old-current",

@@ -131,6 +131,41 @@ def spark_options(command: Command) -> Command:
     )
 
 
+def swap_options(command: Command) -> Command:
+    """Add the options that say how patient the swap is, and with whom."""
+    return _with(
+        command,
+        option(
+            "--lock-wait-timeout",
+            type=FiniteRange(1, 3600),
+            default=30.0,
+            show_default=True,
+            help="Seconds that one attempt of the swap may wait for the table lock.",
+        ),
+        option("--no-kill", is_flag=True, help="Never end a session that holds up the swap."),
+        option(
+            "--kill-after",
+            type=FiniteRange(0.1, 3600),
+            help="Seconds after which such a session is ended."
+            " [default: 90 % of --lock-wait-timeout]",
+        ),
+    )
+
+
+def yield_option(command: Command) -> Command:
+    """Add the option for the age of the checksum's snapshots."""
+    return _with(
+        command,
+        option(
+            "--checksum-yield-timeout",
+            type=Duration(least=1),
+            default="1h",
+            show_default=True,
+            help="Age at which the checksum gives its snapshot back and takes a new one.",
+        ),
+    )
+
+
 def report_option(command: Command) -> Command:
     """Add the option for the final report."""
     return _with(

@@ -8,7 +8,6 @@ import click
 
 from spirit_py.cli.display import reporter_of
 from spirit_py.cli.options import (
-    FiniteRange,
     connection_of,
     connection_options,
     key_value,
@@ -16,6 +15,7 @@ from spirit_py.cli.options import (
     option,
     refuse_undecodable,
     spark_options,
+    swap_options,
     threads_of,
 )
 from spirit_py.cli.outcome import ErrorsShown, leave_with
@@ -39,19 +39,7 @@ Exit codes:
 @option("--table", help="Table whose change is to be undone.")
 @option("--skip-drop", is_flag=True, help="Keep the table that is swapped out, as _TABLE_undone.")
 @option("--threads", type=click.IntRange(1, 256), help="Rows are compared by so many tasks.")
-@option(
-    "--lock-wait-timeout",
-    type=FiniteRange(1, 3600),
-    default=30.0,
-    show_default=True,
-    help="Seconds that one attempt of the swap may wait for the table lock.",
-)
-@option("--no-kill", is_flag=True, help="Never end a session that holds up the swap.")
-@option(
-    "--kill-after",
-    type=FiniteRange(0.1, 3600),
-    help="Seconds after which such a session is ended. [default: 90 % of --lock-wait-timeout]",
-)
+@swap_options
 @spark_options
 @log_options
 def revert(**options: Any) -> None:
