@@ -19,6 +19,7 @@ import pymysql
 from pymysql.connections import Connection
 from pymysqlreplication import BinLogStreamReader
 
+from spirit_py.change import wire
 from spirit_py.errors import FeedFailure, PositionNotFound, SchemaChanged
 from spirit_py.mysql.connect import tls_modes
 from spirit_py.mysql.faults import ACCESS_DENIED, TLS_FAULT, TLS_REQUIRED
@@ -41,6 +42,8 @@ _GONE: Final = (
     "has more gtids",
 )
 _PASSING: Final = ("same server_uuid", "same server_id", "checksum", "being purged")
+#: What the server says of bytes that are no event, such as those in the middle of one.
+_NO_EVENT: Final = ("exceeded max_allowed_packet", "in the middle of event", "bogus data")
 _PLACEHOLDER: Final = "00000000-0000-0000-0000-000000000000:1"
 _FIRST_SERVER_ID: Final = 1001
 NET_WRITE_TIMEOUT: Final = 3600
@@ -82,6 +85,7 @@ class BinlogConnection:
         self._address = options.address
         self._server_uuid = server_uuid
         self._gtids = gtids
+        self._place = place
         self._options = options
         self._silence = silence
         where: dict[str, Any] = {"auto_position": _PLACEHOLDER}
@@ -120,6 +124,8 @@ class BinlogConnection:
             data: bytes = packet._data  # noqa: SLF001
             if data[0]:
                 raise StreamLost("the server ended the stream")
+            if data[5] not in {wire.ROTATE, wire.FORMAT_DESCRIPTION}:
+                self._place = None
             return data[1:]
 
     def interrupt(self) -> None:
@@ -213,6 +219,11 @@ class BinlogConnection:
                 return PositionNotFound(
                     f"cannot go on reading {where}",
                     hint="start again; keep binlogs longer (binlog_expire_logs_seconds)",
+                )
+            if self._place is not None and any(sign in low for sign in _NO_EVENT):
+                return FeedFailure(
+                    f"no event of the binlog begins at {self._place}: cannot read {where}",
+                    hint="give a position as spirit-py printed it (--from)",
                 )
             return FeedFailure(f"cannot read {where}", hint="see the server's error log")
         if code in _FATAL:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from spirit_py.change.branches import XaRows
+    from spirit_py.change.bystander import Bystanders
     from spirit_py.change.events import Event, Place, Table
     from spirit_py.change.gate import VisibilityGate
     from spirit_py.change.ledger import Epoch, Ledger
@@ -40,6 +41,7 @@ class Dispatcher:
     """Takes one event after the other; called by one thread, changes state under ``lock``.
 
     Args:
+        bystanders: judges the writes in text that name no followed table.
         park: waits, without the lock, until the buffers have room.
         know_all_branches: decisions on XA transactions that were never seen prepared may be
             passed over, because it is known that they have no rows that count.
@@ -54,6 +56,7 @@ class Dispatcher:
         ledger: Ledger,
         gate: VisibilityGate,
         finder: TableFinder,
+        bystanders: Bystanders,
         park: Callable[[], None],
         know_all_branches: bool,
         xa_memory: int,
@@ -63,6 +66,7 @@ class Dispatcher:
         self._ledger = ledger
         self._gate = gate
         self._finder = finder
+        self._bystanders = bystanders
         self._park = park
         self._know_all_branches = know_all_branches
         self._branches = Branches(xa_memory)
@@ -175,23 +179,23 @@ class Dispatcher:
 
     def _statement(self, event: StatementSeen) -> None:
         """A statement in text: nobody else may change the table (R13, R14)."""
-        touch = self._finder.find(event.sql, event.schema, plain_backslash=event.plain_backslash)
-        if touch is None:
-            return
-        name = ".".join(touch.table)
+        touch = self._finder.find(event)
         if event.session_id in self._own_sessions:
-            self._ended = touch.kind == "ddl"
+            self._ended = self._ended or (touch is not None and touch.kind == "ddl")
             return
-        excerpt = " ".join(event.sql.split())[:200]
-        where = f"session {event.session_id} at {event.place.file}:{event.place.offset}"
-        if touch.kind == "ddl":
-            raise SchemaChanged(
-                f"another session changed the definition of {name}: {excerpt} ({where})",
-                hint="let that change finish, then start the migration again",
+        if touch is None:
+            self._bystanders.take(event, self._ledger.received)
+            return
+        name, said = ".".join(touch.table), f"{event.excerpt} ({event.where})"
+        if touch.kind == "dml":
+            raise UnreadableChange(
+                f"a session wrote to {name} in STATEMENT format: {said}",
+                hint="SET binlog_format=ROW in that client, then start the migration again",
             )
-        raise UnreadableChange(
-            f"a session wrote to {name} in STATEMENT format: {excerpt} ({where})",
-            hint="find the client that sets binlog_format, then start the migration again",
+        what = "changed the definition of" if touch.kind == "ddl" else "may have changed"
+        raise SchemaChanged(
+            f"another session {what} {name}{touch.doubt}: {said}",
+            hint="let that change finish, then start the migration again",
         )
 
     def _restarted(self) -> None:

@@ -108,6 +108,8 @@ class StatementSeen:
 
     Attributes:
         plain_backslash: the session's ``sql_mode`` has NO_BACKSLASH_ESCAPES.
+        other: what the bytes say in UTF-8, when that is something else.
+        certain: ``sql`` is what the server read; else what is in ASCII of it.
     """
 
     place: Place
@@ -115,6 +117,18 @@ class StatementSeen:
     sql: str
     session_id: int
     plain_backslash: bool = False
+    other: str = ""
+    certain: bool = True
+
+    @property
+    def excerpt(self) -> str:
+        """The beginning, on one line."""
+        return " ".join(self.sql.split())[:200]
+
+    @property
+    def where(self) -> str:
+        """Who ran it, and its place."""
+        return f"session {self.session_id} at {self.place.file}:{self.place.offset}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ one become ``JSON_ARRAY`` and ``JSON_OBJECT`` around an SQL expression of that v
 Measured on 9.7.4: an opaque value takes its type code from the expression. ``X'..'`` gives
 VARCHAR (15) at any length; BLOB (252), BINARY (254), BIT (16) and TIMESTAMP (7) come from
 a JSON_TABLE column; MEDIUMBLOB (250) and LONGBLOB (251) from an IF() whose other branch is
-that long. Nothing but a real column gives TINYBLOB (249): it is stored as BLOB.
+that long. TINYBLOB (249) is only what is a column where it becomes JSON, so it becomes JSON
+inside of JSON_TABLE's query.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ _INLINE_SMALL, _INLINE_LARGE = frozenset({4, 5, 6}), frozenset({4, 5, 6, 7, 8})
 _TIMESTAMP, _DATE, _TIME, _DATETIME, _BIT, _DECIMAL = 7, 10, 11, 12, 16, 246
 _show_time = temporal.show_function("time", 6)
 _show_datetime = temporal.show_function("datetime", 6)
-_MEDIUM_BLOB, _LONG_BLOB, _BLOBS, _BINARY = 250, 251, frozenset({249, 252}), 254
+_TINY_BLOB, _MEDIUM_BLOB, _LONG_BLOB, _BLOB, _BINARY = 249, 250, 251, 252, 254
+_LONGEST_TINY = 255
 
 
 class _Node(NamedTuple):
@@ -197,7 +199,9 @@ def _opaque_sql(kind: int, payload: bytes) -> str:
     literal = binary_literal(payload)
     if kind == _BIT:
         return _typed(str(int.from_bytes(payload, "big")), f"BIT({8 * max(len(payload), 1)})")
-    if kind in _BLOBS:
+    if kind == _TINY_BLOB and len(payload) <= _LONGEST_TINY:
+        return _typed(literal, "TINYBLOB", "JSON_EXTRACT(JSON_ARRAY(v), '$[0]')")
+    if kind in {_TINY_BLOB, _BLOB}:
         return _typed(literal, "LONGBLOB")
     if kind == _BINARY and payload:
         return _typed(literal, f"BINARY({len(payload)})")
@@ -208,10 +212,10 @@ def _opaque_sql(kind: int, payload: bytes) -> str:
     return literal
 
 
-def _typed(sql: str, column_type: str) -> str:
-    """Pass an expression through a column of a type."""
+def _typed(sql: str, column_type: str, result: str = "v") -> str:
+    """Pass an expression through a column ``v`` of a type."""
     return (
-        f"(SELECT v FROM JSON_TABLE(JSON_ARRAY({sql}), '$[*]'"
+        f"(SELECT {result} FROM JSON_TABLE(JSON_ARRAY({sql}), '$[*]'"
         f" COLUMNS (v {column_type} PATH '$')) AS t)"
     )
 

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 MAX_DUMP_OFFSET: Final = 2**32 - 1
 """The largest offset that COM_BINLOG_DUMP can ask for."""
 
+FIRST_EVENT: Final = 4
+"""Where the first event of a binlog file begins."""
+
 _TAGGED_FORMAT: Final = 1
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _TAG: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,31}")
@@ -240,6 +243,8 @@ class Position:
         if kind == "file" and _UUID.fullmatch(server_uuid):
             file, _, offset = where.partition(";")
             file_number(file)
+            if int(offset) < FIRST_EVENT:
+                raise ValueError(f"no event of a binlog begins at {offset}")
             return cls(server_uuid=server_uuid, place=FilePlace(file, int(offset)))
         raise ValueError(f"not a position of the change feed: {text!r}")
 

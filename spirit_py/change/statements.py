@@ -1,50 +1,97 @@
-"""Which followed table a statement in the binlog is about (pure; R13, R14).
+"""What a statement in the binlog changes, by its text (pure; R13, R14).
 
-Only statements that hold the table's name are looked at. Text is cut as the server cuts it;
-what stands in a comment that servers execute counts, and a double-quoted word may be a name.
+A server that logs rows writes DDL and administration as text, and nothing else. So every other
+statement is a write of a session that logs statements. It may reach a table that it does not
+name: through a view, a trigger of another table, a stored function. It therefore carries a
+:class:`Claim`: what must be true on the server for it to touch no more than it names.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Literal
 
+from spirit_py.change.tokens import Name, cut, is_symbol, name_at, names_after, names_from, skip
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
-    from spirit_py.change.events import Table
+    from spirit_py.change.events import StatementSeen, Table
+    from spirit_py.change.tokens import Token
 
-_TOKEN: Final = re.compile(
-    r"""(?P<space>\s+|\#[^\n]*|--(?=\s|$)[^\n]*|/\*(?!M?!)(?:[^*]|\*(?!/))*\*/|/\*M?!\d*|\*/)
-      | `(?P<quoted>(?:[^`]|``)*)`
-      | "(?P<double>(?:[^"\\]|\\.|"")*)"
-      | '(?P<string>(?:[^'\\]|\\.|'')*)'
-      | (?P<word>[0-9A-Za-z_$\u0080-\U0010ffff]+)
-      | (?P<symbol>.)""",
-    re.VERBOSE | re.DOTALL,
-)
-_PLAIN_STRING: Final = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"")
 _DDL: Final = frozenset({"ALTER", "CREATE", "DROP", "RENAME", "TRUNCATE"})
-_DML: Final = frozenset({"INSERT", "REPLACE", "UPDATE", "DELETE", "LOAD", "WITH"})
+#: These change no row of a table, and call no stored function.
+_QUIET: Final = frozenset({
+    "ANALYZE", "CHECK", "COMMIT", "FLUSH", "GRANT", "IMPORT", "INSTALL", "OPTIMIZE", "RELEASE",
+    "REPAIR", "REVOKE", "ROLLBACK", "SAVEPOINT", "UNINSTALL", "XA",
+})  # fmt: skip
+_QUIET_SET: Final = frozenset({"DEFAULT", "PASSWORD", "RESOURCE", "ROLE"})
+_ROWS: Final = frozenset({"INSERT", "REPLACE", "UPDATE", "DELETE", "LOAD"})
+_HINTS: Final = ("LOW_PRIORITY", "DELAYED", "HIGH_PRIORITY", "QUICK", "IGNORE")
+_BEHIND_ONE_TABLE: Final = frozenset({"WHERE", "ORDER", "LIMIT", "PARTITION"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """What a STATEMENT-format write is about, for the server to say what that is.
+
+    Attributes:
+        targets: the tables that it writes; None when its text does not tell for certain.
+        calls: what it may call, in lower case: names in front of a parenthesis.
+        reads: every other name; a view among them may call a function.
+    """
+
+    targets: tuple[Name, ...] | None
+    calls: frozenset[str] = frozenset()
+    reads: frozenset[Name] = frozenset()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statement:
+    """What a statement in the binlog is and names.
+
+    Attributes:
+        kind: ``ddl``, ``dml`` for what may change rows, or empty (GRANT, ANALYZE, ...).
+        verb: its first keyword.
+        names: what it changes, with the schema filled in; a table of None is a whole schema.
+            Of ``dml`` rather one too many.
+        words: the bare words in it, in upper case.
+        claim: what it is about, where it may change rows that it does not name.
+        temporary: TEMPORARY tables that it creates or drops.
+    """
+
+    kind: Literal["ddl", "dml", ""]
+    verb: str
+    names: tuple[Name, ...]
+    words: tuple[str, ...]
+    claim: Claim | None = None
+    temporary: tuple[Name, ...] = ()
 
 
 @dataclass(frozen=True)
 class Touch:
-    """A statement touches a followed table.
+    """A statement touches a followed table, or may.
 
     Attributes:
-        kind: ``ddl`` changes its definition, ``dml`` its rows.
+        kind: ``ddl`` changes its definition, ``dml`` its rows; ``unread`` may change its
+            definition, but nobody knows, because the statement's characters are not known.
         verb: the statement's first keyword.
     """
 
-    kind: Literal["ddl", "dml"]
+    kind: Literal["ddl", "dml", "unread"]
     table: Table
     verb: str
 
+    @property
+    def doubt(self) -> str:
+        """Why it is not certain, for a message."""
+        unread = self.kind == "unread"
+        return ", in a character set that cannot be read for certain" if unread else ""
+
 
 class TableFinder:
-    """Finds the followed table that a statement touches.
+    """Finds the followed table that a statement names.
 
     Args:
         tables: the followed tables.
@@ -55,189 +102,198 @@ class TableFinder:
         self._fold: Callable[[str], str] = str.lower if ignore_case else str
         self._tables = {(self._fold(s), self._fold(t)): (s, t) for s, t in tables}
 
-    def find(self, sql: str, schema: str, *, plain_backslash: bool = False) -> Touch | None:
-        """Tell which followed table the statement touches, if any.
-
-        Args:
-            schema: the session's default schema.
-            plain_backslash: the session's sql_mode has NO_BACKSLASH_ESCAPES.
-        """
-        folded = sql.lower()
-        if not any(self._mentions(folded, table) for table in self._tables.values()):
-            return None
-        tokens = _tokens(sql, plain_backslash=plain_backslash)
-        verb = tokens[0].word if tokens else ""
-        if verb in _DDL:
-            return self._touch("ddl", verb, _ddl_names(tokens), schema)
-        if verb in _DML:
-            return self._touch("dml", verb, _dml_names(tokens), schema)
+    def find(self, event: StatementSeen) -> Touch | None:
+        """Tell which followed table the statement names as changed, if any."""
+        for statement in readings(event):
+            if statement.kind and (found := self._named(statement.names)):
+                return Touch(statement.kind, found, statement.verb)
+            if statement.kind == "ddl" and not event.certain:
+                near = (table for table in self._tables.values() if may_name(event.sql, *table))
+                if (found := next(near, None)) is not None:
+                    return Touch("unread", found, statement.verb)
         return None
 
-    @staticmethod
-    def _mentions(folded: str, table: Table) -> bool:
-        name = table[1].lower()
-        schema_goes = "drop" in folded and table[0].lower() in folded
-        return name in folded or name.replace("`", "``") in folded or schema_goes
-
-    def _touch(
-        self, kind: Literal["ddl", "dml"], verb: str, names: Iterable[Name], schema: str
-    ) -> Touch | None:
+    def _named(self, names: Iterable[Name]) -> Table | None:
         for name in names:
             if name.table is None:
                 here = (t for s, t in self._tables.items() if s[0] == self._fold(name.schema))
                 found = next(here, None)
             else:
-                where = name.schema or schema
-                found = self._tables.get((self._fold(where), self._fold(name.table)))
+                found = self._tables.get((self._fold(name.schema), self._fold(name.table)))
             if found is not None:
-                return Touch(kind, found, verb)
+                return found
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class _Token:
-    text: str
-    bare: bool
-    symbol: bool = False
+def may_name(sql: str, schema: str, table: str) -> bool:
+    """Tell whether a DDL statement of unknown characters may be about a table.
 
-    @property
-    def word(self) -> str:
-        return self.text.upper() if self.bare else ""
+    Args:
+        sql: with what is not ASCII in hexadecimal; letters of ASCII are the same everywhere.
+        table: empty for every table.
+    """
+    folded = sql.lower()
 
+    def stands(name: str) -> bool:
+        return not name.isascii() or name.lower().replace("`", "``") in folded
 
-@dataclass(frozen=True, slots=True)
-class Name:
-    """A name in a statement; without a table it is a whole schema."""
-
-    schema: str
-    table: str | None
+    return stands(table) or ("drop" in folded and stands(schema))
 
 
-def _tokens(sql: str, *, plain_backslash: bool) -> list[_Token]:
-    """Cut a statement; strings and blanks are left out."""
-    if plain_backslash:
-        sql = _PLAIN_STRING.sub(lambda found: found[0].replace("\\", "/"), sql)
-    tokens = []
-    for found in _TOKEN.finditer(sql):
-        kind, text = found.lastgroup, found[found.lastgroup or 0]
-        if kind == "word":
-            tokens.append(_Token(text, bare=True))
-        elif kind == "quoted":
-            tokens.append(_Token(text.replace("``", "`"), bare=False))
-        elif kind == "double":
-            tokens.append(_Token(text.replace('""', '"'), bare=False))
-        elif kind == "symbol":
-            tokens.append(_Token(text, bare=False, symbol=True))
-    return tokens
+def readings(event: StatementSeen) -> Iterator[Statement]:
+    """Read a statement of the stream in every way that its bytes can be read."""
+    for sql in filter(None, (event.sql, event.other)):
+        yield read_statement(
+            sql, event.schema, plain_backslash=event.plain_backslash, certain=event.certain
+        )
 
 
-def _name(tokens: list[_Token], at: int) -> tuple[Name | None, int]:
-    """Read ``name`` or ``schema.name`` at an index; give the index behind it."""
-    if at >= len(tokens) or tokens[at].symbol:
-        return None, at
-    dotted = at + 2 < len(tokens) and tokens[at + 1].symbol and tokens[at + 1].text == "."
-    if dotted:
-        return Name(tokens[at].text, tokens[at + 2].text), at + 3
-    return Name("", tokens[at].text), at + 1
+def read_statement(
+    sql: str, schema: str, *, plain_backslash: bool = False, certain: bool = True
+) -> Statement:
+    """Read a statement.
 
-
-def _skip(tokens: list[_Token], at: int, *words: str) -> int:
-    """Skip any of these words."""
-    while at < len(tokens) and tokens[at].word in words:
-        at += 1
-    return at
-
-
-def _list(tokens: list[_Token], at: int) -> list[Name]:
-    """Read names divided by commas or TO."""
+    Args:
+        schema: the session's default schema.
+        plain_backslash: the session's sql_mode has NO_BACKSLASH_ESCAPES.
+        certain: the text is what the server read.
+    """
+    tokens = cut(sql, plain_backslash=plain_backslash)
+    verb = tokens[0].word if tokens else ""
+    kind: Literal["ddl", "dml", ""] = ""
     names: list[Name] = []
-    while True:
-        name, at = _name(tokens, at)
-        if name is None:
-            return names
-        names.append(name)
-        divided = at < len(tokens) and (tokens[at].text == "," or tokens[at].word == "TO")
-        if not divided:
-            return names
-        at += 1
+    claim: Claim | None = None
+    temporary: list[Name] = []
+    if verb in _DDL:
+        kind, names = "ddl", _ddl_names(tokens)
+        if any(token.word == "TEMPORARY" for token in tokens[:3]):
+            temporary = _created(tokens)
+        if verb == "CREATE" and _has_query(tokens):
+            claim = _claim(tokens, schema, ())
+    elif not _is_quiet(tokens, verb):
+        kind, names = "dml", _dml_names(tokens)
+        # What the server does not execute of /*!99999 ... */ would be read as if it did.
+        target = _only_target(tokens) if certain and "/*!" not in sql else None
+        claim = _claim(tokens, schema, None if target is None else (target.within(schema),))
+    return Statement(
+        kind=kind,
+        verb=verb,
+        names=tuple(name.within(schema) for name in names),
+        words=tuple(token.word for token in tokens if token.word),
+        claim=claim,
+        temporary=tuple(name.within(schema) for name in temporary),
+    )
 
 
-def _after(tokens: list[_Token], *words: str) -> list[Name]:
-    """Read the name behind each occurrence of these consecutive words."""
-    names: list[Name] = []
-    for at in range(len(tokens) - len(words)):
-        if all(tokens[at + i].word == word for i, word in enumerate(words)):
-            name, _ = _name(tokens, at + len(words))
-            if name is not None:
-                names.append(name)
-    return names
+def _is_quiet(tokens: list[Token], verb: str) -> bool:
+    """Tell whether a statement is administration, or no statement but a comment."""
+    second = tokens[1].word if len(tokens) > 1 else ""
+    if verb == "SET":
+        return second in _QUIET_SET
+    return not tokens or verb in _QUIET
 
 
-def _ddl_names(tokens: list[_Token]) -> list[Name]:
+def _has_query(tokens: list[Token]) -> bool:
+    """Tell whether CREATE TABLE runs a query: SELECT, TABLE or VALUES ROW."""
+    words = [token.word for token in tokens]
+    if "TABLE" not in words[:3]:
+        return False
+    values = any(pair == ("VALUES", "ROW") for pair in pairwise(words))
+    return values or "SELECT" in words or words.count("TABLE") > 1
+
+
+def _claim(tokens: list[Token], schema: str, targets: tuple[Name, ...] | None) -> Claim:
+    """Gather what a statement may call and read."""
+    calls: set[str] = set()
+    reads: set[Name] = set()
+    for at, token in enumerate(tokens):
+        if token.symbol or (token.bare and token.text.isdigit()):
+            continue
+        if is_symbol(tokens, at + 1, "("):
+            calls.add(token.text.lower())
+        dotted = is_symbol(tokens, at - 1, ".") and at > 1
+        reads.add(Name(tokens[at - 2].text if dotted else schema, token.text))
+    return Claim(targets=targets, calls=frozenset(calls), reads=frozenset(reads))
+
+
+def _ddl_names(tokens: list[Token]) -> list[Name]:
     """Give the tables whose definition, data or name a DDL statement changes."""
     words = [token.word for token in tokens[:40]]
     verb = words[0]
     if verb == "TRUNCATE":
-        return _list(tokens, _skip(tokens, 1, "TABLE"))
+        return names_from(tokens, skip(tokens, 1, "TABLE"))
     if "TABLE" in words[:4] or "TABLES" in words[:4]:
         if "TEMPORARY" in words[:3]:
             return []
-        at = next(i for i, word in enumerate(words) if word in {"TABLE", "TABLES"})
-        names = _list(tokens, _skip(tokens, at + 1, "IF", "NOT", "EXISTS"))
-        return names + _after(tokens, "REFERENCES") + _after(tokens, "WITH", "TABLE")
+        return [*_created(tokens), *names_after(tokens, "REFERENCES"), *_brought_in(tokens)]
     if verb == "DROP" and words[1:2] and words[1] in {"DATABASE", "SCHEMA"}:
-        return [Name(n.table or "", None) for n in _list(tokens, _skip(tokens, 2, "IF", "EXISTS"))]
+        at = skip(tokens, 2, "IF", "EXISTS")
+        return [Name(n.table or "", None) for n in names_from(tokens, at)]
     if "TRIGGER" in words and verb == "CREATE":
-        return _after(tokens[words.index("TRIGGER") :], "ON")[:1]
+        return names_after(tokens[words.index("TRIGGER") :], "ON")[:1]
     if "INDEX" in words[:4]:
-        return _after(tokens, "ON")[:1]
+        return names_after(tokens, "ON")[:1]
     return []
 
 
-def _dml_names(tokens: list[_Token]) -> list[Name]:
+def _created(tokens: list[Token]) -> list[Name]:
+    """Give the names behind the word TABLE or TABLES."""
+    found = (i for i, token in enumerate(tokens) if token.word in {"TABLE", "TABLES"})
+    at = next(found, len(tokens))
+    return names_from(tokens, skip(tokens, at + 1, "IF", "NOT", "EXISTS"))
+
+
+def _brought_in(tokens: list[Token]) -> list[Name]:
+    """Give the other tables of an ALTER TABLE: of EXCHANGE PARTITION and of RENAME."""
+    if tokens[0].word != "ALTER":
+        return []
+    names = names_after(tokens, "WITH", "TABLE")
+    for at, token in enumerate(tokens):
+        if token.word == "RENAME":
+            to = skip(tokens, at + 1, "TO", "AS") + is_symbol(tokens, at + 1, "=")
+            name, _ = name_at(tokens, to)
+            if name is not None and tokens[to].word not in {"COLUMN", "INDEX", "KEY"}:
+                names.append(name)
+    return names
+
+
+def _dml_names(tokens: list[Token]) -> list[Name]:
     """Give the tables whose rows a DML statement may change; rather one too many."""
     verb = tokens[0].word
     if verb in {"INSERT", "REPLACE"}:
-        at = _skip(tokens, 1, "LOW_PRIORITY", "DELAYED", "HIGH_PRIORITY", "IGNORE", "INTO")
-        return _list(tokens, at)[:1]
+        return names_from(tokens, skip(tokens, 1, *_HINTS, "INTO"))[:1]
     if verb == "LOAD":
-        return _after(tokens, "INTO", "TABLE")[:1]
+        return names_after(tokens, "INTO", "TABLE")[:1]
+    if verb not in {"UPDATE", "DELETE", "WITH"}:
+        return []
     if verb == "UPDATE":
         ends = (i for i, token in enumerate(tokens) if token.word == "SET")
         tokens = tokens[: next(ends, len(tokens))]
-    return [name for at in range(1, len(tokens)) if (name := _name(tokens, at)[0]) is not None]
+    return [name for at in range(1, len(tokens)) if (name := name_at(tokens, at)[0]) is not None]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Statement:
-    """What a statement in the binlog is and names.
-
-    Attributes:
-        kind: ``ddl``, ``dml`` or empty for everything else (GRANT, ANALYZE, ...).
-        verb: its first keyword.
-        names: what it changes, with the schema filled in; a table of None is a whole schema.
-        words: the bare words in it, in upper case.
-    """
-
-    kind: Literal["ddl", "dml", ""]
-    verb: str
-    names: tuple[Name, ...]
-    words: tuple[str, ...]
-
-
-def read_statement(sql: str, schema: str, *, plain_backslash: bool = False) -> Statement:
-    """Read a statement; see :meth:`TableFinder.find` for the arguments."""
-    tokens = _tokens(sql, plain_backslash=plain_backslash)
-    verb = tokens[0].word if tokens else ""
-    kind: Literal["ddl", "dml", ""] = ""
-    found: list[Name] = []
-    if verb in _DDL:
-        kind, found = "ddl", _ddl_names(tokens)
-    elif verb in _DML:
-        kind, found = "dml", _dml_names(tokens)
-    return Statement(
-        kind=kind,
-        verb=verb,
-        names=tuple(Name(name.schema or schema, name.table) for name in found),
-        words=tuple(token.word for token in tokens if token.word),
-    )
+def _only_target(tokens: list[Token]) -> Name | None:
+    """Give the one table that a statement writes; None when that is not certain."""
+    verb = tokens[0].word
+    if verb not in _ROWS:
+        return None
+    if verb in {"INSERT", "REPLACE", "LOAD"}:
+        names = _dml_names(tokens)
+        return names[0] if names else None
+    at = skip(tokens, 1, *_HINTS)
+    if verb == "DELETE":
+        if skip(tokens, at, "FROM") != at + 1:
+            return None
+        at += 1
+    name, at = name_at(tokens, at)
+    ends = {"SET"} if verb == "UPDATE" else _BEHIND_ONE_TABLE
+    for _ in range(2):  # an alias may stand between
+        at = skip(tokens, at, "AS")
+        if at >= len(tokens):
+            return name if verb == "DELETE" else None
+        if tokens[at].word in ends:
+            return name
+        if tokens[at].symbol:
+            return None
+        at += 1
+    return None

@@ -1,7 +1,7 @@
 """The few binlog event bodies that the feed reads itself (pure).
 
 Layouts are of the MySQL source, ``libs/mysql/binlog/event``; bodies come without the 19-byte
-header and without checksum. Rows and table maps are the codec's.
+header and without checksum. Rows and table maps are the codec's, statements ``query``'s.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 import uuid
 import zlib
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import zstandard
 
@@ -53,20 +53,6 @@ _FIRST_FLAGS_TAGGED: Final = 3
 _PAYLOAD_END, _PAYLOAD_SIZE, _PAYLOAD_COMPRESSION = 0, 1, 2
 _ZSTD, _UNCOMPRESSED = 0, 255
 _MAX_WINDOW: Final = 1 << 31
-_NO_BACKSLASH_ESCAPES: Final = 1 << 20
-
-
-class Query(NamedTuple):
-    """A statement in text, the session that ran it and its default schema.
-
-    Attributes:
-        plain_backslash: the session's ``sql_mode`` has NO_BACKSLASH_ESCAPES.
-    """
-
-    session_id: int
-    schema: str
-    sql: str
-    plain_backslash: bool = False
 
 
 def has_checksum(event: bytes | memoryview) -> bool:
@@ -147,40 +133,6 @@ def _varlen(data: bytes, at: int) -> tuple[int, int]:
         more += 1
     value = int.from_bytes(data[at : at + 1 + more], "little") >> min(more + 1, 8)
     return value, at + 1 + more
-
-
-def parse_query(body: bytes) -> Query:
-    """Read a QUERY event."""
-    session_id, _, schema_size, _, status_size = struct.unpack_from("<IIBHH", body)
-    return _query(body, 13, status_size, schema_size, session_id)
-
-
-def parse_load_query(body: bytes) -> Query:
-    """Read the event that ends a LOAD DATA logged as a statement."""
-    session_id, _, schema_size, _, status_size = struct.unpack_from("<IIBHH", body)
-    return _query(body, 26, status_size, schema_size, session_id)
-
-
-def _query(body: bytes, at: int, status_size: int, schema_size: int, session_id: int) -> Query:
-    """Read mode, schema and text of a statement."""
-    status = body[at : at + status_size]
-    mode = 0
-    # The server writes the flags (code 0, four bytes) and sql_mode (code 1) first, in this order.
-    if status[:1] == b"\0" and status[5:6] == b"\x01":
-        mode = int.from_bytes(status[6:14], "little")
-    at += status_size
-    schema = body[at : at + schema_size].decode("utf-8", "replace")
-    return Query(
-        session_id,
-        schema,
-        body[at + schema_size + 1 :].decode("utf-8", "replace"),
-        bool(mode & _NO_BACKSLASH_ESCAPES),
-    )
-
-
-def query_text(body: bytes) -> bytes:
-    """Give the text of a QUERY event, nothing else decoded."""
-    return body[13 + body[8] + int.from_bytes(body[11:13], "little") + 1 :]
 
 
 def parse_xa_prepare(body: bytes) -> tuple[bool, str]:

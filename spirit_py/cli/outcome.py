@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from typing import NoReturn
+from typing import Final, NoReturn
 
 import click
 
 from spirit_py.errors import SpiritError
+
+_CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 class ErrorsShown:
@@ -32,30 +35,34 @@ class ErrorsShown:
         if self._verbose:
             import traceback
 
-            _say("".join(traceback.format_exception(error)).rstrip())
+            for line in "".join(traceback.format_exception(error)).splitlines():
+                say(line)
         _leave(error)
 
 
 def _leave(error: BaseException) -> NoReturn:
     """Print cause and remedy, and exit."""
     if isinstance(error, SpiritError):
-        _say(f"error: {error.message}")
+        say(f"error: {error.message}")
         for line in error.details:
-            _say(f"  {line}")
+            say(f"  {line}")
         if error.hint:
-            _say(f"hint: {error.hint}")
+            say(f"hint: {error.hint}")
         leave_with(error.exit_code)
-    _say(f"error: unexpected {type(error).__name__}: {error}")
-    _say("hint: this is a defect of spirit-py; run again with --verbose for the traceback")
+    say(f"error: unexpected {type(error).__name__}: {error}")
+    say("hint: this is a defect of spirit-py; run again with --verbose for the traceback")
     leave_with(1)
 
 
-def _say(text: str) -> None:
-    """Write a line to standard error, if somebody still listens there."""
+def say(text: str) -> None:
+    """Write a line to standard error, if somebody still listens there.
+
+    Names may hold characters that end lines or command terminals: they are shown as escapes.
+    """
     import contextlib
 
     with contextlib.suppress(OSError, ValueError):
-        click.echo(text, err=True)
+        click.echo(_CONTROL.sub(lambda found: repr(found[0])[1:-1], text), err=True)
 
 
 def _open_standard_streams() -> None:

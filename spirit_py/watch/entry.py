@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import TYPE_CHECKING, Any, Final
 
+from spirit_py.change.bystander import Bystanders
 from spirit_py.change.position import Position
 from spirit_py.config import FeedOptions
 from spirit_py.errors import (
@@ -18,7 +20,7 @@ from spirit_py.errors import (
 from spirit_py.mysql.faults import connection_refusal
 from spirit_py.signals import stop_on_signals
 from spirit_py.stop import StopSwitch
-from spirit_py.watch.follower import Follower
+from spirit_py.watch.follower import ONWARD, Follower
 from spirit_py.watch.formats import as_json, as_text
 from spirit_py.watch.model import record
 from spirit_py.watch.output import Lines, OutputClosed, OutputStuck
@@ -91,7 +93,7 @@ class _Watch:
         except OutputClosed:
             return BROKEN_PIPE
         except OutputStuck as stuck:
-            raise self._stop.reason or FeedFailure("the output is stuck") from stuck
+            raise self._interrupted() or FeedFailure("the output is stuck") from stuck
         except SpiritError as error:
             _fit_hint(error)
             raise
@@ -111,7 +113,13 @@ class _Watch:
     def _follower(self, stream: ScopeStream, progress: Progress) -> Follower:
         """Make what turns events into lines."""
         older = set() if self._options.position else stream.older_branches()
-        if older:
+        if older is None:
+            self._note(
+                "the account may not see which XA transactions are prepared (GRANT"
+                " XA_RECOVER_ADMIN): their rows are not in this stream, and a note at their"
+                " xa_commit will say so"
+            )
+        elif older:
             self._note(
                 "XA transactions are prepared already; their rows are not in this stream:"
                 f" {', '.join(sorted(older))}"
@@ -123,7 +131,7 @@ class _Watch:
             out=self._out,
             flush=self._lines.flush,
             forget=stream.forget_codecs,
-            older=older or set(),
+            bystanders=Bystanders(stream.facts, hint=ONWARD, clock=time.monotonic),
             heartbeat=self._options.heartbeat,
         )
 
@@ -183,13 +191,20 @@ class _Watch:
             self._lines.flush()
         if self._arrived:
             return 0
-        onward = f"go on with --from '{position}'"
-        if isinstance(reason, Interrupted):
-            raise Interrupted(reason.exit_code - 128, hint=onward)
+        if (interrupted := self._interrupted()) is not None:
+            raise interrupted
         if error is None:
             error = FeedFailure("the stream ended by itself", hint="this is a bug: report it")
-        self._note(f"position: {position}")
+        self._note(f"position: {self._lines.position}")
         raise error
+
+    def _interrupted(self) -> Interrupted | None:
+        """Give the end by a signal; one goes on from the last line that was written whole."""
+        reason = self._stop.reason
+        if not isinstance(reason, Interrupted):
+            return None
+        onward = f"go on with --from '{self._lines.position}'"
+        return Interrupted(reason.exit_code - 128, hint=onward)
 
 
 def _check_position(text: str) -> None:
@@ -199,7 +214,7 @@ def _check_position(text: str) -> None:
             Position.from_text(text)
     except ValueError as error:
         raise UsageFault(
-            f"--from is not a position: {text!r}",
+            f"--from is not a position: {text!r} ({error})",
             hint="use the position of a line that spirit-py watch printed, or now",
         ) from error
 
@@ -209,4 +224,4 @@ def _fit_hint(error: SpiritError) -> None:
     if isinstance(error, PositionNotFound):
         error.hint = "what came since is lost to this stream; follow from now, without --from"
     elif "migration" in error.hint:
-        error.hint = "follow from a later position, or from now, without --from"
+        error.hint = ONWARD

@@ -17,14 +17,15 @@ from spirit_py.change.events import (
     XaDecided,
     XaPrepared,
 )
-from spirit_py.change.statements import read_statement
-from spirit_py.errors import UnreadableChange
+from spirit_py.change.statements import readings
+from spirit_py.errors import SchemaChanged, UnreadableChange
 from spirit_py.watch.model import record, row_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spirit_py.change.branches import XaRows
+    from spirit_py.change.bystander import Bystanders
     from spirit_py.change.events import Event, Place
     from spirit_py.contracts import Clock
     from spirit_py.watch.definitions import Definitions
@@ -32,8 +33,9 @@ if TYPE_CHECKING:
     from spirit_py.watch.progress import Progress
     from spirit_py.watch.scope import Scope
 
+ONWARD: Final = "follow from a later position, or from now, without --from"
 _XA_MEMORY: Final = 1 << 20
-_OLDER: Final = "prepared before the start: its rows are not in this stream"
+_OLDER: Final = "prepared before the start: its rows, if it has any, are not in this stream"
 
 
 class Follower:
@@ -47,7 +49,7 @@ class Follower:
         out: takes each record.
         flush: told when a transaction is complete.
         forget: told when a definition has changed.
-        older: XA transactions that were prepared before the stream began.
+        bystanders: judges the writes in text that name nothing that is followed.
         heartbeat: seconds of quiet after which to say so; 0 for never.
     """
 
@@ -60,7 +62,7 @@ class Follower:
         out: Callable[[Record], None],
         flush: Callable[[], None],
         forget: Callable[[], None],
-        older: set[str],
+        bystanders: Bystanders,
         heartbeat: float = 0.0,
         clock: Clock = time.monotonic,
     ) -> None:
@@ -70,7 +72,8 @@ class Follower:
         self._out = out
         self._flush = flush
         self._forget = forget
-        self._older = older
+        self._bystanders = bystanders
+        self._without_rows: set[str] = set()
         self._heartbeat = heartbeat
         self._clock = clock
         self._said_at = clock()
@@ -156,10 +159,10 @@ class Follower:
     def _prepared(self, place: Place, xid: str) -> None:
         """An XA transaction is prepared; without rows of the scope it does not matter."""
         if not self._branches.prepared(xid):
+            self._without_rows.add(xid)
             self.progress.advance(place)
             self._quiet(place)
             return
-        self._older.discard(xid)
         self.progress.prepared(xid, place)
         self._say("xa_prepare", place, xid=xid)
         self._flush()
@@ -178,27 +181,34 @@ class Follower:
         if rows is not None:
             self._say(kind, place, xid=xid)
             self._flush()
-        elif xid in self._older:
-            self._older.discard(xid)
+        elif xid in self._without_rows:
+            self._without_rows.discard(xid)
+        else:
             self._say(kind, place, xid=xid, note=_OLDER)
             self._flush()
 
     def _statement(self, event: StatementSeen) -> None:
         """DDL is printed; rows that were logged as a statement are not known (R13)."""
-        statement = read_statement(event.sql, event.schema, plain_backslash=event.plain_backslash)
-        ours = self._scope.touched(statement, event.schema)
-        if statement.kind == "dml" and ours:
-            where = f"session {event.session_id} at {event.place.file}:{event.place.offset}"
+        found = list(readings(event))
+        ours = [one for one in found if one.kind and self._scope.touched(one, event.schema)]
+        ddl = any(one.kind == "ddl" for one in found)
+        said = f"{event.excerpt} ({event.where})"
+        if any(one.claim is not None for one in ours):
             raise UnreadableChange(
-                f"a session wrote in STATEMENT format, without row images:"
-                f" {' '.join(event.sql.split())[:200]} ({where})",
-                hint="find the client that sets binlog_format; follow from a later position",
+                f"a session wrote in STATEMENT format, without row images: {said}",
+                hint=f"SET binlog_format=ROW in that client; {ONWARD}",
             )
-        if statement.kind != "ddl":
-            return
-        if self._definitions.altered(statement, event.place):
-            self._forget()
-        if not ours:
+        if ddl and not event.certain and self._scope.may_be_touched(event.sql, event.schema):
+            raise SchemaChanged(
+                "a session may have changed the definition of what is followed, in a character"
+                f" set that cannot be read for certain: {said}",
+                hint=ONWARD,
+            )
+        self._bystanders.take(event, self.progress.received, followed=ddl and bool(ours))
+        for one in found:
+            if one.kind == "ddl" and self._definitions.altered(one, event):
+                self._forget()
+        if not (ddl and ours):
             return
         self._statements.append(event)
         if self._open:

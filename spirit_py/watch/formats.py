@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from spirit_py.watch.model import Record
@@ -11,12 +11,20 @@ if TYPE_CHECKING:
 _LONGEST = 200
 
 
-def as_json(found: Record) -> str:
+class Line(NamedTuple):
+    """A record's text, without the line's end, and the position that it has."""
+
+    text: str
+    position: str
+
+
+def as_json(found: Record) -> Line:
     """Write a record as one line of JSON."""
-    return json.dumps(found, ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps(found, ensure_ascii=False, separators=(",", ":"))
+    return Line(text, found["position"])
 
 
-def as_text(found: Record) -> str:
+def as_text(found: Record) -> Line:
     """Write a record as one line for a reader; long values are cut."""
     when = found.get("executed_at") or "-"
     where = ".".join(found[name] for name in ("schema", "table") if found.get(name))
@@ -28,7 +36,7 @@ def as_text(found: Record) -> str:
         said.append(f"gtid {found['gtid']}")
     elif found.get("file"):
         said.append(f"at {found['file']}:{found['offset']}")
-    return "  ".join(part for part in said if part)
+    return Line("  ".join(part for part in said if part), found["position"])
 
 
 _WITH_POSITION = frozenset({"start", "end", "heartbeat", "restarted"})

@@ -98,6 +98,8 @@ def _shown(value: Any, column: Column) -> Record:
             return {"value": digits, "encoding": "hex"}
         case float():
             return {"value": repr(value)}
+        case int() if column.data_type == "year":
+            return {"value": f"{value:04}"}
         case int() if column.data_type == "enum":
             return {"value": str(value), "encoding": "ordinal"}
         case _:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spirit_py.change.statements import may_name
+
 if TYPE_CHECKING:
     from spirit_py.change.events import Table
     from spirit_py.change.statements import Statement
@@ -41,6 +43,12 @@ class Scope:
         if statement.names:
             return any(self.covers(name.schema, name.table) for name in statement.names)
         return not self._table and self.covers(schema, None)
+
+    def may_be_touched(self, sql: str, schema: str) -> bool:
+        """Tell whether DDL of unknown characters may be about what is followed."""
+        if self._table:
+            return may_name(sql, self._database, self._table)
+        return self.covers(schema, None) or may_name(sql, self._database, self._database)
 
     def __str__(self) -> str:
         """Show it for an operator."""

@@ -9,7 +9,7 @@ from spirit_py.change.codec_described import Collation
 from spirit_py.change.source import BinlogStream
 from spirit_py.change.stream import BinlogEvents
 from spirit_py.errors import FeedFailure, ServerFault
-from spirit_py.mysql.faults import Disposition, connection_lost, disposition
+from spirit_py.mysql.faults import NO_SUCH_TABLE, Disposition, connection_lost, disposition
 from spirit_py.mysql.inspect import read_table
 from spirit_py.watch.definitions import Definitions
 from spirit_py.watch.scope import Scope, TableNames
@@ -99,7 +99,8 @@ class ScopeStream(BinlogStream):
     ) -> BinlogEvents:
         """Make a parser that follows the scope."""
         compilers = _Compilers(self.definitions.compile)
-        self._events = BinlogEvents(compilers, start, TableNames(self.scope))
+        names = TableNames(self.scope)
+        self._events = BinlogEvents(compilers, start, names, charsets=self.charsets)
         return self._events
 
     def _definition(self, table: Table) -> TableSchema | None:
@@ -110,6 +111,8 @@ class ScopeStream(BinlogStream):
         except ServerFault as fault:
             if connection_lost(fault) or disposition(fault) is not Disposition.FATAL:
                 raise StreamLost(fault.message) from fault
+            if fault.code == NO_SUCH_TABLE:  # dropped or renamed between two questions
+                return None
             raise
 
     def _collations(self) -> dict[int, Collation]:

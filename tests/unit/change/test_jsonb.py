@@ -14,10 +14,13 @@ def text(document: str) -> str:
     return f"CAST({string_literal(document)} AS JSON)"
 
 
-def typed(expression: str, kind: str) -> str:
+TO_JSON = "JSON_EXTRACT(JSON_ARRAY(v), '$[0]')"
+
+
+def typed(expression: str, kind: str, result: str = "v") -> str:
     """Give the expression that passes a value through a column."""
     return (
-        f"(SELECT v FROM JSON_TABLE(JSON_ARRAY({expression}), '$[*]'"
+        f"(SELECT {result} FROM JSON_TABLE(JSON_ARRAY({expression}), '$[*]'"
         f" COLUMNS (v {kind} PATH '$')) AS t)"
     )
 
@@ -85,7 +88,7 @@ ARRAYS = [
      '"base64:type254:YWIAAA=="'),
     ("0201000b000f07000f026162", "X'6162'", '"base64:type15:YWI="'),
     ("0201000b000f0700fc026162", typed("X'6162'", "LONGBLOB"), '"base64:type252:YWI="'),
-    ("0201000b000f0700f9026162", typed("X'6162'", "LONGBLOB"), '"base64:type249:YWI="'),
+    ("0201000b000f0700f9026162", typed("X'6162'", "TINYBLOB", TO_JSON), '"base64:type249:YWI="'),
     (
         "0201000b000f0700fa026162",
         "IF(TRUE, X'6162', CAST(X'' AS BINARY(65536)))",

@@ -103,7 +103,13 @@ def test_positions_survive_their_text() -> None:
         assert Position.from_text(position.to_text()) == position
 
 
-@pytest.mark.parametrize("text", ["", "gtid;x;y", f"file;{A};binlog;4", f"file;{A};b.01;x", "{}"])
+OTHER_TEXTS = [
+    *("", "gtid;x;y", f"file;{A};binlog;4", f"file;{A};b.01;x", "{}"),
+    *(f"file;{A};b.01;-5", f"file;{A};b.01;3"),
+]
+
+
+@pytest.mark.parametrize("text", OTHER_TEXTS)
 def test_other_text_is_not_a_position(text: str) -> None:
     """A damaged position raises ValueError instead of resuming somewhere."""
     with pytest.raises(ValueError, match=r"."):

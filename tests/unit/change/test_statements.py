@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from spirit_py.change.statements import TableFinder
+from spirit_py.change.events import Place, StatementSeen
+from spirit_py.change.statements import Claim, TableFinder, read_statement
+from spirit_py.change.tokens import Name
 
 FINDER = TableFinder([("shop", "orders"), ("shop", "odd`name")], ignore_case=False)
+
+
+def seen(sql: str, schema: str, **more: Any) -> StatementSeen:
+    """Build a statement of the stream."""
+    return StatementSeen(Place("b.000001", 10), schema, sql, 9, **more)
 
 
 @pytest.mark.parametrize(
@@ -36,11 +45,17 @@ FINDER = TableFinder([("shop", "orders"), ("shop", "odd`name")], ignore_case=Fal
         "ALTER TABLE parts EXCHANGE PARTITION p1 WITH TABLE orders",
         'ALTER TABLE "orders" ADD x INT',
         "CREATE TABLE IF NOT EXISTS orders (id INT)",
+        "ALTER TABLE other RENAME TO orders",
+        "ALTER TABLE other RENAME orders",
+        "alter table other add x int, rename as `shop`.orders",
+        "ALTER TABLE other RENAME = orders",
+        "ALTER TABLE other RENAME COLUMN a TO b, RENAME TO orders",
+        "TRUNCATE .orders",
     ],
 )
 def test_ddl_on_the_table_is_seen(sql: str) -> None:
     """Whatever way it is written, with the session's schema or a named one."""
-    touch = FINDER.find(sql, "shop")
+    touch = FINDER.find(seen(sql, "shop"))
     assert touch is not None
     assert touch.kind == "ddl"
 
@@ -66,11 +81,13 @@ def test_ddl_on_the_table_is_seen(sql: str) -> None:
         ("CREATE INDEX orders ON other (v)", "shop"),
         ("DROP TABLE IF EXISTS `_spirit_py_orders`", "shop"),
         ("# orders\nFLUSH TABLES", "shop"),
+        ("ALTER TABLE other RENAME COLUMN orders TO o", "shop"),
+        ("ALTER TABLE other RENAME INDEX orders TO o, RENAME KEY orders TO p", "shop"),
     ],
 )
 def test_other_ddl_is_let_pass(sql: str, schema: str) -> None:
     """Other tables, other schemas, mere readers and comments are nobody's business."""
-    assert FINDER.find(sql, schema) is None
+    assert FINDER.find(seen(sql, schema)) is None
 
 
 @pytest.mark.parametrize(
@@ -89,7 +106,7 @@ def test_other_ddl_is_let_pass(sql: str, schema: str) -> None:
 )
 def test_statement_format_writes_are_seen(sql: str) -> None:
     """Their rows are nowhere in the binlog (R13)."""
-    touch = FINDER.find(sql, "shop")
+    touch = FINDER.find(seen(sql, "shop"))
     assert touch is not None
     assert touch.kind == "dml"
 
@@ -105,17 +122,152 @@ def test_statement_format_writes_are_seen(sql: str) -> None:
 )
 def test_statement_format_writes_elsewhere_are_let_pass(sql: str) -> None:
     """Reading the table, or naming it in a string, changes nothing of it."""
-    assert FINDER.find(sql, "shop") is None
+    assert FINDER.find(seen(sql, "shop")) is None
 
 
 def test_names_are_compared_as_the_server_does() -> None:
     """With lower_case_table_names other than 0 case does not matter."""
     finder = TableFinder([("shop", "orders")], ignore_case=True)
-    assert finder.find("TRUNCATE Shop.ORDERS", "") is not None
+    assert finder.find(seen("TRUNCATE Shop.ORDERS", "")) is not None
 
 
 def test_a_backslash_may_be_plain() -> None:
     """With NO_BACKSLASH_ESCAPES a string ends at the quote behind a backslash."""
     sql = r"ALTER TABLE a COMMENT 'x\', ADD FOREIGN KEY (o) REFERENCES orders (id), COMMENT ''"
-    assert FINDER.find(sql, "shop", plain_backslash=True) is not None
-    assert FINDER.find(sql, "shop") is None
+    assert FINDER.find(seen(sql, "shop", plain_backslash=True)) is not None
+    assert FINDER.find(seen(sql, "shop")) is None
+
+
+def test_a_statement_counts_in_both_of_its_readings() -> None:
+    """The server writes some statements in UTF-8, whatever the client speaks."""
+    finder = TableFinder([("shop", "t\u00ebst")], ignore_case=False)
+    mojibake = "DROP TABLE `t\u00c3\u00abst`"
+    assert finder.find(seen(mojibake, "shop")) is None
+    assert finder.find(seen(mojibake, "shop", other="DROP TABLE `t\u00ebst`")) is not None
+
+
+def test_ddl_of_unknown_characters_may_be_about_the_table() -> None:
+    """R14: unless the name is ASCII and does not stand in it."""
+    finder = TableFinder([("shop", "orders")], ignore_case=False)
+    touch = finder.find(seen("ALTER TABLE orders COMMENT '\\x83'", "x", certain=False))
+    assert touch is not None
+    touch = finder.find(seen("ALTER TABLE `\\x83orders`", "x", certain=False))
+    assert touch is not None
+    assert touch.kind == "unread"
+    assert finder.find(seen("DROP DATABASE `shop\\x83`", "x", certain=False)) is not None
+    assert finder.find(seen("ALTER TABLE `\\x83` ADD x INT", "shop", certain=False)) is None
+    other = TableFinder([("shop", "t\u00ebst")], ignore_case=False)
+    assert other.find(seen("ALTER TABLE `\\x83` ADD x INT", "shop", certain=False)) is not None
+
+
+def claim(sql: str, **more: Any) -> Claim | None:
+    """Read what a statement of schema ``d`` is about."""
+    return read_statement(sql, "d", **more).claim
+
+
+@pytest.mark.parametrize(
+    ("sql", "target"),
+    [
+        (
+            "REPLACE INTO percona.checksums (db) SELECT COUNT(*) FROM t /*chunk*/",
+            "percona.checksums",
+        ),
+        ("INSERT t VALUES (1)", "d.t"),
+        ("INSERT INTO .t VALUES (1)", "d.t"),
+        ("UPDATE LOW_PRIORITY t SET a = 1", "d.t"),
+        ("UPDATE t AS x SET a = (SELECT 1)", "d.t"),
+        ("UPDATE t x SET a = 1", "d.t"),
+        ("DELETE FROM t", "d.t"),
+        ("DELETE QUICK FROM s.t WHERE a = 1", "s.t"),
+        ("DELETE FROM t x ORDER BY a LIMIT 1", "d.t"),
+        ("LOAD DATA INFILE 'x' REPLACE INTO TABLE `s`.`t` (a)", "s.t"),
+    ],
+)
+def test_the_one_target_of_a_write_is_known(sql: str, target: str) -> None:
+    """R13: only such a write can be proven foreign."""
+    found = claim(sql)
+    assert found is not None
+    assert found.targets is not None
+    assert [str(name) for name in found.targets] == [target]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "UPDATE a, b SET a.x = 1",
+        "UPDATE a JOIN b SET a.x = 1",
+        "DELETE a FROM a JOIN b",
+        "DELETE FROM a USING a JOIN b",
+        "DELETE FROM a, b USING a JOIN b",
+        "WITH c AS (SELECT 1) UPDATE a SET x = 1",
+        "SELECT `d`.`f`(1)",
+        "DO f()",
+        "SET @a = f()",
+        "CALL p()",
+        "(SELECT f())",
+        "VALUES ROW(f())",
+        "TABLE v",
+        "SOMETHING NEW",
+        "INSERT INTO /*!99999 a */ b VALUES (1)",
+    ],
+)
+def test_targets_that_are_not_certain_are_nobody_s(sql: str) -> None:
+    """R13: what is not understood is a write to anything."""
+    assert claim(sql) == Claim(
+        targets=None,
+        calls=(claim(sql) or Claim(targets=None)).calls,
+        reads=(claim(sql) or Claim(targets=None)).reads,
+    )
+
+
+def test_a_write_of_unknown_characters_has_no_certain_target() -> None:
+    """R13: its name may be any."""
+    found = claim("INSERT INTO t VALUES (1)", certain=False)
+    assert found is not None
+    assert found.targets is None
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "GRANT SELECT ON a TO b",
+        "FLUSH RELAY LOGS",
+        "ANALYZE TABLE a",
+        "SET PASSWORD FOR a = 'b'",
+        "SET DEFAULT ROLE r TO u",
+        "# Dummy event replacing event type 38 that slave cannot handle.",
+        "CREATE TABLE a (b INT) START TRANSACTION",
+        "CREATE TABLE a (b INT COMMENT 'select f()')",
+        "CREATE VIEW v AS SELECT f()",
+        "CREATE FUNCTION f() RETURNS INT RETURN (SELECT 1)",
+        "CREATE TABLE a LIKE b",
+        "ALTER TABLE a ADD b INT DEFAULT (1)",
+    ],
+)
+def test_what_a_server_with_rows_logs_as_text_is_no_write(sql: str) -> None:
+    """DDL and administration change no rows, whatever they hold."""
+    assert claim(sql) is None
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "CREATE TABLE a AS SELECT f(1)",
+        "CREATE TEMPORARY TABLE a TABLE v",
+        "CREATE TABLE a VALUES ROW(f(1))",
+    ],
+)
+def test_a_table_that_a_query_fills_is_a_write(sql: str) -> None:
+    """R13: with row images the server logs the table and its rows, not the query."""
+    found = claim(sql)
+    assert found is not None
+    assert found.targets == ()
+
+
+def test_a_claim_has_what_may_be_called_and_read() -> None:
+    """A word in front of a parenthesis may be a function; any other name may be a view."""
+    found = claim("INSERT INTO t (a) SELECT shop . `F` (x.b) FROM s.v WHERE c = 'g(1)' AND 5 = 5")
+    assert found is not None
+    assert found.calls == {"t", "f"}
+    assert {Name("s", "v"), Name("x", "b"), Name("d", "t"), Name("d", "a")} <= found.reads
+    assert Name("d", "5") not in found.reads

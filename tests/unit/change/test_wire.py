@@ -47,16 +47,6 @@ def test_a_tagged_gtid_event_of_another_layout_is_refused() -> None:
         wire.parse_tagged_gtid(bytes.fromhex("0278000a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a"))
 
 
-def test_a_query_event_gives_session_schema_and_text() -> None:
-    """The status variables between header and schema are skipped."""
-    body = bytes.fromhex(
-        "0c000000000000000200002d000000000000012000a04500000000060373746404ff00ff00ff000c01783100"
-        "11080000000000000012ff0014007831006372656174652064617461626173652078"
-    )
-    assert wire.parse_query(body) == wire.Query(12, "x1", "create database x")
-    assert wire.query_text(body) == b"create database x"
-
-
 def test_an_xa_prepare_event_names_its_branch_as_the_statements_do() -> None:
     """The xid of the event equals the text of XA START and XA COMMIT in the binlog."""
     data = b"\x00" + (7).to_bytes(4, "little") + (2).to_bytes(4, "little") + b"\x01\0\0\0" + b"g1b"

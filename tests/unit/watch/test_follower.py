@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from spirit_py.change.bystander import Bystanders, Facts
 from spirit_py.change.codec import RowChange
 from spirit_py.change.events import (
     Advanced,
@@ -20,12 +21,15 @@ from spirit_py.change.events import (
     XaPrepared,
 )
 from spirit_py.change.position import FileFrontier, FilePlace
-from spirit_py.errors import FeedFailure, UnreadableChange
+from spirit_py.errors import FeedFailure, SchemaChanged, UnreadableChange
 from spirit_py.table.schema import TableSchema
 from spirit_py.watch.definitions import Definitions
 from spirit_py.watch.follower import Follower
 from spirit_py.watch.progress import Progress
 from spirit_py.watch.scope import Scope
+
+if TYPE_CHECKING:
+    from spirit_py.change.statements import Claim
 
 UUID = "16e8969d-e4d3-11f1-b00c-02fc00000001"
 
@@ -60,6 +64,7 @@ class Run:
     def __init__(self) -> None:
         self.records: list[dict[str, Any]] = []
         self.flushed = 0
+        self.objection = ""
         self.now = 0.0
         start = FileFrontier(UUID, FilePlace("b.000001", 0))
         definitions = Definitions(lambda _: None, start.copy)
@@ -70,10 +75,14 @@ class Run:
             out=self.records.append,
             flush=self._flush,
             forget=lambda: None,
-            older={"old"},
+            bystanders=Bystanders(self.ask, hint="onward", clock=lambda: self.now),
             heartbeat=10.0,
             clock=lambda: self.now,
         )
+
+    def ask(self, _: Claim) -> Facts:
+        """Say that a write is what it seems to be."""
+        return Facts(executed=self.follower.progress.received.copy(), objection=self.objection)
 
     def _flush(self) -> None:
         self.flushed = len(self.records)
@@ -146,6 +155,44 @@ def test_a_write_in_statement_format_stops_only_its_own_scope(run: Run) -> None:
         run.take(statement(20, "DELETE FROM t"))
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT `s`.`f`(1)",
+        "DO f()",
+        "UPDATE a, b SET a.x = 1",
+        "CREATE TABLE s.c AS SELECT f(1)",
+        "WITH c AS (SELECT 1) DELETE FROM o.b",
+    ],
+)
+def test_a_write_that_is_not_proven_foreign_stops_the_stream(run: Run, sql: str) -> None:
+    """R13: functions, several targets and rows that come with a new table have no images."""
+    with pytest.raises(UnreadableChange, match="STATEMENT format"):
+        run.take(statement(10, sql, "o"))
+
+
+def test_a_write_elsewhere_is_judged_by_what_the_server_says(run: Run) -> None:
+    """R13: a view or a trigger of another schema may write to what is followed."""
+    assert run.take(statement(10, "INSERT INTO v VALUES (1)", "o"), Committed(at(10))) == []
+    run.objection = "o.w is a view"
+    with pytest.raises(UnreadableChange, match=r"o\.w is a view.*session 9 at b\.000001:20"):
+        run.take(statement(20, "INSERT INTO w VALUES (1)", "o"))
+
+
+def test_ddl_of_unknown_characters_stops_only_where_it_may_be_ours(run: Run) -> None:
+    """R14: letters of ASCII are the same in every character set; the rest is not known."""
+    unread = StatementSeen(at(10), "o", "DROP TABLE `\\x83`", 9, certain=False)
+    assert run.take(unread, Committed(at(10))) == []
+    with pytest.raises(SchemaChanged, match="cannot be read"):
+        run.take(StatementSeen(at(20), "s", "DROP TABLE `\\x83`", 9, certain=False))
+
+
+def test_ddl_counts_in_both_of_its_readings(run: Run) -> None:
+    """The server writes some statements in UTF-8, whatever the client speaks."""
+    sql, other = "DROP TABLE `\u00c3\u00a4`.x", "DROP TABLE s.x"
+    assert run.take(StatementSeen(at(10), "o", sql, 9, other=other), Committed(at(10))) == ["ddl"]
+
+
 def test_xa_rows_come_with_the_decision(run: Run) -> None:
     """R8: also that of another session, much later; a rollback prints no row."""
     first = (Began(at(10), "x"), rows(20), XaPrepared(at(30), "x"))
@@ -165,7 +212,8 @@ def test_decisions_without_rows_are_quiet_unless_they_are_older(run: Run) -> Non
     assert run.take(XaPrepared(at(10), "n"), XaDecided(at(20), "n", commit=True)) == []
     assert run.take(XaDecided(at(30), "old", commit=True)) == ["xa_commit"]
     assert "prepared before the start" in run.records[-1]["note"]
-    assert run.take(XaDecided(at(40), "old", commit=True)) == []
+    assert run.take(XaPrepared(at(40), "without rows")) == []
+    assert run.take(XaDecided(at(50), "without rows", commit=True)) == []
 
 
 def test_a_heartbeat_after_quiet_seconds(run: Run) -> None:
