@@ -15,32 +15,53 @@ from tests.fix_feed import DEADLINE, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from tests.fix_mysql import Database
+
+
+_WITH_ROOM = """
+import os, resource, sys
+room = int(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
+os.execv(sys.argv[2], sys.argv[2:])
+"""
 
 
 class Watching:
     """One run of the command."""
 
     def __init__(
-        self, db: Database, *arguments: str, scoped: bool = True, read: bool = True
+        self,
+        db: Database,
+        *arguments: str,
+        scoped: bool = True,
+        read: bool = True,
+        into: tuple[Path, int] | None = None,
     ) -> None:
+        """Start it; ``into`` is a file for its lines, and how many bytes the file may have."""
         server = db.server
         scope = ["--database", db.name] if scoped else []
-        self.process = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "spirit_py", "watch", "--host", server.host),
-                *("--port", str(server.port), "--user", server.user, *scope, *arguments),
-            ],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=os.environ | {"SPIRIT_PY_PASSWORD": server.password},
-        )
+        command = [
+            *(sys.executable, "-m", "spirit_py", "watch", "--host", server.host),
+            *("--port", str(server.port), "--user", server.user, *scope, *arguments),
+        ]
+        if into is not None:
+            command = [sys.executable, "-c", _WITH_ROOM, str(into[1]), *command]
+        place = contextlib.nullcontext(subprocess.PIPE) if into is None else into[0].open("wb")
+        with place as stdout:
+            self.process = subprocess.Popen(
+                command,
+                stdout=stdout,
+                stderr=subprocess.PIPE,
+                env=os.environ | {"SPIRIT_PY_PASSWORD": server.password},
+            )
         self.lines: list[dict[str, Any]] = []
         self.errors = ""
         self._threads = [
             threading.Thread(target=body, name=f"reading-{body.__name__}", daemon=True)
-            for body in ((self._read_lines,) if read else ()) + (self._read_errors,)
+            for body in ((self._read_lines,) if read and into is None else ())
+            + (self._read_errors,)
         ]
         for thread in self._threads:
             thread.start()
@@ -88,8 +109,7 @@ class Watching:
             self.process.wait(DEADLINE)
         self.process.kill()
         self.ended()
-        for stream in (self.process.stdout, self.process.stderr):
-            assert stream is not None
+        for stream in filter(None, (self.process.stdout, self.process.stderr)):
             stream.close()
 
 

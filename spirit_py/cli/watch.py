@@ -14,7 +14,7 @@ from spirit_py.cli.options import (
     option,
     refuse_undecodable,
 )
-from spirit_py.cli.outcome import ErrorsShown, leave_with
+from spirit_py.cli.outcome import ErrorsShown, leave_with, say
 from spirit_py.errors import UsageFault
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 WATCH_EXIT_CODES = """\b
 Exit codes:
   0    the end that --until asked for
-  1    the stream cannot go on; the last line has the position
+  1    the stream, or writing its lines, failed; stderr has the position
   2    refused: the command line is wrong
   130  interrupted by SIGINT      143  by SIGTERM
   141  nobody reads the output any more"""
@@ -55,15 +55,18 @@ def watch(**options: Any) -> None:
     \b
     spirit-py watch --host db1 --database shop --table orders --from "$POSITION"
     """  # noqa: D301 - click reads the backspace
+    nowhere = sys.stdout is None
     with ErrorsShown(verbose=options["verbose"]):
         given = watch_options(options)
+        if nowhere:
+            raise UsageFault("the standard output is closed", hint="give the lines a place")
         from spirit_py.watch import entry
 
         leave_with(
             entry.watch(
                 given,
                 descriptor=_standard_output(),
-                note=lambda text: click.echo(f"watch: {text}", err=True),
+                note=lambda text: say(f"watch: {text}"),
             )
         )
 

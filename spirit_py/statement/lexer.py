@@ -16,8 +16,9 @@ from spirit_py.errors import Refusal
 TokenKind = Literal["word", "name", "string", "symbol"]
 
 _WORD = re.compile(r"[0-9A-Za-z_$\u0080-\U0010ffff]+")
-_SPACE = re.compile(r"\s+")
-_LINE_COMMENT = re.compile(r"(?:#|--(?=\s|$))[^\n]*")
+_SPACE = re.compile(r"[ \t-\r]+")
+_LINE_COMMENT = re.compile(r"(?:#|--(?=[\x00-\x20\x7f]|\Z))[^\n]*")
+_EXECUTED = re.compile(r"/\*!(?:[0-9]{5,6}(?![0-9])|(?![0-9]))")
 _PLAIN_NUMBER = re.compile(r"[0-9]+\Z")
 _HINT = "write the clause plainly, without the comment"
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "0": "\0", "Z": "\x1a"}
@@ -71,17 +72,24 @@ class SqlMode:
         return cls(bool(modes & {"ANSI_QUOTES", "ANSI"}), "NO_BACKSLASH_ESCAPES" in modes)
 
 
-def tokenize(sql: str, mode: SqlMode) -> tuple[Token, ...]:
+def tokenize(sql: str, mode: SqlMode, *, executed: bool = False) -> tuple[Token, ...]:
     """Cut text into tokens; comments and blanks are left out.
+
+    Args:
+        executed: what stands in version comments counts, as in a statement of a binlog.
 
     Raises:
         Refusal: for an unclosed quote or comment, and for a comment that a server executes.
     """
     tokens: list[Token] = []
-    at = 0
+    at, inside = 0, False
     while at < len(sql):
         if found := _SPACE.match(sql, at) or _LINE_COMMENT.match(sql, at):
             at = found.end()
+        elif executed and not inside and (found := _EXECUTED.match(sql, at)):
+            at, inside = found.end(), True
+        elif inside and sql.startswith("*/", at):
+            at, inside = at + 2, False
         elif sql.startswith("/*", at):
             at = _skip_comment(sql, at)
         else:

@@ -17,22 +17,19 @@ from spirit_py.change.codec import RowCodec
 from spirit_py.change.codec_described import agrees, described
 from spirit_py.errors import FeedFailure, SchemaChanged
 from spirit_py.mysql.inspect import shape_of
+from spirit_py.watch.harmless import leaves_rows_as_described
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spirit_py.change.codec_described import Collation
     from spirit_py.change.codec_tablemap import TableMap
-    from spirit_py.change.events import Place, Table
+    from spirit_py.change.events import Place, StatementSeen, Table
     from spirit_py.change.position import Frontier
     from spirit_py.change.statements import Statement
     from spirit_py.table.schema import TableSchema
 
 _ATTEMPTS: Final = 20
-_HARMLESS: Final = frozenset({
-    "INDEX", "KEY", "FULLTEXT", "SPATIAL", "CHECK", "FOREIGN", "PARTITION",
-})  # fmt: skip
-_CHANGES: Final = frozenset({"RENAME", "CHANGE", "MODIFY", "CONVERT", "CHARACTER", "CHARSET"})
 _HINT: Final = (
     "follow from a place behind the change of the definition (--from with a later position, or"
     " without --from); with binlog_row_metadata=FULL on the server rows describe themselves"
@@ -119,7 +116,7 @@ class Definitions:
             self.learn(table)
         known = self._known.get(table)
         codec = self._fitting(table_map, known)
-        if codec is not None and agrees(codec.schema, schema):
+        if codec is not None and _same(codec.schema, schema):
             return codec
         return RowCodec.for_schema(table_map, schema)
 
@@ -148,8 +145,11 @@ class Definitions:
             hint="run the same command again when its ALTERs have ended",
         )
 
-    def altered(self, statement: Statement, place: Place) -> bool:
+    def altered(self, statement: Statement, seen: StatementSeen) -> bool:
         """Note a DDL statement of the stream; True when a definition is another one now.
+
+        Args:
+            statement: what was read in ``seen``.
 
         Raises:
             SchemaChanged: when rows before it were described by the definition behind it.
@@ -159,21 +159,27 @@ class Definitions:
             for table in self._known
             if any(_names(name.schema, name.table, table) for name in statement.names)
         ]
-        changed = False
+        changed, place = False, seen.place
         for table in touched:
             known = self._known[table]
             if not _reaches(known.executed, place):
                 del self._known[table]
                 self.learn(table)
                 changed = True
-            elif known.described and keeps_shape(statement):
+            elif known.described and not _harmless(seen, known.schema):
                 raise _outdated(
                     table,
-                    f"a {statement.verb} at {place.file}:{place.offset} may have given columns"
-                    " other names or members, after rows that are described by the definition"
-                    " of now",
+                    f"{statement.verb} at {place.file}:{place.offset} may have given columns"
+                    " other names or members, or the table another key, after rows that are"
+                    " described by the definition of now",
                 )
         return changed
+
+
+def _same(known: TableSchema, schema: TableSchema) -> bool:
+    """Tell whether a definition says of a row what the table map's own does, the key included."""
+    keys = [found.primary_key and found.primary_key.columns for found in (known, schema)]
+    return agrees(known, schema) and keys[0] == keys[1]
 
 
 def _names(schema: str, table: str | None, found: Table) -> bool:
@@ -189,19 +195,13 @@ def _reaches(executed: Frontier, place: Place) -> bool:
     return executed.reaches(wanted)
 
 
-def keeps_shape(statement: Statement) -> bool:
-    """Tell whether the table may look the same in the binlog before and behind a statement.
-
-    Rather once too often: what only adds or drops indexes, or truncates, is harmless.
-    """
-    if statement.verb == "TRUNCATE" or "INDEX" in statement.words[:4]:
-        return False
-    if statement.verb != "ALTER":
-        return True
-    words = statement.words
-    following = zip(words, (*words[1:], ""), strict=True)
-    return not _CHANGES.isdisjoint(words) or any(
-        word in {"ADD", "DROP"} and after not in _HARMLESS for word, after in following
+def _harmless(seen: StatementSeen, behind: TableSchema) -> bool:
+    """Tell whether rows from before a statement are described by the definition behind it."""
+    primary = behind.primary_key
+    keyed = primary is not None and bool(primary.columns)
+    return seen.certain and all(
+        leaves_rows_as_described(sql, plain_backslash=seen.plain_backslash, keyed=keyed)
+        for sql in filter(None, (seen.sql, seen.other))
     )
 
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
+from collections import deque
 from typing import TYPE_CHECKING, Final
+
+from spirit_py.errors import SpiritError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from spirit_py.watch.formats import Line
 
 _FULL: Final = 1 << 16
 _LOOK_SECONDS: Final = 0.2
@@ -17,6 +23,10 @@ _PATIENCE: Final = 2.0
 
 class OutputClosed(Exception):
     """Nobody reads any more (``| head``)."""
+
+
+class OutputFault(SpiritError):
+    """The lines cannot be written: no room, say. The hint has the position to go on from."""
 
 
 class OutputStuck(Exception):
@@ -31,19 +41,30 @@ class Lines:
 
     Args:
         ending: tells whether the end was asked for.
+
+    Attributes:
+        position: of the last line that was written whole, or of the first one before any was:
+            going on from it misses nothing.
     """
 
     def __init__(self, descriptor: int, ending: Callable[[], bool]) -> None:
+        self.position = ""
         self._descriptor = descriptor
         self._ending = ending
         self._gathered = bytearray()
+        self._ends: deque[tuple[int, str]] = deque()
+        self._fault: OutputFault | None = None
         self._broken = select.poll()
         self._broken.register(descriptor, 0)
+        mode = fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE
+        self._for_reading = mode == os.O_RDONLY
 
-    def add(self, line: str) -> None:
+    def add(self, line: Line) -> None:
         """Add a line; it is written at once when much has gathered. Raises as ``flush``."""
-        self._gathered += line.encode("utf-8", "backslashreplace")
+        self._gathered += line.text.encode("utf-8", "backslashreplace")
         self._gathered += b"\n"
+        self._ends.append((len(self._gathered), line.position))
+        self.position = self.position or line.position
         if len(self._gathered) >= _FULL:
             self.flush()
 
@@ -53,24 +74,48 @@ class Lines:
         Raises:
             OutputClosed: when nobody reads.
             OutputStuck: when the reader does not go on though the end was asked for.
+            OutputFault: when writing fails; then again at each call, and nothing is written.
         """
+        if self._fault is not None:
+            raise self._fault
         data, self._gathered = memoryview(self._gathered), bytearray()
-        patience = _PATIENCE
-        while data:
-            _, writable, _ = select.select([], [self._descriptor], [], _LOOK_SECONDS)
-            if writable:
-                # So much fits into a pipe that is writable at all.
-                data = data[self._write(data[: select.PIPE_BUF]) :]
+        ends, self._ends = self._ends, deque()
+        written, patience = 0, _PATIENCE
+        while written < len(data):
+            if count := self._write(data[written:]):
+                written += count
+                while ends and ends[0][0] <= written:
+                    _, self.position = ends.popleft()
             elif self._ending():
                 patience -= _LOOK_SECONDS
                 if patience <= 0:
                     raise OutputStuck
 
     def _write(self, data: memoryview) -> int:
+        """Write what fits; 0 when a moment has passed and nothing did."""
         try:
-            return os.write(self._descriptor, data)
-        except BrokenPipeError as error:
+            # A pipe that is open for reading is never writable: let the write say what is wrong.
+            if not self._for_reading:
+                _, writable, _ = select.select([], [self._descriptor], [], _LOOK_SECONDS)
+                if not writable:
+                    return 0
+            # So much fits into a pipe that is writable at all.
+            return os.write(self._descriptor, data[: select.PIPE_BUF])
+        except BlockingIOError:
+            return 0
+        except (BrokenPipeError, ConnectionResetError) as error:
             raise OutputClosed from error
+        except OSError as error:
+            self._fault = self._failed(error)
+            raise self._fault from error
+
+    def _failed(self, error: OSError) -> OutputFault:
+        return OutputFault(
+            f"cannot write to the standard output: {error.strerror or error}",
+            hint="the last line may be torn; give the lines another place, and go on with"
+            f" --from '{self.position}'",
+            details=(f"position: {self.position}",),
+        )
 
     def closed(self) -> bool:
         """Tell, without writing, whether nobody reads any more."""

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import json
 import os
 import random
+import signal
 import sys
+import termios
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +20,7 @@ from tests.watch_kit import Watching, committed, kinds, values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from tests.fix_mysql import Database
 
@@ -327,10 +332,12 @@ def test_a_purged_position_is_refused(either_db: Database, watch) -> None:
     "change",
     [
         "ALTER TABLE t RENAME COLUMN v TO w",
+        "ALTER TABLE `t` ADD INDEX (n), RENAME COLUMN n TO v, RENAME COLUMN v TO n",
+        "ALTER TABLE `t` ADD UNIQUE (n), DROP PRIMARY KEY",
         "ALTER TABLE t ADD more INT",
         "DROP TABLE t",
     ],
-    ids=["same shape", "another shape", "gone"],
+    ids=["same shape", "behind an index", "another key", "another shape", "gone"],
 )
 def test_rows_that_nobody_can_describe_any_more_stop_the_stream(
     either_db: Database, watch, change: str
@@ -399,13 +406,31 @@ def test_a_backlog_across_an_index_change_is_read(either_db: Database, watch) ->
     table(db)
     start = watch(db, "--until", "now")
     assert start.ended() == 0, start.errors
-    db.execute("INSERT INTO t VALUES (1, 'a', 1); ALTER TABLE t ADD INDEX (n)")
-    db.execute("CREATE INDEX v ON t (v); INSERT INTO t VALUES (2, 'a', 1)")
+    db.execute("INSERT INTO t VALUES (1, 'a', 1)")
+    for change in HARMLESS_CHANGES:
+        db.execute(change)
+    db.execute("INSERT INTO t (id, v, n) VALUES (2, 'a', 1)")
     found = watch(db, "--from", start.lines[-1]["position"], "--until", "now")
     assert found.ended() == 0, found.errors
     assert kinds(found.lines) == [
-        *("begin", "insert", "commit", "ddl", "ddl", "begin", "insert", "commit")
+        *("begin", "insert", "commit"),
+        *["ddl"] * len(HARMLESS_CHANGES),
+        *("begin", "insert", "commit"),
     ]
+
+
+HARMLESS_CHANGES = (
+    "ALTER TABLE t ADD INDEX (n), ALGORITHM=INPLACE, LOCK=NONE",
+    "CREATE INDEX v ON t (v)",
+    "ALTER TABLE `t` /*!50000 ADD UNIQUE u (n, id) */, ADD CONSTRAINT `c` CHECK (n < 9)",
+    "ALTER TABLE t DROP CHECK c, RENAME INDEX u TO w, COMMENT='x, DROP COLUMN n'",
+    "ALTER TABLE t ALTER COLUMN n SET DEFAULT 5, ALTER v SET INVISIBLE",
+    "ALTER TABLE t DEFAULT CHARACTER SET latin1 AUTO_INCREMENT 5, FORCE",
+    "/*!40000 ALTER TABLE `t` DISABLE KEYS */",
+    "ALTER TABLE t ORDER BY n, v DESC",
+    "ALTER TABLE t PARTITION BY LIST (id) (PARTITION p VALUES IN (1,2), PARTITION q VALUES IN (3))",
+    "ALTER TABLE t DROP PARTITION q",
+)
 
 
 def test_a_write_without_row_images_stops_the_stream(db: Database, watch) -> None:
@@ -457,6 +482,64 @@ def test_a_reader_that_goes_away_ends_it_quietly(db: Database, watch) -> None:
     found.process.stdout.close()
     assert found.ended() == 141
     assert "error" not in found.errors
+
+
+def test_a_full_output_gives_the_position_to_go_on_from(
+    either_db: Database, watch, tmp_path: Path
+) -> None:
+    """The error names the output and the cause; what was written whole and the rest are all."""
+    db = either_db
+    table(db)
+    start = watch(db, "--until", "now")
+    assert start.ended() == 0, start.errors
+    for number in range(60):
+        db.execute(f"INSERT INTO t VALUES ({number}, 'a', 1)")
+    arguments = ("--from", start.lines[-1]["position"], "--until", "now")
+    path, position, ids = tmp_path / "lines", "", []
+    for room in (50, 20_000):
+        full = watch(db, *arguments, into=(path, room))
+        assert full.ended() == 1
+        assert "error: cannot write to the standard output: File too large" in full.errors
+        assert "hint: the last line may be torn" in full.errors
+        position = full.errors.partition("\n  position: ")[2].partition("\n")[0]
+        assert f"--from '{position}'" in full.errors
+        *whole, _torn = path.read_bytes().split(b"\n")
+        ids += committed([json.loads(line) for line in whole])
+        arguments = ("--from", position, "--until", "now")
+    assert ids
+    rest = watch(db, *arguments)
+    assert rest.ended() == 0, rest.errors
+    assert len(ids) < 60
+    ids += committed(rest.lines)
+    assert [int(values(row["after"])["id"]) for row in ids] == list(range(60))
+
+
+def test_a_reader_that_stands_still_loses_nothing_by_the_end(db: Database, watch) -> None:
+    """SIGINT in the middle of a line: the position on stderr is of the last whole one."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(2000))")
+    found = watch(db, read=False)
+    output = found.process.stdout
+    assert output is not None
+    first = output.readline()
+    for start in range(0, 45, 15):
+        rows = ", ".join(f"({number}, REPEAT('x', 2000))" for number in range(start, start + 15))
+        db.execute(f"INSERT INTO t VALUES {rows}")
+    waiting = bytearray(4)
+
+    def full() -> bool:
+        fcntl.ioctl(output, termios.FIONREAD, waiting)
+        return int.from_bytes(waiting, sys.byteorder) > 60_000
+
+    until(full)
+    found.process.send_signal(signal.SIGINT)
+    assert found.ended() == 130
+    *whole, torn = (first + output.read()).split(b"\n")
+    assert torn
+    position = found.errors.partition("--from '")[2].partition("'")[0]
+    rest = watch(db, "--from", position, "--until", "now")
+    assert rest.ended() == 0, rest.errors
+    events = [*committed([json.loads(line) for line in whole]), *committed(rest.lines)]
+    assert [int(values(event["after"])["id"]) for event in events] == list(range(45))
 
 
 def test_the_login_and_the_table_are_named_when_they_are_wrong(db: Database, watch) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import subprocess
 import sys
@@ -221,6 +223,35 @@ def test_a_table_to_watch_needs_its_schema():
     result = CliRunner().invoke(cli.main, ["watch", "--table", "t"])
     assert result.exit_code == 2
     assert "--table goes with --database" in result.output
+
+
+def test_a_watch_needs_somewhere_to_print_to():
+    """A closed standard output is refused; nothing is followed into the void."""
+    command = [sys.executable, "-m", "spirit_py", "watch", "--host", "db1", "--user", "u"]
+    closed = ["sh", "-c", 'exec "$@" >&-', "sh", *command]
+    done = subprocess.run(closed, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "the standard output is closed" in done.stderr
+
+
+def test_a_note_of_a_watch_may_find_no_room(monkeypatch):
+    """The lines count; what goes to a full standard error does not end them."""
+    from spirit_py.watch import entry
+
+    class Full(io.StringIO):
+        def write(self, _):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    def watch(_, *, note, **__):
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stderr", Full())
+            note("from here")
+        return 0
+
+    monkeypatch.setattr(entry, "watch", watch)
+    monkeypatch.setattr(watch_command, "_standard_output", lambda: 1)
+    result = CliRunner().invoke(cli.main, ["watch", "--host", "db1", "--user", "u"])
+    assert result.exit_code == 0, result.output
 
 
 @pytest.mark.parametrize("command", ["migrate", "checksum", "watch"])

@@ -32,6 +32,8 @@ def cut(sql: str, mode: SqlMode = PLAIN) -> list[tuple[str, str]]:
         ("a /* ; , */ b", [("word", "a"), ("word", "b")]),
         ("1--1", [("word", "1"), ("symbol", "-"), ("symbol", "-"), ("word", "1")]),
         ("a --", [("word", "a")]),
+        ("a --\x01 '\n b", [("word", "a"), ("word", "b")]),
+        ("a\u00a0b", [("word", "a\u00a0b")]),
         ("x'00'", [("word", "x"), ("string", "00")]),
     ],
 )
@@ -64,6 +66,26 @@ def test_never_guessed(sql):
     """What another version reads otherwise is refused by name."""
     with pytest.raises(Refusal, match=r"execute|dollar"):
         tokenize(sql, PLAIN)
+
+
+@pytest.mark.parametrize(
+    ("sql", "words"),
+    [
+        ("a /*!50000 b /* c */ d */ e /* 99999 f */", ["a", "b", "d", "e"]),
+        ("/*!a*/ /*!080034 b*/", ["a", "b"]),
+        ("/*!50000 '*/' */", ["*/"]),
+    ],
+)
+def test_what_a_server_executed(sql, words):
+    """In a binlog a version comment is code; one that was not executed is none there any more."""
+    assert [token.value for token in tokenize(sql, PLAIN, executed=True)] == words
+
+
+@pytest.mark.parametrize("sql", ["/*!123 a */", "/*!1234567 a */", "/*!50000 /*!50000 a */"])
+def test_version_comments_that_are_not_certain(sql):
+    """Five or six digits make a version; comments in comments end where versions differ."""
+    with pytest.raises(Refusal):
+        tokenize(sql, PLAIN, executed=True)
 
 
 def test_offsets():

@@ -77,23 +77,26 @@ def test_changed_compares_both_images() -> None:
 def test_json_is_one_line_whatever_is_in_it() -> None:
     """A line break in a value must not break the line."""
     found = row("insert", None, Image(id=1, v="a\nb\u2028c", e="é"))
-    line = as_json(found)
+    line, position = as_json(found)
     assert "\n" not in line
     assert json.loads(line) == found
+    assert position == found["position"]
 
 
 def test_text_is_for_people() -> None:
     """Time, kind, table, key, what changed, and the transaction."""
     update = row("update", Image(id=1, v="a", e="x"), Image(id=1, v=None, e="x"))
-    said = as_text(update)
+    said = as_text(update).text
     assert said.startswith('2023-11-14T22:13:20Z  update  s.t  id="1": v="a" -> NULL')
     assert PLACE.gtid in said
-    deleted = as_text(row("delete", Image(id=1, v={"hex": "00ff"}, e="x"), None))
+    deleted = as_text(row("delete", Image(id=1, v={"hex": "00ff"}, e="x"), None)).text
     assert "v=X'00ff'" in deleted
-    assert "…" in as_text(row("insert", None, Image(id=1, v="a" * 1000, e="x")))
-    assert as_text(record("end", "file;u;b.000001;4")).endswith("position file;u;b.000001;4")
+    assert "…" in as_text(row("insert", None, Image(id=1, v="a" * 1000, e="x"))).text
+    end = as_text(record("end", "file;u;b.000001;4"))
+    assert end.text.endswith("position file;u;b.000001;4")
+    assert end.position == "file;u;b.000001;4"
     ddl = record("ddl", "p", Place("b.000001", 4), schema="s", sql="ALTER\n TABLE t")
-    assert as_text(ddl) == "-  ddl  s  ALTER TABLE t  at b.000001:4"
+    assert as_text(ddl).text == "-  ddl  s  ALTER TABLE t  at b.000001:4"
 
 
 def test_a_time_that_is_not_known_is_null() -> None:
