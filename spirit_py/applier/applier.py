@@ -24,6 +24,7 @@ from spirit_py.sql import identifier_list, quote_identifier
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import RenderedRow, SqlSession
@@ -42,6 +43,8 @@ class SqlApplier:
         batch_rows: rows in one statement at most.
         stop: ends pauses between attempts.
         max_packet: bytes of one statement at most; None asks the server.
+        judge_first: commit nothing whose warnings say that a value was changed; for a table that
+            is still of use after such a failure.
     """
 
     def __init__(
@@ -52,11 +55,13 @@ class SqlApplier:
         batch_rows: int,
         stop: StopSwitch,
         max_packet: int | None = None,
+        judge_first: bool = False,
     ) -> None:
         self._workers = Workers(options, max(1, sessions))
         self._batch_rows = batch_rows
         self._stop = stop
         self._max_packet = max_packet
+        self._judge_first = judge_first
         self._orphans = Orphans()
         self._lock = threading.Lock()
 
@@ -155,8 +160,9 @@ class SqlApplier:
     def _replace(self, session: SqlSession, mapping: TableMapping, rows: Sequence[str]) -> None:
         """The direct path."""
         for statement in replace_rows(mapping, rows, self._bounds(session)):
-            session.execute(statement)
-            judge_warnings(session, mapping, rows)
+            with self._judged(session):
+                session.execute(statement)
+                judge_warnings(session, mapping, rows)
 
     def _delete(self, session: SqlSession, mapping: TableMapping, keys: Sequence[str]) -> None:
         """Delete by keys that need no conversion."""
@@ -170,31 +176,28 @@ class SqlApplier:
         """The staged path; with a new UNIQUE key it notices rows that REPLACE would eat."""
         stage.fill_stage(session, mapping, rows, self._bounds(session))
         if not mapping.tightened:
-            stage.write_stage(session, mapping)
+            with self._judged(session):
+                stage.write_stage(session, mapping)
         else:
             self._insert_or_note(session, mapping)
         stage.drop_stage(session, mapping)
 
     def _insert_or_note(self, session: SqlSession, mapping: TableMapping) -> None:
-        """Delete the staged rows' keys and insert; note what stands in the way, then replace.
-
-        One transaction without START TRANSACTION, which would unlock the cutover's tables
-        (manual 15.3.6, LOCK TABLES).
-        """
-        session.execute("SET SESSION autocommit = 0")
+        """Delete the staged rows' keys and insert; note what stands in the way, then replace."""
         try:
-            staged_keys.delete_staged(session, mapping)
-            stage.write_stage(session, mapping, "INSERT")
-            session.execute("COMMIT")
+            with stage.whole(session):
+                staged_keys.delete_staged(session, mapping)
+                stage.write_stage(session, mapping, "INSERT")
         except ServerFault as fault:
             if fault.code != DUPLICATE_ENTRY:
                 raise
-            session.execute("ROLLBACK")
             self._orphans.note(session, mapping, fault.text)
-            stage.write_stage(session, mapping)
-        finally:
-            with contextlib.suppress(ServerFault):
-                session.execute("SET SESSION autocommit = 1")
+            with self._judged(session):
+                stage.write_stage(session, mapping)
+
+    def _judged(self, session: SqlSession) -> AbstractContextManager[None]:
+        """Commit at the end of the context where warnings are to be judged before."""
+        return stage.whole(session) if self._judge_first else contextlib.nullcontext()
 
     def _recopy(self, session: SqlSession, mapping: TableMapping, keys: Sequence[str]) -> None:
         """Read the rows of some keys from the source again."""
@@ -209,9 +212,10 @@ class SqlApplier:
         judge_warnings(session, mapping)
         if mapping.kept:
             keys = [key for key in keys if not stage.in_source(session, mapping, key)]
-        if not staged_keys.needed(mapping):
-            self._delete(session, mapping, keys)
-        elif keys:
-            staged_keys.delete(session, mapping, keys, self._bounds(session))
-        stage.write_stage(session, mapping)
+        with self._judged(session):
+            if not staged_keys.needed(mapping):
+                self._delete(session, mapping, keys)
+            elif keys:
+                staged_keys.delete(session, mapping, keys, self._bounds(session))
+            stage.write_stage(session, mapping)
         stage.drop_stage(session, mapping)

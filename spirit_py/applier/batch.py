@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.applier.pieces import PiecedRow
-from spirit_py.errors import ValueLost
+from spirit_py.errors import PacketTooSmall
 from spirit_py.sql import identifier_list, quote_identifier, quote_table
 
 if TYPE_CHECKING:
@@ -139,11 +139,11 @@ def _size(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode())
 
 
-def too_large(mapping: TableMapping, size: int, bounds: Bounds) -> ValueLost:
+def too_large(mapping: TableMapping, size: int, bounds: Bounds) -> PacketTooSmall:
     """Build the error for a row that cannot be written, even in pieces."""
-    return ValueLost(
+    return PacketTooSmall(
         f"a changed row of {mapping.source.schema}.{mapping.source.name} has a value of {size}"
         f" bytes, more than the server's max_allowed_packet of {bounds.packet}",
         hint=f"SET GLOBAL max_allowed_packet={min(1 << 30, 2 * size)} (at most 1 GiB), then run"
-        " again",
+        " the same command again: it carries on",
     )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.applier.batch import insert_rows, upsert_tail, upsert_verb
 from spirit_py.applier.verdicts import DEPRECATED, TRUNCATED, judge_warnings
+from spirit_py.errors import ServerFault
 from spirit_py.mysql.connect import STRICT_SQL_MODE
 from spirit_py.sql import identifier_list, quote_identifier, quote_table, string_literal
 
@@ -104,6 +105,26 @@ def in_source(session: SqlSession, mapping: TableMapping, key: str) -> bool:
 def drop_stage(session: SqlSession, mapping: TableMapping, kind: str = "rows") -> None:
     """Drop a staging table."""
     session.execute(f"DROP TEMPORARY TABLE IF EXISTS {stage_table(mapping, kind)}")
+
+
+@contextlib.contextmanager
+def whole(session: SqlSession) -> Iterator[None]:
+    """Commit everything that the context does, or nothing.
+
+    Without START TRANSACTION, which would unlock the cutover's tables (manual 15.3.6, LOCK
+    TABLES); and never back to autocommit before a rollback, because that commits.
+    """
+    session.execute("SET SESSION autocommit = 0")
+    try:
+        yield
+        session.execute("COMMIT")
+    except BaseException:
+        with contextlib.suppress(ServerFault):
+            session.execute("ROLLBACK")
+        raise
+    finally:
+        with contextlib.suppress(ServerFault):
+            session.execute("SET SESSION autocommit = 1")
 
 
 @contextlib.contextmanager

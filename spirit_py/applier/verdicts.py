@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.errors import ServerFault, ValueLost
+from spirit_py.errors import PacketTooSmall, ServerFault, ValueLost
+from spirit_py.mysql.faults import PACKET_TOO_SMALL, RAISE_PACKET
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -27,16 +28,20 @@ VALUE_ERRORS: Final = frozenset(
         1406,  # data too long
         1411,  # incorrect value for function
         1416,  # not a geometry
+        1441,  # datetime function overflow
         1526,  # no partition for the value
         1690,  # out of range in an expression
         1748,  # row does not match the partition set
         3140,  # invalid JSON
+        3144,  # JSON from binary
         3156,  # invalid JSON value for CAST
+        3157,  # JSON too deep
         3643,  # SRID of the value does not match
         3752,  # value out of range for a functional index
         3819,  # check constraint
         3903,  # invalid JSON value for a functional index
         3907,  # data too long for a functional index
+        6136,  # not a vector
     }
 )
 DEPRECATED: Final = 1287
@@ -61,6 +66,12 @@ def judge_warnings(
     if not session.warning_count:
         return
     for level, code, text in session.warnings():
+        if code in PACKET_TOO_SMALL:
+            raise PacketTooSmall(
+                f"a changed row of {mapping.source.schema}.{mapping.source.name} has a value that"
+                f" is too large: {text} ({level.lower()} {code})",
+                hint=RAISE_PACKET,
+            )
         if code not in set(allowed):
             raise value_lost(mapping, f"{level.lower()} {code}: {text}", rows)
 

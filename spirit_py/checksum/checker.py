@@ -20,7 +20,7 @@ from spirit_py.checksum.result import (
 from spirit_py.checksum.second_look import SecondLook
 from spirit_py.checksum.sweep import Comparison, Sweep
 from spirit_py.chunk.sizing import ChunkSizer
-from spirit_py.errors import DuplicateForUnique, Refusal, StillDifferent
+from spirit_py.errors import DuplicateForUnique, Refusal, StillDifferent, ValueLost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -150,8 +150,10 @@ class Checker:
             if not ledger.differences or self._applier is None:
                 return
             self._refuse_duplicates(found)
-            if number < self._options.max_passes:
-                self._repair(self._applier, found, ledger)
+            if number == self._options.max_passes:
+                break
+            if not self._repair(self._applier, found, ledger):
+                break
         raise StillDifferent(
             f"{self._what.name} and {self._mapping.target.name} still differ in"
             f" {ledger.differences} rows after {number} passes",
@@ -219,18 +221,22 @@ class Checker:
                 details=duplicates,
             )
 
-    def _repair(
-        self, applier: Recopier, found: Sequence[RowDifference], ledger: PassLedger
-    ) -> None:
-        """Copy the differing rows again."""
+    def _repair(self, applier: Recopier, found: Sequence[RowDifference], ledger: PassLedger) -> int:
+        """Copy the differing rows again; give how many were treated."""
         points.reach("checksum.repair")
         for difference in found[: self._options.examples]:
             _log.warning("%s: %s; copied again", self._mapping.source.name, difference)
-        repair(applier, self._what.feed, self._mapping, found)
+        try:
+            treated = repair(applier, self._what.feed, self._mapping, found)
+        except ValueLost as error:
+            # The server names the column; the row is one of these.
+            error.details = error.details or tuple(map(str, found[: self._options.examples]))
+            raise
         self._result = replace(
             self._result,
             repaired_chunks=self._result.repaired_chunks + ledger.differing_chunks,
         )
+        return treated
 
     def _note_snapshot(self, figures: LockFigures, gathered: float) -> None:
         """Keep what a snapshot cost."""

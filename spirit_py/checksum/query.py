@@ -16,7 +16,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from spirit_py.checksum.render import INTEGERS, alike, field, is_lob, is_short
+from spirit_py.checksum.render import (
+    INTEGERS,
+    alike,
+    field,
+    is_lob,
+    is_short,
+    unfit,
+    unless_lost,
+)
 from spirit_py.chunk.composite import INVISIBLE_INDEX_HINT
 from spirit_py.chunk.order import walk_directions
 from spirit_py.chunk.predicate import chunk_predicate
@@ -35,6 +43,8 @@ if TYPE_CHECKING:
 
 _ROW: Final = "`r`"
 _STAGE: Final = "`s`"
+UNFIT: Final = "_spirit_py_unfit"
+"""The staging table's column with the places of staged columns whose values do not fit."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +60,15 @@ class Keys:
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonPlan:
-    """How source and new table are read."""
+    """How source and new table are read.
+
+    Attributes:
+        unfit: the staging table says which values the new types cannot hold: those are equal to
+            nothing (:mod:`spirit_py.checksum.stager`).
+    """
 
     mapping: TableMapping
+    unfit: bool = False
 
     @cached_property
     def staged(self) -> tuple[ColumnPair, ...]:
@@ -88,9 +104,9 @@ class ComparisonPlan:
             {old.data_type, new.data_type} <= INTEGERS for old, new in pairs
         )
 
-    def staged_column(self, pair: ColumnPair) -> str | None:
-        """Give the name of a pair's column in the staging table; None when it is not staged."""
-        return stage_column("c", self.staged.index(pair)) if pair in self.staged else None
+    def staged_column(self, pair: ColumnPair) -> str:
+        """Name the staging table's column of a staged pair, qualified."""
+        return f"{_STAGE}.`{stage_column('c', self.staged.index(pair))}`"
 
     def source_fields(self) -> tuple[str, ...]:
         """Render each carried column of the source as the new table would hold it."""
@@ -118,12 +134,15 @@ class ComparisonPlan:
     def _source_field(self, pair: ColumnPair, place: Place = "alone") -> str:
         """Render one carried column of the source, from the staging table where it is there."""
         hashed = _hashed(pair)
-        staged = self.staged_column(pair)
-        if staged is not None:
-            name = f"{_STAGE}.{quote_identifier(staged)}"
-            return nullable_field(pair.new, name, hashed=hashed, place=place)
         name = f"{_ROW}.{quote_identifier(pair.old.name)}"
-        return field(pair.old, name, pair.new, hashed=hashed, place=place)
+        if pair not in self.staged:
+            return field(pair.old, name, pair.new, hashed=hashed, place=place)
+        text = nullable_field(pair.new, self.staged_column(pair), hashed=hashed, place=place)
+        text = unless_lost(pair.old, name, pair.new, text)
+        if self.unfit:
+            named = f"FIND_IN_SET('{self.staged.index(pair)}', {_STAGE}.`{UNFIT}`)"
+            text = f"IF({named}, {unfit(name)}, {text})"
+        return text
 
     def _target_field(self, pair: ColumnPair, place: Place = "alone") -> str:
         """Render one carried column of the new table."""
@@ -148,8 +167,7 @@ class ComparisonPlan:
             return _forced(self.mapping.target, index)
         by_old = {pair.old.name.lower(): pair for pair in self.staged}
         on = " AND ".join(
-            f"{_ROW}.{quote_identifier(new.name)}"
-            f" = {_STAGE}.`{self.staged_column(by_old[old.name.lower()])}`"
+            f"{_ROW}.{quote_identifier(new.name)} = {self.staged_column(by_old[old.name.lower()])}"
             for old, new in zip(self.mapping.key_columns, self.new_key, strict=True)
         )
         stage = f"{stage_table(self.mapping, 'new')} AS {_STAGE}"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Final, Protocol
 
+from spirit_py.errors import ChecksumFailure
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from spirit_py.table.mapping import TableMapping
 
 _BATCH: Final = 500
+_SHOWN: Final = 10
 
 
 class Recopier(Protocol):
@@ -33,7 +36,11 @@ def repair(
 
     Nothing is applied meanwhile: a row image that is older than the row just copied must come
     after it, or it would be undone; what comes later brings the row to its last state again.
+
+    Raises:
+        ChecksumFailure: a missing row had values that only the new table held; nothing was done.
     """
+    _refuse_unknown_values(mapping, differences)
     keys = list(dict.fromkeys(difference.key for difference in differences))
     treated = 0
     for begin in range(0, len(keys), _BATCH):
@@ -41,3 +48,19 @@ def repair(
         with paused:
             treated += applier.recopy(mapping, keys[begin : begin + _BATCH])
     return treated
+
+
+def _refuse_unknown_values(mapping: TableMapping, differences: Sequence[RowDifference]) -> None:
+    """Refuse to make a row anew that had values of its own: its copy would have the defaults."""
+    missing = [difference for difference in differences if difference.kind == "missing"]
+    if not mapping.kept or not missing:
+        return
+    target = f"{mapping.target.schema}.{mapping.target.name}"
+    columns = ", ".join(column.name for column in mapping.kept)
+    raise ChecksumFailure(
+        f"{len(missing)} rows are missing in {target}, and nobody knows what they had in its"
+        f" columns that {mapping.source.name} does not have: {columns}",
+        hint=f"insert these rows into {target} with the values that are meant, then run the same"
+        " command again",
+        details=tuple(str(difference) for difference in missing[:_SHOWN]),
+    )

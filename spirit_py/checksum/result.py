@@ -37,7 +37,12 @@ class RowDifference:
     @property
     def shown_key(self) -> str:
         """The key for people: text as text."""
-        return _TEXT_LITERAL.sub(_readable, self.key)
+        return shown_key(self.key)
+
+
+def shown_key(key: str) -> str:
+    """Give a key for people: text as text."""
+    return _TEXT_LITERAL.sub(_readable, key)
 
 
 def _readable(literal: re.Match[str]) -> str:

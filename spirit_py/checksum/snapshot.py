@@ -106,6 +106,7 @@ class SnapshotLock:
                     raise
                 last = error
                 longest = max(longest, allowed * 1000.0)
+                self.on_wait(_pausing(attempt, seen))
                 if self.stop.wait(pause):
                     self.stop.check()
                 pause = max(min(_LONGEST_PAUSE, pause * 2), 2.0 * self._allowed(attempt + 1))
@@ -181,8 +182,7 @@ class SnapshotLock:
 
         def tell(blockers: list[Blocker]) -> None:
             seen[:] = blockers
-            more = f" and {len(blockers) - 1} more" if len(blockers) > 1 else ""
-            self.on_wait(f"{what}; in the way: {blockers[0]}{more}")
+            self.on_wait(f"{what}; in the way: {_named(blockers)}")
 
         self.on_wait(what)
         for number, each in enumerate(locks):
@@ -233,6 +233,18 @@ class SnapshotLock:
                 stack.callback(session.close)
                 locks.append(_Side(options, session, TableLock(session, **tables)))
             yield locks
+
+
+def _pausing(attempt: int, seen: list[Blocker]) -> str:
+    """Say that nothing is asked for just now; it stays true however long the pause is."""
+    who = f"; in the way when it was asked for: {_named(seen)}" if seen else ""
+    return f"the table lock of its snapshot (a pause for writers after request {attempt}){who}"
+
+
+def _named(blockers: list[Blocker]) -> str:
+    """Name the first session in the way, and how many more there are."""
+    more = f" and {len(blockers) - 1} more" if len(blockers) > 1 else ""
+    return f"{blockers[0]}{more}"
 
 
 class _Side(NamedTuple):

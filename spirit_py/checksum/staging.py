@@ -15,25 +15,37 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from spirit_py.checksum.query import ComparisonPlan, source_table, stage_column, stage_table
+from spirit_py.checksum.query import (
+    UNFIT,
+    ComparisonPlan,
+    source_table,
+    stage_column,
+    stage_table,
+)
 from spirit_py.checksum.render import INTEGERS, TEXTS
 from spirit_py.sql import quote_identifier
 from spirit_py.table.values import introducer, row_introducer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from spirit_py.checksum.query import Selection
     from spirit_py.table.schema import Column
 
 #: Lets ENUM 0 and invalid dates into the table with the old types, where they came from.
 FILL_SQL_MODE: Final = "ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO"
+ROW_NUMBER: Final = "_spirit_py_row"
+"""The column with a row's number in the old-typed table, where values may be unfit."""
 _STATEMENT_CHARACTERS: Final = 512 * 1024
 _QUOTED: Final = frozenset({"date", "time", "datetime", "timestamp"})
 
 
 def create_stage(plan: ComparisonPlan, side: str) -> str:
-    """Render the staging table with the ``old`` or ``new`` types of the staged columns."""
+    """Render the staging table with the ``old`` or ``new`` types of the staged columns.
+
+    Where values may be unfit, the old one has the rows in the order of their number, from 1, and
+    the new one a column for the places of the staged columns that are unfit.
+    """
     keys = [
         f"{quote_identifier(stage_column('k', place))} {_type(column)} NOT NULL"
         for place, column in enumerate(plan.mapping.key_columns)
@@ -44,6 +56,11 @@ def create_stage(plan: ComparisonPlan, side: str) -> str:
         for place, pair in enumerate(plan.staged)
     ]
     primary = ", ".join(quote_identifier(stage_column("k", p)) for p in range(len(keys)))
+    if plan.unfit and side == "old":
+        carried.append(f"`{ROW_NUMBER}` INT NOT NULL")
+        primary = f"`{ROW_NUMBER}`"
+    elif plan.unfit:
+        carried.append(f"`{UNFIT}` TEXT CHARACTER SET ascii NULL")
     columns = ", ".join([*keys, *carried, f"PRIMARY KEY ({primary})"])
     return f"CREATE TEMPORARY TABLE {stage_table(plan.mapping, side)} ({columns}) ENGINE=InnoDB"
 
@@ -130,8 +147,10 @@ def fill_stage(plan: ComparisonPlan, rows: Iterable[Sequence[Any]]) -> Iterator[
     head = f"INSERT INTO {stage_table(plan.mapping, 'old')} VALUES "
     batch: list[str] = []
     size = 0
-    for row in rows:
+    for number, row in enumerate(rows, 1):
         values = ", ".join(_literal(c, v) for c, v in zip(columns, row, strict=True))
+        if plan.unfit:
+            values += f", {number}"
         batch.append(f"({values})")
         size += len(values)
         if size > _STATEMENT_CHARACTERS:
@@ -160,14 +179,53 @@ def _literal(column: Column, value: Any) -> str:
     return f"X'{text}'"
 
 
-def convert_stage(plan: ComparisonPlan) -> str:
-    """Render the statement in which the server converts."""
+def convert_stage(
+    plan: ComparisonPlan, places: Collection[int] | None = None, verb: str = "INSERT"
+) -> str:
+    """Render the statement in which the server converts.
+
+    Args:
+        places: the staged columns to convert; the others stay NULL. None for all.
+    """
     mapping = plan.mapping
-    keys = [quote_identifier(stage_column("k", n)) for n in range(len(mapping.key_columns))]
-    values = [
-        pair.value_from(quote_identifier(stage_column("c", place)))
-        for place, pair in enumerate(plan.staged)
-    ]
-    selected = ", ".join([*keys, *values])
+    names = [quote_identifier(stage_column("k", n)) for n in range(len(mapping.key_columns))]
+    values = list(names)
+    for place, pair in enumerate(plan.staged):
+        if places is None or place in places:
+            names.append(quote_identifier(stage_column("c", place)))
+            values.append(pair.value_from(names[-1]))
     old, new = stage_table(mapping, "old"), stage_table(mapping, "new")
-    return f"INSERT INTO {new} SELECT {selected} FROM {old}"
+    order = f" ORDER BY `{ROW_NUMBER}`" if plan.unfit else ""
+    return f"{verb} INTO {new} ({', '.join(names)}) SELECT {', '.join(values)} FROM {old}{order}"
+
+
+def empty_old(plan: ComparisonPlan) -> str:
+    """Take all rows out of the old-typed table. Unlike TRUNCATE this ends no transaction."""
+    return f"DELETE FROM {stage_table(plan.mapping, 'old')}"
+
+
+def take_back(plan: ComparisonPlan) -> str:
+    """Take the rows that are in the old-typed table out of the new-typed one."""
+    # Without aliases: a DELETE of an alias wants a default schema.
+    return f"DELETE {stage_table(plan.mapping, 'new')} FROM {_both(plan)}"
+
+
+def mark_unfit(plan: ComparisonPlan, places: Collection[int], numbers: Collection[int]) -> str:
+    """Note the places of staged columns whose values do not fit; ``numbers`` are the rows'.
+
+    What a lenient server has made of these values goes: a key must lead nowhere.
+    """
+    old, new = stage_table(plan.mapping, "old"), stage_table(plan.mapping, "new")
+    gone = ", ".join(f"{new}.`{stage_column('c', place)}` = NULL" for place in places)
+    return (
+        f"UPDATE {_both(plan)} SET {new}.`{UNFIT}` = '{','.join(map(str, places))}', {gone}"
+        f" WHERE {old}.`{ROW_NUMBER}` IN ({', '.join(map(str, numbers))})"
+    )
+
+
+def _both(plan: ComparisonPlan) -> str:
+    """Join the two staging tables row by row."""
+    old, new = stage_table(plan.mapping, "old"), stage_table(plan.mapping, "new")
+    keys = [f"`{stage_column('k', place)}`" for place in range(len(plan.mapping.key_columns))]
+    on = " AND ".join(f"{new}.{key} = {old}.{key}" for key in keys)
+    return f"{old} STRAIGHT_JOIN {new} ON {on}"

@@ -21,12 +21,13 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from spirit_py import points
-from spirit_py.checksum import query, staging
+from spirit_py.checksum import query
 from spirit_py.checksum.query import ComparisonPlan, Keys
 from spirit_py.checksum.result import Counts, RowDifference, count
+from spirit_py.checksum.stager import HARMLESS_WARNINGS, stage
 from spirit_py.chunk.chunk import Chunk, KeyBound
 from spirit_py.errors import ChecksumFailure
-from spirit_py.mysql.connect import STRICT_SQL_MODE, connect
+from spirit_py.mysql.connect import connect
 from spirit_py.table.values import row_key_sql
 
 if TYPE_CHECKING:
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
 
 SOURCE: Final = "source"
 TARGET: Final = "target"
-#: A character set or collation is deprecated; what it means is not in doubt.
-_HARMLESS_WARNINGS: Final = frozenset({1287, 3719, 3778})
 _SESSION_SECONDS: Final = 86_400
 
 
@@ -175,7 +174,7 @@ class SnapshotReader:
         """Refuse warnings: a value above max_allowed_packet would drop out as NULL."""
         if not session.warning_count:
             return
-        serious = [text for _, code, text in session.warnings() if code not in _HARMLESS_WARNINGS]
+        serious = [text for _, code, text in session.warnings() if code not in HARMLESS_WARNINGS]
         if serious:
             raise ChecksumFailure(
                 f"the server could not hash every row of chunk {chunk}: {serious[0]}",
@@ -184,23 +183,7 @@ class SnapshotReader:
 
     def _stage(self, wanted: Selection) -> None:
         """Let the server convert the values of columns whose type changes."""
-        plan, session = self._plan, self.session
-        if not plan.staged:
-            return
-        for side in ("old", "new"):
-            session.execute(staging.drop_stage(plan, side))
-            session.execute(staging.create_stage(plan, side))
-        rows = session.query(staging.select_staged(plan, wanted))
-        session.execute(f"SET SESSION sql_mode = '{staging.FILL_SQL_MODE}'")
-        for statement in staging.fill_stage(plan, rows):
-            session.execute(statement)
-        session.execute(f"SET SESSION sql_mode = '{STRICT_SQL_MODE}'")
-        zone = plan.mapping.time_zone
-        if zone:
-            session.execute("SET SESSION time_zone = %s", (zone,))
-        session.execute(staging.convert_stage(plan))
-        if zone:
-            session.execute("SET SESSION time_zone = '+00:00'")
+        self._plan = stage(self.session, self._plan, wanted)
 
     def _narrow(self, chunk: Chunk) -> Counts:
         """Find the differing rows of a chunk; keep some of them; count all."""

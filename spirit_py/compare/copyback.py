@@ -6,11 +6,15 @@ process, as the change feed's row images do, and take the applier's path for the
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from spirit_py.checksum.render import node_types
 from spirit_py.checksum.staging import row_literals, select_lossless
+from spirit_py.compare.documents import document_sql
 from spirit_py.contracts import RenderedRow
+from spirit_py.errors import ValueLost
 from spirit_py.mysql.connect import connect
 from spirit_py.sql import identifier_list, quote_identifier, quote_table
 from spirit_py.table.mapping import ColumnPair
@@ -19,10 +23,44 @@ from spirit_py.table.values import key_select_expressions, row_key_sql
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from spirit_py.checksum.repair import Recopier
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import Applier
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.schema import IndexPart
+
+_MOST_UNFIT: Final = 1000
+"""Rows that do not fit, after which the batch of the next one is left as a whole."""
+
+
+class FittingRows:
+    """Implements :class:`spirit_py.checksum.repair.Recopier`: repairs the rows that fit.
+
+    A value that the target's type cannot hold makes a whole batch fail, and nothing of it is
+    written then. It is halved until the rows that do not fit are alone.
+
+    Attributes:
+        unfit: the keys of these rows, with the reason; they are not tried again.
+    """
+
+    def __init__(self, copier: Recopier) -> None:
+        self._copier = copier
+        self.unfit: dict[str, str] = {}
+
+    def recopy(self, mapping: TableMapping, keys: Sequence[str]) -> int:
+        """Copy the rows that fit; give the keys treated."""
+        keys = [key for key in keys if key not in self.unfit]
+        if not keys:
+            return 0
+        try:
+            return self._copier.recopy(mapping, keys)
+        except ValueLost as error:
+            if len(keys) == 1 or len(self.unfit) >= _MOST_UNFIT:
+                # The message goes on with the server's words, which hold the value.
+                self.unfit |= dict.fromkeys(keys, error.message.partition(": ")[0])
+                return 0
+        middle = len(keys) // 2
+        return self.recopy(mapping, keys[:middle]) + self.recopy(mapping, keys[middle:])
 
 
 class TwoServerCopier:
@@ -53,20 +91,26 @@ class TwoServerCopier:
     ) -> tuple[set[str], list[RenderedRow]]:
         """Read the source's rows of these keys: their keys, and the rows as SQL."""
         columns = [pair.old for pair in mapping.pairs]
+        documents = [place for place, each in enumerate(columns) if each.data_type == "json"]
+        types = [node_types(quote_identifier(columns[place].name)) for place in documents]
         key = mapping.key_columns
-        selected = ", ".join([*key_select_expressions(key), *select_lossless(columns)])
+        selected = ", ".join([*key_select_expressions(key), *select_lossless(columns), *types])
         table = quote_table(mapping.source.schema, mapping.source.name)
         with connect(self._source, role="checksum-repair") as session:
             answer = session.query(
                 f"SELECT {selected} FROM {table} FORCE INDEX ({quote_identifier(mapping.key.name)})"
                 f" WHERE ({identifier_list(mapping.key.columns)}) IN ({', '.join(keys)})"
             )
-        width = len(key)
-        # Through a staging table, where the number 0 of an ENUM is no error.
-        rows = [
-            RenderedRow(sql=f"({', '.join(row_literals(columns, row[width:]))})", staged=True)
-            for row in answer
-        ]
+        rows = []
+        width, end = len(key), len(key) + len(columns)
+        for row in answer:
+            literals = row_literals(columns, row[width:end])
+            for place, kinds in zip(documents, row[end:], strict=True):
+                if kinds is not None:
+                    text = bytes.fromhex(str(row[width + place])).decode()
+                    literals[place] = document_sql(text, json.loads(kinds))
+            # Through a staging table, where the number 0 of an ENUM is no error.
+            rows.append(RenderedRow(sql=f"({', '.join(literals)})", staged=True))
         return {row_key_sql(key, row[:width]) for row in answer}, rows
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from spirit_py.applier.applier import SqlApplier
 from spirit_py.checksum.checker import Checker
-from spirit_py.checksum.result import ChecksumOptions
+from spirit_py.checksum.result import ChecksumOptions, shown_key
 from spirit_py.compare.checks import (
     Side,
     follower,
@@ -17,7 +17,7 @@ from spirit_py.compare.checks import (
     require_comparable,
     require_repairable,
 )
-from spirit_py.compare.copyback import TwoServerCopier
+from spirit_py.compare.copyback import FittingRows, TwoServerCopier
 from spirit_py.compare.matching import match
 from spirit_py.errors import ChecksumFailure, DifferencesFound, SchemaChanged, ServerFault
 from spirit_py.mysql.connect import connect
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spirit_py.checksum.moment import Follower
-    from spirit_py.checksum.repair import Recopier
     from spirit_py.compare.matching import Matching
     from spirit_py.compare.options import CompareOptions
     from spirit_py.compare.report import CompareReport
@@ -92,13 +91,14 @@ class CompareRun:
             self._stack.callback(engine.stop)
             engine.start()
             self._keep_migrations_away(matching)
+            repairer = self._repairer() if self._options.repair else None
             checker = self._checker = Checker(
                 mapping=matching.mapping,
                 source=self._options.source,
                 target=self._options.target,
                 engine=engine,
                 stop=self._stop,
-                applier=self._applier() if self._options.repair else None,
+                applier=repairer,
                 find_duplicates=lambda: self._duplicates(matching),
                 options=self._checksum_options(),
                 follower=side_that_follows,
@@ -106,6 +106,7 @@ class CompareRun:
             self._compare_began = time.monotonic()
             self._check(checker)
             self._require_unchanged(matching)
+            self._tell_unfit(repairer)
         self._judge(checker)
 
     def complete(self) -> None:
@@ -243,7 +244,7 @@ class CompareRun:
             second_looks=self._options.second_looks,
         )
 
-    def _applier(self) -> Recopier:
+    def _repairer(self) -> FittingRows:
         """Give what repairs the target."""
         options = self._options
         applier = SqlApplier(
@@ -251,11 +252,12 @@ class CompareRun:
             sessions=1,
             batch_rows=_REPAIR_ROWS,
             stop=self._stop,
+            judge_first=True,
         )
         self._stack.callback(applier.close)
         if options.target is None:
-            return applier
-        return TwoServerCopier(options.source, applier)
+            return FittingRows(applier)
+        return FittingRows(TwoServerCopier(options.source, applier))
 
     def _duplicates(self, matching: Matching) -> list[str]:
         """Name rows of the source that a unique key of the target cannot hold together."""
@@ -278,6 +280,16 @@ class CompareRun:
             self._left = failure.details
         else:
             self._left = tuple(str(example) for example in checker.result.examples)
+
+    def _tell_unfit(self, repairer: FittingRows | None) -> None:
+        """Name rows that could not be repaired."""
+        unfit = {} if repairer is None else repairer.unfit
+        shown = [
+            f"row {shown_key(key)} is not repaired: {reason}" for key, reason in unfit.items()
+        ][: len(self._left)]
+        if len(unfit) > len(shown):
+            shown.append(f"{len(unfit)} rows are not repaired, because they do not fit")
+        self._report.warnings += shown
 
     def _require_unchanged(self, matching: Matching) -> None:
         """Compare the definitions once more: a column that came meanwhile was not compared."""

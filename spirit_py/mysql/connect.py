@@ -38,6 +38,12 @@ _SETTINGS: Final = (
     "SESSION net_read_timeout=600",
     "SESSION net_write_timeout=600",
 )
+# Whatever new sessions are given, this one is to change the table that it was opened for.
+_NATIVE_SETTINGS: Final = (
+    "NAMES utf8mb4",
+    "SESSION transaction_read_only=0",
+    "SESSION lc_messages='en_US'",
+)
 # Setting these needs SESSION_VARIABLES_ADMIN, so they are only set where they differ.
 _RESTRICTED: Final = {"binlog_row_image": "FULL", "innodb_strict_mode": 1}
 
@@ -97,7 +103,7 @@ def connect(
 
 def _prepare(session: Session, *, native: bool, timeouts: tuple[str, ...], label: str) -> None:
     """Give a new session its settings."""
-    settings = ("NAMES utf8mb4", "SESSION lc_messages='en_US'") if native else _SETTINGS
+    settings = _NATIVE_SETTINGS if native else _SETTINGS
     said = [f"@spirit_py_role={string_literal(session.role)}"]
     if label:
         said.append(f"@spirit_py_run={string_literal(label)}")

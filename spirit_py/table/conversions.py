@@ -7,6 +7,7 @@ Sources: manual 13 (Data Types) for the ranges; 15.1.9 (ALTER TABLE) for what a 
 from __future__ import annotations
 
 import enum
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -104,6 +105,18 @@ def equality_kept(old: Column, new: Column) -> bool:
     if old.data_type in _BYTES:
         return new.data_type != "binary" or old.data_type == "binary"
     return True
+
+
+def values_stay_apart(old: Column, new: Column) -> bool:
+    """Tell whether two different values, as far as the new column takes them, stay different.
+
+    Wider than :func:`equality_kept`: a number or a text that is too long for the new column is an
+    error, never another value.
+    """
+    if old.data_type in _INTEGERS and new.data_type in _INTEGERS:
+        return True
+    longer = max(old.length or 0, new.length or 0)
+    return equality_kept(old, new if new.length is None else replace(new, length=longer))
 
 
 def key_usable(old: Column, new: Column) -> bool:

@@ -157,6 +157,9 @@ def bound_from_literals(columns: Sequence[Column], literals: Sequence[str]) -> K
     Raises:
         ValueError: when a text is not exactly what this module writes for a value of its column.
     """
+    if len(literals) != len(columns):
+        names = ", ".join(column.name for column in columns)
+        raise ValueError(f"{len(literals)} value(s) are no key of ({names})")
     values = tuple(
         _value_of(column, literal) for column, literal in zip(columns, literals, strict=True)
     )

@@ -478,6 +478,27 @@ def test_a_transaction_that_keeps_the_lock_away(db):
     assert written > 1
 
 
+def test_what_is_shown_between_two_requests_stays_true(db):
+    """In the pause nobody waits: the session in the way is named as of the request."""
+    fill(db)
+    pair = Pair(db).copy()
+    holder = db.connect()
+    holder.begin()
+    holder.cursor().execute("UPDATE t SET n = 0 WHERE id = 1")
+    shown: list[str] = []
+
+    def look(progress: ChecksumProgress) -> None:
+        shown.append(progress.waiting_for)
+        if "pause" in progress.waiting_for:
+            holder.rollback()
+
+    pair.checker(on_progress=look, lock_attempts=3).run()
+    (pause,) = dict.fromkeys(text for text in shown if "pause" in text)
+    assert "(a pause for writers after request 1)" in pause
+    assert f"in the way when it was asked for: session {holder.thread_id()} of" in pause
+    assert shown[-1] == ""
+
+
 def test_a_stop_ends_the_checksum(db):
     """The reason of the stop switch is raised, and nothing is left on the server."""
     fill(db)

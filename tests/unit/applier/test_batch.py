@@ -6,7 +6,7 @@ import pytest
 
 from spirit_py.applier.batch import Bounds, delete_keys, insert_rows, replace_rows
 from spirit_py.applier.pieces import PiecedRow
-from spirit_py.errors import ValueLost
+from spirit_py.errors import PacketTooSmall
 from tests.feed_kit import mapping
 
 WIDE = Bounds(rows=1000, packet=1 << 20)
@@ -57,11 +57,12 @@ def test_a_row_with_a_value_above_the_packet_is_an_error() -> None:
     """It names the table, the size and the variable."""
     rows = ["(1, 'a')", f"(2, X'{'ab' * 6001}')"]
     with pytest.raises(
-        ValueLost, match=r"6001 bytes, more .* max_allowed_packet of 6000"
+        PacketTooSmall, match=r"6001 bytes, more .* max_allowed_packet of 6000"
     ) as caught:
         list(replace_rows(mapping(), rows, Bounds(10, 6000)))
     assert "s.t" in str(caught.value)
     assert "SET GLOBAL max_allowed_packet=12002" in caught.value.hint
+    assert caught.value.resumable
 
 
 def test_a_row_larger_than_a_packet_is_sent_in_pieces() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from spirit_py.checksum import query, staging
 from spirit_py.checksum.query import ComparisonPlan
-from spirit_py.checksum.render import alike, field
+from spirit_py.checksum.render import alike, field, unless_lost, whole
 from spirit_py.chunk.chunk import Chunk, KeyBound
 from tests.unit.checksum.tables import ID, column, mapping
 
@@ -111,14 +113,38 @@ def test_a_converted_column_goes_through_the_stage():
         "INSERT INTO `d`.`_spirit_py_checksum_old` VALUES (6, _utf8mb4 X'3132'), (7, NULL)"
     ]
     assert staging.convert_stage(compared) == (
-        "INSERT INTO `d`.`_spirit_py_checksum_new` SELECT `_spirit_py_k0`, `_spirit_py_c0`"
-        " FROM `d`.`_spirit_py_checksum_old`"
+        "INSERT INTO `d`.`_spirit_py_checksum_new` (`_spirit_py_k0`, `_spirit_py_c0`)"
+        " SELECT `_spirit_py_k0`, `_spirit_py_c0` FROM `d`.`_spirit_py_checksum_old`"
     )
     assert query.source_aggregate(compared, WHOLE) == (
         "SELECT COUNT(*), HEX(BIT_XOR(UNHEX(SHA2(CONCAT(`r`.`id`, ',',"
         " IFNULL(`s`.`_spirit_py_c0`, 'N')), 256))))"
         " FROM `d`.`t` AS `r` FORCE INDEX (`PRIMARY`) STRAIGHT_JOIN"
         " `d`.`_spirit_py_checksum_new` AS `s` ON `s`.`_spirit_py_k0` = `r`.`id` WHERE TRUE"
+    )
+
+
+def test_a_staged_value_that_does_not_fit_is_equal_to_nothing():
+    """Where the staging table says so, its place is taken by what no value looks like."""
+    compared = plan((column("n", "varchar(9)", nullable=True), column("n", "int")))
+    compared = replace(compared, unfit=True)
+    assert compared.source_fields()[1] == (
+        "IF(FIND_IN_SET('0', `s`.`_spirit_py_unfit`), CONCAT('X', SHA2(`r`.`n`, 256)),"
+        " IFNULL(`s`.`_spirit_py_c0`, 'N'))"
+    )
+    assert staging.create_stage(compared, "old").endswith(
+        "`_spirit_py_row` INT NOT NULL, PRIMARY KEY (`_spirit_py_row`)) ENGINE=InnoDB"
+    )
+    assert list(staging.fill_stage(compared, [(6, "3132"), (7, None)])) == [
+        "INSERT INTO `d`.`_spirit_py_checksum_old` VALUES (6, _utf8mb4 X'3132', 1), (7, NULL, 2)"
+    ]
+    assert staging.convert_stage(compared).endswith("_old` ORDER BY `_spirit_py_row`")
+    old, new = "`d`.`_spirit_py_checksum_old`", "`d`.`_spirit_py_checksum_new`"
+    both = f"{old} STRAIGHT_JOIN {new} ON {new}.`_spirit_py_k0` = {old}.`_spirit_py_k0`"
+    assert staging.take_back(compared) == f"DELETE {new} FROM {both}"
+    assert staging.mark_unfit(compared, (0,), (2, 5)) == (
+        f"UPDATE {both} SET {new}.`_spirit_py_unfit` = '0', {new}.`_spirit_py_c0` = NULL"
+        f" WHERE {old}.`_spirit_py_row` IN (2, 5)"
     )
 
 
@@ -195,6 +221,44 @@ def test_fields_of_types_that_are_alike(old, new, expected):
     """Each type is rendered exactly, in the form that the new column gives it."""
     assert alike(old, new)
     assert field(old, "`v`", new) == expected
+
+
+def test_text_that_may_lose_characters_is_equal_to_nothing_then():
+    """It is told by its question marks: more of them than before the conversion."""
+    old = column("v", "varchar(9)", nullable=True)
+    new = column("v", "varchar(9)", charset="latin1")
+    rendered = field(old, "`v`", new, place="end")
+    behind = "CAST(CONVERT(`v` USING latin1) AS BINARY)"
+    assert rendered == (
+        f"IFNULL(IF((OCTET_LENGTH({behind}) - OCTET_LENGTH(REPLACE({behind}, X'3F', X'')))"
+        " <> (OCTET_LENGTH(CAST(`v` AS BINARY))"
+        " - OCTET_LENGTH(REPLACE(CAST(`v` AS BINARY), X'3F', X''))),"
+        " CONCAT('X', SHA2(`v`, 256)),"
+        " CONCAT(_binary':' COLLATE `binary`, CONVERT(`v` USING latin1))), 'N')"
+    )
+    wide = unless_lost(column("v", "text", charset="utf16"), "`v`", new, "`x`")
+    assert "REPLACE(CAST(CONVERT(`v` USING utf8mb4) AS BINARY), X'3F', X'')" in wide
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("latin1", "utf8mb4", True),
+        ("utf8mb3", "utf8mb4", True),
+        ("utf8mb3", "utf16", True),
+        ("gbk", "gbk", True),
+        ("utf8mb4", "utf8mb3", False),
+        ("utf8mb4", "latin1", False),
+        ("latin1", "ascii", False),
+        ("cp1251", "utf8mb4", False),
+        ("sjis", "utf8mb4", False),
+    ],
+)
+def test_character_sets_that_lose_nothing(old, new, expected):
+    """A whitelist; what is not on it costs a look at each value."""
+    text = column("v", "varchar(9)", charset=old)
+    assert whole(text, column("v", "varchar(9)", charset=new)) is expected
+    assert alike(text, column("v", "varchar(9)", charset=new))
 
 
 @pytest.mark.parametrize(
