@@ -14,7 +14,7 @@ import MySQLdb
 from spirit_py.checkpoint.record import CheckpointRecord, TableProgress
 from spirit_py.checkpoint.store import CheckpointStore
 from spirit_py.checksum.result import ChecksumOptions
-from spirit_py.config import FeedOptions
+from spirit_py.config import FeedOptions, MigrationConfig
 from spirit_py.cutover.cutover import Cutover
 from spirit_py.cutover.plan import CutoverLimits
 from spirit_py.mysql.connect import connect
@@ -117,13 +117,13 @@ class Changed:
 
     def _mark(self, clauses: str) -> None:
         """Create the checkpoint table, as a migration does."""
-        record = CheckpointRecord(
-            statement=clauses,
-            tables=(TableProgress(schema=self.db.name, table=self.table),),
-            server_uuid="",
-            phase="keep",
-        )
         with connect(self.connection, role="test") as session:
+            record = CheckpointRecord(
+                statement=clauses,
+                tables=(TableProgress(schema=self.db.name, table=self.table),),
+                server_uuid=str(session.value("SELECT @@server_uuid")),
+                phase="keep",
+            )
             CheckpointStore(self.db.name, self.names.checkpoint).create(session, record)
 
     @property
@@ -196,6 +196,13 @@ class Borrowed:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._engine, name)
+
+
+def keeping_config(db: Any, **more: Any) -> MigrationConfig:
+    """Give the configuration of a migration that keeps the way back."""
+    return MigrationConfig(
+        connection=options(db), database=db.name, threads=2, keep_old_current=600.0, **more
+    )
 
 
 class Client:

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.checkpoint.record import home_of
 from spirit_py.checksum.result import ChecksumOptions
-from spirit_py.errors import Refusal, SpiritError
 from spirit_py.mysql.retry import retrying
 from spirit_py.phases import Phase
 from spirit_py.runner.swap import limits_of
 from spirit_py.table.names import AuxiliaryNames
 from spirit_py.wayback.following import plan_way_back
-from spirit_py.wayback.found import Where, find_way_back, where_is
+from spirit_py.wayback.found import Where, any_old_table, find_way_back, where_is
 from spirit_py.wayback.keeper import Ending, Keeper, WayBackLost, begin
 from spirit_py.wayback.record import ENDED, KEEPING
 from spirit_py.wayback.store import KeepStore
@@ -26,11 +25,11 @@ if TYPE_CHECKING:
     from spirit_py.change.feed import ChangeFeed
     from spirit_py.contracts import SqlSession
     from spirit_py.cutover.plan import CutoverResult
+    from spirit_py.errors import SpiritError
     from spirit_py.preflight.context import PreflightContext
     from spirit_py.runner.checkpoints import Checkpoints
     from spirit_py.runner.run import Run
     from spirit_py.table.mapping import TableMapping
-    from spirit_py.wayback.found import WayBack
     from spirit_py.wayback.record import KeepRecord, KeptTable
 
 
@@ -53,7 +52,7 @@ class WayBackKeeping:
         """Whether the old tables are to follow the new ones."""
         return self._run.config.keep_old_current > 0
 
-    def plan(self, session: SqlSession, mappings: Sequence[TableMapping]) -> None:
+    def plan(self, mappings: Sequence[TableMapping]) -> None:
         """Say what the way back would lose, before anything is copied.
 
         Raises:
@@ -65,7 +64,6 @@ class WayBackKeeping:
         for mapping in mappings:
             context = by_name[mapping.source.schema, mapping.source.name]
             table = plan_way_back(mapping, context.statement, context.facts.time_zone)
-            _require_free(session, table)
             self._tables.append(table)
             for line in table.losses:
                 self._run.warn(line)
@@ -117,27 +115,27 @@ class WayBackKeeping:
             if self.wanted:
                 self._run.warn("no way back is kept: the earlier run ended before it had begun to")
             return False
-        if found.record.state == ENDED:
+        where = where_is(session, found.record)
+        if where is Where.BACK:
+            self._run.figures.enter(Phase.KEEP)
+            self._keeper(found.store, found.record).finish(skip_drop=False)
+            self._note_reverted()
+            return True
+        if found.record.state == ENDED and any_old_table(session, found.record):
             raise WayBackLost(
                 f"the way back of {found.record.names} is lost: {found.record.reason}",
                 hint="the change itself is done and stays; see what only the old table holds, then"
                 " drop it, or run spirit-py cleanup",
             )
+        if found.record.state == ENDED:
+            return False
         if not self.wanted:
             self._run.message(
                 f"the way back of {found.record.names} is given up: nobody asks for it"
             )
             return False
         self._run.figures.enter(Phase.KEEP)
-        return self._resume(session, found)
-
-    def _resume(self, session: SqlSession, found: WayBack) -> bool:
-        record = replace(found.record, state=KEEPING)
-        if where_is(session, record) is Where.BACK:
-            self._keeper(found.store, record).finish(skip_drop=False)
-            self._note_reverted()
-            return True
-        return self._run_keeper(found.store, record)
+        return self._run_keeper(found.store, replace(found.record, state=KEEPING))
 
     def _run_keeper(self, store: KeepStore, record: KeepRecord) -> bool:
         """Keep, and put the end into the report."""
@@ -170,19 +168,6 @@ class WayBackKeeping:
     def _store(self) -> KeepStore:
         schema, table = home_of((context.schema, context.table) for context in self._contexts)
         return KeepStore(schema, AuxiliaryNames.of(table).checkpoint)
-
-
-def _require_free(session: SqlSession, table: KeptTable) -> None:
-    """Refuse when the name that the swap back needs is taken."""
-    taken = session.query(
-        "SELECT 1 FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s",
-        (table.schema, table.undone),
-    )
-    if taken:
-        raise Refusal(
-            f"table {table.undone} exists: a revert needs the name",
-            hint=f"DROP TABLE {table.undone} if it is what an earlier revert left",
-        )
 
 
 def _unknown_place(tables: Sequence[KeptTable]) -> SpiritError:

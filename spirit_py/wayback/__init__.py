@@ -22,14 +22,16 @@ still exist, and takes its default in new ones. REPLACE would reset it, so rows 
 ``INSERT ... ON DUPLICATE KEY UPDATE`` of the mapped columns. That is unambiguous only while the
 key is the one unique index that a row can meet another row in: with a second one, a unique value
 that moved between two rows would update the wrong row. So a dropped column together with a second
-unique key of the old table is refused before the start; so is a dropped NOT NULL column without a
-default, for which new rows have no value. A row whose key is changed counts as deleted and new.
+unique key of the old table is refused before the start; so is a key of the old table that may hold
+two rows of the new one for one, and a dropped NOT NULL column without a default, for which new
+rows have no value. A row whose key is changed counts as deleted and new. A row that is missing in
+the old table cannot be copied again, because nobody knows what it had there: the revert says so.
 
 **Who keeps it.** The migrating process, for the time that was asked for (:class:`Keeper`). It
 holds the table's named lock, polls for a request of ``spirit-py revert`` each second, answers it
-in the same table, and writes the position every 50 s. When its process is gone, ``spirit-py
-revert`` finds the named lock free and goes on from that position by itself, as long as the binlog
-reaches it. A run of the migration's own command goes on keeping.
+in the same table while its asker waits, and writes the position every 50 s. When its process is
+gone, ``spirit-py revert`` finds the named lock free and goes on from that position by itself, as
+long as the binlog reaches it. A run of the migration's own command goes on keeping.
 
 **How it ends.** By time: ``_t_old`` is dropped, as after every migration. By a revert. By a fault
 of the feed (DDL or TRUNCATE by others, a value that does not fit): the reason is kept in the

@@ -7,12 +7,14 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from spirit_py.errors import ServerFault
+from spirit_py.errors import MigrationFailure, ServerFault
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import Disposition, disposition
+from spirit_py.mysql.locks import named_lock_holder
 from spirit_py.mysql.newtable import drop_table
 from spirit_py.table.names import AuxiliaryNames
-from spirit_py.wayback.record import ENDED
+from spirit_py.wayback.following import require_definitions
+from spirit_py.wayback.record import ENDED, Answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from spirit_py.contracts import Clock
     from spirit_py.mysql.session import Session
     from spirit_py.stop import StopSwitch
-    from spirit_py.wayback.record import Answer, KeepRecord, Request
+    from spirit_py.wayback.record import KeepRecord, Request
     from spirit_py.wayback.store import KeepStore
 
 _LOG = logging.getLogger(__name__)
@@ -65,20 +67,35 @@ class Desk:
         return self.record.until - float(now)
 
     def look(self, position: Callable[[], str]) -> Request | None:
-        """Write the position when it is time, and give the request that waits.
+        """Write the position when it is time, and give the request of somebody who waits.
 
         A server that is away for a while is waited for by the feed, which gives up in its time.
+
+        Raises:
+            SchemaChanged: somebody changed a definition.
         """
         try:
             if self._clock() - self._written_at >= WRITE_SECONDS:
                 self.write(position=position())
-            return self._store.asked(self._connected())
+                require_definitions(self._connected(), self.record.tables)
+            request = self._store.asked(self._connected())
+            if request is None or named_lock_holder(self._connected(), request.lock) is not None:
+                return request
+            self._refuse(request)
         except ServerFault as fault:
             self.close()
             if disposition(fault) is Disposition.FATAL:
                 raise
             _LOG.info("could not look for a request: %s", fault.message)
-            return None
+        return None
+
+    def _refuse(self, request: Request) -> None:
+        """Put a request aside whose revert has ended: nobody wants it any more."""
+        text = "a request of a spirit-py revert that no longer waits is not carried out"
+        self._message(text)
+        error = MigrationFailure(text, hint="run spirit-py revert again")
+        self.tell(Answer.of_error(request.token, error))
+        self.withdraw(request)
 
     def write(self, *, position: str = "", **changes: Any) -> None:
         """Write the record with changes; an empty position stays what it was.
@@ -116,10 +133,10 @@ class Desk:
             self.close()
             _LOG.info("an answer could not be written: %s", fault.message)
 
-    def withdraw(self) -> None:
-        """Take the request away, because it was answered."""
+    def withdraw(self, request: Request) -> None:
+        """Take a request away, because it was answered."""
         try:
-            self._store.withdraw(self._connected())
+            self._store.withdraw(self._connected(), request)
         except ServerFault as fault:
             self.close()
             _LOG.info("a request could not be taken away: %s", fault.message)

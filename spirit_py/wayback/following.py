@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Self
 from spirit_py.applier.applier import SqlApplier
 from spirit_py.change.source import binlog_source
 from spirit_py.checkpoint.record import digest_of
-from spirit_py.errors import Refusal
+from spirit_py.errors import Refusal, SchemaChanged, ServerFault
 from spirit_py.mysql.facts import read_facts
-from spirit_py.mysql.inspect import read_table, shape_of
+from spirit_py.mysql.faults import NO_SUCH_TABLE
+from spirit_py.mysql.inspect import read_shape, read_table, shape_of
 from spirit_py.table.names import AuxiliaryNames
 from spirit_py.wayback.record import KeptTable
 from spirit_py.wayback.reverse import Losses, ReverseChanges, reverse_mapping
@@ -76,21 +77,37 @@ def mappings_of(session: SqlSession, tables: Sequence[KeptTable]) -> tuple[Table
     """Build the ways back from the tables as they are.
 
     Raises:
-        Refusal: when a definition is not the one that was noted.
+        SchemaChanged: when a definition is not the one that was noted.
+        Refusal: when there is none, with the reason.
     """
+    require_definitions(session, tables)
     time_zone = read_facts(session).time_zone
-    made = []
+    return tuple(
+        reverse_mapping(*_both(session, table), table.changes, time_zone) for table in tables
+    )
+
+
+def require_definitions(session: SqlSession, tables: Sequence[KeptTable]) -> None:
+    """Compare the definitions with those right after the swap; quick enough under a lock.
+
+    The feed sees DDL of the new tables; of the old ones only this does.
+
+    Raises:
+        SchemaChanged: when one is not the same, or its table is gone.
+    """
     for table in tables:
-        now, old = _both(session, table)
-        for found, noted in ((now, table.now_shape), (old, table.old_shape)):
-            if noted and _digest(found) != noted:
-                raise Refusal(
-                    f"there is no way back: somebody changed the definition of"
-                    f" {found.schema}.{found.name} since the swap",
+        for name, noted in ((table.table, table.now_shape), (table.old, table.old_shape)):
+            try:
+                found = digest_of(read_shape(session, table.schema, name), name)
+            except ServerFault as fault:
+                if fault.code != NO_SUCH_TABLE:
+                    raise
+                found = ""
+            if noted and found != noted:
+                raise SchemaChanged(
+                    f"somebody changed the definition of {table.schema}.{name} since the swap",
                     hint="the table stays as it is; compare it with the old one by hand",
                 )
-        made.append(reverse_mapping(now, old, table.changes, time_zone))
-    return tuple(made)
 
 
 def _both(session: SqlSession, table: KeptTable) -> tuple[TableSchema, TableSchema]:
@@ -134,6 +151,7 @@ class Following:
                 sessions=options.apply_threads,
                 batch_rows=options.batch_rows,
                 stop=stop,
+                judge_first=True,
             )
             self._stack.callback(_quietly, "the applier", self.applier.close)
             self.feed: ChangeFeed = binlog_source(connection, self.applier, options, stop)

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from spirit_py.checkpoint.decision import WayBackFound, WayBackState
 from spirit_py.checkpoint.record import Membership, UnreadableCheckpoint, digest_of
 from spirit_py.checkpoint.store import CheckpointStore
 from spirit_py.errors import Refusal
 from spirit_py.mysql.inspect import read_table, shape_of
 from spirit_py.table.names import AuxiliaryNames
-from spirit_py.wayback.record import KeepRecord, UnreadableRecord
+from spirit_py.wayback.record import ENDED, REVERTING, KeepRecord, UnreadableRecord
 from spirit_py.wayback.store import KeepStore
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from spirit_py.contracts import SqlSession
     from spirit_py.wayback.record import KeptTable
 
@@ -56,7 +60,10 @@ def find_way_back(session: SqlSession, schema: str, table: str) -> WayBack | Non
             f"what was written about the way back of {schema}.{table} cannot be read: {error}",
             hint="use the version of spirit-py that wrote it",
         ) from error
-    return None if record is None else WayBack(store=store, record=record)
+    # A pointer that was left behind leads to the migration of other tables.
+    if record is None or (schema, table) not in {(one.schema, one.table) for one in record.tables}:
+        return None
+    return WayBack(store=store, record=record)
 
 
 def _home(session: SqlSession, schema: str, table: str) -> tuple[str, str] | None:
@@ -80,9 +87,14 @@ def _home(session: SqlSession, schema: str, table: str) -> tuple[str, str] | Non
 
 
 def where_is(session: SqlSession, record: KeepRecord) -> Where:
-    """Look at the tables; nobody may be swapping them now."""
+    """Look at the tables; nobody may be swapping them now.
+
+    Where nobody has begun to swap back, an old table that is gone was dropped: the definitions
+    alone do not tell, because a migration may leave the one that it found.
+    """
     seen = {_where(session, table) for table in record.tables}
-    return seen.pop() if len(seen) == 1 else Where.UNCLEAR
+    where = seen.pop() if len(seen) == 1 else Where.UNCLEAR
+    return Where.UNCLEAR if where is Where.BACK and record.state != REVERTING else where
 
 
 def _where(session: SqlSession, table: KeptTable) -> Where:
@@ -90,6 +102,47 @@ def _where(session: SqlSession, table: KeptTable) -> Where:
     if old:
         return Where.FORWARD
     return Where.BACK if now == table.old_shape else Where.UNCLEAR
+
+
+def any_old_table(session: SqlSession, record: KeepRecord) -> bool:
+    """Tell whether there is an old table left."""
+    return any(_shape(session, table.schema, table.old) for table in record.tables)
+
+
+def what_is_left(session: SqlSession, tables: Iterable[tuple[str, str]]) -> WayBackFound | None:
+    """Say what is left of the way back that one of these tables takes part in.
+
+    None also where nothing but its record is left: then the checkpoint tells the rest.
+
+    Args:
+        tables: schema and name of each.
+    """
+    for schema, table in tables:
+        if not CheckpointStore(schema, AuxiliaryNames.of(table).checkpoint).is_ours(session):
+            continue
+        try:
+            found = find_way_back(session, schema, table)
+        except Refusal as error:
+            return WayBackFound(
+                state=WayBackState.LOST, names=f"{schema}.{table}", reason=error.message
+            )
+        if found is not None:
+            return _left(session, found.record)
+    return None
+
+
+def _left(session: SqlSession, record: KeepRecord) -> WayBackFound | None:
+    where = where_is(session, record)
+    undone = ", ".join(f"{table.schema}.{table.undone}" for table in record.tables)
+    if where is Where.BACK:
+        return WayBackFound(state=WayBackState.REVERTED, names=record.names, undone=undone)
+    if not any_old_table(session, record):
+        return None
+    if where is Where.FORWARD and record.state != ENDED:
+        until = datetime.fromtimestamp(record.until, UTC).isoformat(" ", "seconds")
+        return WayBackFound(state=WayBackState.KEPT, names=record.names, until=until)
+    reason = record.reason or "one of the old tables is gone"
+    return WayBackFound(state=WayBackState.LOST, names=record.names, reason=reason)
 
 
 def _shape(session: SqlSession, schema: str, name: str) -> str:

@@ -11,12 +11,16 @@ from typing import TYPE_CHECKING, Final
 from spirit_py import __version__
 from spirit_py.change.resumption import why_unreachable
 from spirit_py.errors import (
+    DuplicateForUnique,
     Interrupted,
     MigrationFailure,
     OutcomeUnknown,
     PositionNotFound,
+    SchemaChanged,
     ServerFault,
     SpiritError,
+    StillDifferent,
+    ValueLost,
 )
 from spirit_py.mysql.connect import connect
 from spirit_py.status.snapshot import human_seconds
@@ -40,6 +44,13 @@ _STILL = (
     "the change is done; spirit-py revert still goes back, as long as the server keeps its binlog;"
     " spirit-py cleanup removes what is left"
 )
+_BACK = "the old definition is in place again; spirit-py revert drops what is left"
+#: What to do about a revert that the tables' rows stand in the way of.
+_HINTS: Final[dict[type[SpiritError], str]] = {
+    DuplicateForUnique: "remove the duplicates, then run spirit-py revert again",
+    StillDifferent: "run spirit-py revert again; it compares everything once more",
+    ValueLost: "make the rows fit into the old table, then run spirit-py revert again",
+}
 
 
 class WayBackLost(MigrationFailure):
@@ -108,6 +119,7 @@ class Keeper:
         #: Of the way back alone: what breaks it must not end the process as if that had failed.
         self._stop = StopSwitch()
         self._clock = clock
+        self._swapped_back = False
         self._desk = Desk(means.connection, store, record, message=means.message, clock=clock)
 
     def run(self) -> Ending:
@@ -130,7 +142,9 @@ class Keeper:
         """
         with contextlib.closing(self._desk), self._linked(), self._following() as following:
             try:
-                self._undo(following, self._means.message)
+                self._undo(following, self._means.message, skip_drop=skip_drop)
+            except SchemaChanged as error:
+                raise self._lost(error) from error
             except SpiritError:
                 self._check(following)
                 self._desk.save(following.feed.position())
@@ -193,7 +207,7 @@ class Keeper:
         while True:
             self._check(following)
             left = until - self._clock()
-            request = desk.look(following.feed.position)
+            request = self._look(following)
             if request is not None and self._answer(request, following):
                 return Ending.REVERTED
             if left <= 0:
@@ -202,13 +216,20 @@ class Keeper:
             means.show(f"spirit-py revert; the way back ends in {human_seconds(left)}")
             self._stop.wait(min(_LOOK_SECONDS, left))
 
+    def _look(self, following: Following) -> Request | None:
+        """Give a request of somebody who waits; a definition that was changed ends the keeping."""
+        try:
+            return self._desk.look(following.feed.position)
+        except SchemaChanged as error:
+            raise self._lost(error) from error
+
     def _check(self, following: Following) -> None:
         """End the keeping where a signal or a fault asks for it."""
         reason = self._outer.reason
         if reason is not None:
             self._desk.save(following.feed.position())
             if isinstance(reason, Interrupted):
-                reason.hint = _STILL
+                reason.hint = _BACK if self._swapped_back else _STILL
             raise reason
         reason = self._stop.reason
         if reason is None:
@@ -234,12 +255,20 @@ class Keeper:
 
         say("a revert was asked for")
         try:
-            self._undo(following, say)
+            self._undo(following, say, skip_drop=request.skip_drop)
         except SpiritError as error:
-            desk.withdraw()
-            desk.tell(Answer.of_error(request.token, self._cause(error)))
-            if isinstance(error, OutcomeUnknown):
-                raise
+            cause = self._cause(error)
+            if isinstance(cause, Interrupted):
+                # Whoever asked finds nobody here any more, and goes on by itself.
+                say("the process that keeps the way back was told to end")
+                self._check(following)
+            broken = cause is self._stop.reason and not cause.resumable
+            if broken or isinstance(cause, SchemaChanged):
+                cause = self._lost(cause)
+            desk.withdraw(request)
+            desk.tell(Answer.of_error(request.token, cause))
+            if isinstance(cause, (OutcomeUnknown, WayBackLost)):
+                raise cause from error
             self._check(following)
             self._means.message(f"the revert failed: {error.message}; the way back is still kept")
             return False
@@ -256,14 +285,24 @@ class Keeper:
             return error
         return self._outer.reason or self._stop.reason or error
 
-    def _undo(self, following: Following, say: Callable[[str], None]) -> None:
-        """Prove and swap; the record tells a later process that the swap may be under way."""
+    def _undo(self, following: Following, say: Callable[[str], None], *, skip_drop: bool) -> None:
+        """Prove and swap; an error says what to do before the next try."""
+        try:
+            self._prove_and_swap(following, say, skip_drop=skip_drop)
+        except SpiritError as error:
+            error.hint = _HINTS.get(type(error), error.hint)
+            raise
+
+    def _prove_and_swap(
+        self, following: Following, say: Callable[[str], None], *, skip_drop: bool
+    ) -> None:
+        """Do it; the record tells a later process that the swap may be under way."""
         desk = self._desk
         for line in desk.record.losses:
             say(line)
         undo = Undo(self._means, following, desk.record.tables, stop=self._stop, say=say)
         undo.prove()
-        desk.write(position=following.feed.position(), state=REVERTING)
+        desk.write(position=following.feed.position(), state=REVERTING, skip_drop=skip_drop)
         try:
             undo.swap()
         except OutcomeUnknown:
@@ -274,14 +313,17 @@ class Keeper:
                 with contextlib.suppress(ServerFault):
                     desk.write(state=KEEPING)
             raise
+        finally:
+            self._swapped_back = undo.swapped
 
     # -- the ways to end
 
     def finish(self, *, skip_drop: bool) -> None:
         """Drop what was swapped out: also for a swap back that a process made and did not end."""
-        for text in self._drop_undone(skip_drop=skip_drop):
-            self._means.message(text)
-        self._desk.drop_marks()
+        with contextlib.closing(self._desk):
+            for text in self._drop_undone(skip_drop=skip_drop or self._desk.record.skip_drop):
+                self._means.message(text)
+            self._desk.drop_marks()
 
     def _drop_undone(self, *, skip_drop: bool) -> list[str]:
         """Drop the tables that were swapped out; give what there is to say."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from spirit_py.errors import OutcomeUnknown, Refusal, SpiritError
+from spirit_py.table.names import lock_name
 from spirit_py.wayback.reverse import ReverseChanges
 
 FORMAT: Final = 1
@@ -81,6 +82,7 @@ class KeepRecord:
         until: when the keeping ends, seconds since 1970 by the server's clock.
         state: :data:`KEEPING`, :data:`REVERTING` or :data:`ENDED`.
         reason: why it has ended.
+        skip_drop: whoever asked for the swap back wants to keep what is swapped out.
         program: version of the program that wrote it.
     """
 
@@ -90,6 +92,7 @@ class KeepRecord:
     until: float
     state: str = KEEPING
     reason: str = ""
+    skip_drop: bool = False
     program: str = ""
     format: int = FORMAT
 
@@ -116,6 +119,11 @@ class Request:
     token: str
     skip_drop: bool = False
 
+    @property
+    def lock(self) -> str:
+        """The named lock that whoever asks holds for as long as it waits."""
+        return lock_name("revert", self.token)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
@@ -124,7 +132,7 @@ class Answer:
     Attributes:
         state: :data:`WORKING`, :data:`DONE` or :data:`FAILED`.
         said: everything that was said so far, oldest first; why it failed comes last.
-        exit_code: of the command that asked, once it failed.
+        exit_code: of the error, once it failed.
     """
 
     token: str
@@ -149,10 +157,9 @@ class Answer:
     def as_error(self) -> SpiritError:
         """Give the failure as an error with the same exit code."""
         kinds = {2: Refusal, 3: OutcomeUnknown}
+        # A signal to the one process did not interrupt the other.
         kind = kinds.get(self.exit_code, SpiritError)
-        error = kind(self.said[-1], hint=self.hint, details=self.details)
-        error.exit_code = self.exit_code or 1
-        return error
+        return kind(self.said[-1], hint=self.hint, details=self.details)
 
 
 def to_text(record: KeepRecord | Request | Answer) -> str:
@@ -171,7 +178,7 @@ def record_from(text: str) -> KeepRecord:
         raise UnreadableRecord(
             f"it has format {found.get('format')!r}; this version reads {FORMAT}"
         )
-    values = _checked(KeepRecord, found)
+    values = _checked(KeepRecord, {"skip_drop": False, **found})
     tables = [_checked(KeptTable, table) for table in values.pop("tables")]
     made = tuple(
         KeptTable(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from spirit_py.errors import Refusal
 from spirit_py.table.build import build_mapping
+from spirit_py.table.conversions import values_stay_apart
 from spirit_py.table.fills import needs_fill
 
 if TYPE_CHECKING:
@@ -126,6 +127,13 @@ def reverse_mapping(
                 " without a default, and rows that are written after the swap have no value for it",
                 hint=f"give {column.name} a default before; or {_REMEDY}",
             )
+    if kept and (merging := _merging_key(mapping)):
+        raise Refusal(
+            f"there is no way back: the dropped column {kept[0].name} of {old.name} has to keep its"
+            f" values, and the old key column {merging} may hold two rows of the new table for one:"
+            " a row that comes and goes would take the other's values along",
+            hint=_REMEDY,
+        )
     if kept and (second := _second_unique(mapping)):
         raise Refusal(
             f"there is no way back: the dropped column {kept[0].name} of {old.name} has to keep its"
@@ -144,6 +152,14 @@ def _kept(mapping: TableMapping) -> tuple[Column, ...]:
         for column in mapping.target.columns
         if column.name not in written and not column.generated
     )
+
+
+def _merging_key(mapping: TableMapping) -> str:
+    """Give a key column in whose old type two different new values may be one; or empty."""
+    for now, name in zip(mapping.key_columns, mapping.new_key_columns, strict=True):
+        if not values_stay_apart(now, mapping.target.column(name)):
+            return name
+    return ""
 
 
 def _second_unique(mapping: TableMapping) -> str:

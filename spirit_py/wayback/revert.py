@@ -28,7 +28,7 @@ from spirit_py.stop import StopSwitch
 from spirit_py.table.names import lock_name
 from spirit_py.wayback.found import Where, find_way_back, where_is
 from spirit_py.wayback.keeper import Keeper
-from spirit_py.wayback.record import DONE, ENDED, FAILED, KEEPING, Request
+from spirit_py.wayback.record import DONE, ENDED, FAILED, KEEPING, REVERTING, Request
 from spirit_py.wayback.undo import Means
 
 if TYPE_CHECKING:
@@ -153,9 +153,14 @@ class Revert:
         request = Request(token=secrets.token_hex(8), skip_drop=self._options.skip_drop)
         self._reporter.message(f"asking the process that keeps the way back (session {keeper})")
         with contextlib.ExitStack() as stack:
+            # A request counts only while somebody waits for it, and this lock says so.
+            waiting = AdvisoryLock(
+                self._options.connection, request.lock, stop=self._stop, purpose="revert"
+            )
+            stack.enter_context(waiting)
             session = stack.enter_context(self._session())
             found.store.ask(session, request)
-            stack.callback(self._withdraw, found)
+            stack.callback(self._withdraw, found, request)
             return self._follow(session, found, request)
 
     def _follow(self, session: Session, found: WayBack, request: Request) -> bool:
@@ -190,11 +195,11 @@ class Revert:
             reason.hint = "the process that keeps the way back goes on with the revert"
         self._stop.check()
 
-    def _withdraw(self, found: WayBack) -> None:
+    def _withdraw(self, found: WayBack, request: Request) -> None:
         """Take the request back: it was answered, or is not wanted any more."""
         try:
             with self._session() as session:
-                found.store.withdraw(session)
+                found.store.withdraw(session, request)
         except ServerFault as fault:
             if disposition(fault) is not Disposition.FATAL:
                 self._reporter.message(f"the request could not be taken back: {fault.message}")
@@ -217,11 +222,13 @@ class Revert:
             with connect(connection, role="revert") as session:
                 end_earlier_sessions(session, connection.label)
                 latest = find_way_back(session, self._options.database, self._options.table)
-                where = where_is(session, found.record)
+                # Where the record is gone, its process has ended, and the tables tell how.
+                record = latest.record if latest else replace(found.record, state=REVERTING)
+                where = where_is(session, record)
             keeper = Keeper(
                 self._means(connection, stack),
                 found.store,
-                replace((latest or found).record, state=KEEPING),
+                replace(record, state=KEEPING),
                 stop=self._stop,
             )
             if where is Where.BACK:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.mysql.connect import connect
 from spirit_py.status.snapshot import human_seconds
+from spirit_py.wayback.found import Where, where_is
 from spirit_py.wayback.record import ENDED, UnreadableRecord
 from spirit_py.wayback.store import KeepStore
 
@@ -16,13 +17,16 @@ if TYPE_CHECKING:
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
 
+_REVERTED: Final = "reverted"
+
 
 @dataclass(frozen=True, kw_only=True)
 class WayBackShown:
     """The way back of one migration.
 
     Attributes:
-        state: as in the record; empty where there is no way back.
+        state: as in the record, or ``reverted`` where the old definition is in place again; empty
+            where there is no way back.
         reason: why it has ended, or why it cannot be read.
         left: seconds until it is no longer kept; below 0 when nobody has ended it in time.
         age: seconds since its position was written.
@@ -47,6 +51,8 @@ class WayBackShown:
             return []
         if self.reason:
             return [f"  way back   there is none any more: {self.reason}"]
+        if self.state == _REVERTED:
+            return ["  way back   gone: the old definition is in place again"]
         until = f"for {human_seconds(self.left)} more" if self.left > 0 else "its time is over"
         kept = f"{self.state}, {until}; position written {human_seconds(max(0.0, self.age))} ago"
         return [f"  way back   {kept}", *(f"             {line}" for line in self.losses)]
@@ -74,7 +80,7 @@ def _shown(session: SqlSession, checkpoint: str) -> WayBackShown:
         return WayBackShown()
     now = float(session.query("SELECT UNIX_TIMESTAMP(NOW(6))")[0][0])
     return WayBackShown(
-        state=record.state,
+        state=_REVERTED if where_is(session, record) is Where.BACK else record.state,
         reason=record.reason,
         left=round(record.until - now, 3),
         age=round(store.age(session), 3),

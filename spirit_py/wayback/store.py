@@ -69,9 +69,10 @@ class KeepStore:
         text = self._read(session, _REQUEST)
         return None if text is None else request_from(text)
 
-    def withdraw(self, session: SqlSession) -> None:
-        """Take the request back, or say that its answer was read."""
-        session.execute(f"DELETE FROM {self._table} WHERE id = {_REQUEST}")
+    def withdraw(self, session: SqlSession, request: Request) -> None:
+        """Take a request back, or say that its answer was read; another one stays."""
+        text = string_literal(to_text(request))
+        session.execute(f"DELETE FROM {self._table} WHERE id = {_REQUEST} AND record = {text}")
 
     def answer(self, session: SqlSession, answer: Answer) -> None:
         """Replace the answer."""

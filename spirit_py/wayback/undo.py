@@ -16,6 +16,7 @@ from spirit_py.mysql.connect import connect
 from spirit_py.mysql.duplicates import duplicates_for
 from spirit_py.mysql.newtable import align_auto_increment
 from spirit_py.sql import quote_table
+from spirit_py.wayback.following import require_definitions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,6 +92,7 @@ class Undo:
         """
         with connect(self._means.connection, role="revert") as session:
             check_names(session, swaps_of(self._tables))
+            require_definitions(session, self._tables)
         feed = self._following.feed
         self._say("bringing the old table up to date")
         feed.block_wait()
@@ -141,6 +143,10 @@ class Undo:
             for mapping in mappings:
                 align_auto_increment(session, mapping)
 
+        def check(session: SqlSession) -> None:
+            require_definitions(session, self._tables)
+            align(session)
+
         self._say("swapping back")
         cutover = Cutover(
             self._means.connection,
@@ -149,7 +155,7 @@ class Undo:
             stop=self._stop,
             limits=self._means.limits,
             before_lock=align,
-            final_checks=align,
+            final_checks=check,
             message=self._say,
         )
         try:

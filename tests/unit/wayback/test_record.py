@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from spirit_py.errors import OutcomeUnknown, Refusal, SpiritError
+from spirit_py.errors import Interrupted, OutcomeUnknown, Refusal, SpiritError
 from spirit_py.wayback.keeper import WayBackLost
 from spirit_py.wayback.record import (
     WORKING,
@@ -76,3 +76,22 @@ def test_a_failure_arrives_with_its_exit_code(error, kind):
     assert isinstance(told, kind)
     assert (told.message, told.hint, told.details) == (error.message, error.hint, error.details)
     assert told.exit_code == error.exit_code
+
+
+def test_a_signal_to_the_one_process_is_none_to_the_other():
+    """The exit code of a signal is of the process that got it."""
+    told = answer_from(to_text(Answer.of_error("t", Interrupted(15)))).as_error()
+    assert (told.exit_code, told.message) == (1, "interrupted by signal 15")
+
+
+def test_a_record_of_before_the_wish_to_keep_what_is_swapped_out():
+    """It reads as one whose revert drops it."""
+    found = json.loads(to_text(RECORD))
+    del found["skip_drop"]
+    assert record_from(json.dumps(found)) == RECORD
+
+
+def test_every_request_has_a_lock_of_its_own():
+    """By it the keeping process knows that somebody waits."""
+    assert Request(token="a").lock == Request(token="a", skip_drop=True).lock
+    assert Request(token="a").lock != Request(token="b").lock

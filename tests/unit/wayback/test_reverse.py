@@ -118,3 +118,44 @@ def test_the_plan_says_what_a_later_process_needs():
     assert len(plan.losses) == 2
     again = reverse_mapping(new, old, plan.changes, "+00:00")
     assert pairs(again) == [("id", "id"), ("b", "a")]
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes"),
+    [
+        (
+            column("k", "varchar(20)", collation="utf8mb4_general_ci", pad_space=True),
+            column("k", "varchar(20)", collation="utf8mb4_bin", pad_space=True),
+        ),
+        (
+            column("k", "char(20)", collation="utf8mb4_0900_ai_ci"),
+            column("k", "varchar(20)", collation="utf8mb4_0900_ai_ci"),
+        ),
+    ],
+)
+def test_a_dropped_column_beside_a_key_that_merges_is_refused(was, becomes):
+    """Two new rows that the old key holds for one: one of them would take the other's values."""
+    key = index("PRIMARY", "k")
+    old = table(was, column("gone", nullable=True), key)
+    new = table(becomes, key)
+    with pytest.raises(Refusal, match="the old key column k may hold two rows"):
+        way_back(old, new, f"MODIFY k {becomes.column_type}, DROP COLUMN gone")
+    assert not way_back(table(was, key), new, f"MODIFY k {becomes.column_type}").kept
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes"),
+    [
+        (column("k", "int"), column("k", "bigint")),
+        (column("k", "int unsigned"), column("k", "bigint")),
+        (column("k", "varchar(20)"), column("k", "varchar(40)")),
+    ],
+)
+def test_a_dropped_column_beside_a_wider_key_is_kept(was, becomes):
+    """What does not fit the old key is an error, and never another row's key."""
+    key = index("PRIMARY", "k")
+    old = table(was, column("gone", nullable=True), key)
+    mapping = way_back(
+        old, table(becomes, key), f"MODIFY k {becomes.column_type}, DROP COLUMN gone"
+    )
+    assert [one.name for one in mapping.kept] == ["gone"]
