@@ -227,8 +227,21 @@ class ChangeSource(Protocol):
         """Begin at a place that cannot miss a commit (R2). Returns once the stream is open."""
         ...
 
-    def start_from_position(self, position: str) -> None:
-        """Resume. Raises :class:`~spirit_py.errors.PositionNotFound` when that is impossible."""
+    def start_from_position(self, position: str, settled: str = "") -> None:
+        """Resume. Raises :class:`~spirit_py.errors.PositionNotFound` when that is impossible.
+
+        Args:
+            settled: the place behind the earlier run's last write to a new table; empty when
+                that is not known.
+        """
+        ...
+
+    def is_disturbed(self, mapping: TableMapping) -> bool:
+        """Tell whether the new table was written to between ``settled`` and the resumption.
+
+        It was not by this run, and behind ``settled`` not by the earlier one. After a
+        ``block_wait``, which receives that stretch whole.
+        """
         ...
 
     def position(self) -> str:

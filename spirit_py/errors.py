@@ -13,6 +13,7 @@ exit code of the process, and survives pickling, because Spark sends it between 
     │   ├── CopyFailure              exit 1   a chunk could not be copied
     │   ├── WorkersLost              exit 1   Spark tasks that worked together were lost
     │   ├── ValueLost                exit 1   a value would change in conversion (R10)
+    │   ├── PacketTooSmall           exit 1   a value is larger than the server lets through
     │   ├── DuplicateForUnique       exit 1   a new UNIQUE key meets a duplicate (R11)
     │   ├── FeedFailure              exit 1   the change feed cannot go on
     │   │   ├── PositionNotFound     exit 1   a position can no longer be resumed
@@ -110,6 +111,10 @@ class ValueLost(MigrationFailure):
     """A value would be changed or cut by the conversion to the new column (R10)."""
 
     resumable = False
+
+
+class PacketTooSmall(MigrationFailure):
+    """A value is larger than ``max_allowed_packet`` lets through, which can be raised."""
 
 
 class DuplicateForUnique(MigrationFailure):

@@ -225,7 +225,11 @@ class SnapshotSource:
         """Fail."""
         raise AssertionError("the cutover must not do this")
 
-    def start_from_position(self, position: str) -> None:
+    def start_from_position(self, position: str, settled: str = "") -> None:
+        """Fail."""
+        raise AssertionError("the cutover must not do this")
+
+    def is_disturbed(self, mapping: Any) -> bool:
         """Fail."""
         raise AssertionError("the cutover must not do this")
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from spirit_py import points
 from spirit_py.change.apply import BatchApplier
+from spirit_py.change.bystander import Bystanders
 from spirit_py.change.dispatch import Dispatcher
 from spirit_py.change.events import Failed, is_boundary, weight
 from spirit_py.change.flusher import Flusher
@@ -147,10 +148,14 @@ class ChangeFeed:
         """Begin at a place that cannot miss a commit (R2). Returns once the stream is open."""
         self._run(self._stream.begin([s.mapping for s in self._subscriptions.values()]))
 
-    def start_from_position(self, position: str) -> None:
-        """Resume after a position. Raises PositionNotFound when that is impossible."""
+    def start_from_position(self, position: str, settled: str = "") -> None:
+        """Resume after a position; see the contract."""
         mappings = [s.mapping for s in self._subscriptions.values()]
-        self._run(self._stream.resume(mappings, position))
+        self._run(self._stream.resume(mappings, position, settled))
+
+    def is_disturbed(self, mapping: TableMapping) -> bool:
+        """Tell whether others wrote to the new table between the runs; see the contract."""
+        return (mapping.target.schema, mapping.target.name) in self._stream.disturbed
 
     def _run(self, start: Frontier) -> None:
         """Start the threads."""
@@ -161,6 +166,11 @@ class ChangeFeed:
             ledger=self._ledger,
             gate=self._gate,
             finder=TableFinder(self._subscriptions, ignore_case=self._stream.ignore_case),
+            bystanders=Bystanders(
+                self._stream.facts,
+                hint="then start the migration again",
+                clock=self._clock,
+            ),
             park=self._parking.wait,
             know_all_branches=self._stream.knows_all_branches,
             xa_memory=self._xa_memory,

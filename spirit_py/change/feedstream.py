@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from collections.abc import Set as AbstractSet
 
-    from spirit_py.change.events import Event
+    from spirit_py.change.bystander import Facts
+    from spirit_py.change.events import Event, Table
     from spirit_py.change.position import Frontier
+    from spirit_py.change.statements import Claim
     from spirit_py.contracts import Retention, SqlSession
     from spirit_py.table.mapping import TableMapping
 
@@ -31,8 +34,25 @@ class Stream(Protocol):
         """Choose a place that cannot miss a commit (R2), and open the stream there."""
         ...
 
-    def resume(self, mappings: Sequence[TableMapping], position: str) -> Frontier:
-        """Open the stream at a position; raises PositionNotFound."""
+    def resume(
+        self, mappings: Sequence[TableMapping], position: str, settled: str = ""
+    ) -> Frontier:
+        """Open the stream at a position; raises PositionNotFound.
+
+        Called before this run writes: what is in the new tables by then is of others.
+
+        Args:
+            settled: the place behind the earlier run's last write to a new table, at or behind
+                ``position``; empty where that is not known.
+        """
+        ...
+
+    @property
+    def disturbed(self) -> AbstractSet[Table]:
+        """The new tables that were written to between ``settled`` and ``resume``.
+
+        All of them are known once everything that was executed at ``resume`` is received.
+        """
         ...
 
     def run(self, emit: Callable[[Event], bool], heard: Callable[[], None]) -> None:
@@ -53,6 +73,10 @@ class Stream(Protocol):
         Args:
             gtids: what was received and is not known to be visible; empty without GTIDs.
         """
+        ...
+
+    def facts(self, claim: Claim) -> Facts:
+        """Ask what a write in text was about; waits while the source does not answer."""
         ...
 
     def retention(self) -> Retention | None:

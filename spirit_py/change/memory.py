@@ -11,6 +11,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from spirit_py.change.bystander import Facts
 from spirit_py.change.codec import RowChange
 from spirit_py.change.events import Began, Committed, Place, RowsChanged
 from spirit_py.contracts import RenderedRow, Retention
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from spirit_py.change.events import Event, Table
+    from spirit_py.change.statements import Claim
     from spirit_py.contracts import SqlSession
     from spirit_py.table.mapping import TableMapping
 
@@ -104,6 +106,7 @@ class MemoryStream:
     reconnects: int = 0
     trouble: str = ""
     traffic: tuple[int, int, int] = (0, 0, 0)
+    disturbed: frozenset[Table] = frozenset()
     proofs: int = 0
     _transactions: list[list[Event]] = field(default_factory=list)
     _changed: threading.Condition = field(default_factory=threading.Condition)
@@ -132,7 +135,12 @@ class MemoryStream:
         self._from, self._closed = len(self._transactions), False
         return CountFrontier(self._from)
 
-    def resume(self, mappings: Sequence[TableMapping], position: str) -> CountFrontier:  # noqa: ARG002
+    def resume(
+        self,
+        mappings: Sequence[TableMapping],  # noqa: ARG002
+        position: str,
+        settled: str = "",  # noqa: ARG002
+    ) -> CountFrontier:
         """Begin behind a position."""
         kind, _, count = position.partition(";")
         if kind != "memory" or not self.purged <= int(count) <= len(self._transactions):
@@ -166,6 +174,10 @@ class MemoryStream:
     def prove_visible(self, gtids: str) -> None:  # noqa: ARG002
         """Everything is visible at once."""
         self.proofs += 1
+
+    def facts(self, claim: Claim) -> Facts:  # noqa: ARG002
+        """Say that a write is what it seems to be."""
+        return Facts(executed=self.executed())
 
     def retention(self) -> Retention | None:
         """Everything is kept."""

@@ -7,17 +7,24 @@ import uuid
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.change.binlog import BinlogConnection, StreamLost
-from spirit_py.change.position import FileFrontier, FilePlace, GtidFrontier, GtidSet, Position
+from spirit_py.change.position import (
+    FIRST_EVENT,
+    FileFrontier,
+    FilePlace,
+    GtidFrontier,
+    GtidSet,
+    Position,
+)
 from spirit_py.change.wire import FORMAT_DESCRIPTION, HEADER
 from spirit_py.errors import FeedFailure, PositionNotFound
 from spirit_py.mysql.connect import connect
+from spirit_py.mysql.kill import end_sessions
 from spirit_py.mysql.ownwrites import is_own
 
 if TYPE_CHECKING:
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
 
-_FIRST_EVENT: Final = 4
 _ANSWER_WITHIN: Final = 30
 #: Binlog events carry whole seconds, checkpoints microseconds.
 _ROUNDING: Final = 2.0
@@ -126,12 +133,13 @@ def _created_at(options: ConnectionOptions, file: str, server_uuid: str) -> int:
         dump = BinlogConnection(
             options,
             gtids=None,
-            place=FilePlace(file, _FIRST_EVENT),
+            place=FilePlace(file, FIRST_EVENT),
             server_uuid=server_uuid,
             replica_uuid=str(uuid.uuid4()),
             heartbeat=1.0,
             silence=float(_ANSWER_WITHIN),
         )
+        session = dump.id
         try:
             while True:
                 time, kind, *_ = HEADER.unpack_from(dump.read())
@@ -140,6 +148,8 @@ def _created_at(options: ConnectionOptions, file: str, server_uuid: str) -> int:
         finally:
             dump.interrupt()
             dump.close()
+            # The server would notice only when it next sends something.
+            end_sessions(options, [session])
     except (StreamLost, struct.error) as error:
         raise FeedFailure(
             f"the binlog file {file} cannot be read: {error}",

@@ -10,7 +10,8 @@ import uuid
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.change import wire
+from spirit_py.change import claims, wire
+from spirit_py.change.between import BetweenRuns, reached_at
 from spirit_py.change.binlog import BinlogConnection, StreamLost
 from spirit_py.change.codec import RowCodec
 from spirit_py.change.feed import ChangeFeed
@@ -29,8 +30,11 @@ from spirit_py.sql import quote_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Set as AbstractSet
 
-    from spirit_py.change.events import Event
+    from spirit_py.change.bystander import Facts
+    from spirit_py.change.events import Event, Table
+    from spirit_py.change.statements import Claim
     from spirit_py.config import ConnectionOptions, FeedOptions
     from spirit_py.contracts import Applier, Retention, SqlSession
     from spirit_py.mysql.session import Session
@@ -76,6 +80,7 @@ class BinlogStream:
         )
         self._replica_uuid = str(uuid.uuid4())
         self._reader: BinlogReader | None = None
+        self._between: BetweenRuns | None = None
         self._proof_table = f"_spirit_py_{uuid.uuid4().hex}"
         self._schema = ""
         #: Identifiers of this run's own writes, which are not to be sent.
@@ -84,6 +89,8 @@ class BinlogStream:
             row = session.query(
                 "SELECT @@GLOBAL.server_uuid, @@GLOBAL.gtid_mode, @@GLOBAL.lower_case_table_names"
             )[0]
+            #: Character sets by the number of a collation.
+            self.charsets = claims.charsets(session)
         self._server_uuid = str(row[0])
         self.has_gtids = row[1] == "ON"
         self.ignore_case = row[2] != 0
@@ -105,9 +112,9 @@ class BinlogStream:
         return self._open(mappings, start)
 
     def resume(
-        self, mappings: Sequence[TableMapping], position: str
+        self, mappings: Sequence[TableMapping], position: str, settled: str = ""
     ) -> GtidFrontier | FileFrontier:
-        """Open the stream after a position of an earlier run.
+        """Open the stream after a position of an earlier run; see the protocol.
 
         Raises:
             PositionNotFound: purged, of another server, or never executed here.
@@ -117,7 +124,18 @@ class BinlogStream:
                 session, position, address=self._connection.address, whole=not mappings
             )
         self._prepared_branches()
+        if mappings:
+            self._between = BetweenRuns(
+                [(m.target.schema, m.target.name) for m in mappings],
+                behind=reached_at(settled) or start.copy(),
+                until=self.executed(),
+            )
         return self._open(mappings, start)
+
+    @property
+    def disturbed(self) -> AbstractSet[Table]:
+        """The new tables that were written to between the runs."""
+        return self._between.disturbed if self._between else frozenset()
 
     def _wait_for_branches(self) -> None:
         """Wait until the XA transactions that are prepared now are decided (R8).
@@ -156,6 +174,7 @@ class BinlogStream:
             tables = ((m.source.schema, m.source.name) for m in mappings)
             self._own = {own_uuid(self._options.own_writes, *table) for table in tables}
         parser = self._parser(mappings, start)
+        parser.between = self._between
         self._reader = BinlogReader(
             connect=lambda: self._dump(parser.complete), parser=parser, stop=self._closing
         )
@@ -175,7 +194,7 @@ class BinlogStream:
             (m.source.schema, m.source.name): partial(RowCodec.compile, mapping=m) for m in mappings
         }
         own = [wire.name_key(m.target.schema, m.target.name) for m in mappings]
-        return BinlogEvents(compilers, start, own=own)
+        return BinlogEvents(compilers, start, own=own, charsets=self.charsets)
 
     def _dump(self, after: object) -> BinlogConnection:
         """Open a dump behind what was received completely."""
@@ -290,6 +309,16 @@ class BinlogStream:
                 f" {self._options.wait_timeout:.0f} s: {gtids}",
                 hint="see whether commits wait for a semi-synchronous replica; run again",
             )
+
+    def facts(self, claim: Claim) -> Facts:
+        """Ask what a write in text was about; again while the server does not answer."""
+        return claims.ask(
+            self._control,
+            claim,
+            executed=lambda session: self._sent(self._executed_in(session)),
+            closing=self._closing,
+            patience=self._options.wait_timeout,
+        )
 
     def retention(self) -> Retention | None:
         """Ask how far the binlog reaches from the event that was read last."""

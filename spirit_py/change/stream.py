@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.change import wire
+from spirit_py.change import query, wire
 from spirit_py.change.binlog import StreamLost
 from spirit_py.change.codec_tablemap import parse_table_map
 from spirit_py.change.events import (
@@ -27,6 +27,7 @@ from spirit_py.errors import FeedFailure, UnreadableChange
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
+    from spirit_py.change.between import BetweenRuns
     from spirit_py.change.codec import RowCodec
     from spirit_py.change.codec_tablemap import TableMap
     from spirit_py.change.events import Event, Table
@@ -44,9 +45,11 @@ class BinlogEvents:
         names: the followed tables by the names in their table maps, where they are more than
             ``compile_codecs`` can list.
         own: tables that this program writes, by the names in their table maps; only counted.
+        charsets: the server's character sets, by the number of a collation.
 
     Attributes:
         emit: takes each event; it may block, and gives False when the stream is closed.
+        between: learns what the stream passes over of own tables; None where nobody asks.
         received_bytes: all that the server sent.
         skipped_bytes: rows and table maps of tables that are not followed; outside of compressed
             transactions.
@@ -59,7 +62,10 @@ class BinlogEvents:
         start: Frontier,
         names: Mapping[bytes, Table] | None = None,
         own: Collection[bytes] = (),
+        charsets: Mapping[int, str] | None = None,
     ) -> None:
+        self._charsets = charsets or {}
+        self.between: BetweenRuns | None = None
         self._own = frozenset(own)
         self._own_ids: set[bytes] = set()
         self._compilers = compile_codecs
@@ -151,6 +157,8 @@ class BinlogEvents:
             return True
         self._open_tables.pop(table_map[19:25], None)
         if name in self._own:
+            if self.between is not None:
+                self.between.rows(name, self._place(), prepared=bool(self._xid))
             self._own_ids.add(table_map[19:25])
         else:
             self._own_ids.discard(table_map[19:25])
@@ -206,13 +214,21 @@ class BinlogEvents:
 
     def _load_query(self, body: bytes) -> None:
         """LOAD DATA, logged as a statement."""
-        self._statement(wire.parse_load_query(body))
+        self._statement(query.parse_load_query(body, self._charsets))
 
-    def _statement(self, found: wire.Query) -> None:
+    def _statement(self, found: query.Query) -> None:
         """A client's statement."""
+        if self.between is not None:
+            self.between.statement(found.sql, self._place())
         self.emit(
             StatementSeen(
-                self._place(), found.schema, found.sql, found.session_id, found.plain_backslash
+                self._place(),
+                found.schema,
+                found.sql,
+                found.session_id,
+                plain_backslash=found.plain_backslash,
+                other=found.other,
+                certain=found.certain,
             )
         )
 
@@ -282,7 +298,7 @@ class BinlogEvents:
 
     def _query(self, body: bytes) -> None:
         """A statement: of the binlog's own framing, or of a client."""
-        text = wire.query_text(body)
+        text = query.query_text(body)
         if text == b"BEGIN":
             self.in_group = True
         elif text == b"COMMIT":
@@ -297,7 +313,7 @@ class BinlogEvents:
         elif text.startswith(b"ROLLBACK"):
             self._rolled_back(whole=text == b"ROLLBACK")
         elif not text.startswith(_QUIET_QUERIES):
-            self._statement(wire.parse_query(body))
+            self._statement(query.parse_query(body, self._charsets))
             if not self.in_group:
                 self._commit()
 

@@ -8,7 +8,7 @@ kept.
 found                                           outcome
 ==============================================  ============================================
 no checkpoint                                   afresh, without a word
-a checkpoint of ours that cannot be read        afresh
+a checkpoint of ours that cannot be read        afresh; refused where an old table is there
 another statement                               afresh
 the program was stopped before the feed ran     afresh
 a new table is gone                             afresh
@@ -18,6 +18,9 @@ older than ``--checkpoint-max-age``             afresh
 another server behind the address               given up: dropped, and the run ends (R14)
 a definition that somebody else changed         given up: dropped, and the run ends (R14)
 the swap was done, its cleanup was not          resume, with the cleanup
+a revert was made, its cleanup was not          resume, with the cleanup
+another statement, and a way back is kept, is   refused: everything is kept
+lost, or was gone and not cleaned up
 a state that tells no story                     refused: everything is kept
 anything else                                   resume
 ==============================================  ============================================
@@ -25,15 +28,17 @@ anything else                                   resume
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from spirit_py.checkpoint.record import Membership
+from spirit_py.checkpoint.record import CheckpointRecord, Membership
+from spirit_py.table.names import AuxiliaryNames
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from spirit_py.checkpoint.record import CheckpointRecord, TableProgress
+    from spirit_py.checkpoint.record import TableProgress
 
 _SHOWN: Final = 200
 _HOUR: Final = 3600
@@ -50,6 +55,7 @@ class TableFound:
         new_shape: the same of the new table.
         old_shape: the same of the table under the old table's name.
         ours: a checkpoint table of this program stands beside the table.
+        taken_over: what it holds is of another migration, which was begun since.
     """
 
     schema: str
@@ -58,11 +64,49 @@ class TableFound:
     new_shape: str = ""
     old_shape: str = ""
     ours: bool = False
+    taken_over: bool = False
 
     @property
     def name(self) -> tuple[str, str]:
         """Schema and name of the source table."""
         return self.schema, self.table
+
+
+class WayBackState(enum.Enum):
+    """What has become of a way back that an earlier run kept behind its swap."""
+
+    KEPT = "kept"
+    """The old tables are there; whether somebody keeps them current is another matter."""
+    LOST = "lost"
+    """The old tables are there, and can no longer take the tables' places."""
+    REVERTED = "reverted"
+    """The old tables are in their places again; only the cleanup is left."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WayBackFound:
+    """A way back that an earlier run kept, of which there is something left.
+
+    Attributes:
+        names: the tables, for messages.
+        until: when its time is over, for messages.
+        reason: why it is lost.
+        undone: the tables that a revert has swapped out, for messages.
+    """
+
+    state: WayBackState
+    names: str
+    until: str = ""
+    reason: str = ""
+    undone: str = ""
+
+    def __str__(self) -> str:
+        """Say it in words."""
+        if self.state is WayBackState.KEPT:
+            return f"a way back of {self.names} is kept until {self.until}"
+        if self.state is WayBackState.LOST:
+            return f"the way back of {self.names} is lost: {self.reason}"
+        return f"a revert has brought the old definition of {self.names} back"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +121,7 @@ class Found:
         tables: the tables that this run is about.
         unreachable: why the change feed cannot go on from the record's position; empty when it
             can, and when there is no position.
+        way_back: of the migration that one of the tables took part in.
     """
 
     record: CheckpointRecord | Membership | None = None
@@ -85,6 +130,7 @@ class Found:
     server_uuid: str = ""
     tables: tuple[TableFound, ...] = ()
     unreachable: str = ""
+    way_back: WayBackFound | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,9 +161,14 @@ class Resume:
 
 @dataclass(frozen=True, kw_only=True)
 class Afresh:
-    """Begin at the beginning. Without a reason there was nothing at all."""
+    """Begin at the beginning. Without a reason there was nothing at all.
+
+    Attributes:
+        abandoned: the record that is written over.
+    """
 
     reason: str = ""
+    abandoned: CheckpointRecord | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,9 +192,11 @@ Decision: TypeAlias = Resume | Afresh | GiveUp | Refuse
 
 def decide(found: Found, wanted: Wanted) -> Decision:
     """Say what to do."""
+    record, way_back = found.record, found.way_back
+    if way_back is not None and not _of_this(record, wanted):
+        return _refuse_another(way_back)
     if found.unreadable:
-        return Afresh(reason=f"its checkpoint cannot be read: {found.unreadable}")
-    record = found.record
+        return _without_words(found, f"its checkpoint cannot be read: {found.unreadable}")
     if record is None:
         return _without_record(found)
     if isinstance(record, Membership):
@@ -152,7 +205,10 @@ def decide(found: Found, wanted: Wanted) -> Decision:
             f" (its checkpoint is beside {record.schema}.{record.table})"
         )
     if wanted.statement is not None and wanted.statement != record.statement:
-        return Afresh(reason=f"it was for another statement: {_shortened(record.statement)}")
+        return Afresh(
+            reason=f"it was for another statement: {_shortened(record.statement)}",
+            abandoned=record,
+        )
     if found.server_uuid != record.server_uuid:
         return GiveUp(
             reason=f"the checkpoint is of server {record.server_uuid}, and this is server"
@@ -160,6 +216,8 @@ def decide(found: Found, wanted: Wanted) -> Decision:
             hint="see which server is the right one, then start the migration again: it begins at"
             " the beginning",
         )
+    if way_back is not None and way_back.state is not WayBackState.KEPT:
+        return Resume(record=record, reason=f"{way_back}", cleanup=True)
     swapped = was_swapped(found.tables, record)
     if swapped is None:
         return Refuse(
@@ -168,8 +226,31 @@ def decide(found: Found, wanted: Wanted) -> Decision:
             " what is left",
         )
     if swapped:
-        return Resume(record=record, reason="the swap was done already", cleanup=True)
+        kept = (
+            ""
+            if way_back is None
+            else (f"; {way_back}: with --keep-old-current it goes on, without it is given up")
+        )
+        return Resume(record=record, reason=f"the swap was done already{kept}", cleanup=True)
     return _before_the_swap(found, record, wanted)
+
+
+def _of_this(record: CheckpointRecord | Membership | None, wanted: Wanted) -> bool:
+    """Tell whether a record is of the migration that is wanted."""
+    return isinstance(record, CheckpointRecord) and wanted.statement in {None, record.statement}
+
+
+def _refuse_another(way_back: WayBackFound) -> Refuse:
+    """Refuse to begin a migration over what the way back of another one still needs."""
+    hints = {
+        WayBackState.KEPT: "go back with spirit-py revert, or give it up with spirit-py cleanup,"
+        " which asks before it drops an old table",
+        WayBackState.LOST: "see what only the old table holds; spirit-py cleanup drops what is"
+        " left, and asks before it drops an old table",
+        WayBackState.REVERTED: f"spirit-py revert drops what is left of it ({way_back.undone});"
+        " then run this command again",
+    }
+    return Refuse(reason=f"{way_back}", hint=hints[way_back.state])
 
 
 def was_swapped(tables: Iterable[TableFound], record: CheckpointRecord) -> bool | None:
@@ -202,14 +283,29 @@ def _without_record(found: Found) -> Decision:
     with whatever else stands in the way (:mod:`spirit_py.preflight.leftovers`).
     """
     if any(table.ours for table in found.tables):
-        return Afresh(reason="its checkpoint is gone")
+        return _without_words(found, "its checkpoint is gone")
     return Afresh()
+
+
+def _without_words(found: Found, why: str) -> Decision:
+    """Decide where a checkpoint table is ours and says nothing: the old table may be a swap's."""
+    old = [f"{t.schema}.{AuxiliaryNames.of(t.table).old}" for t in found.tables if t.old_shape]
+    if not old:
+        return Afresh(reason=why)
+    names = ", ".join(old)
+    return Refuse(
+        reason=f"{why}, and {names} exists: the swap may have been done, and then it holds the"
+        " only copy of the rows from before",
+        hint="see whether the table has the new definition: then the migration is done, and"
+        f" spirit-py cleanup drops what is left, and {names} only when told to; if not, see what"
+        f" {names} holds before it is dropped or renamed",
+    )
 
 
 def _before_the_swap(found: Found, record: CheckpointRecord, wanted: Wanted) -> Decision:
     """Decide where the source is still the source."""
     for reason in _nothing_to_resume(found, record, wanted):
-        return Afresh(reason=reason)
+        return Afresh(reason=reason, abandoned=record)
     for progress, table in _pairs(found, record):
         if table.source_shape != progress.source_shape:
             return GiveUp(
@@ -243,6 +339,8 @@ def _nothing_to_resume(found: Found, record: CheckpointRecord, wanted: Wanted) -
     there = {table.name: table for table in found.tables}
     for progress in record.tables:
         table = there.get(progress.name)
+        if table is not None and table.taken_over:
+            yield f"another migration of {progress} was begun since"
         if table is None or not table.new_shape:
             yield f"its new table {progress.schema}.{progress.new} is gone"
     if found.unreachable:

@@ -5,7 +5,8 @@ guesses at one (R17). The record of a migration of several tables is in the chec
 one of them, its *home*; the checkpoint tables of the others only point there.
 
 Format 1 (before anything could be resumed) is read as what it says: a migration that stopped
-before its change feed ran.
+before its change feed ran. Format 2 is not read: its statements were not told apart as these are,
+and it could not say where a run had stopped writing.
 """
 
 from __future__ import annotations
@@ -17,10 +18,13 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from spirit_py.phases import Phase
+from spirit_py.table.names import AuxiliaryNames
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 """The format that this version writes. It reads this one and 1."""
 
 _FIRST_FORMAT: Final = 1
@@ -29,6 +33,7 @@ _FIRST_FIELDS: Final = frozenset({
     "rows_copied", "chunks", "started_at", "program", "format",
 })  # fmt: skip
 _POINTER_FIELDS: Final = frozenset({"format", "program", "member_of"})
+_PHASES: Final = frozenset(Phase)
 _NAME: Final = r"`(?:[^`]|``)+`"
 _HEAD: Final = re.compile(rf"\ACREATE TABLE {_NAME}")
 
@@ -84,6 +89,8 @@ class CheckpointRecord:
         server_uuid: the server that the migration runs on.
         phase: value of :class:`spirit_py.phases.Phase`.
         position: the change feed's safe position, opaque; empty before the feed started.
+        settled_at: the feed's position behind the run's last write to a new table, opaque; empty
+            as long as it may write, and after a run that was killed.
         started_at: when the first run began, ISO 8601 in UTC.
         seconds: seconds worked in all runs together.
         runs: how many runs there were, this one included.
@@ -97,6 +104,7 @@ class CheckpointRecord:
     server_uuid: str
     phase: str
     position: str = ""
+    settled_at: str = ""
     started_at: str = ""
     seconds: float = 0.0
     runs: int = 1
@@ -233,10 +241,23 @@ def _record(found: dict[str, Any]) -> CheckpointRecord:
     values["tables"] = tuple(
         TableProgress(**_fields(TableProgress, table, "a table's progress")) for table in tables
     )
+    for table in values["tables"]:
+        _possible(table)
+    if values["phase"] not in _PHASES:
+        raise UnreadableCheckpoint(f"there is no phase {values['phase']!r}")
     totals = values["totals"]
     if not isinstance(totals, dict) or not all(_is_count(count) for count in totals.values()):
         raise UnreadableCheckpoint("its totals are not counters")
     return CheckpointRecord(**values)
+
+
+def _possible(table: TableProgress) -> None:
+    """Refuse the progress of a table that no run can have written."""
+    names = AuxiliaryNames.of(table.table)
+    if table.new not in {"", names.new} or table.old not in {"", names.old}:
+        raise UnreadableCheckpoint(f"the tables beside {table} have other names")
+    if min(table.rows_copied, table.chunks) < 0:
+        raise UnreadableCheckpoint(f"the counters of {table} are below zero")
 
 
 def _is_count(value: object) -> bool:

@@ -21,7 +21,7 @@ STATUS_EXIT_CODES = """\b
 Exit codes:
   0  shown
   1  there is none, or the server could not be asked
-  2  refused: the command line is wrong"""
+  2  refused: the command line is wrong, or the account might not see what is there"""
 
 
 @click.command(epilog=STATUS_EXIT_CODES)

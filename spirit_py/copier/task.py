@@ -13,9 +13,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
-from spirit_py.errors import CopyFailure, ServerFault, ValueLost
+from spirit_py.errors import CopyFailure, PacketTooSmall, ServerFault, ValueLost
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, connection_lost
+from spirit_py.mysql.faults import (
+    LOCK_WAIT_TIMEOUT,
+    PACKET_TOO_SMALL,
+    RAISE_PACKET,
+    connection_lost,
+)
 from spirit_py.mysql.locks import take_named_lock
 from spirit_py.mysql.ownwrites import committing_as
 from spirit_py.mysql.retry import retrying
@@ -257,6 +262,8 @@ def _refuse_warnings(session: Session, task: CopyTask) -> None:
     if not session.warning_count:
         return
     for _level, code, text in session.warnings():
+        if code in PACKET_TOO_SMALL:
+            raise PacketTooSmall(f"{task.label}: {text} (error {code})", hint=RAISE_PACKET)
         if code != _DEPRECATED:
             raise _lost_value(task, code, text)
 

@@ -98,6 +98,12 @@ _NOT_ALLOWED: Final = frozenset(
     }
 )
 _UNKNOWN_COMMIT: Final = 1180
+#: A statement, and the result of a function.
+PACKET_TOO_SMALL: Final = frozenset({1153, 1301})
+RAISE_PACKET: Final = (
+    "raise max_allowed_packet on the server (at most 1 GiB), then run the same command again:"
+    " it carries on"
+)
 _READ_ONLY: Final = frozenset({1290, 1792, 1836})
 _DISK_FULL: Final = frozenset({3, 1021, 1026, 1030, 1114, 1598})
 
@@ -148,6 +154,8 @@ def _hint(code: int) -> str:
     """Give the next step after an error of this number; empty where there is none."""
     if code in _READ_ONLY:
         return "this server takes no writes: run again against the primary"
+    if code in PACKET_TOO_SMALL:
+        return RAISE_PACKET
     if code in _DISK_FULL:
         return "free disk space on the server, then run the same command again"
     if code in LOST or code in _CANNOT_CONNECT or code in _TRANSIENT:

@@ -78,6 +78,15 @@ def shape_of(table: TableSchema) -> str:
     return _COUNTER.sub("", table.create_sql)
 
 
+def read_shape(session: SqlSession, schema: str, table: str) -> str:
+    """Read :func:`shape_of` a table that exists, and nothing else of it.
+
+    Raises:
+        ServerFault: also when there is no such table.
+    """
+    return _COUNTER.sub("", _show_create(session, schema, table))
+
+
 def _show_create(session: SqlSession, schema: str, table: str) -> str:
     """Read SHOW CREATE TABLE as it is stored.
 

@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 def check(context: PreflightContext) -> Iterator[Finding]:
     """Refuse when a name is taken by a table that is not this program's own."""
     names = context.names
+    if context.config.keep_old_current and _existing(context, (names.undone,)):
+        yield refuse(
+            f"table {names.undone} exists: a revert needs the name",
+            f"see what it holds; drop or rename {names.undone} if it is what an earlier revert"
+            " left",
+        )
     taken = _existing(context, (names.new, names.old, names.checkpoint, names.sentinel))
     if names.sentinel in taken:
         taken.remove(names.sentinel)
@@ -29,7 +35,8 @@ def check(context: PreflightContext) -> Iterator[Finding]:
         if name == names.old:
             yield refuse(
                 f"table {name} exists: the swap needs the name",
-                f"DROP TABLE {name} if it is the old table of an earlier migration",
+                "see what it holds: behind a swap it is the only copy of the rows from before;"
+                f" DROP TABLE {name} when nobody needs it",
             )
         elif not ours:
             yield refuse(
@@ -49,7 +56,7 @@ def is_ours(context: PreflightContext) -> bool:
 def _existing(context: PreflightContext, names: tuple[str, ...]) -> set[str]:
     rows = context.session.query(
         "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s"
-        " AND TABLE_NAME IN (%s, %s, %s, %s)",
+        f" AND TABLE_NAME IN ({', '.join(['%s'] * len(names))})",
         (context.schema, *names),
     )
     return {str(row[0]) for row in rows}

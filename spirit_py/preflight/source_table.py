@@ -1,11 +1,14 @@
-"""The table: there, a base table, InnoDB, and not the server's own."""
+"""The table: there, a base table, InnoDB, and neither the server's own nor this program's."""
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from typing import TYPE_CHECKING
 
+from spirit_py.checkpoint.store import MARK
 from spirit_py.preflight.finding import refuse
 from spirit_py.sql import quote_table
+from spirit_py.table.names import AuxiliaryNames
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,12 +27,29 @@ def check(context: PreflightContext) -> Iterator[Finding]:
         yield refuse(f"{schema} is a schema of the server itself", "name a table of your own")
     elif context.source is None:
         yield _missing(context, schema, table)
+    elif _is_auxiliary(context, schema, table):
+        yield refuse(
+            f"table {schema}.{table} is an auxiliary table of a migration by this program",
+            "name the table that is migrated; spirit-py status shows the migration, and spirit-py"
+            " cleanup drops what an abandoned one left",
+        )
     elif context.source.engine.lower() != "innodb":
         yield refuse(
             f"table {schema}.{table} has the engine {context.source.engine}: without"
             " transactions its rows cannot be copied consistently",
             "ALTER TABLE ... ENGINE=InnoDB first, natively",
         )
+
+
+def _is_auxiliary(context: PreflightContext, schema: str, table: str) -> bool:
+    """Tell whether a checkpoint table of ours goes with a name like the table's."""
+    marks = context.session.query(
+        "SELECT TABLE_NAME FROM information_schema.TABLES"
+        " WHERE TABLE_SCHEMA = %s AND TABLE_COMMENT = %s",
+        (schema, MARK),
+    )
+    families = (AuxiliaryNames.of_checkpoint(str(row[0])) for row in marks)
+    return any(table in astuple(family) for family in families if family is not None)
 
 
 def _missing(context: PreflightContext, schema: str, table: str) -> Finding:

@@ -6,14 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from spirit_py.checkpoint.record import CheckpointRecord
+from spirit_py.checkpoint.record import CheckpointRecord, UnreadableCheckpoint
 from spirit_py.errors import Refusal
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.earlier import end_earlier_sessions
 from spirit_py.mysql.locks import named_lock_holder, take_named_lock
-from spirit_py.mysql.newtable import drop_table
+from spirit_py.mysql.newtable import drop_table, is_own_sentinel
 from spirit_py.mysql.runs import run_label
-from spirit_py.resume.look import record_beside, store_of
+from spirit_py.resume.family import beside, members, store_of
+from spirit_py.resume.sight import Sight
+from spirit_py.sql import quote_table
 from spirit_py.table.names import AuxiliaryNames, lock_name
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ Ask: TypeAlias = Callable[[str], bool]
 """Puts a question to the operator; true for yes."""
 Say: TypeAlias = Callable[[str], None]
 
+_NEEDED: Final = ("SELECT", "DROP")
 _EXISTING: Final = """
 SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s"""
 
@@ -66,12 +69,22 @@ def clean_up(
         ServerFault: the server could not be asked.
     """
     with connect(options, role="cleanup", read_timeout=600) as session:
+        sight = Sight(session)
+        sight.require(_NEEDED, database, table, "what is left there could be hidden from it")
         tables = _tables(session, (database, table))
         if not tables:
             _refuse_others(session, database, table)
             say(f"no migration has left anything beside {database}.{table}")
             return
+        for other in tables:
+            sight.require(_NEEDED, *other, what="they belong to the same migration")
+        sight.require_sessions()
         _keep_others_away(session, tables)
+        if _tables(session, (database, table)) != tables:
+            raise Refusal(
+                f"what is left beside {database}.{table} has just changed",
+                hint="see spirit-py status, then run it again",
+            )
         left = _leftovers(session, tables)
         _list(left, say)
         if not ask(f"Drop {len(left.own)} table(s)?"):
@@ -86,18 +99,22 @@ def clean_up(
             drop_table(session, schema, name)
             say(f"dropped {schema}.{name}")
         if left.old and not drop_old:
-            say(f"kept {_names(left.old)}")
+            say(f"kept {_names(left.old)}: nothing says any more that it is ours")
+            for one in left.old:
+                say(f"  when nobody needs it: DROP TABLE {quote_table(*one)};")
 
 
 def _tables(session: SqlSession, table: tuple[str, str]) -> tuple[tuple[str, str], ...]:
     """Give the tables of the migration that left its mark beside this one; none without a mark."""
     if not store_of(table).is_ours(session):
         return ()
-    stored, _ = record_beside(session, table)
+    try:
+        stored = beside(session, table).stored
+    except UnreadableCheckpoint:
+        return (table,)
     if stored is None or not isinstance(stored.found, CheckpointRecord):
         return (table,)
-    found = {table, *(one.name for one in stored.found.tables)}
-    return tuple(sorted(one for one in found if store_of(one).is_ours(session)))
+    return tuple(sorted({table, *members(session, stored.found)}))
 
 
 def _refuse_others(session: SqlSession, database: str, table: str) -> None:
@@ -108,7 +125,8 @@ def _refuse_others(session: SqlSession, database: str, table: str) -> None:
     if taken:
         raise Refusal(
             f"{', '.join(taken)} exist(s), and no checkpoint says that spirit-py made it",
-            hint="see who made it; drop it by hand if nobody needs it",
+            hint="see who made it; when nobody needs it: "
+            + " ".join(f"DROP TABLE {quote_table(database, name)};" for name in taken),
         )
 
 
@@ -131,10 +149,14 @@ def _leftovers(session: SqlSession, tables: Sequence[tuple[str, str]]) -> Leftov
     old: list[tuple[str, str]] = []
     for schema, table in tables:
         there, names = _existing(session, schema), AuxiliaryNames.of(table)
-        own += [(schema, n) for n in (names.new, names.sentinel) if n.lower() in there]
+        own += [(schema, names.new)] if names.new.lower() in there else []
+        own += (
+            [(schema, names.sentinel)] if is_own_sentinel(session, schema, names.sentinel) else []
+        )
         marks.append((schema, names.checkpoint))
         old += [(schema, n) for n in (names.old, names.undone) if n.lower() in there]
-    return Leftovers(tables=tuple(tables), own=(*own, *marks), old=tuple(old))
+    # The first table's has the record, by which the others are known.
+    return Leftovers(tables=tuple(tables), own=(*own, *reversed(marks)), old=tuple(old))
 
 
 def _existing(session: SqlSession, schema: str) -> set[str]:

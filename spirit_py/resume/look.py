@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spirit_py.change.resumption import why_unreachable
@@ -13,17 +14,20 @@ from spirit_py.checkpoint.record import (
     digest_of,
     home_of,
 )
-from spirit_py.checkpoint.store import CheckpointStore
+from spirit_py.errors import SpiritError
 from spirit_py.mysql.inspect import read_table, shape_of
+from spirit_py.resume.family import store_of, taken_over
 from spirit_py.table.names import AuxiliaryNames
+from spirit_py.table.values import bound_from_literals
+from spirit_py.wayback.found import what_is_left
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from spirit_py.checkpoint.store import StoredCheckpoint
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
-    from spirit_py.table.schema import TableSchema
+    from spirit_py.table.schema import Index, TableSchema
 
 Name = tuple[str, str]
 
@@ -41,6 +45,7 @@ def look(session: SqlSession, options: ConnectionOptions, tables: Sequence[Name]
     """
     server = str(session.query("SELECT @@GLOBAL.server_uuid")[0][0])
     seen = tuple(look_at_table(session, *table) for table in tables)
+    way_back = what_is_left(session, tables)
     unreadable = ""
     stored: StoredCheckpoint | None = None
     for table in _home_first(tables):
@@ -49,14 +54,17 @@ def look(session: SqlSession, options: ConnectionOptions, tables: Sequence[Name]
         except UnreadableCheckpoint as error:
             if store_of(table).is_ours(session):
                 unreadable = unreadable or str(error)
+    if stored is not None and isinstance(stored.found, CheckpointRecord):
+        unreadable = unreadable or damage(session, stored.found)
     if stored is None or unreadable:
-        return Found(unreadable=unreadable, server_uuid=server, tables=seen)
+        return Found(unreadable=unreadable, server_uuid=server, tables=seen, way_back=way_back)
     return Found(
         record=stored.found,
         age=stored.age,
         server_uuid=server,
-        tables=seen,
+        tables=marked(session, seen, stored.found),
         unreachable=unreachable(options, stored, server),
+        way_back=way_back,
     )
 
 
@@ -64,11 +72,6 @@ def _home_first(tables: Sequence[Name]) -> list[Name]:
     """Give the tables, first the one whose checkpoint table holds the record."""
     home = home_of(tables)
     return [home, *(table for table in tables if table != home)]
-
-
-def store_of(table: Name) -> CheckpointStore:
-    """Give the store beside a table."""
-    return CheckpointStore(table[0], AuxiliaryNames.of(table[1]).checkpoint)
 
 
 def look_at_table(session: SqlSession, schema: str, table: str) -> TableFound:
@@ -82,6 +85,41 @@ def look_at_table(session: SqlSession, schema: str, table: str) -> TableFound:
         old_shape=_shape(session, schema, names.old),
         ours=store_of((schema, table)).is_ours(session),
     )
+
+
+def marked(
+    session: SqlSession, tables: Iterable[TableFound], record: CheckpointRecord | Membership
+) -> tuple[TableFound, ...]:
+    """Note which tables of a record another migration has been begun on since."""
+    others = taken_over(session, record) if isinstance(record, CheckpointRecord) else frozenset()
+    return tuple(replace(table, taken_over=table.name in others) for table in tables)
+
+
+def damage(session: SqlSession, record: CheckpointRecord) -> str:
+    """Say which bound of a record cannot be a key of its table; empty when all can.
+
+    A table whose definition is another one by now is judged by that alone.
+    """
+    for progress in record.tables:
+        bounds = {"copied_up_to": progress.copied_up_to, "checked_up_to": progress.checked_up_to}
+        source = read_table(session, *progress.name) if any(bounds.values()) else None
+        if source is None or shape_digest(source) != progress.source_shape:
+            continue
+        for name, bound in bounds.items():
+            if bound and not any(_is_key(source, index, bound) for index in source.indexes):
+                return f"{name} of {progress} is not a key of that table"
+    return ""
+
+
+def _is_key(source: TableSchema, index: Index, literals: tuple[str, ...]) -> bool:
+    """Tell whether literals are a key of an index that rows can be walked by."""
+    if not index.unique:
+        return False
+    try:
+        bound_from_literals([source.column(name) for name in index.columns], literals)
+    except (ValueError, ArithmeticError, KeyError, SpiritError):
+        return False
+    return True
 
 
 def _shape(session: SqlSession, schema: str, table: str) -> str:
@@ -100,21 +138,3 @@ def unreachable(options: ConnectionOptions, stored: StoredCheckpoint, server: st
     if isinstance(record, Membership) or not record.position or record.server_uuid != server:
         return ""
     return why_unreachable(options, record.position, age=stored.age)
-
-
-def record_beside(session: SqlSession, table: Name) -> tuple[StoredCheckpoint | None, str]:
-    """Find the record of the migration that a table takes part in, wherever it is.
-
-    Returns:
-        The checkpoint, and why one that is there cannot be read.
-    """
-    try:
-        stored = store_of(table).read(session)
-        if stored is not None and isinstance(stored.found, Membership):
-            home = store_of(stored.found.home).read(session)
-            if home is None or not isinstance(home.found, CheckpointRecord):
-                return None, f"it points to {'.'.join(stored.found.home)}, which has none"
-            return home, ""
-    except UnreadableCheckpoint as error:
-        return None, str(error)
-    return stored, ""

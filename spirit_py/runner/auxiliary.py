@@ -10,8 +10,10 @@ from spirit_py.mysql.inspect import read_table, shape_of
 from spirit_py.mysql.newtable import create_new_table, drop_auxiliary_tables, drop_sentinel
 from spirit_py.mysql.retry import retrying
 from spirit_py.preflight.preflight import check_after_create, mapping_of
+from spirit_py.resume.family import drop_left_behind
 
 if TYPE_CHECKING:
+    from spirit_py.checkpoint.record import CheckpointRecord
     from spirit_py.contracts import SqlSession
     from spirit_py.preflight.context import PreflightContext
     from spirit_py.runner.checkpoints import Checkpoints
@@ -40,8 +42,16 @@ class AuxiliaryTables:
         self._taken_over = False
         self.keep = False
 
-    def clear_abandoned(self, session: SqlSession) -> None:
-        """Drop what an earlier run of this program left, where it is ours."""
+    def clear_abandoned(self, session: SqlSession, abandoned: CheckpointRecord | None) -> None:
+        """Drop what an earlier run of this program left, where it is ours.
+
+        Args:
+            abandoned: its record, which may be about more tables than this run.
+        """
+        if abandoned is not None:
+            besides = [(context.schema, context.table) for context in self._contexts]
+            for line in drop_left_behind(session, abandoned, besides):
+                self._run.message(line)
         for context in self._contexts:
             if CheckpointStore(context.schema, context.names.checkpoint).is_ours(session):
                 drop_auxiliary_tables(session, context.schema, context.table, old=False)

@@ -18,12 +18,15 @@ from spirit_py.checkpoint.record import (
 )
 from spirit_py.checkpoint.writer import CheckpointWriter
 from spirit_py.errors import SpiritError
-from spirit_py.resume.look import shape_digest, store_of
+from spirit_py.mysql.connect import connect
+from spirit_py.resume.family import store_of
+from spirit_py.resume.look import shape_digest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spirit_py.change.feed import ChangeFeed
+    from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
     from spirit_py.preflight.context import PreflightContext
     from spirit_py.runner.run import Run
@@ -34,6 +37,7 @@ _log = logging.getLogger(__name__)
 
 #: At the end of a run the operator waits for the last record.
 _LAST_CONNECT_SECONDS: Final = 3
+_ANSWER_WITHIN: Final = 5
 
 
 def statement_of(contexts: Sequence[PreflightContext]) -> str:
@@ -63,6 +67,7 @@ class Checkpoints:
         self._writer: CheckpointWriter | None = None
         self._resumed = earlier is not None
         self._written = False
+        self._settled_at = ""
         self._base = self._renewed(earlier) if earlier else self._first(contexts)
 
     def _renewed(self, earlier: CheckpointRecord) -> CheckpointRecord:
@@ -163,10 +168,23 @@ class Checkpoints:
         writer = CheckpointWriter(quick, store_of(self._base.home), self.take, stop=self._run.stop)
         self._written = self._written or self._writer.age is not None
         try:
+            self._settle(quick)
             writer.write_now()
             self._written = True
         except SpiritError as error:
             _log.info("the last checkpoint could not be written: %s", error)
+
+    def _settle(self, connection: ConnectionOptions) -> None:
+        """Note the place behind which nothing of this run writes to a new table.
+
+        What somebody else writes there can then be told from what we did, and the next run can
+        trust what this one's checksum has compared.
+        """
+        if self._feed is None or not any(work.checked_up_to() for work in self._works):
+            return
+        self._feed.close()
+        with connect(connection, role="checkpoint", read_timeout=_ANSWER_WITHIN) as session:
+            self._settled_at = self._feed.position_here(session)
 
     def end(self) -> None:
         """Write nothing more: the tables are swapped."""
@@ -184,6 +202,7 @@ class Checkpoints:
             tables=tuple(_progress(table, by_name.get(table.name)) for table in base.tables),
             phase=run.figures.phase.value,
             position=position or base.position,
+            settled_at=self._settled_at,
             seconds=round(base.seconds + time.monotonic() - self._began, 1),
             totals=self._totals(),
         )

@@ -82,17 +82,17 @@ class Migration:
                 return ()
             _ = run.engine
             mappings = self._auxiliary.resume(session)
-            self._way_back.plan(session, mappings)
+            self._way_back.plan(mappings)
             return mappings
         run.enter(Phase.SHORTCUT)
-        self._auxiliary.clear_abandoned(session)
+        self._auxiliary.clear_abandoned(session, opening.abandoned)
         if change_in_place(run, session, contexts, self._auxiliary):
             return ()
         run.report.algorithm = "copy"
         _ = run.engine
         run.enter(Phase.CREATE)
         mappings = self._auxiliary.create(session)
-        self._way_back.plan(session, mappings)
+        self._way_back.plan(mappings)
         return mappings
 
     def _copy_path(self, mappings: tuple[TableMapping, ...]) -> None:
@@ -152,7 +152,7 @@ class Migration:
             feed.start()
         else:
             works = [carry_on(run, mapping, feed, applier, record) for mapping in mappings]
-            feed.start_from_position(record.position)
+            feed.start_from_position(record.position, record.settled_at)
         with run.session("definition") as session:
             for mapping in mappings:
                 require_unchanged(session, mapping.source)

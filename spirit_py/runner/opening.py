@@ -16,6 +16,7 @@ from spirit_py.runner.resuming import choose
 from spirit_py.table.names import lock_name
 
 if TYPE_CHECKING:
+    from spirit_py.checkpoint.record import CheckpointRecord
     from spirit_py.mysql.session import Session
     from spirit_py.preflight.context import PreflightContext
     from spirit_py.runner.run import Run
@@ -36,6 +37,11 @@ class Opening:
     def resume(self) -> Resume | None:
         """The decision to carry on; None for a beginning."""
         return self.decision if isinstance(self.decision, Resume) else None
+
+    @property
+    def abandoned(self) -> CheckpointRecord | None:
+        """The record of an earlier migration that this one writes over."""
+        return self.decision.abandoned if isinstance(self.decision, Afresh) else None
 
 
 def open_migration(run: Run, session: Session) -> Opening:

@@ -9,7 +9,8 @@ from spirit_py.checkpoint.record import CheckpointRecord
 from spirit_py.checkpoint.writer import PERIOD
 from spirit_py.errors import Refusal, SchemaChanged
 from spirit_py.mysql.newtable import drop_auxiliary_tables
-from spirit_py.resume.look import look, store_of
+from spirit_py.resume.family import members, store_of
+from spirit_py.resume.look import look
 from spirit_py.runner.checkpoints import statement_of
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def _tell(run: Run, text: str) -> None:
 
 def _drop_all(session: SqlSession, tables: Iterable[tuple[str, str]], record: object) -> None:
     """Drop the auxiliary tables of this run's tables, and of the migration that was found."""
-    found = {table.name for table in record.tables} if isinstance(record, CheckpointRecord) else ()
+    found = members(session, record) if isinstance(record, CheckpointRecord) else ()
     for schema, table in sorted({*tables, *found}):
         if store_of((schema, table)).is_ours(session):
             drop_auxiliary_tables(session, schema, table, old=False)

@@ -146,7 +146,7 @@ class TableWork:
                 yield_seconds=run.config.checksum_yield_timeout,
                 max_passes=1 if run.config.no_repair else ChecksumOptions.max_passes,
             ),
-            resume_above=self.checked_to if self._under_way.checker is None else None,
+            resume_above=self._undisturbed(),
         )
         self._under_way.checker = checker
         run.figures.checking(checker, self.mapping.source)
@@ -159,6 +159,27 @@ class TableWork:
             lock_held_ms=round(result.lock_held_ms, 1),
         )
         return result
+
+    def _undisturbed(self) -> KeyBound | None:
+        """Give how far the rows need not be compared again; None for none of them.
+
+        What an earlier run has compared counts only when nobody wrote to the new table since: the
+        feed does not bring its rows back.
+        """
+        if self.checked_to is None or self._under_way.checker is not None:
+            return None
+        target = f"{self.mapping.target.schema}.{self.mapping.target.name}"
+        if self.feed.is_disturbed(self.mapping):
+            self.run.message(
+                f"the checksum of {self.name} begins at the beginning: {target} was written to"
+                " after the checkpoint that the earlier run's checksum had come to"
+            )
+            return None
+        self.run.message(
+            f"the checksum of {self.name} goes on where the earlier run's stopped: nobody wrote to"
+            f" {target} since",
+        )
+        return self.checked_to
 
     def _duplicates(self) -> list[str]:
         """Name the rows that a new UNIQUE key cannot hold together (R11)."""

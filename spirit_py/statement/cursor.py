@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spirit_py.errors import Refusal
+from spirit_py.sql import quote_identifier
+from spirit_py.statement.words import bare_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -117,12 +119,32 @@ def outside_parentheses(tokens: tuple[Token, ...]) -> Iterator[tuple[int, Token]
             yield index, token
 
 
+def _is_call(tokens: tuple[Token, ...], at: int) -> bool:
+    """Tell whether a name is that of a function, and not of an indexed column with its length."""
+    behind = tokens[at + 1 : at + 4]
+    if not behind or not behind[0].is_symbol("("):
+        return False
+    length = len(behind) == 3 and behind[1].value.isdecimal() and behind[2].is_symbol(")")
+    return not length
+
+
 def normal_text(tokens: tuple[Token, ...]) -> str:
-    """Write tokens in a normal form: lower-case words and names, strings in single quotes."""
-    return " ".join(_normal(token) for token in tokens)
+    """Write tokens in a normal form: lower-case words and names, strings in single quotes.
+
+    Texts that mean something else have other normal forms: a name stays in quotes where it would
+    be read otherwise without them.
+    """
+    return " ".join(_normal(tokens, at) for at in range(len(tokens)))
 
 
-def _normal(token: Token) -> str:
+def _normal(tokens: tuple[Token, ...], at: int) -> str:
+    token = tokens[at]
+    if token.kind == "name":
+        return (
+            quote_identifier(token.value.lower())
+            if _is_call(tokens, at)
+            else bare_name(token.value)
+        )
     if token.kind == "string":
         return "'" + token.value.replace("\\", "\\\\").replace("'", "''") + "'"
     return token.value if token.kind == "symbol" else token.value.lower()

@@ -40,7 +40,17 @@ class AuxiliaryNames:
     @classmethod
     def of(cls, table: str) -> AuxiliaryNames:
         """Derive the names from the source table's name; the same name gives the same result."""
-        stem = _stem(table)
+        return cls._with(_stem(table))
+
+    @classmethod
+    def of_checkpoint(cls, name: str) -> AuxiliaryNames | None:
+        """Give the names that go with a checkpoint table's; None when it is not named as one."""
+        stem = name.removeprefix("_").removesuffix("_chkpnt")
+        found = cls._with(stem)
+        return found if found.checkpoint == name else None
+
+    @classmethod
+    def _with(cls, stem: str) -> AuxiliaryNames:
         suffixes = ("new", "old", "chkpnt", "snt", "undone")
         return cls(*(f"_{stem}_{suffix}" for suffix in suffixes))
 

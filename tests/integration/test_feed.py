@@ -11,11 +11,11 @@ from spirit_py.change.partitions import SPLIT_ROWS
 from spirit_py.errors import (
     ChangesNotFlushed,
     FeedFailure,
+    PacketTooSmall,
     PositionNotFound,
     Refusal,
     SchemaChanged,
     UnreadableChange,
-    ValueLost,
 )
 from spirit_py.mysql.connect import connect
 from tests.feed_kit import chunk
@@ -484,7 +484,7 @@ def test_a_value_above_the_packet_stops_the_feed(scene: Scene) -> None:
     with writer.cursor() as cursor:
         cursor.execute("INSERT INTO t VALUES (1, REPEAT('x', 1500000), 1)")
     feed.block_wait()
-    with pytest.raises(ValueLost, match=r"1500000 bytes, more than .* max_allowed_packet"):
+    with pytest.raises(PacketTooSmall, match=r"1500000 bytes, more than .* max_allowed_packet"):
         feed.flush()
 
 

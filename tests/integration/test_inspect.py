@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spirit_py.mysql.inspect import read_table
+from spirit_py.statement.words import RESERVED
 from tests.integration.schema_tools import desk_of
 
 
@@ -108,3 +109,9 @@ def test_no_base_table(db, desk):
     assert read_table(desk.session, db.name, "v") is None
     assert read_table(desk.session, db.name, "nonesuch") is None
     assert read_table(desk.session, "nonesuch", "t") is None
+
+
+def test_the_words_that_are_no_names_without_quotes(db):
+    """All that this server reserves are known: a quoted one means something else than a bare."""
+    found = db.query("SELECT LOWER(WORD) FROM information_schema.KEYWORDS WHERE RESERVED = 1")
+    assert {row[0] for row in found} <= RESERVED

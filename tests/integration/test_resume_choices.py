@@ -191,14 +191,43 @@ def test_what_cannot_be_looked_at_is_kept(stopped, spark_engine, monkeypatch):
     assert_migrated(stopped)
 
 
-def test_a_damaged_bound_is_refused_and_kept(stopped, spark_engine):
-    """What goes into SQL text is read back strictly."""
+@pytest.mark.parametrize("bound", [("1 OR TRUE",), ("1", "2")])
+def test_a_damaged_bound_is_a_checkpoint_that_cannot_be_read(stopped, spark_engine, bound):
+    """What goes into SQL text is read back strictly; status and run say the same (R17)."""
     record = the_record(stopped)
     (table,) = record.tables
-    spoiled = dataclasses.asdict(dataclasses.replace(table, copied_up_to=("1 OR TRUE",)))
+    spoiled = dataclasses.asdict(dataclasses.replace(table, copied_up_to=bound))
     rewrite(stopped, tables=[spoiled])
-    with pytest.raises(Refusal, match="is damaged"):
-        start(spark_engine, stopped).end()
+    seen = shown(stopped)
+    assert seen.again == "start afresh"
+    assert "copied_up_to" in seen.unreadable
+    report = start(spark_engine, stopped).end()
+    assert seen.reason in report.resumed
+    assert_migrated(stopped)
+
+
+def test_behind_a_swap_an_unreadable_checkpoint_is_no_reason_to_begin_anew(stopped, spark_engine):
+    """The old table may be the only copy of the rows from before: status and run say so."""
+    stopped.execute("RENAME TABLE t TO _t_old, _t_new TO t")
+    for ruin in (
+        "UPDATE _t_chkpnt SET record = JSON_SET(record, '$.format', 99)",
+        "DELETE FROM _t_chkpnt",
+    ):
+        stopped.execute(ruin)
+        seen = shown(stopped)
+        assert seen.again == "refuse"
+        assert "_t_old exists: the swap may have been done" in "\n".join(seen.lines())
+        with pytest.raises(Refusal, match="only copy") as caught:
+            start(spark_engine, stopped).end()
+        assert caught.value.message == seen.reason
+    assert tables(stopped) == ["_t_chkpnt", "_t_old", "t"]
+
+
+def test_a_new_table_is_no_source(stopped, spark_engine):
+    """What a migration made for itself is not migrated, whether it runs or was stopped."""
+    for table in ("_t_new", "_t_chkpnt"):
+        with pytest.raises(Refusal, match="an auxiliary table of a migration"):
+            start(spark_engine, stopped, table=table, alter="MODIFY a INT").end()
     assert tables(stopped) == KEPT
 
 
@@ -339,10 +368,12 @@ def test_cleanup_asks_and_drops(stopped):
 def test_cleanup_never_drops_an_old_table_unasked(stopped):
     """After a swap it may be the only copy of what was there before."""
     stopped.execute("CREATE TABLE _t_old LIKE t")
-    assert "kept" in clean(stopped)
+    drop = f"DROP TABLE `{stopped.name}`.`_t_old`;"
+    assert f"when nobody needs it: {drop}" in clean(stopped)
     assert tables(stopped) == ["_t_old", "t"]
-    with pytest.raises(Refusal, match="no checkpoint says"):
-        clean(stopped)
+    with pytest.raises(Refusal, match="no checkpoint says") as caught:
+        clean(stopped, old=True)
+    assert drop in caught.value.hint
     assert tables(stopped) == ["_t_old", "t"]
 
 

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from spirit_py.change import resumption, wire
 from spirit_py.change.resumption import frontier_of
-from spirit_py.errors import PositionNotFound
+from spirit_py.config import ConnectionOptions
+from spirit_py.errors import FeedFailure, PositionNotFound
 from spirit_py.mysql.ownwrites import is_own, own_uuid
 
 SERVER = "16e8969d-e4d3-11f1-b00c-02fc00000001"
@@ -52,3 +54,35 @@ def test_identifiers_of_runs_and_tables_differ() -> None:
     assert len(found) == 8
     assert all(is_own(tsid) and len(tsid) == 36 for tsid in found)
     assert not is_own(SERVER)
+
+
+def test_looking_at_the_oldest_file_leaves_no_session_behind(monkeypatch) -> None:
+    """The server notices a closed dump only when it next sends something, so it is ended."""
+    ended: list[int] = []
+
+    class Dump:
+        """Gives the one event that is wanted, or breaks."""
+
+        id = 77
+        event = wire.HEADER.pack(1000, wire.FORMAT_DESCRIPTION, 1, 19, 0, 0)
+
+        def __init__(self, *_: Any, **__: Any) -> None:
+            pass
+
+        def read(self) -> bytes:
+            return self.event
+
+        def interrupt(self) -> None:
+            pass
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(resumption, "BinlogConnection", Dump)
+    monkeypatch.setattr(resumption, "end_sessions", lambda _, ids: ended.extend(ids))
+    options = ConnectionOptions()
+    assert resumption._created_at(options, "b.000001", SERVER) == 1000
+    monkeypatch.setattr(Dump, "event", b"broken")
+    with pytest.raises(FeedFailure, match="cannot be read"):
+        resumption._created_at(options, "b.000001", SERVER)
+    assert ended == [77, 77]

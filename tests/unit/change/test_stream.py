@@ -10,6 +10,7 @@ import pytest
 import zstandard
 
 from spirit_py.change import wire
+from spirit_py.change.between import BetweenRuns
 from spirit_py.change.binlog import StreamLost
 from spirit_py.change.events import (
     Advanced,
@@ -355,3 +356,18 @@ def test_restarted_is_told_when_a_transaction_was_left_open(binlog: Binlog) -> N
     binlog.rows()
     binlog.gtid(7)
     assert isinstance(binlog.events[-1], Restarted)
+
+
+def test_what_is_passed_over_of_a_new_table_is_told(binlog: Binlog) -> None:
+    """Rows and statements between two runs, undecoded; a followed table's are not meant."""
+    behind, until = (GtidFrontier(UUID, GtidSet.parse(f"{UUID}:1-{n}")) for n in (6, 9))
+    binlog.parser.between = BetweenRuns([("s", "_t_new")], behind=behind, until=until)
+    binlog.transaction(6, OTHER, "_t_new")
+    binlog.transaction(7)
+    assert not binlog.parser.between.disturbed
+    binlog.transaction(8, OTHER, "_t_new")
+    assert binlog.parser.between.disturbed == {("s", "_t_new")}
+    binlog.parser.between.disturbed.clear()
+    binlog.gtid(9)
+    binlog.query("TRUNCATE TABLE _t_new")
+    assert binlog.parser.between.disturbed == {("s", "_t_new")}

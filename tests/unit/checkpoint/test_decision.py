@@ -15,6 +15,8 @@ from spirit_py.checkpoint.decision import (
     Resume,
     TableFound,
     Wanted,
+    WayBackFound,
+    WayBackState,
     decide,
     shown_age,
     was_swapped,
@@ -73,6 +75,10 @@ def test_any_statement_will_do_for_who_only_looks():
         ({"record": replace(RECORD, position="")}, "before the copy began"),
         ({"age": 3601.0}, "60 min old, more than --checkpoint-max-age allows (60 min"),
         ({"tables": (replace(TABLE, new_shape=""),)}, "_t_new is gone"),
+        (
+            {"tables": (replace(TABLE, taken_over=True, new_shape="of another"),)},
+            "another migration of shop.t was begun since",
+        ),
         ({"unreachable": "it was purged"}, "cannot go on where it stopped: it was purged"),
     ],
 )
@@ -81,6 +87,27 @@ def test_proofs_that_there_is_nothing_to_resume(changes, reason):
     decision = decide(found(**changes), WANTED)
     assert isinstance(decision, Afresh)
     assert reason in decision.reason
+
+
+@pytest.mark.parametrize("changes", [{"unreadable": "it has format 99"}, {}])
+def test_an_old_table_beside_a_checkpoint_that_says_nothing_is_kept(changes):
+    """The swap may have been done: nobody but the operator can tell, and nothing is dropped."""
+    after = replace(TABLE, source_shape="after", new_shape="", old_shape="before")
+    decision = decide(found(record=None, tables=(after,), **changes), WANTED)
+    assert isinstance(decision, Refuse)
+    assert "shop._t_old exists: the swap may have been done" in decision.reason
+    assert "only copy" in decision.reason
+    assert "cleanup" in decision.hint
+
+
+def test_what_is_written_over_is_known():
+    """Its other tables have something left beside them, too."""
+    decision = decide(FOUND, replace(WANTED, statement="OTHER"))
+    assert isinstance(decision, Afresh)
+    assert decision.abandoned == RECORD
+    gone = decide(found(unreachable="it was purged"), WANTED)
+    assert isinstance(gone, Afresh)
+    assert gone.abandoned == RECORD
 
 
 @pytest.mark.parametrize(
@@ -111,6 +138,48 @@ def test_after_the_swap_only_the_cleanup_is_left():
     after = replace(TABLE, source_shape="after", new_shape="", old_shape="before")
     decision = decide(found(age=9e9, unreachable="purged", tables=(after,)), WANTED)
     assert decision == Resume(record=RECORD, reason="the swap was done already", cleanup=True)
+
+
+AFTER = replace(TABLE, source_shape="after", new_shape="", old_shape="before")
+KEPT = WayBackFound(state=WayBackState.KEPT, names="shop.t", until="2030-01-01")
+LOST = WayBackFound(state=WayBackState.LOST, names="shop.t", reason="it broke")
+REVERTED = WayBackFound(state=WayBackState.REVERTED, names="shop.t", undone="shop._t_undone")
+
+
+@pytest.mark.parametrize(
+    ("way_back", "reason"),
+    [
+        (KEPT, "the swap was done already; a way back of shop.t is kept until 2030-01-01"),
+        (LOST, "the way back of shop.t is lost: it broke"),
+        (REVERTED, "a revert has brought the old definition of shop.t back"),
+    ],
+)
+def test_behind_a_way_back_the_same_command_never_begins_anew(way_back, reason):
+    """Neither while it is kept, nor when it is lost, nor when it was gone."""
+    there = replace(TABLE if way_back is REVERTED else AFTER, new_shape="")
+    decision = decide(found(tables=(there,), way_back=way_back, age=9e9), WANTED)
+    assert isinstance(decision, Resume)
+    assert decision.cleanup
+    assert decision.reason.startswith(reason)
+
+
+@pytest.mark.parametrize("way_back", [KEPT, LOST, REVERTED])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"record": replace(RECORD, statement="OTHER")},
+        {"record": Membership(schema="shop", table="a")},
+        {"record": None},
+        {"record": None, "unreadable": "not JSON"},
+    ],
+)
+def test_another_migration_never_begins_over_a_way_back(way_back, changes):
+    """What it needs is not thrown away, and nobody is told to do so."""
+    decision = decide(found(tables=(AFTER,), way_back=way_back, **changes), WANTED)
+    assert isinstance(decision, Refuse)
+    assert decision.reason == str(way_back)
+    assert "spirit-py" in decision.hint
+    assert "DROP" not in decision.hint
 
 
 def test_a_state_that_tells_no_story_is_kept():

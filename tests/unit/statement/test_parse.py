@@ -303,11 +303,31 @@ def test_same_meaning_same_normal_form(text):
         ("ADD INDEX (a)", "ADD FULLTEXT INDEX (a)"),
         ("WITH VALIDATION", "WITHOUT VALIDATION"),
         ("ROW_FORMAT=DYNAMIC", "ROW_FORMAT=COMPACT"),
+        ("ADD INDEX i (`a , b`)", "ADD INDEX i (a, b)"),
+        ("ADD c INT AS (`a - b`)", "ADD c INT AS (a - b)"),
+        ("ADD c DATE DEFAULT (`current_date`)", "ADD c DATE DEFAULT (current_date)"),
+        ("ADD c INT AS (`1e3`)", "ADD c INT AS (1e3)"),
+        ("ADD c INT AS (`a``b`)", "ADD c INT AS (`a` `b`)"),
+        ("ADD c INT AS (`now`())", "ADD c INT AS (now())"),
     ],
 )
 def test_other_meaning_other_normal_form(one, other):
     """Statements that leave other tables behind have other normal forms."""
     assert clauses(one).normalized != clauses(other).normalized
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("ADD INDEX i (`B`(10), `c` DESC)", "add index `i`(b(10),C desc)"),
+        ("ADD c INT AS (`A` + `b_1`)", "ADD c INT AS (a+B_1)"),
+        ("MODIFY a BIGINT AFTER `Key`", "modify `A` bigint after `key`"),
+        ("ADD INDEX i (`a , B`)", "ADD INDEX i (`A , b`)"),
+    ],
+)
+def test_quotes_around_plain_names_do_not_matter(one, other):
+    """Nor does the case of names that the statement only mentions."""
+    assert clauses(one).normalized == clauses(other).normalized
 
 
 def test_normal_form_names_the_table():

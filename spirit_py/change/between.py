@@ -1,0 +1,74 @@
+"""Whether somebody wrote to a new table between two runs of a migration.
+
+The stream passes over what is about a new table undecoded. While it does, it tells this module:
+behind the place where an earlier run wrote to it last, and up to the place where this run begins,
+nobody had reason to. It may note too much, such as a table that was only locked or a statement
+that only names it; it notes every change that is in the binlog.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spirit_py.change.position import FileFrontier, FilePlace, GtidFrontier, GtidSet, Position
+from spirit_py.change.wire import name_key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from spirit_py.change.events import Place, Table
+
+Reached = GtidFrontier | FileFrontier
+
+
+class BetweenRuns:
+    """Notes which tables were written to behind one place and up to another.
+
+    Args:
+        tables: the new tables.
+        behind: everything up to the last write of the earlier run.
+        until: everything that was executed before the first write of this run.
+
+    Attributes:
+        disturbed: the tables that were written to. Read by other threads.
+    """
+
+    def __init__(self, tables: Iterable[Table], *, behind: Reached, until: Reached) -> None:
+        self._names = {name_key(*table): table for table in tables}
+        self._behind = behind
+        self._until = until
+        self.disturbed: set[Table] = set()
+
+    def rows(self, name: bytes, place: Place, *, prepared: bool) -> None:
+        """Take the name of a table map; ``prepared`` for rows that XA COMMIT brings later."""
+        if name in self._names and (prepared or self._is_between(place)):
+            self.disturbed.add(self._names[name])
+
+    def statement(self, sql: str, place: Place) -> None:
+        """Take a statement in text, such as TRUNCATE."""
+        folded = sql.lower()
+        for table in self._names.values():
+            name = table[1].lower()
+            if (name in folded or name.replace("`", "``") in folded) and self._is_between(place):
+                self.disturbed.add(table)
+
+    def _is_between(self, place: Place) -> bool:
+        return not _has(self._behind, place) and _has(self._until, place)
+
+
+def reached_at(position: str) -> Reached | None:
+    """Read the place of a position; None for a text that is none."""
+    try:
+        found = Position.from_text(position)
+    except ValueError:
+        return None
+    if found.place is not None:
+        return FileFrontier(found.server_uuid, found.place)
+    return GtidFrontier(found.server_uuid, GtidSet.parse(found.gtids or ""))
+
+
+def _has(reached: Reached, place: Place) -> bool:
+    """Tell whether a transaction, or the place of one, lies before the place reached."""
+    if isinstance(reached, GtidFrontier):
+        return reached.gtids.has(place.tsid, place.number)
+    return reached.place is not None and reached.place.reaches(FilePlace(place.file, place.offset))

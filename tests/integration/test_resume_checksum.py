@@ -1,0 +1,73 @@
+"""What a resumed run trusts of the comparison that an earlier run made."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.resume_kit import ROWS, Interruption, assert_nothing_left, make_table, start
+
+SMALL_SNAPSHOTS = {"checksum_yield_timeout": 0.001, "threads": 1}
+
+
+def stop_between_snapshots(spark_engine, db, monkeypatch):
+    """Interrupt a migration whose checksum has compared a part; give how far it came."""
+    make_table(db)
+    interruption = Interruption(monkeypatch)
+    interruption.at(spark_engine, db, "checksum.lock", 2, **SMALL_SNAPSHOTS)
+    record = json.loads(str(db.query("SELECT record FROM _t_chkpnt")[0][0]))
+    (bound,) = record["tables"][0]["checked_up_to"]
+    assert record["phase"] == "checksum"
+    assert record["settled_at"]
+    return int(bound)
+
+
+def finish(spark_engine, db):
+    """Run the same command to its end; gives what was said, and the rows compared."""
+    run = start(spark_engine, db, **SMALL_SNAPSHOTS)
+    report = run.end()
+    assert int(db.query("SELECT COUNT(*) FROM t WHERE a = id DIV 2 * 3")[0][0]) == ROWS
+    assert_nothing_left(db)
+    return run.told.text, report
+
+
+def test_what_was_compared_is_not_compared_again(db, spark_engine, monkeypatch):
+    """Changes of the source do not matter, before the stop nor after it: the feed has them."""
+    bound = stop_between_snapshots(spark_engine, db, monkeypatch)
+    db.execute("UPDATE t SET b = 'later' WHERE id < 100")
+    told, report = finish(spark_engine, db)
+    assert "goes on where the earlier run's stopped" in told
+    assert report.checksum_rows <= ROWS - bound // 2 + 1
+    assert report.differences_found == 0
+
+
+@pytest.mark.parametrize("sql", ["DELETE FROM _t_new WHERE id IN (6, 8)", "TRUNCATE TABLE _t_new"])
+def test_a_write_to_the_new_table_between_two_runs_is_found(db, spark_engine, monkeypatch, sql):
+    """Nothing brings such rows back but a comparison of all of them."""
+    stop_between_snapshots(spark_engine, db, monkeypatch)
+    db.execute(sql)
+    told, report = finish(spark_engine, db)
+    assert "_t_new was written to after the checkpoint" in told
+    assert report.differences_found == (2 if "DELETE" in sql else ROWS)
+
+
+def test_without_gtids_it_is_found_as_well(db_file, spark_engine, monkeypatch):
+    """There the place in the file tells."""
+    bound = stop_between_snapshots(spark_engine, db_file, monkeypatch)
+    db_file.execute("DELETE FROM _t_new WHERE id = %s", (bound - 1,))
+    told, report = finish(spark_engine, db_file)
+    assert "_t_new was written to after the checkpoint" in told
+    assert report.differences_found == 1
+
+
+def test_a_run_that_was_killed_could_not_say_where_it_stopped_writing(
+    db, spark_engine, monkeypatch
+):
+    """Then every write behind the checkpoint's position may have been somebody else's."""
+    stop_between_snapshots(spark_engine, db, monkeypatch)
+    db.execute("UPDATE _t_chkpnt SET record = JSON_SET(record, '$.settled_at', '')")
+    db.execute("UPDATE _t_new SET a = 1 WHERE id = 8")
+    told, report = finish(spark_engine, db)
+    assert "_t_new was written to after the checkpoint" in told
+    assert report.differences_found == 1

@@ -1,0 +1,123 @@
+"""Migrations of several tables of which one went its own way since."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+
+from spirit_py.checkpoint.record import Membership, home_of, pointer_text
+from spirit_py.resume.cleanup import clean_up
+from spirit_py.resume.shown import migrations
+from tests.migrate_kit import config_for
+from tests.resume_kit import Interruption, assert_nothing_left, start, tables
+
+BOTH = "ALTER TABLE t MODIFY a BIGINT; ALTER TABLE u MODIFY a BIGINT"
+ALONE = {"table": "t", "alter": "MODIFY a BIGINT UNSIGNED"}
+AT_ONCE = ("chunk.committed", 1)
+
+
+@pytest.fixture
+def interrupt(db, spark_engine, monkeypatch):
+    """Make two small tables; gives what interrupts a migration of them."""
+    for name in "tu":
+        db.execute(f"CREATE TABLE {name} (id INT PRIMARY KEY, a INT)")
+        db.execute(f"INSERT INTO {name} VALUES (1, 1), (2, 2)")
+    interruption = Interruption(monkeypatch)
+    return lambda **config: interruption.at(spark_engine, db, *AT_ONCE, **config)
+
+
+def left_over(db, interrupt):
+    """Leave a pointer of u behind that leads to a migration of t alone.
+
+    As versions before did; a run sees to it now.
+    """
+    interrupt(**ALONE)
+    db.execute("CREATE TABLE _u_chkpnt LIKE _t_chkpnt")
+    db.execute("CREATE TABLE _u_new LIKE u")
+    pointer = pointer_text(Membership(schema=db.name, table="t"))
+    db.execute("INSERT INTO _u_chkpnt (id, record) VALUES (1, %s)", (pointer,))
+
+
+def seen(db, table="", database=None):
+    """Give what ``spirit-py status`` shows."""
+    connection = config_for(db).connection
+    return migrations(connection, database=database or db.name, table=table, max_age=1e6)
+
+
+def clean(db, table):
+    """Clean up one table's migration; gives what was said."""
+    said: list[str] = []
+    clean_up(
+        config_for(db).connection,
+        database=db.name,
+        table=table,
+        ask=lambda _: True,
+        ask_old=lambda _: False,
+        say=said.append,
+    )
+    return "\n".join(said)
+
+
+def test_cleanup_of_an_orphan_leaves_the_migration_that_it_points_to(db, spark_engine, interrupt):
+    """What that one's record does not name is not of it, nor the other way round."""
+    left_over(db, interrupt)
+    clean(db, "u")
+    assert tables(db) == ["_t_chkpnt", "_t_new", "t", "u"]
+    assert start(spark_engine, db, **ALONE).end().runs == 2
+    assert_nothing_left(db, "t", "u")
+
+
+def test_status_shows_an_orphan_as_what_it_is(db, interrupt):
+    """Asked for by name and with all of its schema."""
+    left_over(db, interrupt)
+    (orphan,) = seen(db, "u")
+    assert "whose migration is another one by now" in orphan.orphaned
+    assert "left over" in orphan.lines()[0]
+    assert "cleanup drops what is left" in orphan.lines()[-1]
+    assert [one.tables for one in seen(db)] == [(f"{db.name}.t",), (f"{db.name}.u",)]
+    json.dumps(orphan.to_dict())
+
+
+def test_a_new_beginning_clears_what_the_old_record_left_elsewhere(db, spark_engine, interrupt):
+    """Nothing would ever carry that on."""
+    interrupt(statement=BOTH, table="", alter="")
+    assert tables(db) == ["_t_chkpnt", "_t_new", "_u_chkpnt", "_u_new", "t", "u"]
+    run = start(spark_engine, db, **ALONE)
+    run.end()
+    assert f"dropped what the earlier migration left beside {db.name}.u" in run.told.text
+    assert_nothing_left(db, "t", "u")
+
+
+def test_a_table_that_went_its_own_way_is_not_dropped_with_the_rest(db, spark_engine, interrupt):
+    """The record of both still names it, and its own checkpoint says otherwise."""
+    interrupt(statement=BOTH, table="", alter="")
+    interrupt(table="u", alter="MODIFY a BIGINT UNSIGNED")
+    (both,) = seen(db, "t")
+    assert both.again == "start afresh"
+    assert f"another migration of {db.name}.u was begun since" in both.reason
+    clean(db, "t")
+    assert tables(db) == ["_u_chkpnt", "_u_new", "t", "u"]
+    assert start(spark_engine, db, table="u", alter="MODIFY a BIGINT UNSIGNED").end().runs == 2
+
+
+def test_status_finds_a_migration_by_any_of_its_tables(db, interrupt):
+    """Also by one whose record is in another schema."""
+    interrupt(statement=BOTH, table="", alter="")
+    (by_member,) = seen(db, "u")
+    assert by_member.tables == (f"{db.name}.t", f"{db.name}.u")
+    other = f"{db.name}_z"
+    db.execute(f"CREATE DATABASE {other}")
+    try:
+        for name in ("u", "_u_new", "_u_chkpnt"):
+            db.execute(f"RENAME TABLE {name} TO {other}.{name}")
+        record = json.loads(str(db.query("SELECT record FROM _t_chkpnt")[0][0]))
+        record["tables"][1]["schema"] = other
+        db.execute("UPDATE _t_chkpnt SET record = %s", (json.dumps(record),))
+        assert home_of([(db.name, "t"), (other, "u")]) == (db.name, "t")
+        found = [seen(db, "u", other), seen(db, "", other), seen(db, "t")]
+        assert {one.checkpoint for (one,) in found} == {f"{db.name}._t_chkpnt"}
+        assert dataclasses.asdict(found[0][0])["tables"] == (f"{db.name}.t", f"{other}.u")
+    finally:
+        db.execute(f"DROP DATABASE {other}")

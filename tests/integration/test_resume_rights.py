@@ -1,0 +1,80 @@
+"""An account that may not see what is left is told so, and never that there is nothing."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import replace
+
+import pytest
+
+from spirit_py.errors import Refusal
+from spirit_py.resume.cleanup import clean_up
+from spirit_py.resume.shown import migrations
+from tests.migrate_kit import config_for
+from tests.resume_kit import Interruption, make_table, tables
+
+KEPT = ["_t_chkpnt", "_t_new", "t"]
+
+
+@pytest.fixture
+def account(db, spark_engine, monkeypatch):
+    """Leave a stopped migration, and make an account that may do nothing."""
+    make_table(db, 500)
+    Interruption(monkeypatch).at(spark_engine, db, "chunk.committed")
+    name = f"u_{secrets.token_hex(4)}"
+    db.execute(f"CREATE USER {name} IDENTIFIED BY 'p'")
+    yield replace(config_for(db).connection, user=name, password="p")
+    db.execute(f"DROP USER {name}")
+
+
+def seen(db, account, table="t"):
+    """Give what ``spirit-py status`` shows to the account."""
+    return migrations(account, database=db.name, table=table, max_age=1e6)
+
+
+def clean(db, account):
+    """Clean up, with yes to everything."""
+    clean_up(
+        account,
+        database=db.name,
+        table="t",
+        ask=lambda _: True,
+        ask_old=lambda _: True,
+        say=lambda _: None,
+    )
+
+
+def test_cleanup_names_each_missing_grant(db, account):
+    """Nothing is dropped before all of them are there."""
+    schema = f"`{db.name}`.*"
+    for grant in (f"SELECT, DROP ON {schema}", "SELECT ON `performance_schema`.*"):
+        with pytest.raises(Refusal) as caught:
+            clean(db, account)
+        assert caught.value.hint == f"GRANT {grant} TO `{account.user}`@`%`;"
+        assert tables(db) == KEPT
+        db.execute(f"GRANT {grant} TO {account.user}")
+    clean(db, account)
+    assert tables(db) == ["t"]
+
+
+@pytest.mark.parametrize("table", ["t", ""])
+def test_status_does_not_take_hidden_tables_for_absent_ones(db, account, table):
+    """The catalogue hides what an account may not use."""
+    with pytest.raises(Refusal, match="could be hidden") as caught:
+        seen(db, account, table)
+    assert caught.value.hint == f"GRANT SELECT ON `{db.name}`.* TO `{account.user}`@`%`;"
+
+
+def test_status_shows_everything_but_the_binlog_to_who_may_not_see_that(db, account):
+    """What it cannot look at is said, with the GRANT; the rest is shown."""
+    db.execute(f"GRANT SELECT ON `{db.name}`.* TO {account.user}")
+    for privilege in ("REPLICATION CLIENT", "REPLICATION SLAVE"):
+        (one,) = seen(db, account)
+        assert one.phase == "copy"
+        assert one.binlog.startswith("cannot be looked at")
+        assert "GRANT REPLICATION CLIENT, REPLICATION SLAVE ON *.*" in one.binlog
+        assert one.again == "carry on"
+        assert one.reason.endswith("if the binlog still reaches its position")
+        db.execute(f"GRANT {privilege} ON *.* TO {account.user}")
+    (one,) = seen(db, account)
+    assert (one.binlog, one.again) == ("", "carry on")
