@@ -235,6 +235,7 @@ def test_who_is_in_the_way_of_the_lock(db):
     assert "idle in a transaction" in wait
 
 
+@pytest.mark.gtid
 def test_two_servers(db, db_file):
     """Rows of two servers are compared under a lock on each; what differs is named."""
     make(db, 3000)

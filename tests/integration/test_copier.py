@@ -126,6 +126,7 @@ def test_the_source_is_read_without_locks(db, spark_engine):
     writer.rollback()
 
 
+@pytest.mark.gtid
 def test_a_chunk_waits_until_a_transaction_is_visible(db, spark_engine):
     """A chunk reads only when the transactions dropped before it can be read (R3)."""
     fill(db, 100)
@@ -147,6 +148,7 @@ def test_a_chunk_waits_until_a_transaction_is_visible(db, spark_engine):
     assert differences(db) == 0
 
 
+@pytest.mark.gtid
 def test_a_transaction_that_never_becomes_visible_stops_the_copy(db, spark_engine):
     """The wait of R3 is bounded, and its end is an error, never a read without it."""
     fill(db, 100)

@@ -555,6 +555,7 @@ def test_closing_leaves_no_thread_and_no_session(either: Scene) -> None:
     assert not [t.name for t in threading.enumerate() if t.name.startswith("spirit-feed")]
 
 
+@pytest.mark.gtid
 def test_the_feed_names_an_account_that_may_not_read(scene: Scene) -> None:
     """A missing privilege is named with its GRANT, not retried for ever."""
     scene.tables()

@@ -84,9 +84,9 @@ def test_the_safe_position_stays_before_an_undecided_transaction(scene: Scene) -
     scene.drain()
     scene.assert_equal()
     assert ("xa" in [row[1] for row in scene.rows("_t_new")]) is True
-    later = Position.from_text(scene.feed.position()).gtids
-    assert later is not None
-    assert GtidSet.parse(later).contains(GtidSet.parse(Position.from_text(safe).gtids or ""))
+    before, later = (Position.from_text(text).gtids for text in (safe, scene.feed.position()))
+    assert (before is None) is (later is None)
+    assert GtidSet.parse(later or "").contains(GtidSet.parse(before or ""))
 
 
 def test_a_transaction_without_rows_of_ours_holds_nothing(scene: Scene) -> None:
@@ -166,7 +166,8 @@ def test_rows_that_come_with_a_decision_wait_for_chunks_in_flight(scene: Scene) 
     feed.block_wait()
     feed.flush()
     assert scene.rows("_t_new") == []
-    assert feed.pending() == 1
+    # Without GTIDs nothing is left to the copy (R3): the rows of before are pending, too.
+    assert feed.pending() == (1 if Position.from_text(feed.position()).gtids else 5)
     scene.db.execute("INSERT INTO _t_new (id, v, n) SELECT id, 'older', n FROM t")
     scene.subscription.committed(chunk(0, None, None))
     scene.subscription.copy_finished()

@@ -37,6 +37,7 @@ def own() -> MySQLServer:
     return choose(environ).make()
 
 
+@pytest.mark.gtid
 def test_server_is_as_the_tests_need_it(db: Database) -> None:
     """The server with GTIDs writes full row images in ROW format and lets files be loaded."""
     assert db.query(

@@ -10,7 +10,12 @@ import pytest
 
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.mysql.inspect import read_table
-from spirit_py.mysql.newtable import align_auto_increment, drop_auxiliary_tables, drop_table
+from spirit_py.mysql.newtable import (
+    align_auto_increment,
+    create_sentinel,
+    drop_auxiliary_tables,
+    drop_table,
+)
 from spirit_py.statement import alter_of
 from spirit_py.table.build import build_mapping
 from spirit_py.table.names import AuxiliaryNames
@@ -292,12 +297,15 @@ def test_counter_under_the_table_lock(db, desk):
 
 
 def test_drop_auxiliary_tables(db, desk):
-    """Everything beside the table goes, the old table only when it is asked for."""
+    """Everything of ours beside the table goes, the old table only when it is asked for."""
     names = AuxiliaryNames.of("t")
-    tables = ("t", names.new, names.old, names.checkpoint, names.sentinel)
-    for name in tables:
+    for name in ("t", names.new, names.old, names.checkpoint):
         db.execute(f"CREATE TABLE {name} (id INT)")
+    create_sentinel(desk.session, db.name, names.sentinel)
     drop_auxiliary_tables(desk.session, db.name, "t", old=False)
     assert {row[0] for row in db.query("SHOW TABLES")} == {"t", "_t_old"}
     drop_auxiliary_tables(desk.session, db.name, "t", old=True)
     assert {row[0] for row in db.query("SHOW TABLES")} == {"t"}
+    db.execute(f"CREATE TABLE {names.sentinel} (id INT)")
+    drop_auxiliary_tables(desk.session, db.name, "t", old=True)
+    assert {row[0] for row in db.query("SHOW TABLES")} == {"t", "_t_snt"}

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tests.fix_mysql import Database
 
 ROWS = 20_000
+pytestmark = pytest.mark.gtid
 
 
 @pytest.fixture(autouse=True)

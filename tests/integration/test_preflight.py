@@ -380,6 +380,7 @@ def user(db):
     db.execute(f"DROP USER IF EXISTS {name}; DROP ROLE IF EXISTS r_{name}")
 
 
+@pytest.mark.gtid
 def test_all_privileges_that_are_asked_for(db, desk, user):
     """The listed grants are enough to pass."""
     assert findings_of(desk, account(db, user, ALL, GLOBAL, SEEN)) == []
@@ -418,6 +419,7 @@ def test_missing_performance_schema(db, desk, user):
     assert "GRANT SELECT ON performance_schema.* TO" in text
 
 
+@pytest.mark.gtid
 def test_missing_right_to_kill(db, desk, user):
     """Without CONNECTION_ADMIN it runs, with a warning."""
     kept = GLOBAL.replace(", CONNECTION_ADMIN", "")
@@ -425,6 +427,7 @@ def test_missing_right_to_kill(db, desk, user):
     assert "CONNECTION_ADMIN" in warning
 
 
+@pytest.mark.gtid
 def test_privileges_of_a_role(db, desk, user):
     """Privileges of an active role count; those of an inactive one are hinted at."""
     db.execute(f"CREATE ROLE r_{user}")
@@ -437,6 +440,7 @@ def test_privileges_of_a_role(db, desk, user):
     assert "SET DEFAULT ROLE" in "\n".join(findings_of(desk, options))
 
 
+@pytest.mark.gtid
 def test_grants_on_single_tables(db, desk, user):
     """Grants on the table alone do not reach the tables beside it."""
     on_table = "SELECT, INSERT, DELETE, CREATE, DROP, ALTER, INDEX, TRIGGER ON {db}."
@@ -448,6 +452,7 @@ def test_grants_on_single_tables(db, desk, user):
     assert findings_of(desk, account(db, user, *each, *rest)) == []
 
 
+@pytest.mark.gtid
 def test_own_writes_need_the_right_to_number_transactions(db, desk, user):
     """--tag-own-writes: the smallest privilege is named, the copy goes on without the option."""
     with connect(account(db, user, ALL, GLOBAL, SEEN), role="test") as session:
