@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.errors import MigrationFailure, ServerFault
 from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.newtable import create_sentinel
+from spirit_py.mysql.retry import retrying
 from spirit_py.sql import quote_table, string_literal
 from spirit_py.status.snapshot import human_seconds
 from spirit_py.stop import StopSwitch
@@ -30,6 +31,7 @@ _log = logging.getLogger(__name__)
 _LOOK_SECONDS: Final = 1.0
 #: For so long the server may be away before the wait ends.
 _AWAY_SECONDS: Final = 300.0
+_CREATE_ATTEMPTS: Final = 8
 
 
 class SentinelGone(MigrationFailure):
@@ -54,24 +56,29 @@ class Deferral:
     def create(self) -> None:
         """Create the sentinel, if it is not there."""
         schema, name = self._names[0]
-        with self._run.session("sentinel") as session:
-            create_sentinel(session, schema, name)
+        retrying(self._run.stop, attempts=_CREATE_ATTEMPTS)(self._create, schema, name)
         self._run.message(
             f"the cutover is deferred: DROP TABLE {quote_table(schema, name)} when it may swap"
         )
 
-    def present(self) -> str:
-        """Give the name of a sentinel that exists, or an empty string."""
+    def _create(self, schema: str, name: str) -> None:
         with self._run.session("sentinel") as session:
-            for schema, name in self._names:
-                found = session.query(
-                    "SELECT 1 FROM information_schema.TABLES"
-                    f" WHERE TABLE_SCHEMA = {string_literal(schema)}"
-                    f" AND TABLE_NAME = {string_literal(name)}"
-                )
-                if found:
-                    return f"{schema}.{name}"
-        return ""
+            create_sentinel(session, schema, name)
+
+    def present(self) -> str:
+        """Give the name of a sentinel that exists, or an empty string.
+
+        A server that is away for a while is waited for.
+        """
+        patience = time.monotonic() + _AWAY_SECONDS
+        while True:
+            self._run.stop.check()
+            try:
+                return self._look()
+            except ServerFault as fault:
+                if disposition(fault) is Disposition.FATAL or time.monotonic() > patience:
+                    raise
+                self._run.stop.wait(_LOOK_SECONDS)
 
     def wait(self) -> None:
         """Wait until no sentinel exists, comparing the tables every so often.
@@ -80,10 +87,10 @@ class Deferral:
             MigrationFailure: when the time is over; the same command carries on.
         """
         until = time.monotonic() + self._run.config.defer_timeout
-        while name := self._look():
+        while name := self.present():
             self._run.figures.waiting_for = f"table {name} to be dropped"
             self._pause(until)
-            if not self._look():
+            if not self.present():
                 break
             if time.monotonic() >= until:
                 raise MigrationFailure(
@@ -98,21 +105,22 @@ class Deferral:
     def _pause(self, until: float) -> None:
         """Wait for the next comparison, the end of the wait, or the end of the sentinel."""
         again = min(until, time.monotonic() + self._run.config.recheck_interval)
-        while time.monotonic() < again and self._look():
+        while time.monotonic() < again and self.present():
             self._run.stop.wait(_LOOK_SECONDS)
             self._run.stop.check()
 
     def _look(self) -> str:
-        """Give a sentinel that exists; a server that is away for a while is waited for."""
-        patience = time.monotonic() + _AWAY_SECONDS
-        while True:
-            self._run.stop.check()
-            try:
-                return self.present()
-            except ServerFault as fault:
-                if disposition(fault) is Disposition.FATAL or time.monotonic() > patience:
-                    raise
-                self._run.stop.wait(_LOOK_SECONDS)
+        """Look once."""
+        with self._run.session("sentinel") as session:
+            for schema, name in self._names:
+                found = session.query(
+                    "SELECT 1 FROM information_schema.TABLES"
+                    f" WHERE TABLE_SCHEMA = {string_literal(schema)}"
+                    f" AND TABLE_NAME = {string_literal(name)}"
+                )
+                if found:
+                    return f"{schema}.{name}"
+        return ""
 
     def _recheck(self) -> None:
         """Compare all tables once; the end of the sentinel ends it."""
