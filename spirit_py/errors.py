@@ -18,6 +18,7 @@ exit code of the process, and survives pickling, because Spark sends it between 
     │   ├── FeedFailure              exit 1   the change feed cannot go on
     │   │   ├── PositionNotFound     exit 1   a position can no longer be resumed
     │   │   ├── UnreadableChange     exit 1   an event hides the row image (R13)
+    │   │   ├── UnjudgedWrite        exit 1   whether it does may not be seen (R13)
     │   │   └── SchemaChanged        exit 1   somebody else changed the table (R14)
     │   ├── ChangesNotFlushed        exit 1   the backlog does not drain
     │   ├── ChecksumFailure          exit 1   source and new table could not be made equal
@@ -137,6 +138,22 @@ class UnreadableChange(FeedFailure):
     """A change of the table reached the binlog without its full row image (R13)."""
 
     resumable = False
+
+
+class UnjudgedWrite(FeedFailure):
+    """A write in STATEMENT format that the account may not see enough of to judge it (R13).
+
+    Nothing is lost: behind the GRANT the same statement comes again.
+
+    Attributes:
+        remedy: what lets it be judged; it begins the hint.
+    """
+
+    def __init__(
+        self, message: str, *, remedy: str = "", hint: str = "", details: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(message, hint=f"{remedy}; {hint}" if remedy else hint, details=details)
+        self.remedy = remedy
 
 
 class SchemaChanged(FeedFailure):

@@ -2,9 +2,10 @@
 
 It may when it is proven foreign: the server says that its targets are tables without triggers,
 and that nothing in it is a stored function or a view. The server speaks of now, the stream of
-then. What was said is forgotten at the next DDL of the stream; and DDL between the statement
-and the moment of the answer, which may have taken away what the answer would have named, is
-met in the stream later: then it is an error, late but not too late.
+then. What was said is forgotten at DDL of the stream that names a word of it; and DDL between
+the statement and the moment of the answer, which may have taken away what the answer would have
+named, is met in the stream later: then it is an error, late but not too late. That one is final:
+behind the DDL the server's answer can never be that of then.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.change.statements import readings
-from spirit_py.errors import UnreadableChange
+from spirit_py.errors import UnjudgedWrite, UnreadableChange
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from spirit_py.change.events import StatementSeen
     from spirit_py.change.statements import Claim, Statement
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 
 _REMEMBERED: Final = 5.0
 """Seconds: DDL with sql_log_bin=0 is not in the stream."""
-_MOST: Final = 1000
-_PROGRAMS: Final = frozenset({"DATABASE", "FUNCTION", "SCHEMA", "TRIGGER", "VIEW"})
+#: Claims that are remembered, and names in each at most.
+_MOST, _LARGEST = 200, 50
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,11 +38,23 @@ class Facts:
         objection: why the write may have touched more than it names; empty when it did not.
         missing: targets that there are not.
         executed: a frontier: what the server had executed when it had said so.
+        unseen: what the account may not see of it, and is no objection therefore.
+        grants: what lets the account see it.
     """
 
     executed: Any
     objection: str = ""
     missing: frozenset[Name] = frozenset()
+    unseen: str = ""
+    grants: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Passed:
+    """A claim that was let pass: until when that may be taken back, and the statement."""
+
+    until: Any
+    said: str
 
 
 class Bystanders:
@@ -50,15 +63,18 @@ class Bystanders:
     Args:
         ask: asks the server about a claim.
         hint: what to do after the error.
+        onward: what to do after one that a GRANT mends.
     """
 
-    def __init__(self, ask: Callable[[Claim], Facts], *, hint: str, clock: Clock) -> None:
+    def __init__(
+        self, ask: Callable[[Claim], Facts], *, hint: str, onward: str, clock: Clock
+    ) -> None:
         self._ask = ask
         self._hint = hint
+        self._onward = onward
         self._clock = clock
         self._known: dict[Claim, tuple[Facts, float]] = {}
-        self._passed: set[Name] = set()
-        self._until: list[Any] = []
+        self._passed: dict[Claim, _Passed] = {}
         self._temporary: dict[int, set[Name]] = {}
 
     def take(self, event: StatementSeen, received: Any, *, followed: bool = False) -> None:
@@ -70,48 +86,70 @@ class Bystanders:
 
         Raises:
             UnreadableChange: it, or one before it, may have written to a followed table.
+            UnjudgedWrite: the account may not see whether it did.
         """
         for statement in readings(event):
-            reason = ""
+            said = f"{event.excerpt} ({event.where})"
             if statement.kind == "ddl":
-                reason = self._altered(statement, event.session_id, received, followed=followed)
-            if statement.claim is not None and not reason:
-                reason = self._objection(statement.claim, event.session_id)
-            if reason:
-                raise UnreadableChange(
-                    "a session wrote in STATEMENT format, and rows of a followed table may be"
-                    f" among what it changed ({reason}): {event.excerpt} ({event.where})",
-                    hint=f"SET binlog_format=ROW in that client; {self._hint}",
-                )
+                self._forget(statement, certain=event.certain)
+                self._created(statement, event.session_id)
+                for found in self._taken_back(
+                    statement, received, any_of=followed or not event.certain
+                ):
+                    raise self._stopped(f"{said} may have hidden it from the question", found.said)
+            if statement.claim is not None:
+                self._judge(statement.claim, event.session_id, said, received)
 
-    def _objection(self, claim: Claim, session_id: int) -> str:
-        """Say why a write may have touched what it does not name; empty when it did not."""
+    def _stopped(self, reason: str, said: str) -> UnreadableChange:
+        return UnreadableChange(
+            "a session wrote in STATEMENT format, and rows of a followed table may be"
+            f" among what it changed ({reason}): {said}",
+            hint=f"SET binlog_format=ROW in that client; {self._hint}",
+        )
+
+    def _judge(self, claim: Claim, session_id: int, said: str, received: Any) -> None:
+        """Let a write pass, or raise why it may have touched what it does not name."""
         if claim.targets is None:
-            return "the tables that it writes to are not certain"
+            raise self._stopped("the tables that it writes to are not certain", said)
         facts = self._facts(claim)
-        for name in facts.missing - self._temporary.get(session_id, set()):
-            return f"there is no table {name} now, or the account may not see it"
-        if not facts.objection:
-            self._passed.update(claim.targets, claim.reads)
-        return facts.objection
+        missing = facts.missing - self._temporary.get(session_id, set())
+        reason = facts.objection or next((f"there is no table {n} now" for n in missing), "")
+        if reason:
+            raise self._stopped(reason, said)
+        if facts.unseen:
+            raise UnjudgedWrite(
+                "a session wrote in STATEMENT format, and whether rows of a followed table are"
+                f" among what it changed cannot be told: {facts.unseen}: {said}",
+                remedy="; ".join(facts.grants),
+                hint=f"{self._onward}; SET binlog_format=ROW in that client spares later runs this",
+            )
+        if len(self._passed) >= _MOST:
+            self._prune(received)
+        self._passed[claim] = _Passed(facts.executed, said)
 
     def _facts(self, claim: Claim) -> Facts:
         """Ask the server, or remember."""
         now = self._clock()
-        facts, asked_at = self._known.get(claim, (None, 0.0))
-        if facts is None or now - asked_at > _REMEMBERED:
-            facts = self._ask(claim)
-            if len(self._known) >= _MOST:
-                self._known.clear()
+        old = [one for one, (_, at) in self._known.items() if now - at > _REMEMBERED]
+        for one in old:
+            del self._known[one]
+        if claim in self._known:
+            return self._known[claim][0]
+        facts = self._ask(claim)
+        if len(self._known) >= _MOST:
+            self._known.clear()
+        if len(claim.targets or ()) + len(claim.reads) + len(claim.calls) <= _LARGEST:
             self._known[claim] = facts, now
-            self._until = [facts.executed]
         return facts
 
-    def _altered(
-        self, statement: Statement, session_id: int, received: Any, *, followed: bool
-    ) -> str:
-        """Take note of DDL; say why what was passed over may have been no bystander."""
-        self._known.clear()
+    def _forget(self, statement: Statement, *, certain: bool) -> None:
+        """Forget what was said of anything that DDL names."""
+        for claim in list(self._known):
+            if not certain or not _words(claim).isdisjoint(statement.mentions):
+                del self._known[claim]
+
+    def _created(self, statement: Statement, session_id: int) -> None:
+        """Take note of temporary tables."""
         mine = self._temporary.setdefault(session_id, set())
         if statement.verb == "CREATE":
             mine.update(statement.temporary)
@@ -119,21 +157,40 @@ class Bystanders:
             mine.difference_update(statement.temporary)
         if not mine:
             del self._temporary[session_id]
-        if all(received.reaches(until) for until in self._until):
-            self._until.clear()
-            self._passed.clear()
-            return ""
-        if not (followed or self._undoes(statement)):
-            return ""
-        return "this DDL is from before the server was asked about a statement before it"
 
-    def _undoes(self, statement: Statement) -> bool:
-        """Tell whether DDL may take away what would have been an objection."""
-        if statement.verb == "TRUNCATE" or statement.temporary:
-            return False
-        if statement.verb == "CREATE" and "REPLACE" not in statement.words[:3]:
-            return False
-        if not _PROGRAMS.isdisjoint(statement.words[:12]):
+    def _prune(self, received: Any) -> None:
+        """Drop what no DDL can take back any more: the stream is at or behind the answer."""
+        self._passed = {c: p for c, p in self._passed.items() if not received.reaches(p.until)}
+
+    def _taken_back(
+        self, statement: Statement, received: Any, *, any_of: bool
+    ) -> Iterator[_Passed]:
+        """Give what was let pass and may have been no bystander before this DDL."""
+        self._prune(received)
+        for claim, passed in self._passed.items():
+            if any(_concerns(kind, name, claim) for kind, name in statement.gone) or (
+                any_of and statement.verb not in {"CREATE", "TRUNCATE"} and not statement.temporary
+            ):
+                yield passed
+
+
+def _words(claim: Claim) -> set[str]:
+    """Give every word that a claim holds, in lower case."""
+    names = (*(claim.targets or ()), *claim.reads)
+    parts = {part.lower() for name in names for part in (name.schema, name.table) if part}
+    return parts | claim.calls
+
+
+def _concerns(kind: str, name: Name, claim: Claim) -> bool:
+    """Tell whether what DDL took away may have been in the way of a claim."""
+    targets = claim.targets or ()
+    if kind == "FUNCTION":
+        return (name.table or "").lower() in claim.calls
+    schema = name.schema.lower()
+    if kind == "TRIGGER":
+        return any(target.schema.lower() == schema for target in targets)
+    for one in (*targets, *claim.reads):
+        same = name.table is None or (one.table or "").lower() == name.table.lower()
+        if same and one.schema.lower() == schema:
             return True
-        passed = {str(name).lower() for name in self._passed}
-        return any(str(name).lower() in passed for name in statement.names)
+    return kind == "TABLE" and name.table is None and bool(claim.calls)

@@ -110,6 +110,7 @@ class StatementSeen:
         plain_backslash: the session's ``sql_mode`` has NO_BACKSLASH_ESCAPES.
         other: what the bytes say in UTF-8, when that is something else.
         certain: ``sql`` is what the server read; else what is in ASCII of it.
+        ansi_quotes: the mode has ANSI_QUOTES.
     """
 
     place: Place
@@ -119,11 +120,12 @@ class StatementSeen:
     plain_backslash: bool = False
     other: str = ""
     certain: bool = True
+    ansi_quotes: bool = False
 
     @property
     def excerpt(self) -> str:
         """The beginning, on one line."""
-        return " ".join(self.sql.split())[:200]
+        return " ".join(self.sql[:1000].split())[:200]
 
     @property
     def where(self) -> str:

@@ -169,6 +169,7 @@ class ChangeFeed:
             bystanders=Bystanders(
                 self._stream.facts,
                 hint="then start the migration again",
+                onward="then run the same command again, which carries on",
                 clock=self._clock,
             ),
             park=self._parking.wait,

@@ -20,6 +20,7 @@ _HEAD: Final = struct.Struct("<IIBHH")
 """Session, seconds, length of the schema, error code, length of the status variables."""
 _LOAD_HEAD: Final = 13
 _NO_BACKSLASH_ESCAPES: Final = 1 << 20
+_ANSI_QUOTES: Final = 1 << 2
 _SQL_MODE, _CHARSET = 1, 4
 #: Bytes of the status variables of a fixed size, by code.
 _SIZES: Final = {0: 4, 1: 8, 3: 4, 4: 6, 7: 2, 8: 2, 9: 8, 10: 4, 13: 3, 16: 1, 17: 8, 18: 2}
@@ -50,6 +51,7 @@ class Query(NamedTuple):
         plain_backslash: the session's ``sql_mode`` has NO_BACKSLASH_ESCAPES.
         other: what it says in UTF-8, when that is something else.
         certain: ``sql`` is what the server read.
+        ansi_quotes: the mode has ANSI_QUOTES: text in double quotes is a name.
     """
 
     session_id: int
@@ -58,6 +60,7 @@ class Query(NamedTuple):
     plain_backslash: bool = False
     other: str = ""
     certain: bool = True
+    ansi_quotes: bool = False
 
 
 def parse_query(body: bytes, charsets: Mapping[int, str]) -> Query:
@@ -84,7 +87,15 @@ def _query(body: bytes, at: int, charsets: Mapping[int, str]) -> Query:
     client = int.from_bytes(found.get(_CHARSET, b"")[:2], "little")
     schema = body[at : at + schema_size].decode("utf-8", "replace")
     sql, other, certain = read_text(body[at + schema_size + 1 :], charsets.get(client, ""))
-    return Query(session_id, schema, sql, bool(mode & _NO_BACKSLASH_ESCAPES), other, certain)
+    return Query(
+        session_id,
+        schema,
+        sql,
+        plain_backslash=bool(mode & _NO_BACKSLASH_ESCAPES),
+        other=other,
+        certain=certain and _SQL_MODE in found,
+        ansi_quotes=bool(mode & _ANSI_QUOTES),
+    )
 
 
 def status_variables(data: bytes) -> dict[int, bytes]:

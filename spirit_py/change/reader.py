@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tenacity import (
     RetryError,
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
     from spirit_py.change.stream import BinlogEvents
 
+GIVE_UP: Final = 600.0
+"""Seconds after which a server that cannot be reached is a failure."""
+
 
 class BinlogReader:
     """Reads the stream until it is told to stop; the body of the reader thread.
@@ -41,7 +44,7 @@ class BinlogReader:
         connect: Callable[[], BinlogConnection],
         parser: BinlogEvents,
         stop: threading.Event,
-        give_up: float = 600.0,
+        give_up: float = GIVE_UP,
     ) -> None:
         self._connect = connect
         self.parser = parser

@@ -17,7 +17,7 @@ from spirit_py.change.codec import RowCodec
 from spirit_py.change.feed import ChangeFeed
 from spirit_py.change.lending import LentSession
 from spirit_py.change.position import FileFrontier, FilePlace, GtidFrontier, GtidSet
-from spirit_py.change.reader import BinlogReader
+from spirit_py.change.reader import GIVE_UP, BinlogReader
 from spirit_py.change.resumption import frontier_of
 from spirit_py.change.retention import reach
 from spirit_py.change.stream import BinlogEvents
@@ -317,7 +317,7 @@ class BinlogStream:
             claim,
             executed=lambda session: self._sent(self._executed_in(session)),
             closing=self._closing,
-            patience=self._options.wait_timeout,
+            patience=GIVE_UP,
         )
 
     def retention(self) -> Retention | None:

@@ -8,14 +8,16 @@ name: through a view, a trigger of another table, a stored function. It therefor
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Literal
 
+from spirit_py.change.targets import calls_in, table_names, written
 from spirit_py.change.tokens import Name, cut, is_symbol, name_at, names_after, names_from, skip
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     from spirit_py.change.events import StatementSeen, Table
     from spirit_py.change.tokens import Token
@@ -27,9 +29,6 @@ _QUIET: Final = frozenset({
     "REPAIR", "REVOKE", "ROLLBACK", "SAVEPOINT", "UNINSTALL", "XA",
 })  # fmt: skip
 _QUIET_SET: Final = frozenset({"DEFAULT", "PASSWORD", "RESOURCE", "ROLE"})
-_ROWS: Final = frozenset({"INSERT", "REPLACE", "UPDATE", "DELETE", "LOAD"})
-_HINTS: Final = ("LOW_PRIORITY", "DELAYED", "HIGH_PRIORITY", "QUICK", "IGNORE")
-_BEHIND_ONE_TABLE: Final = frozenset({"WHERE", "ORDER", "LIMIT", "PARTITION"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,8 +37,8 @@ class Claim:
 
     Attributes:
         targets: the tables that it writes; None when its text does not tell for certain.
-        calls: what it may call, in lower case: names in front of a parenthesis.
-        reads: every other name; a view among them may call a function.
+        calls: stored functions that it may call, in lower case.
+        reads: the tables that it names; a view among them may call a function.
     """
 
     targets: tuple[Name, ...] | None
@@ -56,17 +55,20 @@ class Statement:
         verb: its first keyword.
         names: what it changes, with the schema filled in; a table of None is a whole schema.
             Of ``dml`` rather one too many.
-        words: the bare words in it, in upper case.
         claim: what it is about, where it may change rows that it does not name.
         temporary: TEMPORARY tables that it creates or drops.
+        gone: what DDL takes away or puts something else in place of: the words TABLE, VIEW,
+            FUNCTION or TRIGGER, and its name.
+        mentions: every word and name of DDL, in lower case.
     """
 
     kind: Literal["ddl", "dml", ""]
     verb: str
     names: tuple[Name, ...]
-    words: tuple[str, ...]
     claim: Claim | None = None
     temporary: tuple[Name, ...] = ()
+    gone: tuple[tuple[str, Name], ...] = ()
+    mentions: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -140,49 +142,98 @@ def may_name(sql: str, schema: str, table: str) -> bool:
     return stands(table) or ("drop" in folded and stands(schema))
 
 
-def readings(event: StatementSeen) -> Iterator[Statement]:
+@functools.lru_cache(maxsize=1)
+def readings(event: StatementSeen) -> tuple[Statement, ...]:
     """Read a statement of the stream in every way that its bytes can be read."""
-    for sql in filter(None, (event.sql, event.other)):
-        yield read_statement(
-            sql, event.schema, plain_backslash=event.plain_backslash, certain=event.certain
+    return tuple(
+        read_statement(
+            sql,
+            event.schema,
+            plain_backslash=event.plain_backslash,
+            ansi_quotes=event.ansi_quotes,
+            certain=event.certain,
         )
+        for sql in filter(None, (event.sql, event.other))
+    )
 
 
 def read_statement(
-    sql: str, schema: str, *, plain_backslash: bool = False, certain: bool = True
+    sql: str,
+    schema: str,
+    *,
+    plain_backslash: bool = False,
+    ansi_quotes: bool = False,
+    certain: bool = True,
 ) -> Statement:
     """Read a statement.
 
     Args:
         schema: the session's default schema.
         plain_backslash: the session's sql_mode has NO_BACKSLASH_ESCAPES.
+        ansi_quotes: it has ANSI_QUOTES.
         certain: the text is what the server read.
     """
-    tokens = cut(sql, plain_backslash=plain_backslash)
-    verb = tokens[0].word if tokens else ""
-    kind: Literal["ddl", "dml", ""] = ""
-    names: list[Name] = []
+    found = cut(sql, plain_backslash=plain_backslash, ansi_quotes=ansi_quotes)
+    verb = found.tokens[0].word if found.tokens else ""
+    if verb in _DDL:
+        return _ddl(found.tokens, schema, sure=certain and found.clear)
+    if _is_quiet(found.tokens, verb):
+        return Statement(kind="", verb=verb, names=())
+    names, targets, behind = written(found.tokens)
+    reads = table_names(found.tokens)
+    sure = certain and found.clear and reads is not None and targets is not None
+    claim = Claim(
+        targets=tuple(_within(targets or (), schema)) if sure else None,
+        calls=calls_in(found.tokens, columns_at=behind),
+        reads=frozenset(_within(reads or (), schema)),
+    )
+    return Statement(kind="dml", verb=verb, names=tuple(_within(names, schema)), claim=claim)
+
+
+def _within(names: Iterable[Name], schema: str) -> list[Name]:
+    return [name.within(schema) for name in names]
+
+
+def _ddl(tokens: list[Token], schema: str, *, sure: bool) -> Statement:
+    """Read DDL."""
+    verb = tokens[0].word
     claim: Claim | None = None
     temporary: list[Name] = []
-    if verb in _DDL:
-        kind, names = "ddl", _ddl_names(tokens)
-        if any(token.word == "TEMPORARY" for token in tokens[:3]):
-            temporary = _created(tokens)
-        if verb == "CREATE" and _has_query(tokens):
-            claim = _claim(tokens, schema, ())
-    elif not _is_quiet(tokens, verb):
-        kind, names = "dml", _dml_names(tokens)
-        # What the server does not execute of /*!99999 ... */ would be read as if it did.
-        target = _only_target(tokens) if certain and "/*!" not in sql else None
-        claim = _claim(tokens, schema, None if target is None else (target.within(schema),))
+    if any(token.word == "TEMPORARY" for token in tokens[:3]):
+        temporary = _created(tokens)
+    if verb == "CREATE" and (at := _query_at(tokens)):
+        reads = table_names(tokens)
+        claim = Claim(
+            targets=() if sure and reads is not None else None,
+            calls=calls_in(tokens[at:]),
+            reads=frozenset(_within(reads or (), schema)),
+        )
+    names = _ddl_names(tokens)
+    gone = [] if temporary else _gone(tokens, names)
     return Statement(
-        kind=kind,
+        kind="ddl",
         verb=verb,
-        names=tuple(name.within(schema) for name in names),
-        words=tuple(token.word for token in tokens if token.word),
+        names=tuple(_within(names, schema)),
         claim=claim,
-        temporary=tuple(name.within(schema) for name in temporary),
+        temporary=tuple(_within(temporary, schema)),
+        gone=tuple((kind, name.within(schema)) for kind, name in gone),
+        mentions=frozenset(token.text.lower() for token in tokens if not token.symbol),
     )
+
+
+def _gone(tokens: list[Token], names: list[Name]) -> list[tuple[str, Name]]:
+    """Give what DDL takes away: tables, views, functions and triggers."""
+    verb, words = tokens[0].word, [token.word for token in tokens]
+    if verb == "DROP" and words[1:2] and words[1] in {"FUNCTION", "TRIGGER", "VIEW"}:
+        found = names_from(tokens, skip(tokens, 2, "IF", "EXISTS"))
+        return [(words[1], name) for name in found]
+    moved = verb == "ALTER" and not {"RENAME", "ENGINE"}.isdisjoint(words)
+    if verb in {"DROP", "RENAME"} or (moved and words[1] == "TABLE"):
+        return [("TABLE", name) for name in names]
+    if (verb == "ALTER" and words[1:2] != ["TABLE"]) or words[:3] == ["CREATE", "OR", "REPLACE"]:
+        head = tokens[: words.index("AS") + 1] if "AS" in words else tokens
+        return [("VIEW", name) for name in names_after(head, "VIEW")]
+    return []
 
 
 def _is_quiet(tokens: list[Token], verb: str) -> bool:
@@ -193,27 +244,16 @@ def _is_quiet(tokens: list[Token], verb: str) -> bool:
     return not tokens or verb in _QUIET
 
 
-def _has_query(tokens: list[Token]) -> bool:
-    """Tell whether CREATE TABLE runs a query: SELECT, TABLE or VALUES ROW."""
+def _query_at(tokens: list[Token]) -> int:
+    """Give the index of the query that CREATE TABLE runs: SELECT, TABLE, VALUES ROW; else 0."""
     words = [token.word for token in tokens]
     if "TABLE" not in words[:3]:
-        return False
-    values = any(pair == ("VALUES", "ROW") for pair in pairwise(words))
-    return values or "SELECT" in words or words.count("TABLE") > 1
-
-
-def _claim(tokens: list[Token], schema: str, targets: tuple[Name, ...] | None) -> Claim:
-    """Gather what a statement may call and read."""
-    calls: set[str] = set()
-    reads: set[Name] = set()
-    for at, token in enumerate(tokens):
-        if token.symbol or (token.bare and token.text.isdigit()):
-            continue
-        if is_symbol(tokens, at + 1, "("):
-            calls.add(token.text.lower())
-        dotted = is_symbol(tokens, at - 1, ".") and at > 1
-        reads.add(Name(tokens[at - 2].text if dotted else schema, token.text))
-    return Claim(targets=targets, calls=frozenset(calls), reads=frozenset(reads))
+        return 0
+    begins = {"SELECT", "TABLE"}
+    for at, (word, behind) in enumerate(pairwise(words)):
+        if at > 2 and (word in begins or (word, behind) == ("VALUES", "ROW")):
+            return at
+    return 0
 
 
 def _ddl_names(tokens: list[Token]) -> list[Name]:
@@ -255,45 +295,3 @@ def _brought_in(tokens: list[Token]) -> list[Name]:
             if name is not None and tokens[to].word not in {"COLUMN", "INDEX", "KEY"}:
                 names.append(name)
     return names
-
-
-def _dml_names(tokens: list[Token]) -> list[Name]:
-    """Give the tables whose rows a DML statement may change; rather one too many."""
-    verb = tokens[0].word
-    if verb in {"INSERT", "REPLACE"}:
-        return names_from(tokens, skip(tokens, 1, *_HINTS, "INTO"))[:1]
-    if verb == "LOAD":
-        return names_after(tokens, "INTO", "TABLE")[:1]
-    if verb not in {"UPDATE", "DELETE", "WITH"}:
-        return []
-    if verb == "UPDATE":
-        ends = (i for i, token in enumerate(tokens) if token.word == "SET")
-        tokens = tokens[: next(ends, len(tokens))]
-    return [name for at in range(1, len(tokens)) if (name := name_at(tokens, at)[0]) is not None]
-
-
-def _only_target(tokens: list[Token]) -> Name | None:
-    """Give the one table that a statement writes; None when that is not certain."""
-    verb = tokens[0].word
-    if verb not in _ROWS:
-        return None
-    if verb in {"INSERT", "REPLACE", "LOAD"}:
-        names = _dml_names(tokens)
-        return names[0] if names else None
-    at = skip(tokens, 1, *_HINTS)
-    if verb == "DELETE":
-        if skip(tokens, at, "FROM") != at + 1:
-            return None
-        at += 1
-    name, at = name_at(tokens, at)
-    ends = {"SET"} if verb == "UPDATE" else _BEHIND_ONE_TABLE
-    for _ in range(2):  # an alias may stand between
-        at = skip(tokens, at, "AS")
-        if at >= len(tokens):
-            return name if verb == "DELETE" else None
-        if tokens[at].word in ends:
-            return name
-        if tokens[at].symbol:
-            return None
-        at += 1
-    return None

@@ -229,6 +229,7 @@ class BinlogEvents:
                 plain_backslash=found.plain_backslash,
                 other=found.other,
                 certain=found.certain,
+                ansi_quotes=found.ansi_quotes,
             )
         )
 

@@ -131,7 +131,12 @@ class _Watch:
             out=self._out,
             flush=self._lines.flush,
             forget=stream.forget_codecs,
-            bystanders=Bystanders(stream.facts, hint=ONWARD, clock=time.monotonic),
+            bystanders=Bystanders(
+                stream.facts,
+                hint=ONWARD,
+                onward="then follow on behind the last line that was printed",
+                clock=time.monotonic,
+            ),
             heartbeat=self._options.heartbeat,
         )
 

@@ -20,6 +20,7 @@ from spirit_py.errors import (
     ServerFault,
     SpiritError,
     StillDifferent,
+    UnjudgedWrite,
     ValueLost,
 )
 from spirit_py.mysql.connect import connect
@@ -239,7 +240,7 @@ class Keeper:
         self._desk.save(following.feed.position())
         raise MigrationFailure(
             f"the way back of {self._desk.record.names} is kept no longer: {reason.message}",
-            hint=_STILL,
+            hint=f"{reason.remedy}; {_STILL}" if isinstance(reason, UnjudgedWrite) else _STILL,
             details=reason.details,
         ) from reason
 

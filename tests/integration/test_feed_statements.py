@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from typing import TYPE_CHECKING
 
+import MySQLdb
 import pytest
 
-from spirit_py.errors import UnreadableChange
+from spirit_py.change.native import NATIVE, NATIVE_WITH_A_BLANK
+from spirit_py.errors import UnjudgedWrite, UnreadableChange
+from spirit_py.stop import StopSwitch
 from tests.fix_feed import Scene, until
 from tests.watch_kit import Watching, kinds, values
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.fix_mysql import Database
 
 IN_TEXT = "SET SESSION binlog_format = STATEMENT"
@@ -86,6 +92,171 @@ def test_a_write_in_text_that_is_proven_foreign_is_let_pass(either: Scene) -> No
     either.drain()
     either.assert_equal()
     assert either.stop.reason is None
+
+
+@contextlib.contextmanager
+def account(scene: Scene) -> Iterator[str]:
+    """Create an account with what the README asks for."""
+    db = scene.db
+    user = f"u{db.name[-8:]}"
+    run(
+        db,
+        f"CREATE USER {user} IDENTIFIED BY 'Secret-12'",
+        "GRANT SELECT, INSERT, DELETE, CREATE, DROP, ALTER, INDEX, TRIGGER, LOCK TABLES,"
+        f" CREATE TEMPORARY TABLES ON {db.name}.* TO {user}",
+        f"GRANT SELECT ON performance_schema.* TO {user}",
+        "GRANT REPLICATION SLAVE, REPLICATION CLIENT, PROCESS, XA_RECOVER_ADMIN, RELOAD ON *.*"
+        f" TO {user}",
+    )
+    try:
+        yield user
+    finally:
+        scene.close()
+        run(db, f"DROP USER {user}")
+
+
+def test_ordinary_writes_in_text_need_no_more_grants(scene: Scene) -> None:
+    """R13: heartbeats of managed servers, and every way to write to the table's own schema."""
+    db = scene.db
+    scene.tables()
+    run(
+        db,
+        ELSEWHERE,
+        "CREATE TABLE mysql.spirit_py_heartbeat (id INT PRIMARY KEY, value BIGINT)",
+        "CREATE PROCEDURE p(k INT) BEGIN DELETE FROM other WHERE id = k; END",
+        "CREATE TABLE txt (s LONGTEXT)",
+    )
+    try:
+        with account(scene) as user:
+            scene.open(connection=scene.options(user=user, password="Secret-12"))
+            run(
+                db,
+                IN_TEXT,
+                "insert into mysql.spirit_py_heartbeat(id, value) values (1,2)"
+                " on duplicate key update value = 2",
+                f"UPDATE {db.name}.other AS o SET o.n = COALESCE (n, NOW()) WHERE o.id IN (1)",
+                "INSERT INTO other (id, n) VALUES (1, UNIX_TIMESTAMP()), (2, 3)",
+                "UPDATE other a JOIN txt b ON b.s = a.id SET a.n = 1",
+                "WITH c AS (SELECT 1 x) DELETE FROM other WHERE id IN (SELECT x FROM c)",
+                "DELETE FROM other WHERE id IN (SELECT id FROM t) OR n IN (SELECT n FROM t)",
+                "SET NAMES utf8mb4",
+                'insert into txt(s) values ("hi \U0001f600 f(1)")',
+                "CALL p(1)",
+            )
+            db.execute("INSERT INTO t VALUES (1, 'a', 1)")
+            scene.drain()
+            scene.assert_equal()
+            assert scene.stop.reason is None
+    finally:
+        run(db, "DROP TABLE mysql.spirit_py_heartbeat")
+
+
+def test_a_write_that_the_account_may_not_judge_waits_for_the_grant(scene: Scene) -> None:
+    """R13: the error names it, and the feed goes on behind it from where it was."""
+    db = scene.db
+    scene.tables()
+    other = f"{db.name}_hb"
+    run(
+        db,
+        f"CREATE DATABASE {other}",
+        f"CREATE TABLE {other}.heartbeat (id INT PRIMARY KEY, ts CHAR(9))",
+        f"CREATE TABLE {other}.own (a INT)",
+        f"CREATE FUNCTION {other}.g(k INT) RETURNS INT DETERMINISTIC MODIFIES SQL DATA"
+        f" BEGIN INSERT INTO {db.name}.t VALUES (k, 'g', 1); RETURN k; END",
+    )
+    try:
+        with account(scene) as user:
+            connection = scene.options(user=user, password="Secret-12")
+            scene.open(connection=connection)
+            run(
+                db,
+                "INSERT INTO t VALUES (1, 'a', 1)",
+                IN_TEXT,
+                f"REPLACE INTO {other}.heartbeat SELECT 1, 'x' FROM {other}.own",
+                f"UPDATE {other}.heartbeat SET ts = 'y' WHERE id = 1",
+                f"DELETE FROM {other}.own",
+            )
+            db.execute("INSERT INTO t VALUES (2, 'b', 2)")
+            fault = scene.fault()
+            assert isinstance(fault, UnjudgedWrite)
+            assert f"triggers of {other}.heartbeat" in str(fault)
+            given = fault.remedy
+            assert given == f"GRANT SELECT, TRIGGER ON `{other}`.* TO '{user}'@'%'"
+            position = scene.feed.position()
+            scene.close()
+            run(db, given)
+            scene.stop = StopSwitch()
+            scene.open(connection=connection, position=position)
+            scene.drain()
+            scene.assert_equal()
+            assert len(scene.rows("t")) == 2
+            run(db, IN_TEXT, f"REPLACE INTO {other}.heartbeat VALUES ({other}.g(9), 'z')")
+            fault = scene.fault()
+            assert isinstance(fault, UnjudgedWrite)
+            given = fault.remedy
+            assert given == f"GRANT SHOW_ROUTINE ON *.* TO '{user}'@'%'"
+            position = scene.feed.position()
+            scene.close()
+            run(db, given)
+            scene.stop = StopSwitch()
+            scene.open(connection=connection, position=position)
+            fault = scene.fault()
+            assert isinstance(fault, UnreadableChange)
+            assert f"the function {other}.g" in str(fault)
+    finally:
+        run(db, f"DROP DATABASE {other}")
+
+
+def test_ddl_of_others_between_heartbeats_is_nobody_s_business(scene: Scene) -> None:
+    """R13: programs that a passed write could not have run take nothing back."""
+    db = scene.db
+    scene.tables()
+    run(db, ELSEWHERE)
+    scene.open()
+    for number in range(20):
+        run(
+            db,
+            IN_TEXT,
+            f"UPDATE other SET n = {number} WHERE id = 1",
+            f"CREATE VIEW v{number} AS SELECT 1",
+            f"DROP VIEW v{number}",
+            "CREATE TABLE y (view INT)",
+            "ALTER TABLE y ADD COLUMN `function` INT",
+            "DROP TABLE y",
+            "DROP FUNCTION IF EXISTS nothing",
+        )
+    scene.drain()
+    assert scene.stop.reason is None
+
+
+def test_the_server_s_own_functions_are_not_ours(db: Database) -> None:
+    """A bare name of a function that the server does not know would mean a stored one."""
+    with contextlib.closing(db.connect()) as session, session.cursor() as cursor:
+
+        def code(call: str) -> int:
+            try:
+                cursor.execute(f"DO {call}")
+            except MySQLdb.Error as error:
+                return int(error.args[0])
+            return 0
+
+        for name in sorted(NATIVE - {"BENCHMARK", "GET_LOCK", "SLEEP"}):
+            blanks = ("", " ") if name in NATIVE_WITH_A_BLANK else ("",)
+            for blank, values in itertools.product(blanks, ("", "1", "1, 1", "1, 1, 1")):
+                assert code(f"{name}{blank}({values})") not in {1305, 1630}, name
+        assert code("nobodys(1)") == 1305
+
+
+def test_comments_count_as_on_the_server(scene: Scene) -> None:
+    """R13: MariaDB's are comments, and so is what a later version would execute."""
+    db = scene.db
+    scene.tables()
+    run(db, ELSEWHERE, "INSERT INTO t VALUES (1, 'a', 1)")
+    scene.open()
+    run(db, IN_TEXT, "UPDATE /*M! other SET n = 1, */ t SET v = 'lost' WHERE id = 1")
+    fault = scene.fault()
+    assert isinstance(fault, UnreadableChange)
+    assert f"wrote to {db.name}.t" in str(fault)
 
 
 def test_ddl_is_read_in_the_character_set_of_its_client(db: Database) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,7 +11,7 @@ from spirit_py.change.bystander import Bystanders, Facts
 from spirit_py.change.events import Place, StatementSeen
 from spirit_py.change.memory import CountFrontier
 from spirit_py.change.tokens import Name
-from spirit_py.errors import UnreadableChange
+from spirit_py.errors import UnjudgedWrite, UnreadableChange
 
 if TYPE_CHECKING:
     from spirit_py.change.statements import Claim
@@ -26,7 +27,9 @@ class Scene:
         self.answer: dict[str, Any] = {}
         self.now = 0.0
         self.executed = 0
-        self.bystanders = Bystanders(self.ask, hint="then go on", clock=lambda: self.now)
+        self.bystanders = Bystanders(
+            self.ask, hint="then go on", onward="then again", clock=lambda: self.now
+        )
 
     def ask(self, claim: Claim) -> Facts:
         """Answer."""
@@ -50,12 +53,45 @@ def test_the_server_is_asked_once_for_many_statements(scene: Scene) -> None:
     for number in range(100):
         scene.take(f"REPLACE INTO o.x SELECT 'a', {number}, COUNT(*) FROM t WHERE a > '{number}'")
     assert len(scene.asked) == 1
+    scene.take("DROP VIEW elsewhere")
+    scene.take("REPLACE INTO o.x SELECT 1 FROM t")
+    assert len(scene.asked) == 1
     scene.take("CREATE TRIGGER tr BEFORE INSERT ON o.x FOR EACH ROW SET @a = 1")
     scene.take(WRITE)
     assert len(scene.asked) == 2
     scene.now += 60
     scene.take(WRITE)
     assert len(scene.asked) == 3
+
+
+def test_what_is_remembered_is_bounded(scene: Scene) -> None:
+    """Claims are of names alone, which others may choose."""
+    for number in range(1000):
+        scene.now += 1
+        scene.take(f"INSERT INTO o.x{number} VALUES (f{number}(1), 'a text')", 10)
+        assert len(scene.bystanders._known) <= 6
+    scene.take(f"INSERT INTO o.y VALUES ({', '.join(f'g{n}(1)' for n in range(100))})", 10)
+    assert len(scene.bystanders._known) <= 6
+    assert len(scene.bystanders._passed) <= 200
+
+
+def test_what_the_account_may_not_see_can_be_mended(scene: Scene) -> None:
+    """The same statement comes again behind the GRANT; a sure objection weighs more."""
+    scene.answer = {
+        "unseen": "the account may not see triggers of o.x",
+        "grants": ("GRANT a", "GRANT b"),
+    }
+    with pytest.raises(UnjudgedWrite, match="may not see triggers") as raised:
+        scene.take(WRITE)
+    error = pickle.loads(pickle.dumps(raised.value))
+    assert error.resumable
+    assert error.exit_code == 1
+    assert error.remedy == "GRANT a; GRANT b"
+    assert error.hint.startswith("GRANT a; GRANT b; then again; SET binlog_format=ROW")
+    scene.now += 60
+    scene.answer["objection"] = "o.x is a view"
+    with pytest.raises(UnreadableChange, match="is a view"):
+        scene.take(WRITE)
 
 
 def test_an_objection_stops_with_all_that_is_known(scene: Scene) -> None:
@@ -93,28 +129,45 @@ def test_a_table_that_is_not_there_is_foreign_only_as_a_temporary_one(scene: Sce
 @pytest.mark.parametrize(
     "ddl",
     [
-        "DROP TRIGGER tr",
+        "DROP TRIGGER o.tr",
+        "DROP TRIGGER IF EXISTS O.tr",
+        "DROP VIEW o.v, o.x",
         "DROP VIEW v",
-        "ALTER VIEW v AS SELECT 1",
+        "ALTER SQL SECURITY INVOKER VIEW v AS SELECT 1",
         "CREATE OR REPLACE VIEW v AS SELECT 1",
-        "DROP FUNCTION f",
-        "DROP DATABASE p",
-        "DROP TABLE o.x",
+        "DROP FUNCTION F",
+        "DROP FUNCTION IF EXISTS p.f",
+        "DROP DATABASE o",
+        "DROP DATABASE s",
+        "DROP TABLE q, o.x",
+        "ALTER TABLE o.x ENGINE = InnoDB",
+        "ALTER TABLE o.y RENAME o.x",
         "RENAME TABLE o.x TO o.y",
     ],
 )
 def test_ddl_before_the_answer_may_have_made_it_harmless(scene: Scene, ddl: str) -> None:
     """The server says what is now; the statement ran while there was more."""
     scene.executed = 20
-    scene.take(WRITE, 10)
-    with pytest.raises(UnreadableChange, match="before the server was asked"):
-        scene.take(ddl, 15)
+    scene.take("INSERT INTO o.x SELECT f(1) FROM v", 10)
+    with pytest.raises(UnreadableChange, match="hidden it from the question") as raised:
+        scene.take(ddl, 15, session=3)
+    said = str(raised.value)
+    assert said.endswith("INSERT INTO o.x SELECT f(1) FROM v (session 9 at b.000001:10)")
+    assert ddl in said
+    assert not raised.value.resumable
 
 
 @pytest.mark.parametrize(
     ("ddl", "at"),
     [
-        ("DROP TRIGGER tr", 20),
+        ("DROP TRIGGER o.tr", 20),
+        ("DROP TRIGGER tr", 15),
+        ("DROP VIEW v", 15),
+        ("DROP FUNCTION f", 15),
+        ("DROP DATABASE p", 15),
+        ("ALTER TABLE other ADD VIEW INT", 15),
+        ("ALTER TABLE o.x ADD a INT", 15),
+        ("CREATE OR REPLACE VIEW v AS SELECT 1 FROM x", 15),
         ("DROP TABLE other", 15),
         ("ALTER TABLE other ADD a INT", 15),
         ("CREATE VIEW v AS SELECT 1", 15),

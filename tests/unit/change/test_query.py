@@ -44,10 +44,23 @@ def test_status_variables_are_cut_apart() -> None:
     assert query.status_variables(bytes.fromhex("63" + "0408000800ff00")) == {}
 
 
-def test_the_mode_of_backslashes_is_read() -> None:
-    """NO_BACKSLASH_ESCAPES decides where strings end."""
-    data = body(b"x").replace(bytes.fromhex("012000a04500000000"), b"\1\0\0\x10\0\0\0\0\0")
-    assert query.parse_query(data, CHARSETS).plain_backslash
+@pytest.mark.parametrize(
+    ("mode", "plain_backslash", "ansi_quotes"),
+    [(0, False, False), (1 << 20, True, False), (4, False, True)],
+)
+def test_the_mode_is_read(mode: int, plain_backslash: bool, ansi_quotes: bool) -> None:
+    """NO_BACKSLASH_ESCAPES decides where strings end, ANSI_QUOTES what is one."""
+    status = b"\1" + mode.to_bytes(8, "little")
+    data = body(b"x").replace(bytes.fromhex("012000a04500000000"), status)
+    found = query.parse_query(data, CHARSETS)
+    assert (found.plain_backslash, found.ansi_quotes) == (plain_backslash, ansi_quotes)
+    assert found.certain
+
+
+def test_a_text_of_unknown_mode_is_not_certain() -> None:
+    """Nobody knows what is a string in it."""
+    data = body(b"x").replace(bytes.fromhex("012000a04500000000"), b"")
+    assert not query.parse_query(data[:11] + b"\x17\0" + data[13:], CHARSETS).certain
 
 
 @pytest.mark.parametrize(
