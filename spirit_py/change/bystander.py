@@ -75,6 +75,7 @@ class Bystanders:
         self._clock = clock
         self._known: dict[Claim, tuple[Facts, float]] = {}
         self._passed: dict[Claim, _Passed] = {}
+        self._prune_at = _MOST
         self._temporary: dict[int, set[Name]] = {}
 
     def take(self, event: StatementSeen, received: Any, *, followed: bool = False) -> None:
@@ -91,11 +92,10 @@ class Bystanders:
         for statement in readings(event):
             said = f"{event.excerpt} ({event.where})"
             if statement.kind == "ddl":
-                self._forget(statement, certain=event.certain)
+                certain = event.certain and statement.whole_words
+                self._forget(statement, certain=certain)
                 self._created(statement, event.session_id)
-                for found in self._taken_back(
-                    statement, received, any_of=followed or not event.certain
-                ):
+                for found in self._taken_back(statement, received, any_of=followed or not certain):
                     raise self._stopped(f"{said} may have hidden it from the question", found.said)
             if statement.claim is not None:
                 self._judge(statement.claim, event.session_id, said, received)
@@ -123,8 +123,9 @@ class Bystanders:
                 remedy="; ".join(facts.grants),
                 hint=f"{self._onward}; SET binlog_format=ROW in that client spares later runs this",
             )
-        if len(self._passed) >= _MOST:
+        if len(self._passed) >= self._prune_at:
             self._prune(received)
+            self._prune_at = max(_MOST, 2 * len(self._passed))
         self._passed[claim] = _Passed(facts.executed, said)
 
     def _facts(self, claim: Claim) -> Facts:
@@ -166,6 +167,8 @@ class Bystanders:
         self, statement: Statement, received: Any, *, any_of: bool
     ) -> Iterator[_Passed]:
         """Give what was let pass and may have been no bystander before this DDL."""
+        if not (statement.gone or any_of):
+            return
         self._prune(received)
         for claim, passed in self._passed.items():
             if any(_concerns(kind, name, claim) for kind, name in statement.gone) or (

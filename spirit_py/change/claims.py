@@ -53,7 +53,7 @@ _SHOW_ROUTINE: Final = (8, 0, 20)
 #: Its tables can have no triggers, and few accounts may see them; managed servers write to it.
 _SYSTEM: Final = "mysql"
 #: No view in them calls a function that is not the server's.
-_SERVERS_OWN: Final = frozenset({"information_schema", _SYSTEM, "performance_schema"})
+_SERVERS_OWN: Final = frozenset({"information_schema", "performance_schema"})
 _PAUSE: Final = 0.2
 
 
@@ -137,7 +137,7 @@ class _Look:
             if kind != "BASE TABLE" or engine in _ELSEWHERE:
                 what = engine if kind == "BASE TABLE" else kind
                 return f"{name} is a {what}".replace("VIEW", "view")
-        if name.schema.lower() == _SYSTEM:
+        if name.schema == _SYSTEM:
             return ""
         for (trigger,) in self._session.query(_TRIGGER, (name.schema, name.table)):
             return f"{name} has the trigger {trigger}"
@@ -169,7 +169,7 @@ class _Look:
     def views(self, claim: Claim) -> str:
         """Say which view may be read, because it may call a function."""
         for schema in sorted({name.schema for name in claim.reads if name.schema}):
-            if schema.lower() in _SERVERS_OWN:
+            if schema == _SYSTEM or schema.lower() in _SERVERS_OWN:
                 continue
             found = {name.table or "" for name in claim.reads if name.schema == schema}
             for names in _parts(found):

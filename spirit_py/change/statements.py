@@ -9,7 +9,7 @@ name: through a view, a trigger of another table, a stored function. It therefor
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -60,6 +60,8 @@ class Statement:
         gone: what DDL takes away or puts something else in place of: the words TABLE, VIEW,
             FUNCTION or TRIGGER, and its name.
         mentions: every word and name of DDL, in lower case.
+        whole_words: false for DDL with a word that a server may have cut in two: latin1 and others
+            have a blank that is no ASCII.
     """
 
     kind: Literal["ddl", "dml", ""]
@@ -69,6 +71,7 @@ class Statement:
     temporary: tuple[Name, ...] = ()
     gone: tuple[tuple[str, Name], ...] = ()
     mentions: frozenset[str] = frozenset()
+    whole_words: bool = True
 
 
 @dataclass(frozen=True)
@@ -109,7 +112,7 @@ class TableFinder:
         for statement in readings(event):
             if statement.kind and (found := self._named(statement.names)):
                 return Touch(statement.kind, found, statement.verb)
-            if statement.kind == "ddl" and not event.certain:
+            if statement.kind == "ddl" and not (event.certain and statement.whole_words):
                 near = (table for table in self._tables.values() if may_name(event.sql, *table))
                 if (found := next(near, None)) is not None:
                     return Touch("unread", found, statement.verb)
@@ -176,7 +179,8 @@ def read_statement(
     found = cut(sql, plain_backslash=plain_backslash, ansi_quotes=ansi_quotes)
     verb = found.tokens[0].word if found.tokens else ""
     if verb in _DDL:
-        return _ddl(found.tokens, schema, sure=certain and found.clear)
+        seen = _ddl(found.tokens, schema, sure=certain and found.clear)
+        return replace(seen, whole_words=found.whole_words)
     if _is_quiet(found.tokens, verb):
         return Statement(kind="", verb=verb, names=())
     names, targets, behind = written(found.tokens)
@@ -199,7 +203,7 @@ def _ddl(tokens: list[Token], schema: str, *, sure: bool) -> Statement:
     verb = tokens[0].word
     claim: Claim | None = None
     temporary: list[Name] = []
-    if any(token.word == "TEMPORARY" for token in tokens[:3]):
+    if tokens[1:2] and tokens[1].word == "TEMPORARY":
         temporary = _created(tokens)
     if verb == "CREATE" and (at := _query_at(tokens)):
         reads = table_names(tokens)
@@ -262,8 +266,8 @@ def _ddl_names(tokens: list[Token]) -> list[Name]:
     verb = words[0]
     if verb == "TRUNCATE":
         return names_from(tokens, skip(tokens, 1, "TABLE"))
-    if "TABLE" in words[:4] or "TABLES" in words[:4]:
-        if "TEMPORARY" in words[:3]:
+    if "TABLE" in words[:4] or (verb in {"DROP", "RENAME"} and words[1:2] == ["TABLES"]):
+        if words[1:2] == ["TEMPORARY"]:
             return []
         return [*_created(tokens), *names_after(tokens, "REFERENCES"), *_brought_in(tokens)]
     if verb == "DROP" and words[1:2] and words[1] in {"DATABASE", "SCHEMA"}:

@@ -14,7 +14,7 @@ _HINTS: Final = ("LOW_PRIORITY", "DELAYED", "HIGH_PRIORITY", "QUICK", "IGNORE")
 _BEHIND_ONE_TABLE: Final = frozenset({"WHERE", "ORDER", "LIMIT", "PARTITION"})
 _TABLES_FOLLOW: Final = frozenset({"FROM", "JOIN", "STRAIGHT_JOIN", "TABLE", "UPDATE"})
 #: What is in front of them where no tables follow: FOR UPDATE, KEY UPDATE, USE INDEX FOR JOIN.
-_NOT_BEHIND: Final = frozenset({"FOR", "SELECT"})
+_NOT_BEHIND: Final = {"UPDATE": ("FOR",), "JOIN": ("FOR",), "STRAIGHT_JOIN": ("SELECT",)}
 _TABLES_END: Final = frozenset({
     "GROUP", "HAVING", "LIMIT", "ORDER", "SELECT", "SET", "VALUES", "WHERE", "WINDOW",
 })  # fmt: skip
@@ -41,7 +41,7 @@ def written(tokens: list[Token]) -> Written:
     at = _main(tokens)
     verb = tokens[at].word if at < len(tokens) else ""
     if verb in {"INSERT", "REPLACE"}:
-        name, behind = name_at(tokens, skip(tokens, at + 1, *_HINTS, "INTO"))
+        name, behind = name_at(tokens, skip(tokens, skip(tokens, at + 1, *_HINTS), "INTO"))
         return Written([name], [name], behind) if name else Written([], None)
     if verb == "LOAD":
         names = names_after(tokens, "INTO", "TABLE")[:1]
@@ -92,7 +92,11 @@ def _one(tokens: list[Token], at: int, verb: str) -> Name | None:
 def _several(tokens: list[Token], verb: str) -> Written:
     """Give every table of a join as one that may be written."""
     if verb == "UPDATE":
-        ends = (i for i, token in enumerate(tokens) if token.word == "SET")
+        ends = (
+            i
+            for i, token in enumerate(tokens)
+            if token.word == "SET" and not is_symbol(tokens, i - 1, ".", "@")
+        )
         tokens = tokens[: next(ends, len(tokens))]
     elif skip(tokens, skip(tokens, 1, *_HINTS), "FROM") > skip(tokens, 1, *_HINTS):
         # What is in front of its USING is named again behind it, maybe with an alias.
@@ -152,12 +156,14 @@ class _Tables:
         word = self._tokens[at].word
         if is_symbol(self._tokens, at - 1, ".", "@") and not self._expected:
             return True
+        if self._expected and word in {"FROM", "JOIN", "STRAIGHT_JOIN"}:
+            return is_symbol(self._tokens, at - 1, ".")
         if self._expected and word not in {"SELECT", "VALUES", "TABLE", "WITH"}:
             self._table(at, word)
         elif word in _TABLES_FOLLOW:
             if self._before(at) == "KEY":
                 self._commas[-1] = False
-            elif self._before(at) not in _NOT_BEHIND and not self._values[-1]:
+            elif not (self._before(at) in _NOT_BEHIND.get(word, ()) or self._values[-1]):
                 self._commas[-1] = self._expected = True
         elif self._expected or (word in _TABLES_END and self._before(at) != "FOR"):
             self._commas[-1] = self._expected = False
@@ -174,7 +180,8 @@ class _Tables:
             self._found.append(name)
 
     def _before(self, at: int) -> str:
-        return self._tokens[at - 1].word if at else ""
+        named = is_symbol(self._tokens, at - 2, ".", "@")
+        return self._tokens[at - 1].word if at and not named else ""
 
 
 def calls_in(tokens: list[Token], *, columns_at: int = 0) -> frozenset[str]:

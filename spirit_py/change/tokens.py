@@ -19,7 +19,9 @@ _PATTERN: Final = r"""(?P<rows>(?:,[ \t-\r]*+\(LITERAL(?:,LITERAL)*+\)[ \t-\r]*+
       | (?P<comment>/\*(?:[^*]++|\*(?!/))*+\*/)
       | `(?P<quoted>(?:[^`]++|``)*+)`
       | "(?P<double>DOUBLE)"
-      | '(?:SINGLE)'
+      | @?'(?:SINGLE)'
+      | @"(?:DOUBLE)"
+      | (?<![.\w$`])[0-9]++\.[0-9]*+(?:[eE][-+]?[0-9]++)?+
       | (?P<word>[0-9A-Za-z_$\u0080-\U0010ffff]++)
       | (?P<symbol>.)"""
 _LITERAL: Final = r"""[ \t-\r]*+(?:[-+]?[0-9.]++(?:[eE][-+]?[0-9]++)?+|0[xb][0-9A-Fa-f]++
@@ -66,7 +68,7 @@ class Token:
     @property
     def word(self) -> str:
         """The keyword that it may be, in upper case; empty for a quoted name."""
-        return self.text.upper() if self.bare else ""
+        return self.text.upper() if self.bare and self.text.isascii() else ""
 
     @property
     def is_name(self) -> bool:
@@ -97,10 +99,12 @@ class Cut:
 
     Attributes:
         clear: it is certain that the server cut it in the same way.
+        whole_words: no bare word has a character in it that is a blank in some character set.
     """
 
     tokens: list[Token]
     clear: bool
+    whole_words: bool
 
 
 def cut(sql: str, *, plain_backslash: bool, ansi_quotes: bool) -> Cut:
@@ -113,7 +117,7 @@ def cut(sql: str, *, plain_backslash: bool, ansi_quotes: bool) -> Cut:
     pattern = _pattern(plain_backslash=plain_backslash, ansi_quotes=ansi_quotes)
     made: dict[tuple[str, str, bool], Token] = {}
     tokens: list[Token] = []
-    clear, open_comments, end = True, 0, -1
+    clear, whole_words, open_comments, end = True, True, 0, -1
     for found in pattern.finditer(sql):
         kind = found.lastgroup
         if kind in {"symbol", "word", "quoted", "double"}:
@@ -125,7 +129,8 @@ def cut(sql: str, *, plain_backslash: bool, ansi_quotes: bool) -> Cut:
             token = made.get((kind, text, glued))
             if token is None:
                 token = _token(kind, text, glued=glued)
-                clear = clear and _is_clear(token)
+                if not _is_clear(token):
+                    clear, whole_words = False, whole_words and token.symbol
                 if len(made) < _SHARED:
                     made[kind, text, glued] = token
             tokens.append(token)
@@ -135,7 +140,7 @@ def cut(sql: str, *, plain_backslash: bool, ansi_quotes: bool) -> Cut:
             clear = clear and known and 0 <= open_comments <= 1
         elif kind == "comment":
             clear = clear and not _is_odd(found[0])
-    return Cut(tokens, clear and not open_comments)
+    return Cut(tokens, clear and not open_comments, whole_words)
 
 
 def _token(kind: str, text: str, *, glued: bool) -> Token:

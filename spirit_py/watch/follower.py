@@ -198,7 +198,8 @@ class Follower:
                 f"a session wrote in STATEMENT format, without row images: {said}",
                 hint=f"SET binlog_format=ROW in that client; {ONWARD}",
             )
-        if ddl and not event.certain and self._scope.may_be_touched(event.sql, event.schema):
+        certain = event.certain and all(one.whole_words for one in found)
+        if ddl and not certain and self._scope.may_be_touched(event.sql, event.schema):
             raise SchemaChanged(
                 "a session may have changed the definition of what is followed, in a character"
                 f" set that cannot be read for certain: {said}",

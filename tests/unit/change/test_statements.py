@@ -54,6 +54,11 @@ def seen(sql: str, schema: str, **more: Any) -> StatementSeen:
         "ALTER TABLE other RENAME = orders",
         "ALTER TABLE other RENAME COLUMN a TO b, RENAME TO orders",
         "TRUNCATE .orders",
+        "CREATE INDEX tables ON orders (v)",
+        "DROP INDEX tables ON orders",
+        "CREATE TRIGGER tables BEFORE INSERT ON orders FOR EACH ROW SET @a = 1",
+        "RENAME TABLE temporary TO x, orders TO y",
+        "ALTER TABLE temporary.other RENAME TO shop.orders",
     ],
 )
 def test_ddl_on_the_table_is_seen(sql: str) -> None:
@@ -112,6 +117,15 @@ def test_other_ddl_is_let_pass(sql: str, schema: str) -> None:
         "DELETE orders FROM orders JOIN other USING (id)",
         "WITH c AS (SELECT 1) UPDATE orders SET v = 1",
         "LOAD DATA INFILE 'x' REPLACE INTO TABLE orders FIELDS TERMINATED BY ','",
+        "UPDATE a JOIN b ON a.x = b.key JOIN orders ON 1 SET orders.v = 1",
+        "UPDATE a JOIN b ON a.x = b.for JOIN orders ON 1 SET orders.v = 1",
+        "DELETE orders FROM a JOIN b ON a.id = b.key JOIN orders WHERE 1",
+        "UPDATE a JOIN b ON a.set = b.id JOIN orders ON 1 SET orders.v = 1",
+        "UPDATE a JOIN b ON @set IS NULL JOIN orders ON 1 SET orders.v = 1",
+        "UPDATE a JOIN b ON a.\u017fet = 1 JOIN orders ON 1 SET orders.v = 1",
+        "UPDATE a JOIN b ON a.x = @'v' JOIN orders ON 1 SET orders.v = 1",
+        'UPDATE a JOIN b ON a.x = @"v" JOIN orders ON 1 SET orders.v = 1',
+        "UPDATE a JOIN b ON a.x = 1. JOIN orders ON 1 SET orders.v = 1",
     ],
 )
 def test_statement_format_writes_are_seen(sql: str) -> None:
@@ -169,6 +183,15 @@ def test_a_statement_counts_in_both_of_its_readings() -> None:
     assert finder.find(seen(mojibake, "shop", other="DROP TABLE `t\u00ebst`")) is not None
 
 
+@pytest.mark.parametrize("sql", ["TRUNCATE TABLE\u00a0orders", "TRUNCATE TABLE orders\u00a0"])
+def test_a_blank_that_is_no_ascii_may_divide_words(sql: str) -> None:
+    """R14: latin1 has one, and the server cuts there; other tables' DDL is let pass."""
+    touch = FINDER.find(seen(sql, "shop"))
+    assert touch is not None
+    assert touch.kind == "unread"
+    assert FINDER.find(seen(sql.replace("orders", "other"), "shop")) is None
+
+
 def test_ddl_of_unknown_characters_may_be_about_the_table() -> None:
     """R14: unless the name is ASCII and does not stand in it."""
     finder = TableFinder([("shop", "orders")], ignore_case=False)
@@ -191,6 +214,8 @@ def claim(sql: str, **more: Any) -> Claim | None:
 @pytest.mark.parametrize(
     ("sql", "target"),
     [
+        ("INSERT INTO quick VALUES (1)", "d.quick"),
+        ("INSERT INTO quick.x VALUES (1)", "quick.x"),
         (
             "REPLACE INTO percona.checksums (db) SELECT COUNT(*) FROM t /*chunk*/",
             "percona.checksums",
@@ -352,6 +377,12 @@ def test_only_what_can_be_a_stored_function_is_a_call(sql: str, calls: Iterable[
             "s.t",
         ),
         ("INSERT INTO t SELECT 1 FROM a UNION SELECT 2 FROM b ORDER BY c, d", "d.a d.b"),
+        ("INSERT INTO t SELECT 'x' FROM v", "d.v"),
+        ("INSERT INTO t SELECT a FROM b UNION SELECT 'z' FROM v", "d.b d.v"),
+        ("INSERT INTO t SELECT a.key FROM v a", "d.v"),
+        ("INSERT INTO t SELECT @'x' FROM v", "d.v"),
+        ("INSERT INTO t SELECT 1. FROM v", "d.v"),
+        ("INSERT INTO t SELECT 1.5e3, 2.FROM v", "d.v"),
     ],
 )
 def test_only_tables_are_read(sql: str, reads: str) -> None:
