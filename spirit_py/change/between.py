@@ -16,7 +16,7 @@ from spirit_py.change.wire import name_key
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from spirit_py.change.events import Place, Table
+    from spirit_py.change.events import Place, StatementSeen, Table
 
 Reached = GtidFrontier | FileFrontier
 
@@ -44,12 +44,14 @@ class BetweenRuns:
         if name in self._names and (prepared or self._is_between(place)):
             self.disturbed.add(self._names[name])
 
-    def statement(self, sql: str, place: Place) -> None:
-        """Take a statement in text, such as TRUNCATE."""
-        folded = sql.lower()
+    def statement(self, event: StatementSeen) -> None:
+        """Take a statement in text, such as TRUNCATE, in any of its readings."""
+        said = f"{event.sql}\n{event.other}".lower()
         for table in self._names.values():
             name = table[1].lower()
-            if (name in folded or name.replace("`", "``") in folded) and self._is_between(place):
+            hidden = not event.certain and not name.isascii()
+            named = hidden or name in said or name.replace("`", "``") in said
+            if named and self._is_between(event.place):
                 self.disturbed.add(table)
 
     def _is_between(self, place: Place) -> bool:

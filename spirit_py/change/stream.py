@@ -218,20 +218,10 @@ class BinlogEvents:
 
     def _statement(self, found: query.Query) -> None:
         """A client's statement."""
+        event = StatementSeen(self._place(), **found._asdict())
         if self.between is not None:
-            self.between.statement(found.sql, self._place())
-        self.emit(
-            StatementSeen(
-                self._place(),
-                found.schema,
-                found.sql,
-                found.session_id,
-                plain_backslash=found.plain_backslash,
-                other=found.other,
-                certain=found.certain,
-                ansi_quotes=found.ansi_quotes,
-            )
-        )
+            self.between.statement(event)
+        self.emit(event)
 
     def _incident(self, _: bytes) -> None:
         """The server could not write everything to its binlog."""

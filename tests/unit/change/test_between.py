@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spirit_py.change.between import BetweenRuns, reached_at
-from spirit_py.change.events import Place
+from spirit_py.change.events import Place, StatementSeen
 from spirit_py.change.position import FileFrontier, FilePlace, GtidFrontier, GtidSet
 from spirit_py.change.wire import name_key
 
@@ -28,6 +28,11 @@ def by_file() -> BetweenRuns:
 def gtid(number: int) -> Place:
     """Give a place in a transaction."""
     return Place("b.000001", 700, UUID, number)
+
+
+def said(sql: str, number: int, **more: object) -> StatementSeen:
+    """Give a statement in a transaction."""
+    return StatementSeen(gtid(number), "s", sql, 9, **more)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("number", "noted"), [(5, False), (6, True), (9, True), (10, False)])
@@ -83,17 +88,35 @@ def test_rows_of_an_xa_transaction_count_wherever_they_are():
 def test_statements_that_name_the_table_count(sql, number, noted):
     """TRUNCATE leaves no row behind, and none in the binlog."""
     between = by_gtid()
-    between.statement(sql, gtid(number))
+    between.statement(said(sql, number))
     assert between.disturbed == ({("s", "_t_new")} if noted else set())
+
+
+def about(table: str) -> BetweenRuns:
+    """Look at everything that is about one table."""
+    everything = GtidFrontier(UUID, GtidSet.parse(f"{UUID}:1-9"))
+    return BetweenRuns([("s", table)], behind=GtidFrontier(UUID, GtidSet()), until=everything)
 
 
 def test_a_name_with_a_backquote_is_found():
     """It is doubled in statements."""
-    everything = GtidFrontier(UUID, GtidSet.parse(f"{UUID}:1-9"))
-    nothing = GtidFrontier(UUID, GtidSet())
-    between = BetweenRuns([("s", "_a`b_new")], behind=nothing, until=everything)
-    between.statement("TRUNCATE `_a``b_new`", gtid(3))
+    between = about("_a`b_new")
+    between.statement(said("TRUNCATE `_a``b_new`", 3))
     assert between.disturbed
+
+
+def test_a_name_is_found_in_every_reading():
+    """Of a client with another character set; one that cannot be read may hold any such name."""
+    for event in (
+        said("TRUNCATE `_tÃ«st_new`", 3, other="TRUNCATE `_tëst_new`"),
+        said("TRUNCATE `_tebst_new`", 3, certain=False),
+    ):
+        between = about("_tëst_new")
+        between.statement(event)
+        assert between.disturbed
+    between = about("_test_new")
+    between.statement(said("TRUNCATE `_tebst_new`", 3, certain=False))
+    assert not between.disturbed
 
 
 def test_positions_are_read_back():
