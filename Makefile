@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-LANES := ci-semisync ci-file-position ci-large ci-faults ci-mysql80 ci-mysql84 ci-mysql9
+LANES := ci-semisync ci-file-position ci-cases-after ci-large ci-faults ci-mysql80 ci-mysql84 ci-mysql9
 .PHONY: help demo test lint bench faults fuzz kills swaps $(LANES) mysql-start mysql-stop lock clean
 
 PYTHON ?= python3
@@ -36,6 +36,9 @@ ci-semisync: ## lane: commits in the binlog and not yet visible (semi-sync)
 
 ci-file-position: ## lane: the integration suite without GTIDs
 	@ci/lane-file-position
+
+ci-cases-after: ## lane: every case, its writes after the last checksum
+	@ci/lane-cases-after
 
 ci-large: ## lane: huge transactions and tables in bounded memory
 	@ci/lane-large

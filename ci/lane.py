@@ -82,6 +82,10 @@ class Lane:
         """Run the integration suite where the usual server has no GTIDs, but file and offset."""
         return self.tests("tests/integration", "-m", "not gtid", SPIRIT_PY_LANE_GTID="OFF")
 
+    def cases_after(self) -> int:
+        """Run every case with all its writes after the last checksum, not only some (R21)."""
+        return self.tests("tests/integration/test_cases_after.py", SPIRIT_PY_CASES_AFTER="all")
+
     def semisync(self) -> int:
         """Run the tests of visibility with a replica whose acknowledgements come late.
 
@@ -141,6 +145,7 @@ class Lane:
 LANES: dict[str, Callable[[Lane], int]] = {
     "semisync": Lane.semisync,
     "file-position": Lane.file_position,
+    "cases-after": Lane.cases_after,
     "large": Lane.large,
     "faults": Lane.faults,
     "mysql80": lambda lane: lane.mysql("8.0", "mysql:8.0"),

@@ -14,18 +14,39 @@
                                            has its new definition (without it the same go on);
                  ``-- @meanwhile``         begins statements that run once, while the first
                                            rows are being copied.
-``expect.toml``  see :class:`Expectation`; may be missing.
+``expect.toml``  see :class:`Expectation`; may be missing. Its table ``[after]`` holds what is
+                 another value when the writers begin after the last checksum.
+
+A case is played twice: with its writers at work all the time, and with all its writes after the
+last checksum (:meth:`Case.after`), where nothing but the change feed can make the table right.
 """
 
 from __future__ import annotations
 
+import enum
 import re
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).resolve().parent.parent / "cases"
+
+
+class Timing(enum.Enum):
+    """When the writers of a case are at work; each of them goes on through the swap."""
+
+    #: From before the migration on.
+    DURING = enum.auto()
+    #: From the moment on at which the last checksum is over and the swap waits for its sentinel.
+    AFTER = enum.auto()
+    #: From before the migration on, and on after the last checksum while the swap waits.
+    THROUGHOUT = enum.auto()
+
+    @property
+    def deferred(self) -> bool:
+        """Whether the swap waits for a sentinel."""
+        return self is not Timing.DURING
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +81,7 @@ class Expectation:
         report: fields of the report that must have these values.
         left_tables: what else is in the schema afterwards.
         effects: every statement of the writers must have changed a row (off where that is chance).
+        after: values of these fields for the run whose writes come after the last checksum.
     """
 
     table: str = "t"
@@ -78,6 +100,7 @@ class Expectation:
     report: dict[str, Any] = field(default_factory=dict)
     left_tables: tuple[str, ...] = ()
     effects: bool = True
+    after: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +113,19 @@ class Case:
     statement: str
     writers: tuple[Writer, ...]
     expect: Expectation
+    timing: Timing = Timing.DURING
+
+    def after(self) -> Case | None:
+        """Give the case with all its writes after the last checksum.
+
+        A change that the server could make in place is copied when its swap is deferred. None for
+        a case whose migration ends before it waits: it fails, and no write is the cause.
+        """
+        fails = self.expect.exit_code != 0
+        if fails and not any(writer.meanwhile for writer in self.writers):
+            return None
+        given = {"algorithm": "copy", **self.expect.after}
+        return replace(self, expect=replace(self.expect, **given), timing=Timing.AFTER)
 
     @property
     def named_zones(self) -> bool:
@@ -129,10 +165,8 @@ def load(folder: Path) -> Case:
     alter = _text(folder / "alter.sql")
     if bool(statement) == bool(alter):
         raise ValueError(f"{folder.name}: either alter.sql or statement.sql")
-    expectation = tomllib.loads(_text(folder / "expect.toml"))
-    for name, value in expectation.items():
-        if isinstance(value, list):
-            expectation[name] = frozenset(value) if name == "ignore" else tuple(value)
+    expectation = _frozen(tomllib.loads(_text(folder / "expect.toml")))
+    expectation["after"] = _frozen(expectation.get("after", {}))
     case = Case(
         name=folder.name,
         setup=statements((folder / "table.sql").read_text(encoding="utf-8")),
@@ -144,6 +178,16 @@ def load(folder: Path) -> Case:
     if not case.writers:
         raise ValueError(f"{folder.name}: nobody writes")
     return case
+
+
+def _frozen(given: dict[str, Any]) -> dict[str, Any]:
+    """Give fields of an :class:`Expectation` with TOML's lists as what the fields hold."""
+    return {
+        name: (frozenset if name == "ignore" else tuple)(value)
+        if isinstance(value, list)
+        else value
+        for name, value in given.items()
+    }
 
 
 def _text(path: Path) -> str:

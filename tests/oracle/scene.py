@@ -9,19 +9,19 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tests.oracle.case import Timing
 from tests.oracle.compare import quoted
-from tests.oracle.load import Application, global_variables
+from tests.oracle.crew import Crew, Deferred, run_in_own_session
+from tests.oracle.load import global_variables
 from tests.oracle.twin import Judgement, NativeAlter, Oracle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from tests.fix_mysql import Database
     from tests.oracle.case import Case
 
 SEED_VARIABLE = "SPIRIT_PY_CASE_SEED"
-#: Rounds that every writer has done before the migration begins, and after it has ended.
-ROUNDS = 2
 #: How long the server may take to forget a session that was closed.
 GRACE = 10.0
 
@@ -76,52 +76,21 @@ def play(case: Case, db: Database, migrate: Migrate) -> Judgement:
 
 def _make(case: Case, db: Database) -> None:
     """Run table.sql in a session of its own, so that its settings end with it."""
-    _run(db, case.setup)
-
-
-def _run(db: Database, statements: Sequence[str]) -> None:
-    with (
-        contextlib.closing(db.connect()) as session,
-        contextlib.closing(session.cursor()) as cursor,
-    ):
-        for statement in statements:
-            cursor.execute(statement)
+    run_in_own_session(db, case.setup)
 
 
 def _under_load(case: Case, db: Database, migrate: Migrate, seed: int) -> Outcome:
-    """Migrate between the first and the last writes of the case's applications."""
-    applications = [
-        Application(writer, db.connect, db.name, case.expect.table, number=number, seed=seed)
-        for number, writer in enumerate(case.writers)
-    ]
-
-    def another_round() -> None:
-        while meanwhile:
-            _run(db, meanwhile.pop(0))
-        for application, seen in [(a, a.rounds) for a in applications]:
-            application.await_rounds(seen + 2)
-
-    meanwhile = [writer.meanwhile for writer in case.writers]
-    with contextlib.ExitStack() as stack:
-        for application in applications:
-            stack.callback(application.stop)
-            application.start()
-        for application in applications:
-            application.await_rounds(ROUNDS)
-            if case.expect.effects:
-                application.await_effects()
-        outcome = migrate(case, db, another_round)
-        swapped = outcome.exit_code == 0 == case.expect.exit_code
-        for application, seen in [(a, a.rounds) for a in applications]:
-            if swapped:
-                application.migrated()
-                application.await_rounds(ROUNDS, after=True)
-            else:
-                application.await_rounds(seen + ROUNDS)
-            if case.expect.effects:
-                application.await_effects(after=swapped)
-    for application in applications:
-        application.check()
+    """Migrate while the case's applications write, and let them write on after the swap."""
+    with Crew(case, db, seed) as crew:
+        if case.timing is not Timing.AFTER:
+            crew.begin()
+        with contextlib.ExitStack() as stack:
+            if case.timing.deferred:
+                stack.enter_context(Deferred(crew, db))
+            outcome = migrate(case, db, crew.another_round)
+        assert crew.writing, f"it ended before anybody wrote: {outcome.text}"
+        crew.go_on(swapped=outcome.exit_code == 0 == case.expect.exit_code)
+    crew.check()
     return outcome
 
 
@@ -138,6 +107,8 @@ def _check_outcome(case: Case, outcome: Outcome) -> None:
         wanted = {"differences_found": 0, "chunks_repaired": 0} | expect.report
         found = {name: report[name] for name in wanted}
         assert found == wanted, f"{found}, expected {wanted}: {report.get('difference_examples')}"
+        if case.timing is Timing.AFTER:
+            assert report["checksum_passes"] == 1, "nothing may be compared after the writes"
         assert report["changes_received"] > 0, "the feed received nothing while applications wrote"
 
 

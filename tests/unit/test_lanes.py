@@ -144,6 +144,16 @@ def test_file_position_lane_runs_without_gtids() -> None:
     assert outside.commands[0].endswith("tests/integration -m not gtid -x")
 
 
+def test_cases_after_lane_plays_every_case() -> None:
+    """The lane of late writes draws no cases: it plays all of them."""
+    outside = Outside()
+
+    assert lane(outside, engine=False).cases_after() == 0
+
+    assert outside.environments[0]["SPIRIT_PY_CASES_AFTER"] == "all"
+    assert outside.commands[0].endswith("tests/integration/test_cases_after.py -x")
+
+
 def test_main_says_what_is_missing(monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     """The program's exit code is 1 for a lane that lacks something, 2 for an unknown lane."""
     monkeypatch.setattr(signal, "signal", lambda *_: None)
