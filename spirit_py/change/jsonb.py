@@ -1,9 +1,8 @@
 """MySQL's binary JSON, turned into SQL that makes the server store the same document (pure).
 
-Layout: ``json_binary.h`` of the server. A document of nothing but what JSON text can say is
-rendered as one ``CAST(_utf8mb4 X'..' AS JSON)``. Small unsigned and large signed integers,
-decimals, temporal and opaque values have no JSON text, so the arrays and objects on the way to
-one become ``JSON_ARRAY`` and ``JSON_OBJECT`` around an SQL expression of that very type.
+Layout: ``json_binary.h`` of the server. Small unsigned and large signed integers, decimals,
+temporal and opaque values have no JSON text, and the text of most doubles is not read back
+exactly by every server: these are SQL expressions (:mod:`spirit_py.table.documents`).
 
 Measured on 9.7.4: an opaque value takes its type code from the expression. ``X'..'`` gives
 VARCHAR (15) at any length; BLOB (252), BINARY (254), BIT (16) and TIMESTAMP (7) come from
@@ -15,14 +14,13 @@ inside of JSON_TABLE's query.
 from __future__ import annotations
 
 import base64
-import json
 import struct
-from typing import NamedTuple
 
 from spirit_py.change.codec_decimal import decimal_codec
 from spirit_py.errors import UnreadableChange
-from spirit_py.sql import binary_literal, string_literal
-from spirit_py.table import temporal
+from spirit_py.sql import binary_literal
+from spirit_py.table import documents, temporal
+from spirit_py.table.documents import Node
 
 _SMALL_OBJECT, _LARGE_OBJECT, _SMALL_ARRAY, _LARGE_ARRAY, _LITERAL = range(5)
 _DOUBLE, _STRING, _OPAQUE = 11, 12, 15
@@ -33,32 +31,12 @@ _NUMBERS = {
     11: struct.Struct("<d"),
 }  # fmt: skip
 _UNSIGNED = frozenset({6, 8, 10})
-#: A whole number in JSON text is unsigned from here on, signed below (measured).
-_UNSIGNED_IN_TEXT = 1 << 32
 _INLINE_SMALL, _INLINE_LARGE = frozenset({4, 5, 6}), frozenset({4, 5, 6, 7, 8})
 _TIMESTAMP, _DATE, _TIME, _DATETIME, _BIT, _DECIMAL = 7, 10, 11, 12, 16, 246
 _show_time = temporal.show_function("time", 6)
 _show_datetime = temporal.show_function("datetime", 6)
 _TINY_BLOB, _MEDIUM_BLOB, _LONG_BLOB, _BLOB, _BINARY = 249, 250, 251, 252, 254
 _LONGEST_TINY = 255
-
-
-class _Node(NamedTuple):
-    """A value as JSON text, or as SQL where text cannot say it; ``shown`` is for readers."""
-
-    text: str
-    is_sql: bool = False
-    shown: str = ""
-
-    @property
-    def sql(self) -> str:
-        """The value as an argument of JSON_ARRAY and JSON_OBJECT."""
-        return self.text if self.is_sql else f"CAST({string_literal(self.text)} AS JSON)"
-
-    @property
-    def display(self) -> str:
-        """The value as text for a reader."""
-        return self.shown if self.is_sql else self.text
 
 
 def sql_expression(raw: bytes) -> str:
@@ -69,22 +47,18 @@ def sql_expression(raw: bytes) -> str:
     Raises:
         UnreadableChange: when the bytes are not binary JSON.
     """
-    node = _document(raw)
-    if not node.is_sql:
-        return node.sql
-    container = raw[0] <= _LARGE_ARRAY
-    return node.text if container else f"JSON_EXTRACT(JSON_ARRAY({node.text}), '$[0]')"
+    return _document(raw).document
 
 
 def plain_value(raw: bytes) -> str:
     """Give the document as JSON text; temporal and opaque values as the server shows them."""
-    return _document(raw).display
+    return _document(raw).text
 
 
-def _document(raw: bytes) -> _Node:
+def _document(raw: bytes) -> Node:
     """Decode a whole document."""
     if not raw:
-        return _Node("null")
+        return Node("null")
     try:
         return _value(raw[0], raw, 1)
     except (IndexError, KeyError, ValueError, struct.error) as error:
@@ -94,29 +68,26 @@ def _document(raw: bytes) -> _Node:
         ) from error
 
 
-def _value(kind: int, data: bytes, at: int) -> _Node:
+def _value(kind: int, data: bytes, at: int) -> Node:
     """Decode one value whose payload starts at ``at``."""
     if kind <= _LARGE_ARRAY:
         return _container(kind, data, at)
     if kind == _LITERAL:
-        return _Node(_LITERALS[data[at]])
+        return Node(_LITERALS[data[at]])
     if kind == _STRING:
         start, size = _length(data, at)
         text = _slice(data, start, size).decode("utf-8")
-        return _Node(json.dumps(text, ensure_ascii=False))
+        return documents.string(text)
     if kind == _OPAQUE:
         start, size = _length(data, at + 1)
         return _opaque(data[at], _slice(data, start, size))
     (number,) = _NUMBERS[kind].unpack_from(data, at)
     if kind == _DOUBLE:
-        return _Node(repr(number))
-    if (kind in _UNSIGNED) == (number >= _UNSIGNED_IN_TEXT):
-        return _Node(str(number))
-    sql = f"CAST({number} AS {'UN' if kind in _UNSIGNED else ''}SIGNED)"
-    return _Node(sql, is_sql=True, shown=str(number))
+        return documents.double(repr(number))
+    return documents.integer(str(number), unsigned=kind in _UNSIGNED)
 
 
-def _container(kind: int, data: bytes, start: int) -> _Node:
+def _container(kind: int, data: bytes, start: int) -> Node:
     """Decode an array or object; offsets inside count from its own start."""
     large, is_object = kind in {_LARGE_OBJECT, _LARGE_ARRAY}, kind <= _LARGE_OBJECT
     word = 4 if large else 2
@@ -138,29 +109,10 @@ def _container(kind: int, data: bytes, start: int) -> _Node:
             place = start + int.from_bytes(data[place : place + word], "little")
         items.append(_value(item, data, place))
         at += 1 + word
-    return _object(keys, items) if is_object else _array(items)
+    return documents.members(keys, items) if is_object else documents.array(items)
 
 
-def _array(items: list[_Node]) -> _Node:
-    """Put an array together."""
-    shown = f"[{', '.join(item.display for item in items)}]"
-    if not any(item.is_sql for item in items):
-        return _Node(shown)
-    return _Node(f"JSON_ARRAY({', '.join(item.sql for item in items)})", is_sql=True, shown=shown)
-
-
-def _object(keys: list[str], items: list[_Node]) -> _Node:
-    """Put an object together."""
-    names = [json.dumps(key, ensure_ascii=False) for key in keys]
-    pairs = zip(names, items, strict=True)
-    shown = "{" + ", ".join(f"{name}: {item.display}" for name, item in pairs) + "}"
-    if not any(item.is_sql for item in items):
-        return _Node(shown)
-    sql = (f"{string_literal(k)}, {item.sql}" for k, item in zip(keys, items, strict=True))
-    return _Node(f"JSON_OBJECT({', '.join(sql)})", is_sql=True, shown=shown)
-
-
-def _opaque(kind: int, payload: bytes) -> _Node:
+def _opaque(kind: int, payload: bytes) -> Node:
     """Render a value that JSON text cannot say."""
     if kind == _DECIMAL:
         precision, scale = payload[0], payload[1]
@@ -168,30 +120,30 @@ def _opaque(kind: int, payload: bytes) -> _Node:
     if kind in {_DATE, _TIME, _DATETIME, _TIMESTAMP}:
         return _temporal(kind, int.from_bytes(payload, "little", signed=True))
     shown = f'"base64:type{kind}:{base64.b64encode(payload).decode()}"'
-    return _Node(_opaque_sql(kind, payload), is_sql=True, shown=shown)
+    return Node(shown, _opaque_sql(kind, payload))
 
 
-def _decimal(precision: int, scale: int, number: str) -> _Node:
+def _decimal(precision: int, scale: int, number: str) -> Node:
     """Render a DECIMAL; a literal keeps the stored precision where CAST would widen it."""
     natural = scale and precision == sum(character.isdigit() for character in number)
     sql = number if natural else f"CAST({number} AS DECIMAL({precision},{scale}))"
-    return _Node(sql, is_sql=True, shown=number)
+    return Node(number, sql)
 
 
-def _temporal(kind: int, packed: int) -> _Node:
+def _temporal(kind: int, packed: int) -> Node:
     """Render a temporal value; all have microseconds but DATE."""
     if kind == _DATE:
         year, month = divmod(packed >> 46, 13)
         text = temporal.date_text(year << 9 | month << 5 | packed >> 41 & 31)
-        return _Node(f"CAST('{text}' AS DATE)", is_sql=True, shown=f'"{text}"')
+        return Node(f'"{text}"', f"CAST('{text}' AS DATE)")
     if kind == _TIME:
         text = _show_time(packed)
-        return _Node(f"CAST('{text}' AS TIME(6))", is_sql=True, shown=f'"{text}"')
+        return Node(f'"{text}"', f"CAST('{text}' AS TIME(6))")
     text = _show_datetime(packed)
     sql = f"CAST('{text}' AS DATETIME(6))"
     if kind == _TIMESTAMP:
         sql = _typed(sql, "TIMESTAMP(6)")
-    return _Node(sql, is_sql=True, shown=f'"{text}"')
+    return Node(f'"{text}"', sql)
 
 
 def _opaque_sql(kind: int, payload: bytes) -> str:

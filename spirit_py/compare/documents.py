@@ -2,8 +2,8 @@
 
 In a document's text an unsigned number, a DECIMAL and a date look like others; read again they
 would be an INTEGER, a DOUBLE and a STRING. So the types of all nodes come beside the text, in
-the order of :func:`spirit_py.checksum.render.node_types`, and what text cannot say is written as
-SQL of that very type, in ``JSON_ARRAY`` and ``JSON_OBJECT``, as
+the order of :func:`spirit_py.checksum.render.node_types`, and what text cannot say, or says in a
+way that not every server reads exactly, is written as SQL (:mod:`spirit_py.table.documents`), as
 :mod:`spirit_py.change.jsonb` does with documents in binary form.
 """
 
@@ -12,10 +12,12 @@ from __future__ import annotations
 import base64
 import json
 import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from spirit_py.change.jsonb import sql_expression
 from spirit_py.sql import string_literal
+from spirit_py.table import documents
+from spirit_py.table.documents import Node
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,12 +25,10 @@ if TYPE_CHECKING:
 #: A type as JSON_TYPE names it; None for JSON's null.
 Kind: TypeAlias = "str | None"
 
-#: A whole number in JSON text is unsigned from here on, signed below (measured on 9.7).
-_UNSIGNED_IN_TEXT: Final = 1 << 32
 _TEMPORAL: Final = {"DATE": "DATE", "TIME": "TIME(6)", "DATETIME": "DATETIME(6)"}
 _OPAQUE: Final = re.compile(r"base64:type(\d+):(.*)", re.DOTALL)
 _OPAQUE_IN_BINARY: Final = 15
-_IN_TEXT: Final = frozenset({None, "NULL", "BOOLEAN", "DOUBLE", "STRING", "ARRAY", "OBJECT"})
+_IN_TEXT: Final = frozenset({None, "NULL", "BOOLEAN", "STRING"})
 
 
 class _Number(str):
@@ -39,18 +39,6 @@ class _Number(str):
 
 class _Object(list[tuple[str, Any]]):
     """An object's members, in their order."""
-
-
-class _Node(NamedTuple):
-    """A value as JSON text, or as SQL where text cannot say it."""
-
-    text: str
-    sql: str = ""
-
-    @property
-    def argument(self) -> str:
-        """The value as an argument of JSON_ARRAY and JSON_OBJECT."""
-        return self.sql or f"CAST({string_literal(self.text)} AS JSON)"
 
 
 def document_sql(text: str, kinds: Sequence[Kind]) -> str:
@@ -74,10 +62,7 @@ def document_sql(text: str, kinds: Sequence[Kind]) -> str:
                 below[id(each)] = [next(said, "") for _ in each]
     if next(said, None) is not None or "" in [root, *(k for ks in below.values() for k in ks)]:
         raise ValueError("the types of a JSON document are not those of its nodes")
-    node = _node(tree, root, below)
-    if not node.sql or isinstance(tree, list):
-        return node.argument
-    return f"JSON_EXTRACT(JSON_ARRAY({node.sql}), '$[0]')"
+    return _node(tree, root, below).document
 
 
 def _containers(value: Any) -> Iterator[list[Any]]:
@@ -88,37 +73,26 @@ def _containers(value: Any) -> Iterator[list[Any]]:
             yield from _containers(item[1] if isinstance(value, _Object) else item)
 
 
-def _node(value: Any, kind: Kind, below: dict[int, list[Kind]]) -> _Node:
+def _node(value: Any, kind: Kind, below: dict[int, list[Kind]]) -> Node:
     """Render a value and what is in it."""
     if isinstance(value, _Object):
-        keys = [key for key, _ in value]
         items = [_node(v, k, below) for (_, v), k in zip(value, below[id(value)], strict=True)]
-        shown = ", ".join(f"{_json(k)}: {item.text}" for k, item in zip(keys, items, strict=True))
-        pairs = (f"{string_literal(k)}, {i.argument}" for k, i in zip(keys, items, strict=True))
-        sql = f"JSON_OBJECT({', '.join(pairs)})" if any(item.sql for item in items) else ""
-        return _Node(f"{{{shown}}}", sql)
+        return documents.members((key for key, _ in value), items)
     if isinstance(value, list):
         items = [_node(v, k, below) for v, k in zip(value, below[id(value)], strict=True)]
-        arguments = (item.argument for item in items)
-        sql = f"JSON_ARRAY({', '.join(arguments)})" if any(item.sql for item in items) else ""
-        return _Node(f"[{', '.join(item.text for item in items)}]", sql)
-    return _Node(value if isinstance(value, _Number) else _json(value), _scalar_sql(value, kind))
-
-
-def _json(value: Any) -> str:
-    """Write a value other than a number as JSON."""
-    return json.dumps(value, ensure_ascii=False)
+        return documents.array(items)
+    if kind == "DOUBLE":
+        return documents.double(value)
+    if kind in {"INTEGER", "UNSIGNED INTEGER"}:
+        return documents.integer(value, unsigned=kind != "INTEGER")
+    text = value if isinstance(value, _Number) else json.dumps(value, ensure_ascii=False)
+    return Node(text, _scalar_sql(value, kind))
 
 
 def _scalar_sql(value: Any, kind: Kind) -> str:
-    """Render a scalar that text cannot say; empty where text can."""
+    """Render any other scalar that text cannot say; empty where text can."""
     if kind in _IN_TEXT:
         return ""
-    if kind in {"INTEGER", "UNSIGNED INTEGER"}:
-        signed = kind == "INTEGER"
-        if signed == (int(value) < _UNSIGNED_IN_TEXT):
-            return ""
-        return f"CAST({value} AS {'' if signed else 'UN'}SIGNED)"
     if kind == "DECIMAL":
         digits, _, fraction = str(value).lstrip("-").partition(".")
         return f"CAST({value} AS DECIMAL({len(digits) + len(fraction)}, {len(fraction)}))"

@@ -47,6 +47,15 @@ def test_nothing_to_say(desk):
     assert (mapping.key.name, warnings) == ("PRIMARY", ())
 
 
+def test_json_text_that_the_server_rounds(db, desk):
+    """A server whose parser makes another double of JSON text is named, and only such a one."""
+    db.execute("ALTER TABLE t ADD j JSON")
+    rounds = db.query("SELECT CAST('[14.809999999999999]' AS JSON) = JSON_ARRAY(14.81e0)")[0][0]
+    assert ["rounds numbers in JSON text" in each.cause for each in desk.before("ADD c INT")] == (
+        [True] * rounds
+    )
+
+
 def test_nothing_is_written(db, desk):
     """The checks leave no table, no setting and no row behind."""
     before = db.query("SELECT @@gtid_executed")

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import random
 import re
+import struct
 from contextlib import closing
 from dataclasses import replace
 from decimal import Decimal
@@ -399,6 +401,31 @@ def test_json_text_for_readers_is_that_of_the_server(db):
         return json.loads(text, parse_float=lambda t: Decimal(repr(float(t))), strict=False)
 
     assert {n: read(t) for n, t in found.items()} == {n: read(t) for n, t in server.items()}, SEED
+
+
+def test_documents_full_of_doubles(db):
+    """Ten thousand doubles of any bits, and one at the deepest level, reach a twin as they are."""
+    rng = random.Random(f"{SEED} doubles")
+    drawn = (struct.unpack("<d", rng.randbytes(8))[0] for _ in range(10_000))
+    doubles = [number for number in drawn if math.isfinite(number)]
+    doubles += [-0.0, 1.0, 5e-324, 1e308, 1e22, 1e23, 14.809999999999999]
+    deep = "14.809999999999999e0"
+    for level in range(99):
+        deep = f"JSON_OBJECT('k', {deep}, 'n', NULL)" if level % 2 else f"JSON_ARRAY({deep}, '')"
+    db.execute("CREATE TABLE t (id int PRIMARY KEY, j json)")
+    recorder = Recorder(db)
+    literals = (text if "e" in text else f"{text}e0" for text in map(repr, doubles))
+    db.execute(f"INSERT INTO t VALUES (1, JSON_ARRAY({', '.join(literals)})), (2, {deep})")
+    mapping = map_table(db)
+    changes = recorder.changes({"t": lambda table_map: RowCodec.compile(table_map, mapping)})
+    for _, change in changes:
+        db.execute(f"INSERT INTO _t_new VALUES {change.after.render().sql}")
+    same = (
+        "SELECT COUNT(*) FROM t JOIN _t_new USING (id) WHERE SHA2(t.j, 256) = SHA2(_t_new.j, 256)"
+    )
+    assert db.query(same) == [(2,)]
+    found = json.loads(db.query("SELECT j FROM _t_new WHERE id = 1")[0][0])
+    assert list(map(repr, map(float, found))) == list(map(repr, doubles))
 
 
 def test_python_reads_single_byte_charsets_as_the_server(db):
