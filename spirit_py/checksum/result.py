@@ -97,6 +97,7 @@ class ChecksumOptions:
             the first ones wait 1, then twice as long each; while it
             waits, new writers of the table wait behind it.
         lock_attempts: requests before the checksum gives up.
+        lock_hold: seconds after which a lock that is still held is given up, and asked for again.
         yield_seconds: age at which a snapshot is given back and taken anew.
         max_passes: passes over the table, the last of which must be clean.
         max_repairs: differing rows that one pass repairs at most; more is a systematic fault.
@@ -115,6 +116,7 @@ class ChecksumOptions:
     target_seconds: float = 1.0
     lock_wait_timeout: int = 4
     lock_attempts: int = 30
+    lock_hold: float = 10.0
     yield_seconds: float = 3600.0
     max_passes: int = 3
     max_repairs: int = 100_000

@@ -8,8 +8,12 @@ lock goes.
 While the lock is asked for, new writers queue behind it. So one request waits a second, and
 then steps back; every third time requests become twice as long, up to the limit, and the pauses
 between them are at least twice as long as the requests: an application never waits for more
-than a third of the time. Nobody is killed (:mod:`spirit_py.checksum.in_the_way`), but who is in
-the way is named at once, and again when the last request was in vain.
+than a third of the time. Nobody is killed: a checksum can wait, at no cost but time, and who is in
+its way would be in the cutover's too, whose rules then apply. Who it is, is named at once, and
+again when the last request was in vain.
+
+The lock is that of :mod:`spirit_py.mysql.locksession`: the server ends it when this process is
+frozen or cut off, the watch when it is held too long. Then another request is made.
 """
 
 from __future__ import annotations
@@ -20,12 +24,19 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from spirit_py import points
-from spirit_py.checksum.in_the_way import InTheWay
 from spirit_py.checksum.moment import CATCH_UP_SECONDS, catch_up
-from spirit_py.errors import ChangesNotFlushed, ChecksumFailure, MigrationFailure, ServerFault
+from spirit_py.errors import (
+    ChangesNotFlushed,
+    ChecksumFailure,
+    CutoverFailure,
+    MigrationFailure,
+    ServerFault,
+)
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.locks import TableLock
+from spirit_py.mysql.locksession import let_go_when_silent, open_lock_session
+from spirit_py.mysql.lockwatch import LockWatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -101,7 +112,7 @@ class SnapshotLock:
             allowed = self._allowed(attempt)
             try:
                 figures = self._attempt(open_snapshots, attempt, seen)
-            except (ServerFault, ChangesNotFlushed) as error:
+            except (ServerFault, ChangesNotFlushed, CutoverFailure) as error:
                 if isinstance(error, ServerFault) and disposition(error) is not Disposition.RETRY:
                     raise
                 last = error
@@ -145,7 +156,7 @@ class SnapshotLock:
             following = self._catch_up_before(locks, attempt)
             points.reach("checksum.lock")
             began = self._acquire(stack, locks, attempt, seen, following=following)
-            self._under_lock(locks[0].session, open_snapshots)
+            self._under_lock(locks, open_snapshots)
             for each in locks:
                 each.lock.verify()
                 each.lock.release()
@@ -186,20 +197,35 @@ class SnapshotLock:
 
         self.on_wait(what)
         for number, each in enumerate(locks):
-            watch = stack.enter_context(InTheWay(each.options, each.session.id, tell))
-            try:
+            let_go_when_silent(each.session)
+            watch = stack.enter_context(self._watch(each, self._allowed(attempt), tell))
+            with _kept_alive(locks[:number], self.options.lock_hold):
                 if number and following:
                     catch_up(locks[0].session, each.session, self._allowed(attempt))
                 each.lock.acquire()
-            finally:
-                watch.finish()
+            watch.holding()
             began = began or time.monotonic()
         return began or time.monotonic()
 
-    def _under_lock(self, session: Session, open_snapshots: Callable[[], None]) -> None:
+    def _watch(self, side: _Side, allowed: int, tell: Callable[[list[Blocker]], None]) -> LockWatch:
+        """Watch over one side's request and lock."""
+        return LockWatch(
+            connect(side.options, role="checksum-watch", read_timeout=10),
+            side.session.id,
+            wait=allowed,
+            hold=self.options.lock_hold,
+            kill_after=None,
+            stop=self.stop,
+            tell=tell,
+        )
+
+    def _under_lock(self, locks: list[_Side], open_snapshots: Callable[[], None]) -> None:
         """Bring the new table up to date, then open the snapshots."""
+        hold = self.options.lock_hold
         if self.feed is not None:
-            self.feed.block_wait(_FLUSH_SECONDS)
+            session = locks[0].session
+            with _kept_alive(locks, hold):
+                self.feed.block_wait(min(_FLUSH_SECONDS, hold))
             self.feed.flush_under_table_lock(session, self.mapping)
             if not self.feed.all_changes_flushed(self.mapping):
                 raise ChangesNotFlushed(
@@ -207,7 +233,8 @@ class SnapshotLock:
                     hint="run the same command again when the load is lower",
                 )
         points.reach("checksum.locked")
-        open_snapshots()
+        with _kept_alive(locks, hold):
+            open_snapshots()
 
     @contextlib.contextmanager
     def _sessions(self, allowed: int) -> Iterator[list[_Side]]:
@@ -229,10 +256,21 @@ class SnapshotLock:
         with contextlib.ExitStack() as stack:
             locks: list[_Side] = []
             for options, tables in wanted:
-                session = connect(options, role="checksum-lock", lock_wait_timeout=allowed)
+                session = open_lock_session(
+                    options, role="checksum-lock", wait=allowed, hold=self.options.lock_hold
+                )
                 stack.callback(session.close)
                 locks.append(_Side(options, session, TableLock(session, **tables)))
             yield locks
+
+
+@contextlib.contextmanager
+def _kept_alive(locks: list[_Side], longest: float) -> Iterator[None]:
+    """Keep sessions that hold their locks from idling while something else is waited for."""
+    with contextlib.ExitStack() as stack:
+        for each in locks:
+            stack.enter_context(each.session.kept_alive(longest))
+        yield
 
 
 def _pausing(attempt: int, seen: list[Blocker]) -> str:

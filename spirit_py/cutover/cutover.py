@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import math
 import time
 from typing import TYPE_CHECKING, Final
 
@@ -25,7 +24,6 @@ from spirit_py.cutover.locking import open_locking_session, quick_turns
 from spirit_py.cutover.look import check_names
 from spirit_py.cutover.plan import CutoverLimits, CutoverResult
 from spirit_py.cutover.rename import rename
-from spirit_py.cutover.watch import LockWatch
 from spirit_py.errors import (
     ChangesNotFlushed,
     CutoverFailure,
@@ -38,6 +36,8 @@ from spirit_py.errors import (
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import Disposition, connection_lost, disposition
 from spirit_py.mysql.locks import TableLock
+from spirit_py.mysql.locksession import let_go_when_silent
+from spirit_py.mysql.lockwatch import LockWatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -210,9 +210,8 @@ class Cutover:
         stack.enter_context(self._source.applies_paused())
         # The session ends before the feed applies again: what is left of it may hold the lock.
         stack.enter_context(opened.pop_all())
-        # From here on it may idle only briefly: should this process be cut off, the server soon
-        # ends the session and with it the lock.
-        session.execute(f"SET SESSION wait_timeout = {math.ceil(hold) + 2}")
+        # Should this process be frozen or cut off, the server soon ends session and lock (R23).
+        let_go_when_silent(session)
         watch = LockWatch(
             watcher,
             session.id,
@@ -297,7 +296,9 @@ class Cutover:
         """Return when RENAME may be sent: all is received and applied, and the lock is held."""
         source, session, lock = self._source, attempt.session, attempt.lock
         with attempt.step("receive"):
-            source.block_wait(timeout=self._left(attempt), session=session)
+            left = self._left(attempt)
+            with session.kept_alive(left):
+                source.block_wait(timeout=left, session=session)
             lock.verify()
         with attempt.step("flush"):
             source.flush_under_table_lock(session)

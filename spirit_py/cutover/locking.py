@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import math
 import secrets
 import sys
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.cutover.look import end_locking_session
-from spirit_py.mysql.connect import connect
 from spirit_py.mysql.locks import take_named_lock
+from spirit_py.mysql.locksession import open_lock_session
 from spirit_py.table.names import lock_name
 
 if TYPE_CHECKING:
@@ -42,13 +41,7 @@ def open_locking_session(
         hold: seconds for which the lock may be held.
         patience: seconds to see to the session's end on the server, when it was lost.
     """
-    session = connect(
-        connection,
-        database=schema,
-        role="cutover",
-        lock_wait_timeout=wait,
-        read_timeout=math.ceil(wait + hold) + 5,
-    )
+    session = open_lock_session(connection, role="cutover", wait=wait, hold=hold, database=schema)
     fence = lock_name("cutover", secrets.token_hex(8))
     opened.callback(_end, connection, session, fence, min(_END_SECONDS, patience))
     take_named_lock(session, fence)

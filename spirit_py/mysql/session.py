@@ -14,7 +14,9 @@ NULL                                        ``None``
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any, Self
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from spirit_py.mysql.faults import server_fault
 
@@ -22,12 +24,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from types import TracebackType
 
+_PING_SECONDS: Final = 1.0
+
 
 class Session:
     """A connection of the program, in autocommit mode.
 
-    Not thread-safe: one session belongs to one thread at a time. To end a statement that runs
-    in another thread, kill the session by :attr:`id` (:func:`spirit_py.mysql.kill.kill_session`).
+    Not thread-safe: one session belongs to one thread at a time, beside :meth:`kept_alive`. To
+    end a statement that runs in another thread, kill the session by :attr:`id`
+    (:func:`spirit_py.mysql.kill.kill_session`).
     Every method raises :class:`~spirit_py.errors.ServerFault`.
     """
 
@@ -36,6 +41,8 @@ class Session:
         self.role = role
         self.address = address
         self.id: int = connection.thread_id()
+        #: Held for one exchange with the server.
+        self._turn = threading.Lock()
 
     @contextlib.contextmanager
     def _translated(self) -> Iterator[Any]:
@@ -43,13 +50,14 @@ class Session:
         import MySQLdb
 
         try:
-            cursor = self._connection.cursor()
-            try:
-                yield cursor
-            finally:
-                # After an error the driver's close() may raise again and hide the first one.
-                with contextlib.suppress(MySQLdb.Error):
-                    cursor.close()
+            with self._turn:
+                cursor = self._connection.cursor()
+                try:
+                    yield cursor
+                finally:
+                    # After an error the driver's close() may raise again and hide the first one.
+                    with contextlib.suppress(MySQLdb.Error):
+                        cursor.close()
         except MySQLdb.Error as error:
             raise server_fault(error, where=f"{self.role} session at {self.address}") from error
 
@@ -99,10 +107,34 @@ class Session:
         import MySQLdb
 
         try:
-            self._connection.ping()
+            with self._turn:
+                self._connection.ping()
         except MySQLdb.Error:
             return False
         return True
+
+    @contextlib.contextmanager
+    def kept_alive(self, longest: float) -> Iterator[None]:
+        """Keep the session from idling while its thread waits for something else.
+
+        For a session with a short ``wait_timeout``: as long as this process runs, the server
+        hears of it every second, at most for ``longest`` seconds. A session that is lost shows
+        at the next statement. What a statement left behind (its warnings) is gone afterwards.
+        """
+        over = threading.Event()
+
+        def keep() -> None:
+            until = time.monotonic() + longest
+            while not over.wait(_PING_SECONDS) and time.monotonic() < until and self.alive():
+                pass
+
+        thread = threading.Thread(target=keep, name="spirit-keep-alive", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
 
     def fileno(self) -> int:
         """Give the number of the connection's socket; for :class:`spirit_py.mysql.wire.Wire`."""

@@ -1,4 +1,4 @@
-"""Watches over one try of a cutover from a session of its own.
+"""Watches over one request for a table lock, and over the lock, from a session of its own.
 
 While the lock request waits, the watch notes who is in the way, kills by the rules, and ends the
 request when its time is over or a stop was asked for. While the lock is held, it ends the
@@ -26,6 +26,7 @@ from spirit_py.mysql.kill import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
     from spirit_py.contracts import Clock, SqlSession
@@ -39,6 +40,10 @@ _LEAST_LOOKS: Final = 3
 _PAUSE_SECONDS: Final = 0.5
 
 
+def _nobody(_blockers: list[Blocker]) -> None:
+    """Tell nobody."""
+
+
 class LockWatch:
     """A context around the lock request and all that happens under the lock.
 
@@ -48,6 +53,7 @@ class LockWatch:
         wait: seconds after which the lock request is ended.
         hold: seconds after which the lock is ended.
         kill_after: seconds of waiting after which blockers are killed; None for never.
+        tell: told who is in the way at each look that finds somebody.
     """
 
     def __init__(
@@ -59,6 +65,7 @@ class LockWatch:
         hold: float,
         kill_after: float | None,
         stop: StopSwitch,
+        tell: Callable[[list[Blocker]], None] = _nobody,
         clock: Clock = time.monotonic,
     ) -> None:
         self._session = session
@@ -67,6 +74,7 @@ class LockWatch:
         self._hold = hold
         self._kill_after = kill_after
         self._stop = stop
+        self._tell = tell
         self._clock = clock
         self._changed = threading.Condition()
         self._held_until: float | None = None
@@ -158,6 +166,9 @@ class LockWatch:
         self._first_seen = {b.key: self._first_seen.get(b.key, now) for b in found}
         if found:
             self.blockers = found
+            with self._changed:
+                if not self._finished and self._held_until is None:
+                    self._tell(found)
 
     def _kill(self, *, patience: float) -> None:
         """Kill those in the way that the rules allow; log each."""

@@ -1,0 +1,147 @@
+"""A process that is frozen or cut off under its table lock: the application does not wait (R23)."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spirit_py.checksum.result import ChecksumOptions
+from spirit_py.checksum.snapshot import SnapshotLock
+from spirit_py.mysql import locksession
+from spirit_py.stop import StopSwitch
+from tests.cutover_kit import ProvenCutover, SnapshotSource, make_tables, options, swapped
+from tests.faults.command import ROWS, fill, migration
+from tests.integration.checksum_rig import Pair
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+#: What the server is to do in 5 s gets this long, because the machine may be busy.
+BOUND = 15
+
+
+def write(db, sql: str) -> None:
+    """Write from a session of the application; the server gives up at the bound."""
+    cursor = db.connect().cursor()
+    cursor.execute(f"SET SESSION lock_wait_timeout = {BOUND}")
+    cursor.execute(sql)
+
+
+def let_go_after(db, role: str) -> set[int]:
+    """Give the seconds of silence after which the server ends a session of ours."""
+    rows = db.query(
+        "SELECT s.VARIABLE_VALUE FROM performance_schema.variables_by_thread s"
+        " JOIN performance_schema.user_variables_by_thread r USING (THREAD_ID)"
+        " WHERE r.VARIABLE_NAME = 'spirit_py_role' AND r.VARIABLE_VALUE = %s AND s.VARIABLE_NAME"
+        " IN ('wait_timeout', 'net_read_timeout', 'net_write_timeout')",
+        (role,),
+    )
+    return {int(row[0]) for row in rows}
+
+
+@pytest.mark.parametrize(
+    ("point", "role"),
+    [
+        ("checksum.locked", "checksum-lock"),
+        ("cutover.locked", "cutover"),
+        ("cutover.rename", "cutover"),
+        ("cutover.renamed", "cutover"),
+    ],
+)
+def test_frozen_under_the_lock(db, tmp_path, point, role):
+    """A write gets through while the process stands still; afterwards the run goes on."""
+    fill(db)
+    with migration(db, tmp_path) as (command, listener):
+        hold = listener.hold(point)
+        command.wait_held(hold)
+        assert let_go_after(db, role) <= {1, 2, 3, 4}
+        command.process.send_signal(signal.SIGSTOP)
+        try:
+            write(db, "UPDATE t SET b = 'written meanwhile' WHERE id = 7")
+        finally:
+            hold.release()
+            command.process.send_signal(signal.SIGCONT)
+        command.finish()
+    assert db.query("SELECT COUNT(*), SUM(z) FROM t") == [(ROWS, 5 * ROWS)]
+    assert db.query("SELECT b FROM t WHERE id = 7") == [("written meanwhile",)]
+    assert db.query("SHOW TABLES") == [("t",)]
+
+
+def test_cutover_behind_a_black_hole(db, proxy):
+    """A network that swallows everything under the lock costs one try."""
+    swap = make_tables(db)
+    source = SnapshotSource(swap)
+
+    def swallow(_session) -> None:
+        source.hooks.clear()
+        proxy.black_hole = True
+        write(db, "INSERT INTO t (v) VALUES (77)")
+        proxy.black_hole = False
+
+    source.hooks["flush_under_table_lock"] = swallow
+    cutover = ProvenCutover(
+        db, source.swaps, source, connection=options(db, proxy), stop=StopSwitch()
+    )
+    assert cutover.run().attempts == 2
+    assert swapped(db, swap)
+    assert db.query("SELECT v FROM t ORDER BY id DESC LIMIT 1") == [(77,)]
+
+
+def snapshot_lock(db, connection, **given) -> SnapshotLock:
+    """Make what locks two equal tables for a moment."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT); INSERT INTO t VALUES (1, 1)")
+    return SnapshotLock(
+        mapping=Pair(db).mapping,
+        source=connection,
+        target=None,
+        feed=None,
+        options=ChecksumOptions(lock_attempts=3, **given),
+        stop=StopSwitch(),
+        on_wait=lambda _: None,
+    )
+
+
+class Moments:
+    """What is done under the lock, the first time; how often it was held."""
+
+    def __init__(self, first: Callable[[], None]) -> None:
+        self.count = 0
+        self._first = first
+
+    def __call__(self) -> None:
+        """Open the snapshots."""
+        self.count += 1
+        if self.count == 1:
+            self._first()
+
+
+def test_checksum_behind_a_black_hole(db, proxy):
+    """A network that swallows everything under the lock costs one request."""
+
+    def swallow() -> None:
+        proxy.black_hole = True
+        write(db, "UPDATE t SET v = 2")
+        proxy.black_hole = False
+
+    moments = Moments(swallow)
+    lock = snapshot_lock(db, options(db, proxy))
+    assert lock.take(moments).attempts == 2
+    assert moments.count == 2
+
+
+def test_a_lock_that_is_held_too_long(db):
+    """The checksum's lock has a limit, also while the process is well; it is asked for anew."""
+    moments = Moments(lambda: write(db, "UPDATE t SET v = 2"))
+    lock = snapshot_lock(db, options(db), lock_hold=1.0)
+    assert lock.take(moments).attempts == 2
+
+
+def test_a_wait_under_the_lock_keeps_it(db, monkeypatch):
+    """As long as the process is well, waiting for the snapshots does not lose the lock."""
+    monkeypatch.setattr(locksession, "LETS_GO_AFTER", 2)
+    lock = snapshot_lock(db, options(db))
+    moments = Moments(lambda: db.query("SELECT SLEEP(4)"))
+    assert lock.take(moments).attempts == 1
+    assert moments.count == 1
