@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 from spirit_py.errors import Interrupted
+from spirit_py.threads import Background
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -69,17 +70,10 @@ def run_aside(
     """
     raised: list[BaseException] = []
 
-    def body() -> None:
-        try:
-            run()
-        except BaseException as error:
-            raised.append(error)
-
-    thread = threading.Thread(target=body, name="spirit-py-migration", daemon=True)
+    thread = Background("migration", lambda _stopping: run(), failed=raised.append)
     thread.start()
     again: float | None = None
-    while thread.is_alive():
-        thread.join(_LOOK_SECONDS)
+    while not thread.wait(_LOOK_SECONDS):
         if stop.reason is None:
             continue
         if again is None:

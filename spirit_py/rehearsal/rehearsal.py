@@ -15,6 +15,7 @@ from spirit_py.rehearsal.binlog import BinlogMeter
 from spirit_py.rehearsal.figures import RehearsalFigures, ReplicaFigures, TableDisk
 from spirit_py.rehearsal.lag import Mark
 from spirit_py.rehearsal.replica import ReplicaMeter
+from spirit_py.threads import Background
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -77,9 +78,10 @@ class Rehearsal:
         self._session: Session | None = None
         self._uuid, self._gtid = "", False
         self._looked = 0
-        self._ended = threading.Event()
         self._first = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="spirit-py-rehearsal", daemon=True)
+        self._thread = Background(
+            "rehearsal", self._run, failed=self._failed, join_seconds=_JOIN_SECONDS
+        )
 
     def start(self) -> None:
         """Begin to measure; returns after the first sample, which the others are compared with."""
@@ -125,11 +127,7 @@ class Rehearsal:
         Args:
             own_binlog_bytes: what the change feed counted of our own tables.
         """
-        self._ended.set()
-        if self._thread.ident is not None:
-            self._thread.join(_JOIN_SECONDS)
-            if self._thread.is_alive():
-                _LOG.warning("the thread %s did not end", self._thread.name)
+        self._thread.join()
         worst = max(self._locks, default=(0.0, ""))
         return RehearsalFigures(
             seconds=round(self._clock() - self._began, 3),
@@ -151,7 +149,7 @@ class Rehearsal:
         silent = (f for uuid, f in self._silent.items() if uuid not in found)
         return (*found.values(), *silent)
 
-    def _run(self) -> None:
+    def _run(self, stopping: threading.Event) -> None:
         """Sample until the end, and once more then."""
         try:
             last = False
@@ -160,12 +158,14 @@ class Rehearsal:
                 self._first.set()
                 if last:
                     break
-                last = self._ended.wait(self._interval)
-        except Exception:
-            _LOG.warning("the rehearsal's figures end here", exc_info=True)
+                last = stopping.wait(self._interval)
         finally:
             self._first.set()
             self._close()
+
+    @staticmethod
+    def _failed(error: BaseException) -> None:
+        _LOG.warning("the rehearsal's figures end here", exc_info=error)
 
     def _sample(self) -> None:
         """Look at the server, then at every replica."""

@@ -37,6 +37,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from spirit_py.errors import MigrationFailure, ServerFault, SpiritError, WorkersLost
 from spirit_py.mysql.faults import Disposition, disposition
+from spirit_py.threads import Background
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -209,7 +210,8 @@ class Gang(Generic[_R]):
         self._token = secrets.token_hex(6)
         self._group = f"spirit-py-gang-{self._token}"
         self._seats = [_Seat() for _ in range(size)]
-        self._thread = threading.Thread(target=self._run, name="spirit-gang", daemon=True)
+        # Spark's call blocks until the job has ended.
+        self._job = Background("gang", self._run, failed=self._note_failure)
         self._outcomes: list[Outcome[_R]] = []
         self._failure: BaseException | None = None
         self._assembled = False
@@ -226,7 +228,7 @@ class Gang(Generic[_R]):
         self._control_thread = int(self._control.query(_THREAD)[0][0])
         for rank in range(self._size):
             self._publish(rank)
-        self._thread.start()
+        self._job.start()
         return self
 
     def __exit__(
@@ -236,7 +238,7 @@ class Gang(Generic[_R]):
         trace: TracebackType | None,
     ) -> None:
         """End the job if it still runs; nothing of it is left on the server."""
-        if self._thread.is_alive():
+        if self._job.running:
             self._disband()
 
     def assemble(self, timeout: float) -> None:
@@ -304,8 +306,7 @@ class Gang(Generic[_R]):
     def finish(self, timeout: float = 60.0) -> list[_R]:
         """Let the members go; give their results in the order of ranks."""
         self._send_home()
-        self._thread.join(timeout)
-        if self._thread.is_alive():
+        if not self._job.wait(timeout):
             raise WorkersLost(f"a Spark task did not end within {timeout:.0f} s")
         self._raise_failures()
         results = {outcome.index: outcome.result for outcome in self._outcomes}
@@ -313,15 +314,15 @@ class Gang(Generic[_R]):
             raise WorkersLost("Spark lost the result of a task")
         return [results[rank] for rank in range(self._size)]  # type: ignore[misc]
 
-    def _run(self) -> None:
-        """Run the job; a thread of its own, because Spark's call blocks."""
-        try:
-            task = _Task(join=self._join, token=self._token, driver_thread=self._control_thread)
-            self._outcomes = self._engine.run_gang(
-                task, size=self._size, group=self._group, description=self._description
-            )
-        except BaseException as error:
-            self._failure = error
+    def _run(self, _stopping: threading.Event) -> None:
+        """Run the job."""
+        task = _Task(join=self._join, token=self._token, driver_thread=self._control_thread)
+        self._outcomes = self._engine.run_gang(
+            task, size=self._size, group=self._group, description=self._description
+        )
+
+    def _note_failure(self, error: BaseException) -> None:
+        self._failure = error
 
     def _publish(self, rank: int) -> None:
         """Put all outstanding orders of a member into its variable."""
@@ -350,7 +351,7 @@ class Gang(Generic[_R]):
             present = {int(row[0]) for row in rows}
             if any(seat.thread not in present for seat in self._seats):
                 self._someone_is_missing()
-        elif not self._thread.is_alive():
+        elif not self._job.running:
             self._someone_is_missing()
         # A variable is NULL between its making and its first value, and while a session ends.
         letters = [(int(thread), json.loads(text)) for thread, text in rows if text is not None]
@@ -399,17 +400,15 @@ class Gang(Generic[_R]):
     def _disband(self) -> None:
         """End the job by force: a word, then a kill on the server, then Spark's cancel."""
         self._send_home()
-        self._thread.join(_GRACE_SECONDS)
-        if not self._thread.is_alive():
+        if self._job.wait(_GRACE_SECONDS):
             return
         for seat in self._seats:
             for server, number in seat.sessions:
                 self._kill(server, number)
-        self._thread.join(_GRACE_SECONDS)
-        if self._thread.is_alive():
-            self._engine.cancel(self._group)
-            self._thread.join(_JOIN_SECONDS)
-        if self._thread.is_alive():
+        if self._job.wait(_GRACE_SECONDS):
+            return
+        self._engine.cancel(self._group)
+        if not self._job.wait(_JOIN_SECONDS):
             _log.warning("the Spark job %s did not end within %.0f s", self._group, _JOIN_SECONDS)
 
 

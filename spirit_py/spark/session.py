@@ -32,6 +32,7 @@ from spirit_py.spark.options import (
     ship_package,
 )
 from spirit_py.spark.outcome import Outcome, guarded
+from spirit_py.threads import Background
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -91,7 +92,7 @@ class SparkEngine:
         self._java = require_java()
         self._lock = threading.Lock()
         self._started = threading.Event()
-        self._starter: threading.Thread | None = None
+        self._starter: Background | None = None
         self._failure: BaseException | None = None
         self._process: JavaProcess | None = None
         self._context: Any = None
@@ -107,9 +108,7 @@ class SparkEngine:
         """Begin to start Spark in a thread; safe to call again."""
         with self._lock:
             if self._starter is None and not self._stopped:
-                self._starter = threading.Thread(
-                    target=self._start_guarded, name="spirit-spark-start", daemon=True
-                )
+                self._starter = Background("spark-start", lambda _stopping: self._start_guarded())
                 self._starter.start()
 
     def context(self) -> Any:
@@ -223,7 +222,7 @@ class SparkEngine:
         if starter is not None and process is not None and not self._started.is_set():
             process.kill()
         if starter is not None:
-            starter.join(_STOP_SECONDS)
+            starter.wait(_STOP_SECONDS)
         self._stop_context()
         if self._process is not None:
             self._process.end()
@@ -316,14 +315,13 @@ class SparkEngine:
             return
         application = str(context.applicationId)
 
-        def stop() -> None:
-            with contextlib.suppress(Exception):
-                context.stop()
-
-        stopper = threading.Thread(target=stop, name="spirit-spark-stop", daemon=True)
+        stopper = Background(
+            "spark-stop",
+            lambda _stopping: context.stop(),
+            failed=lambda error: _log.debug("Spark did not stop cleanly", exc_info=error),
+        )
         stopper.start()
-        stopper.join(_STOP_SECONDS)
-        if stopper.is_alive():
+        if not stopper.wait(_STOP_SECONDS):
             _log.info("Spark did not stop within %.0f s and is killed", _STOP_SECONDS)
         if self.options.resolved_master.startswith("local-cluster["):
             # Spark's own workers log into the Spark folder and leave that behind.

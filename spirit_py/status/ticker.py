@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-import threading
 from typing import TYPE_CHECKING
+
+from spirit_py.threads import Background, every
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,8 +29,7 @@ class Ticker:
     def __init__(self, snapshot: Callable[[], MigrationStatus], reporter: Reporter) -> None:
         self._snapshot = snapshot
         self._reporter = reporter
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="spirit-py-status", daemon=True)
+        self._thread = Background("status", every(PERIOD, self.show), join_seconds=_JOIN)
 
     def __enter__(self) -> Self:
         """Start the display and the thread."""
@@ -44,15 +44,8 @@ class Ticker:
         trace: TracebackType | None,
     ) -> None:
         """End the thread, then the display."""
-        self._ended.set()
-        self._thread.join(_JOIN)
-        if self._thread.is_alive():
-            _log.warning("thread %s did not stop within %s s", self._thread.name, _JOIN)
+        self._thread.join()
         self._reporter.stop()
-
-    def _run(self) -> None:
-        while not self._ended.wait(PERIOD):
-            self.show()
 
     def show(self) -> None:
         """Take and show one snapshot now."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import enum
-import threading
 import time
 from typing import TYPE_CHECKING, Final
 
@@ -26,12 +25,14 @@ from spirit_py.errors import (
 from spirit_py.mysql.connect import connect
 from spirit_py.status.snapshot import human_seconds
 from spirit_py.stop import StopSwitch
+from spirit_py.threads import Background
 from spirit_py.wayback.desk import Desk
 from spirit_py.wayback.following import Following, mappings_of, with_shapes
 from spirit_py.wayback.record import DONE, KEEPING, REVERTING, WORKING, Answer, KeepRecord
 from spirit_py.wayback.undo import Undo, drop_undone
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Callable, Iterator, Sequence
 
     from spirit_py.contracts import Clock
@@ -157,21 +158,15 @@ class Keeper:
     @contextlib.contextmanager
     def _linked(self) -> Iterator[None]:
         """Let a stop of the process stop the way back, and never the other way round."""
-        ended = threading.Event()
 
-        def link() -> None:
+        def link(ended: threading.Event) -> None:
             while not ended.is_set():
                 if self._outer.wait(0.2) and self._outer.reason is not None:
                     self._stop.request(self._outer.reason)
                     return
 
-        thread = threading.Thread(target=link, name="spirit-py-keep", daemon=True)
-        thread.start()
-        try:
+        with Background("keep", link):
             yield
-        finally:
-            ended.set()
-            thread.join()
 
     def _following(self) -> Following:
         """Open the reverse feed where the record says."""

@@ -211,8 +211,7 @@ def test_members_end_when_the_driver_is_gone(db):
     def lose_driver(together):
         together.everyone("a", 20)
         db.execute(f"KILL {together._control.id}")
-        together._thread.join(20)
-        assert not together._thread.is_alive()
+        assert together._job.wait(20)
         together.collect()
 
     with pytest.raises(MigrationFailure):
