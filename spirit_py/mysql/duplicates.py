@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from spirit_py.table.schema import Index, IndexPart
 
 EXAMPLES = 10
+_ROWS = "`_spirit_py_rows`"
 _ARRAY = re.compile(r"cast\((?P<json>.*) as (?P<type>.+?) array\)\Z", re.IGNORECASE | re.DOTALL)
 _ARRAY_TYPES = {"unsigned": "BIGINT UNSIGNED", "signed": "BIGINT"}
 
@@ -69,28 +70,41 @@ def duplicates_for(
 
 
 def duplicates_sql(mapping: TableMapping, index: Index, limit: int) -> str:
-    """Build the query: a row for each duplicate, its last value the number of rows."""
+    """Build the query: a row for each duplicate, its last value the number of rows.
+
+    A name of ours could be a column of the table's, which GROUP BY and HAVING would take: so
+    they name places of the list and the count itself, and columns are qualified.
+    """
     rows, parts, count = _rows(mapping), [], "COUNT(*)"
     for number, part in enumerate(index.parts):
         array = _ARRAY.match(part.expression or "")
         if array is None:
             parts.append(_part(part))
             continue
-        rows += _elements(array, f"m{number}")
-        parts.append(f"m{number}.v")
-        key = (f"d.{quote_identifier(name)}" for name in mapping.new_key_columns)
+        alias, element = f"`_spirit_py_list{number}`", _element_name(mapping)
+        rows += _elements(array, alias, element)
+        parts.append(f"{alias}.{element}")
+        key = (f"{_ROWS}.{quote_identifier(name)}" for name in mapping.new_key_columns)
         count = f"COUNT(DISTINCT {', '.join(key)})"
-    names = [f"k{number}" for number in range(len(parts))]
-    shown = ", ".join(f"{part} AS {name}" for part, name in zip(parts, names, strict=True))
+    places = ", ".join(str(place) for place in range(1, len(parts) + 1))
     present = " AND ".join(f"{part} IS NOT NULL" for part in parts)
     return (
-        f"SELECT {shown}, {count} AS n FROM {rows} WHERE {present}"
-        f" GROUP BY {', '.join(names)} HAVING n > 1 LIMIT {limit}"
+        f"SELECT {', '.join(parts)}, {count} FROM {rows} WHERE {present}"
+        f" GROUP BY {places} HAVING {count} > 1 LIMIT {limit}"
     )
 
 
+def _element_name(mapping: TableMapping) -> str:
+    """Name the column of a JSON_TABLE as no column is named: expressions do not qualify theirs."""
+    taken = {column.name.lower() for column in mapping.target.columns}
+    name = "_spirit_py_element"
+    while name in taken:
+        name += "_"
+    return quote_identifier(name)
+
+
 def _rows(mapping: TableMapping) -> str:
-    """Give a derived table ``d`` with the new table's columns for every row of the source."""
+    """Give a derived table with the new table's columns for every row of the source."""
     fills = {fill.column.name: fill.sql for fill in mapping.fills}
     sources = {pair.new.name: value_in_new_column(pair) for pair in mapping.pairs}
     columns = [
@@ -100,26 +114,27 @@ def _rows(mapping: TableMapping) -> str:
         if not column.generated
     ]
     table = quote_table(mapping.source.schema, mapping.source.name)
-    rows = f"(SELECT {', '.join(columns)} FROM {table}) AS d"
+    rows = f"(SELECT {', '.join(columns)} FROM {table}) AS {_ROWS}"
     for column in mapping.target.columns:
         if column.generated:
             value = cast_to(f"({column.generation_expression})", None, column)
-            rows = f"(SELECT d.*, {value} AS {quote_identifier(column.name)} FROM {rows}) AS d"
+            name = quote_identifier(column.name)
+            rows = f"(SELECT {_ROWS}.*, {value} AS {name} FROM {rows}) AS {_ROWS}"
     return rows
 
 
 def _part(part: IndexPart) -> str:
     if part.column is None:
         return f"({part.expression})"
-    column = f"d.{quote_identifier(part.column)}"
+    column = f"{_ROWS}.{quote_identifier(part.column)}"
     return column if part.prefix is None else f"LEFT({column}, {part.prefix})"
 
 
-def _elements(array: re.Match[str], alias: str) -> str:
+def _elements(array: re.Match[str], alias: str, element: str) -> str:
     """Join the elements of a multi-valued index: a scalar counts as an array of one."""
     value, kind = array["json"], array["type"]
     kind = _ARRAY_TYPES.get(kind.lower(), kind)
     return (
         f" CROSS JOIN JSON_TABLE(IF(JSON_TYPE({value}) = 'ARRAY', {value}, JSON_ARRAY({value})),"
-        f" '$[*]' COLUMNS (v {kind} PATH '$')) AS {alias}"
+        f" '$[*]' COLUMNS ({element} {kind} PATH '$')) AS {alias}"
     )

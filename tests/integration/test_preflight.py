@@ -567,7 +567,29 @@ DUPLICATES = [
 ]
 
 
-@pytest.mark.parametrize(("columns", "rows", "alter", "example"), DUPLICATES)
+#: Names that the program's statements give to tables and columns of their own.
+OUR_NAMES = [
+    ("(n INT, k0 INT)", "(7, 1), (7, 1)", "ADD UNIQUE (n)", "n=7 in 2 rows"),
+    ("(n INT, k0 INT)", "(0, 1), (1, 1), (1, 2)", "ADD UNIQUE (k0)", "k0=1 in 2 rows"),
+    ("(k0 INT, k1 INT)", "(1, 2), (3, 2)", "ADD UNIQUE (k1)", "k1=2 in 2 rows"),
+    ("(k1 INT, n INT)", "(1, 2), (1, 2), (2, 1)", "ADD UNIQUE ((n + 1), k1)", "k1=1 in 2 rows"),
+    ("(d INT, m0 INT)", "(5, 1), (5, 2)", "ADD UNIQUE (d)", "d=5 in 2 rows"),
+    (
+        "(j JSON, v INT, m0 INT)",
+        "('[1]', 5, 1), ('[1, 2]', 5, 1), ('[1]', 6, 1)",
+        "ADD UNIQUE ((CAST(j AS UNSIGNED ARRAY)), (v + 1))",
+        "=6 in 2 rows",
+    ),
+    (
+        "(_spirit_py_element JSON, _spirit_py_rows INT)",
+        "('[1]', 5), ('[1, 2]', 5)",
+        "ADD UNIQUE ((CAST(_spirit_py_element AS UNSIGNED ARRAY)), (_spirit_py_rows + 1))",
+        "=6 in 2 rows",
+    ),
+]
+
+
+@pytest.mark.parametrize(("columns", "rows", "alter", "example"), [*DUPLICATES, *OUR_NAMES])
 def test_duplicates(db, desk, columns, rows, alter, example):
     """Rows that a new UNIQUE key takes for equal are named before the copy."""
     db.execute("DROP TABLE t")
@@ -594,6 +616,8 @@ def test_duplicates(db, desk, columns, rows, alter, example):
             "ADD UNIQUE ((CAST(a AS UNSIGNED ARRAY)))",
         ),
         ("(a VARCHAR(9) UNIQUE)", "('x'), ('y')", "CONVERT TO CHARACTER SET latin1"),
+        ("(a INT, n INT DEFAULT 7)", "(1), (2)", "ADD UNIQUE (a)"),
+        ("(a INT, k0 INT DEFAULT 7)", "(1), (2)", "ADD UNIQUE (a)"),
     ],
 )
 def test_no_duplicates(db, desk, columns, rows, alter):

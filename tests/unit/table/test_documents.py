@@ -32,8 +32,9 @@ def parsed_by_mysql_8_0(text: str) -> float:
         digits += number > 0
     power += int(exponent or 0)
     if power < -308:
-        number, power = float(number) / 1e308, power + 308
-    value = number * 10.0**power if power >= 0 else float(number) / 10.0**-power
+        number, power = number / 1e308, power + 308
+    scale = float(f"1e{abs(power)}")
+    value = number * scale if power >= 0 else number / scale
     return -value if text.startswith("-") else value
 
 
