@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from spirit_py.checkpoint.record import CheckpointRecord, Membership
 from spirit_py.table.names import AuxiliaryNames
+from spirit_py.units import human_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
     from spirit_py.checkpoint.record import TableProgress
 
 _SHOWN: Final = 200
-_HOUR: Final = 3600
-_DAY: Final = 24 * _HOUR
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -322,7 +321,7 @@ def _before_the_swap(found: Found, record: CheckpointRecord, wanted: Wanted) -> 
             )
     return Resume(
         record=record,
-        reason=f"stopped in the {record.phase} phase, {shown_age(found.age)} ago;"
+        reason=f"stopped in the {record.phase} phase, {human_seconds(found.age)} ago;"
         f" {record.rows_copied} rows are copied",
     )
 
@@ -331,8 +330,8 @@ def _nothing_to_resume(found: Found, record: CheckpointRecord, wanted: Wanted) -
     """Give the proofs that there is nothing to resume."""
     if found.age > wanted.max_age:
         yield (
-            f"its checkpoint is {shown_age(found.age)} old, more than --checkpoint-max-age allows"
-            f" ({shown_age(wanted.max_age)})"
+            f"its checkpoint is {human_seconds(found.age)} old, more than"
+            f" --checkpoint-max-age allows ({human_seconds(wanted.max_age)})"
         )
     if not record.position:
         yield "it was stopped before the copy began"
@@ -351,15 +350,6 @@ def _pairs(found: Found, record: CheckpointRecord) -> Iterator[tuple[TableProgre
     """Give each table of the record together with what is there."""
     for table in found.tables:
         yield record.of(*table.name), table
-
-
-def shown_age(seconds: float) -> str:
-    """Show an age as people say it."""
-    whole = max(0, int(seconds))
-    for size, unit in ((_DAY, "days"), (_HOUR, "h"), (60, "min")):
-        if whole >= 2 * size:
-            return f"{whole // size} {unit}"
-    return f"{whole} s"
 
 
 def _shortened(text: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.checksum.query import ComparisonPlan
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.mysql.facts import ServerFacts, read_facts
-from spirit_py.mysql.grants import Grants, read_grants
+from spirit_py.mysql.grants import Grants, grant_statement, read_grants
 from spirit_py.mysql.inspect import read_table
 from spirit_py.mysql.replicas import channels
 from spirit_py.preflight.finding import refusal_of, refuse
@@ -258,9 +258,7 @@ def _lacking(
 
 
 def _grant(side: Side, privilege: str, where: str, note: str = "") -> Finding:
-    name, _, host = side.facts.user.rpartition("@")
-    account = f"{quote_identifier(name)}@{quote_identifier(host)}"
     return refuse(
         f"account {side.facts.user} lacks {privilege} on {where} (the {side.what}'s server)",
-        f"GRANT {privilege} ON {where} TO {account};{note}",
+        grant_statement([privilege], where, side.facts.user) + note,
     )

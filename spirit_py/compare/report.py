@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from spirit_py.status.report import OutcomeReport
-from spirit_py.status.snapshot import human_count, human_seconds
+from spirit_py.units import human_count, human_seconds
 
 if TYPE_CHECKING:
     from spirit_py.checksum.result import ChecksumResult

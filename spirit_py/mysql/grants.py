@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from spirit_py.sql import quote_identifier
 from spirit_py.statement.lexer import SqlMode, Token, tokenize
 
 if TYPE_CHECKING:
@@ -87,6 +88,18 @@ def _regex(pattern: str) -> str:
         {"%": ".*", "_": "."}.get(piece, re.escape(piece.removeprefix("\\")))
         for piece in re.findall(r"\\.|.", pattern, re.DOTALL)
     )
+
+
+def grant_statement(privileges: Iterable[str], where: str, account: str) -> str:
+    """Return the GRANT that an account lacks, ready to paste.
+
+    Args:
+        where: what the privileges are on, quoted: a schema's or the whole server's tables.
+        account: as ``CURRENT_USER()`` gives it.
+    """
+    name, _, host = account.rpartition("@")
+    to = f"{quote_identifier(name)}@{quote_identifier(host)}"
+    return f"GRANT {', '.join(privileges)} ON {where} TO {to};"
 
 
 def read_grants(session: SqlSession, *, partial_revokes: bool) -> Grants:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spirit_py.mysql.grants import grant_statement
 from spirit_py.preflight.finding import refuse, warn
 from spirit_py.sql import quote_identifier
 
@@ -26,7 +27,7 @@ _PERFORMANCE_SCHEMA = "performance_schema"
 
 def check(context: PreflightContext) -> Iterator[Finding]:
     """Name each missing privilege together with the GRANT that gives it."""
-    grants, user = context.grants, _account(context.facts.user)
+    grants, user = context.grants, context.facts.user
     names = context.names
     tables = (context.table, names.new, names.old, names.checkpoint, names.sentinel)
     missing = [
@@ -44,14 +45,14 @@ def check(context: PreflightContext) -> Iterator[Finding]:
         missing.append(("SELECT", f"{_PERFORMANCE_SCHEMA}.*"))
     for privilege, where in missing:
         yield refuse(
-            f"account {context.facts.user} lacks {privilege} on {where}",
-            f"GRANT {privilege} ON {where} TO {user};{_role_hint(context)}",
+            f"account {user} lacks {privilege} on {where}",
+            grant_statement([privilege], where, user) + _role_hint(context),
         )
     if not grants.has_global("CONNECTION_ADMIN") and not grants.has_global("SUPER"):
         yield warn(
-            f"account {context.facts.user} lacks CONNECTION_ADMIN: sessions of others that hold"
+            f"account {user} lacks CONNECTION_ADMIN: sessions of others that hold"
             " up the cutover cannot be ended",
-            f"GRANT CONNECTION_ADMIN ON *.* TO {user};",
+            grant_statement(["CONNECTION_ADMIN"], "*.*", user),
         )
 
 
@@ -71,9 +72,3 @@ def _role_hint(context: PreflightContext) -> str:
         line for line in context.grants.text if line.startswith("GRANT") and " ON " not in line
     ]
     return " (or SET DEFAULT ROLE ALL, if a granted role has it)" if roles else ""
-
-
-def _account(user: str) -> str:
-    """Quote ``user@host`` for a GRANT."""
-    name, _, host = user.rpartition("@")
-    return f"{quote_identifier(name)}@{quote_identifier(host)}"

@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-from spirit_py.status.snapshot import human_bytes, human_seconds
+from spirit_py.units import human_bytes, human_seconds
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,6 @@ from spirit_py.checkpoint.decision import (
     Wanted,
     WayBackState,
     decide,
-    shown_age,
     was_swapped,
 )
 from spirit_py.checkpoint.record import CheckpointRecord, UnreadableCheckpoint
@@ -27,6 +26,7 @@ from spirit_py.resume.family import Name, beside
 from spirit_py.resume.look import damage, look_at_table, marked, unreachable
 from spirit_py.resume.sight import Sight
 from spirit_py.table.names import AuxiliaryNames, lock_name
+from spirit_py.units import human_seconds
 from spirit_py.wayback.found import what_is_left
 
 if TYPE_CHECKING:
@@ -115,12 +115,13 @@ class MigrationShown:
                 "  run again  it would start afresh; spirit-py cleanup drops what is left",
             ]
         done = ", all rows" if self.copied else ""
+        age, worked = human_seconds(self.age), human_seconds(self.seconds)
         reaches = self.binlog or "the binlog still reaches its position"
         return [
-            f"{', '.join(self.tables)}: {self.phase}, checkpoint written {shown_age(self.age)} ago",
+            f"{', '.join(self.tables)}: {self.phase}, checkpoint written {age} ago",
             f"  statement  {' '.join(self.statement.split())}",
             f"  copied     {self.rows_copied} rows{done}",
-            f"  worked     {shown_age(self.seconds)} in {self.runs} run(s) since {self.started_at}",
+            f"  worked     {worked} in {self.runs} run(s) since {self.started_at}",
             f"  position   {self.position or 'none: the change feed had not begun'}",
             *([f"  binlog     {reaches}"] if self.position else []),
             *([f"  swap       {self.after_swap}"] if self.after_swap else []),
@@ -186,7 +187,7 @@ class _Looking:
             where = f"{database}.*" if database else "*.*"
             raise Refusal(
                 f"account {self.sight.account} lacks SELECT on {where}: {_HIDDEN}",
-                hint=f"{self.sight.grant(['SELECT'], database)};"
+                hint=self.sight.grant(["SELECT"], database)
                 + ("" if database else " or name a schema with --database"),
             )
 
@@ -203,7 +204,7 @@ class _Looking:
                 raise Refusal(
                     f"account {self.sight.account} may not look at {schema}.{name} and at the"
                     f" tables beside it: {fault.text}",
-                    hint=f"{self.sight.grant(['SELECT'], schema)};",
+                    hint=self.sight.grant(["SELECT"], schema),
                 ) from fault
             if seen is not None:
                 found[seen.checkpoint] = seen

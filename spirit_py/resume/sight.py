@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spirit_py.errors import Refusal
-from spirit_py.mysql.grants import read_grants
+from spirit_py.mysql.grants import grant_statement, read_grants
 from spirit_py.sql import quote_identifier
 from spirit_py.table.names import AuxiliaryNames
 
@@ -49,10 +49,8 @@ class Sight:
 
     def grant(self, privileges: Iterable[str], schema: str) -> str:
         """Give the statement that grants privileges on a schema, or on all of them."""
-        name, _, host = self.account.rpartition("@")
         where = f"{quote_identifier(schema)}.*" if schema else "*.*"
-        to = f"{quote_identifier(name)}@{quote_identifier(host)}"
-        return f"GRANT {', '.join(privileges)} ON {where} TO {to}"
+        return grant_statement(privileges, where, self.account)
 
     def require(self, privileges: Iterable[str], schema: str, table: str, what: str) -> None:
         """Refuse an account that could not see, or not do, what is asked for.
@@ -65,7 +63,7 @@ class Sight:
             raise Refusal(
                 f"account {self.account} lacks {', '.join(missing)} on the tables beside"
                 f" {schema}.{table}: {what}",
-                hint=f"{self.grant(missing, schema)};",
+                hint=self.grant(missing, schema),
             )
 
     def require_sessions(self) -> None:
@@ -78,5 +76,5 @@ class Sight:
             raise Refusal(
                 f"account {self.account} lacks SELECT on {_PERFORMANCE_SCHEMA}.*: a session of the"
                 " abandoned run might still write",
-                hint=f"{self.grant(['SELECT'], _PERFORMANCE_SCHEMA)};",
+                hint=self.grant(["SELECT"], _PERFORMANCE_SCHEMA),
             )

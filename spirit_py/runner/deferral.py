@@ -17,9 +17,9 @@ from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.newtable import create_sentinel
 from spirit_py.mysql.retry import retrying
 from spirit_py.sql import quote_table, string_literal
-from spirit_py.status.snapshot import human_seconds
 from spirit_py.stop import StopSwitch
 from spirit_py.table.names import AuxiliaryNames
+from spirit_py.units import human_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

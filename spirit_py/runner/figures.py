@@ -6,7 +6,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from spirit_py.phases import Phase, PhaseLog
-from spirit_py.status.snapshot import MigrationStatus, human_bytes, human_seconds
+from spirit_py.status.snapshot import MigrationStatus
+from spirit_py.units import human_bytes, human_seconds
 
 if TYPE_CHECKING:
     from spirit_py.checksum.checker import Checker

@@ -11,16 +11,12 @@ from rich.table import Table
 from rich.text import Text
 
 from spirit_py.phases import Phase
-from spirit_py.status.snapshot import (
-    MigrationStatus,
-    human_bytes,
-    human_count,
-    human_percent,
-    human_seconds,
-)
+from spirit_py.units import human_bytes, human_count, human_percent, human_seconds
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+    from spirit_py.status.snapshot import MigrationStatus
 
 _SHOWN = (
     Phase.PREFLIGHT,

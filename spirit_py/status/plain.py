@@ -8,16 +8,11 @@ import threading
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TextIO
 
-from spirit_py.status.snapshot import (
-    MigrationStatus,
-    human_bytes,
-    human_count,
-    human_percent,
-    human_seconds,
-)
+from spirit_py.units import human_bytes, human_count, human_percent, human_seconds
 
 if TYPE_CHECKING:
     from spirit_py.contracts import Clock
+    from spirit_py.status.snapshot import MigrationStatus
 
 PROGRESS_SECONDS = 5.0
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spirit_py.errors import SpiritError
-from spirit_py.status.snapshot import human_bytes, human_count, human_seconds
+from spirit_py.units import human_bytes, human_count, human_seconds
 
 if TYPE_CHECKING:
     from spirit_py.contracts import Reporter

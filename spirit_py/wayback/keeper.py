@@ -23,9 +23,9 @@ from spirit_py.errors import (
     ValueLost,
 )
 from spirit_py.mysql.connect import connect
-from spirit_py.status.snapshot import human_seconds
 from spirit_py.stop import StopSwitch
 from spirit_py.threads import Background
+from spirit_py.units import human_seconds
 from spirit_py.wayback.desk import Desk
 from spirit_py.wayback.following import Following, mappings_of, with_shapes
 from spirit_py.wayback.record import DONE, KEEPING, REVERTING, WORKING, Answer, KeepRecord

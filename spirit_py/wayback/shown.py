@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.mysql.connect import connect
-from spirit_py.status.snapshot import human_seconds
+from spirit_py.units import human_seconds
 from spirit_py.wayback.found import Where, where_is
 from spirit_py.wayback.record import ENDED, UnreadableRecord
 from spirit_py.wayback.store import KeepStore

@@ -68,10 +68,10 @@ def test_status_says_everything_a_line_each(asked):
     assert result.exit_code == 0
     assert asked["max_age"] == 2 * 86400.0
     assert result.stdout.splitlines() == [
-        "shop.t: copy, checkpoint written 2 min ago",
+        "shop.t: copy, checkpoint written 2m10s ago",
         "  statement  ALTER TABLE `shop`.`t` ADD COLUMN x int",
         "  copied     12 rows",
-        "  worked     2 h in 2 run(s) since 2026-11-20T11:00:00+00:00",
+        "  worked     2h01m in 2 run(s) since 2026-11-20T11:00:00+00:00",
         "  position   gtid;u;",
         "  binlog     the binlog still reaches its position",
         "  now        a process works on it now (server session 77)",

@@ -7,7 +7,8 @@ import json
 
 from spirit_py.phases import Phase
 from spirit_py.status.plain import PROGRESS_SECONDS, PlainReporter
-from spirit_py.status.snapshot import MigrationStatus, human_bytes, human_count, human_seconds
+from spirit_py.status.snapshot import MigrationStatus
+from spirit_py.units import human_bytes, human_count, human_seconds
 
 
 def _status(**more):
