@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from pymysqlreplication import BinLogStreamReader
 from pymysqlreplication.row_event import UpdateRowsEvent
 
+from mysql_words import binlog_end
 from spirit_py.applier.applier import SqlApplier
 from spirit_py.change.source import binlog_source
 from spirit_py.config import FeedOptions
@@ -145,8 +146,7 @@ class FeedBench:
     def _end(self) -> tuple[str, int]:
         """Give the end of the binlog."""
         with self._session() as session:
-            row = session.query("SHOW BINARY LOG STATUS")[0]
-        return str(row[0]), int(row[1])
+            return binlog_end(session.query)
 
     def _change(self, *, hot: bool) -> None:
         """Change every row once, or the rows of the hot set again and again."""

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pymysql
 
+from mysql_words import binlog_end
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -46,12 +48,12 @@ def connect(host: str, port: int, user: str, password: str) -> Any:
 def position(connection: Any) -> Position:
     """Give the end of the server's binlog."""
     with connection.cursor() as cursor:
-        try:
-            cursor.execute("SHOW BINARY LOG STATUS")
-        except pymysql.err.Error:
-            cursor.execute("SHOW MASTER STATUS")
-        file, offset = cursor.fetchone()[:2]
-    return Position(file, offset)
+
+        def query(sql: str) -> Any:
+            cursor.execute(sql)
+            return cursor.fetchall()
+
+        return Position(*binlog_end(query))
 
 
 def read_events(connection: Any, start: Position) -> Iterator[RawEvent]:

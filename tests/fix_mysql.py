@@ -19,6 +19,7 @@ import MySQLdb
 import pytest
 
 from mysql_server import MySQLServer, Provider, ServerOptions, choose, running
+from mysql_words import version_number
 from tests.fix_lane import GTID_VARIABLE, check_series
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ FILE_SERVER_VARIABLE = "SPIRIT_PY_TEST_MYSQL_FILE"
 LIBRARIES = ("pyspark", "mysqlclient", "mysql-replication")
 #: How long a session that has been closed may take to leave the server's lists.
 GRACE = 5.0
+_VECTOR_SINCE = (9,)
 
 PROVIDER = pytest.StashKey[Provider]()
 FILE_PROVIDER = pytest.StashKey[Provider]()
@@ -74,6 +76,24 @@ def connect(server: MySQLServer, **arguments: Any) -> Any:
         "local_infile": 1,
     }
     return MySQLdb.connect(**(given | arguments))
+
+
+def has_vector(server: MySQLServer) -> bool:
+    """Whether the server has the type VECTOR and its functions."""
+    return version_number(server.version()) >= _VECTOR_SINCE
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what a parameter's name tells to be about VECTOR and goes to a server."""
+    for item in items:
+        parameters = item.name.partition("[")[2].lower()
+        if "vector" in parameters and {"mysql", "mysql_file"} & set(_fixtures(item)):
+            item.add_marker("vector")
+
+
+def _fixtures(item: pytest.Item) -> list[str]:
+    return getattr(item, "fixturenames", [])
 
 
 class Database:
@@ -236,7 +256,9 @@ def mysql_file(request: pytest.FixtureRequest) -> Iterator[MySQLServer]:
     yield from _serve(request.config, request.config.stash[FILE_PROVIDER], gtid=False)
 
 
-def _schema(server: MySQLServer) -> Iterator[Database]:
+def _schema(server: MySQLServer, request: pytest.FixtureRequest) -> Iterator[Database]:
+    if request.node.get_closest_marker("vector") and not has_vector(server):
+        pytest.skip(f"MySQL {server.version()} has no VECTOR type, which came with 9.0")
     database = Database(server, f"t_{uuid.uuid4().hex[:12]}")
     try:
         yield database
@@ -246,12 +268,12 @@ def _schema(server: MySQLServer) -> Iterator[Database]:
 
 
 @pytest.fixture
-def db(mysql: MySQLServer) -> Iterator[Database]:
+def db(mysql: MySQLServer, request: pytest.FixtureRequest) -> Iterator[Database]:
     """Return a fresh schema on the server with GTIDs."""
-    yield from _schema(mysql)
+    yield from _schema(mysql, request)
 
 
 @pytest.fixture
-def db_file(mysql_file: MySQLServer) -> Iterator[Database]:
+def db_file(mysql_file: MySQLServer, request: pytest.FixtureRequest) -> Iterator[Database]:
     """Return a fresh schema on the server without GTIDs."""
-    yield from _schema(mysql_file)
+    yield from _schema(mysql_file, request)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import MySQLdb
 
+from mysql_words import reset_binlogs
 from tests.faults.fault import (
     AT_WORK,
     COPY,
@@ -135,10 +136,8 @@ def purge_between(scene: Scene) -> None:
 
 def reset_between(scene: Scene) -> None:
     """Forget all binlogs and GTIDs."""
-    try:
-        scene.host.execute("RESET BINARY LOGS AND GTIDS")
-    except MySQLdb.ProgrammingError:
-        scene.host.execute("RESET MASTER")  # before 8.2
+    ((version,),) = scene.host.query("SELECT VERSION()")
+    scene.host.execute(reset_binlogs(version))
 
 
 def reset(scene: Scene, hold: Hold) -> None:

@@ -6,7 +6,13 @@ import random
 import string
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from tests.fix_mysql import has_vector
+
+if TYPE_CHECKING:
+    from mysql_server import MySQLServer
 
 Value = Callable[[random.Random], str]
 
@@ -344,6 +350,17 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "enumerations": enumerations,
     "jsons": jsons,
 }  # fmt: skip
+
+
+def family_for(server: MySQLServer, name: str) -> Family:
+    """Give a family's columns, without the types that the server has not."""
+    family = FAMILIES[name]()
+    columns = {
+        column: made
+        for column, made in family.columns.items()
+        if has_vector(server) or not made[0].startswith("vector")
+    }
+    return replace(family, columns=columns)
 
 
 def word(charset: str) -> Value:

@@ -569,7 +569,7 @@ DUPLICATES = [
 
 #: Names that the program's statements give to tables and columns of their own.
 OUR_NAMES = [
-    ("(n INT, k0 INT)", "(7, 1), (7, 1)", "ADD UNIQUE (n)", "n=7 in 2 rows"),
+    ("(n INT, k0 INT)", "(7, 1), (0, 1), (0, 1)", "ADD UNIQUE (n)", "n=0 in 2 rows"),
     ("(n INT, k0 INT)", "(0, 1), (1, 1), (1, 2)", "ADD UNIQUE (k0)", "k0=1 in 2 rows"),
     ("(k0 INT, k1 INT)", "(1, 2), (3, 2)", "ADD UNIQUE (k1)", "k1=2 in 2 rows"),
     ("(k1 INT, n INT)", "(1, 2), (1, 2), (2, 1)", "ADD UNIQUE ((n + 1), k1)", "k1=1 in 2 rows"),

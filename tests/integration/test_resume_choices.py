@@ -8,6 +8,7 @@ import signal
 
 import pytest
 
+from mysql_words import reset_binlogs
 from spirit_py.checkpoint.store import CheckpointStore
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal, SchemaChanged, ServerFault
 from spirit_py.mysql.connect import connect
@@ -136,10 +137,7 @@ def test_a_reset_binlog_begins_afresh_however_much_was_written_since(stopped):
 
 def reset(db):
     """Forget the binlog, in the words of the server's version."""
-    try:
-        db.execute("RESET BINARY LOGS AND GTIDS")
-    except Exception:
-        db.execute("RESET MASTER")
+    db.execute(reset_binlogs(db.server.version()))
 
 
 def grow_to(db, position):

@@ -12,13 +12,15 @@ import random
 import struct
 import zlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import MySQLdb
 import pymysql
 
+from mysql_words import binlog_end
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from mysql_base import MySQLServer
 
@@ -93,9 +95,13 @@ def here(server: MySQLServer) -> Place:
         charset="utf8mb4",
     )
     with contextlib.closing(session), contextlib.closing(session.cursor()) as cursor:
-        cursor.execute("SHOW BINARY LOG STATUS")
-        file, offset = cursor.fetchone()[:2]
-    return Place(file=str(file), offset=int(offset))
+
+        def query(sql: str) -> Sequence[Any]:
+            cursor.execute(sql)
+            return cursor.fetchall()
+
+        file, offset = binlog_end(query)
+    return Place(file=file, offset=offset)
 
 
 def dump(server: MySQLServer, start: Place) -> Iterator[Event]:

@@ -9,8 +9,7 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import MySQLdb
-
+import mysql_words
 from tests.fix_mysql import connect
 from tests.semisync.stall import until
 
@@ -121,11 +120,7 @@ def _look_at_insert(stall: Stall, look: Any, write: Any, table: str) -> Evidence
 
 def binlog_end(session: Any) -> tuple[str, int]:
     """Give file and offset of the binlog's end, which includes what is not visible yet."""
-    try:
-        found = _rows(session, "SHOW BINARY LOG STATUS")
-    except MySQLdb.ProgrammingError:  # before 8.2
-        found = _rows(session, "SHOW MASTER STATUS")
-    return str(found[0][0]), int(found[0][1])
+    return mysql_words.binlog_end(lambda sql: _rows(session, sql))
 
 
 def _row_event(session: Any, file: str, offset: int) -> str:

@@ -132,6 +132,7 @@ def test_version_lanes_need_an_engine_or_servers(name: str, series: str) -> None
     assert environ["SPIRIT_PY_LANE_MYSQL"] == series
     assert environ["SPIRIT_PY_TEST_MYSQL_IMAGE"].startswith(f"mysql:{series.rstrip('.')}")
     assert environ["SPIRIT_PY_LANE"]
+    assert ("not vector" in outside.commands[0]) == (series != "9.")
 
 
 def test_file_position_lane_runs_without_gtids() -> None:

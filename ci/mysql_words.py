@@ -1,0 +1,41 @@
+"""Statements that servers before MySQL 8.2 know by other words, chosen by the server's version.
+
+The program's own modules ask by themselves; this is for tests and ``ci/``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_RENAMED = (8, 2)
+
+
+def version_number(version: str) -> tuple[int, ...]:
+    """Give the numbers of a version such as ``8.0.45-0ubuntu1``."""
+    found = re.match(r"\d+(?:\.\d+)*", version)
+    if found is None:
+        message = f"{version!r} is no version of a server"
+        raise ValueError(message)
+    return tuple(map(int, found[0].split(".")))
+
+
+def binlog_status(version: str) -> str:
+    """Give the statement that says where the binlog ends."""
+    return "SHOW BINARY LOG STATUS" if version_number(version) >= _RENAMED else "SHOW MASTER STATUS"
+
+
+def reset_binlogs(version: str) -> str:
+    """Give the statement that forgets all binlogs and GTIDs."""
+    renamed = version_number(version) >= _RENAMED
+    return "RESET BINARY LOGS AND GTIDS" if renamed else "RESET MASTER"
+
+
+def binlog_end(query: Callable[[str], Sequence[Any]]) -> tuple[str, int]:
+    """Give file and offset of the binlog's end; ``query`` gives the rows of a statement."""
+    ((version,),) = query("SELECT VERSION()")
+    row = query(binlog_status(str(version)))[0]
+    return str(row[0]), int(row[1])
