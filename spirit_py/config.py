@@ -25,6 +25,7 @@ class ConnectionOptions:
         connect_timeout: seconds until a connection attempt gives up.
         label: what sessions say of themselves, so that a later run can find them; see
             :mod:`spirit_py.mysql.earlier`.
+        server_uuid: the server that it must be (R14); empty for any.
     """
 
     host: str = "127.0.0.1"
@@ -36,6 +37,7 @@ class ConnectionOptions:
     ssl_mode: str = ""
     connect_timeout: int = 10
     label: str = ""
+    server_uuid: str = ""
 
     @property
     def address(self) -> str:

@@ -9,7 +9,7 @@ Only :mod:`spirit_py.runner` picks concrete classes. Life of the parts in a migr
            ... an executor copies the chunk ...
            subscription.committed(chunk)                     R4
     subscription.copy_finished(); source.set_watermark_optimization(enabled=False)
-    source.flush(); source.block_wait()                      drain
+    source.catch_up()                                        drain
     checksum (repairs inside ``with source.applies_paused()``)
     cutover: source.flush(), ``with source.applies_paused()``: lock, source.block_wait(),
              source.flush_under_table_lock(lock session), source.all_changes_flushed,
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from spirit_py.chunk.watermark import Place
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
     from spirit_py.chunk.chunk import Chunk, ComparableKey, KeyBound
@@ -275,6 +275,21 @@ class ChangeSource(Protocol):
         the given one, whose faults are then raised as they are. With the table locked this is
         the proof of R15 that nothing is missing. Raises
         :class:`~spirit_py.errors.FeedFailure` on timeout or when the feed is not live (R12).
+
+        Args:
+            timeout: seconds that it may take; None for no limit while changes come in or are
+                applied: only standing still has one then.
+        """
+        ...
+
+    def catch_up(self, tell: Callable[[str], None]) -> None:
+        """Receive and apply until the backlog is trivial, for as long as that takes.
+
+        For calls that hold up nobody: a feed that reconnects and a server that restarts are waited
+        for.
+
+        Args:
+            tell: told what is waited for, and an empty text at the end.
         """
         ...
 

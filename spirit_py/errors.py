@@ -20,6 +20,7 @@ exit code of the process, and survives pickling, because Spark sends it between 
     │   │   ├── UnreadableChange     exit 1   an event hides the row image (R13)
     │   │   ├── UnjudgedWrite        exit 1   whether it does may not be seen (R13)
     │   │   └── SchemaChanged        exit 1   somebody else changed the table (R14)
+    │   │       └── AnotherServer    exit 1   another server answers at the address (R14)
     │   ├── ChangesNotFlushed        exit 1   the backlog does not drain
     │   ├── ChecksumFailure          exit 1   source and new table could not be made equal
     │   │   └── StillDifferent       exit 1   they were compared, and differ
@@ -160,6 +161,15 @@ class SchemaChanged(FeedFailure):
     """Somebody else changed the definition of the table, or the server is another one (R14)."""
 
     resumable = False
+
+
+class AnotherServer(SchemaChanged):
+    """Another server answers at the address (R14).
+
+    Nothing is dropped: the next run asks whether that server has all that this one did.
+    """
+
+    resumable = True
 
 
 class ChangesNotFlushed(MigrationFailure):

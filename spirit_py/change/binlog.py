@@ -20,8 +20,8 @@ from pymysql.connections import Connection
 from pymysqlreplication import BinLogStreamReader
 
 from spirit_py.change import wire
-from spirit_py.errors import FeedFailure, PositionNotFound, SchemaChanged
-from spirit_py.mysql.connect import tls_modes
+from spirit_py.errors import FeedFailure, PositionNotFound
+from spirit_py.mysql.connect import another_server, tls_modes
 from spirit_py.mysql.faults import ACCESS_DENIED, TLS_FAULT, TLS_REQUIRED
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class BinlogConnection:
     Raises:
         StreamLost: the server cannot be reached now.
         PositionNotFound: the place is not there any more.
-        SchemaChanged: another server answers.
+        AnotherServer: another server answers.
         FeedFailure: the account may not read the binlog.
     """
 
@@ -164,10 +164,7 @@ class BinlogConnection:
         found = row[0] if row else ""
         if found != self._server_uuid:
             connection.close()
-            raise SchemaChanged(
-                f"another server answers at {self._address}: {found}, not {self._server_uuid}",
-                hint="start the migration again on the server that is the source now",
-            )
+            raise another_server(self._address, found=str(found), wanted=self._server_uuid)
 
     def _settings(self, mode: str) -> dict[str, Any]:
         """Give PyMySQL's arguments."""

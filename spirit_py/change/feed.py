@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, TypeVar
 from spirit_py import points
 from spirit_py.change.apply import BatchApplier
 from spirit_py.change.bystander import Bystanders
+from spirit_py.change.catchup import catch_up
 from spirit_py.change.dispatch import Dispatcher
 from spirit_py.change.events import Failed, is_boundary, weight
 from spirit_py.change.flusher import Flusher
@@ -307,23 +308,41 @@ class ChangeFeed:
     # -- waiting and looking
 
     def block_wait(self, timeout: float | None = None, session: SqlSession | None = None) -> None:
-        """Wait until everything committed and visible at the call was received."""
+        """Wait until all that is visible at the call was received; see the contract."""
         ledger = _started(self._ledger)
         seconds = self._options.wait_timeout if timeout is None else timeout
         deadline = self._clock() + seconds
         target = self._stream.executed(session)
         with self._lock:
+            seen = self._progress()
             while not ledger.received.reaches(target):
                 self._check()
+                if timeout is None and (now := self._progress()) != seen:
+                    seen, deadline = now, self._clock() + seconds
                 left = deadline - self._clock()
                 if left <= 0 or self._closing.is_set():
+                    stood = "stood still" if timeout is None else "not come so far"
                     raise FeedFailure(
-                        "the change feed has not received what the server had executed"
-                        f" {seconds:.0f} s ago: {self._liveness()}",
+                        "the change feed has not received what the server had executed: for"
+                        f" {seconds:.0f} s it has {stood}; {self._liveness()}",
                         hint="see whether the server sends its binlog; run the same command again",
                     )
                 self._lock.wait(min(left, 1.0))
         self._check()
+
+    def catch_up(self, tell: Callable[[str], None]) -> None:
+        """Receive and apply until the backlog is trivial; see the contract."""
+        catch_up(self, self._stop, tell=tell)
+
+    def _progress(self) -> tuple[object, ...]:
+        """Give what changes whenever something was received, passed over or applied."""
+        counters = [s.buffer.counters for s in self._subscriptions.values()]
+        return (
+            _started(self._ledger).received.text(),
+            self._stream.traffic[1],
+            sum(c.received for c in counters),
+            sum(c.applied for c in counters),
+        )
 
     def _liveness(self) -> str:
         """Say in words what the feed last heard."""

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
+import random
+import time
 from typing import TYPE_CHECKING, Final
 
-from tenacity import (
-    RetryError,
-    Retrying,
-    retry_if_exception_type,
-    stop_after_delay,
-    stop_when_event_set,
-    wait_random_exponential,
-)
-from tenacity.nap import sleep_using_event
-
-from spirit_py.change import wire
 from spirit_py.change.binlog import BinlogConnection, StreamLost
 from spirit_py.errors import FeedFailure
+from spirit_py.mysql.retry import PATIENCE, Patience
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable
 
     from spirit_py.change.stream import BinlogEvents
+    from spirit_py.contracts import Clock
 
-GIVE_UP: Final = 600.0
-"""Seconds after which a server that cannot be reached is a failure."""
+_FIRST_PAUSE: Final = 0.1
+_LONGEST_PAUSE: Final = 15.0
+_STEADY: Final = 60.0
+"""Seconds over which a connection has proven itself, even where nothing happens."""
 
 
 class BinlogReader:
@@ -35,7 +30,8 @@ class BinlogReader:
         connect: opens a dump behind the last complete transaction.
         parser: takes the bytes.
         stop: set when reading must end.
-        give_up: seconds after which a server that cannot be reached is a failure.
+        give_up: seconds without an event that was not read before, from a loss on, after which
+            the stream has failed.
     """
 
     def __init__(
@@ -44,12 +40,14 @@ class BinlogReader:
         connect: Callable[[], BinlogConnection],
         parser: BinlogEvents,
         stop: threading.Event,
-        give_up: float = GIVE_UP,
+        give_up: float = PATIENCE,
+        clock: Clock = time.monotonic,
     ) -> None:
         self._connect = connect
         self.parser = parser
         self._stop = stop
         self._give_up = give_up
+        self._clock = clock
         self.connection: BinlogConnection | None = None
         self._first = b""
         self.last_loss = self.trouble = ""
@@ -69,7 +67,10 @@ class BinlogReader:
         self.connection = connection
 
     def run(self, heard: Callable[[], None]) -> None:
-        """Read and parse; after a loss open again, with growing pauses while that fails.
+        """Read and parse; after a loss open again, behind a pause that grows without progress.
+
+        There is a pause behind every loss: an event that breaks the stream each time it comes,
+        right behind one that does not, must not make a loop without one.
 
         Args:
             heard: told of every packet.
@@ -77,48 +78,53 @@ class BinlogReader:
         Raises:
             SpiritError: what the stream cannot go on after.
         """
+        patience = Patience(self._give_up, clock=self._clock)
+        tries, reached = 0, None
         while not self._stop.is_set():
-            attempts = Retrying(
-                retry=retry_if_exception_type(StreamLost),
-                stop=stop_after_delay(self._give_up) | stop_when_event_set(self._stop),
-                wait=wait_random_exponential(multiplier=0.1, max=15),
-                sleep=sleep_using_event(self._stop),
-            )
+            began = self._clock()
             try:
-                attempts(self._read_until_lost, heard)
-            except RetryError as error:
-                if self._stop.is_set():
-                    return
-                raise FeedFailure(
-                    f"the change feed lost its server for {self._give_up:.0f} s: {self.last_loss}",
-                    hint="when the server is back, run the same command again",
-                ) from error
+                self._read_until_lost(heard)
+            except StreamLost as error:
+                self._lose(error)
+                if self.parser.place != reached or self._clock() - began > _STEADY:
+                    tries, reached = 0, self.parser.place
+                    patience.answered()
+                if patience.over():
+                    raise FeedFailure(
+                        f"the change feed lost its server for {self._give_up:.0f} s:"
+                        f" {self.last_loss}",
+                        hint="when the server is back, run the same command again",
+                    ) from error
+                self._stop.wait(_pause(tries))
+                tries += 1
 
     def _read_until_lost(self, heard: Callable[[], None]) -> None:
-        """Read over one connection. Returns when it is lost after it was of use.
+        """Read over one connection until it is lost, or until the end.
 
         Raises:
-            StreamLost: when it is lost before a single event.
+            StreamLost: when it is lost.
         """
-        useful = 0
-        try:
-            if self.connection is None:
-                self.open()
-                self.reconnects += 1
-                self.parser.reopened()
-            self.trouble = ""
-            connection = self.connection
-            assert connection is not None  # noqa: S101 - for the type checker
-            while not self._stop.is_set():
-                event, self._first = self._first or connection.read(), b""
-                heard()
-                self.parser.feed(event)
-                # The first few events only say where the stream is.
-                useful += event[4] not in {wire.ROTATE, wire.FORMAT_DESCRIPTION}
-        except StreamLost as error:
-            self.last_loss = self.trouble = str(error)
-            if self.connection is not None:
-                self.connection.close()
-                self.connection = None
-            if not useful or self._stop.is_set():
-                raise
+        if self.connection is None:
+            self.open()
+            self.reconnects += 1
+            self.parser.reopened()
+        self.trouble = ""
+        connection = self.connection
+        assert connection is not None  # noqa: S101 - for the type checker
+        while not self._stop.is_set():
+            event, self._first = self._first or connection.read(), b""
+            heard()
+            self.parser.feed(event)
+
+    def _lose(self, error: StreamLost) -> None:
+        """Give the connection up."""
+        self.last_loss = self.trouble = str(error)
+        if self.connection is not None:
+            self.connection.close()
+            self.connection = None
+
+
+def _pause(tries: int) -> float:
+    """Give the seconds to wait before another connection; random, so that not all come at once."""
+    longest = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(tries, 16))
+    return longest * random.uniform(0.5, 1.0)

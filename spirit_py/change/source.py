@@ -17,15 +17,16 @@ from spirit_py.change.codec import RowCodec
 from spirit_py.change.feed import ChangeFeed
 from spirit_py.change.lending import LentSession
 from spirit_py.change.position import FileFrontier, FilePlace, GtidFrontier, GtidSet
-from spirit_py.change.reader import GIVE_UP, BinlogReader
+from spirit_py.change.reader import BinlogReader
 from spirit_py.change.resumption import frontier_of
 from spirit_py.change.retention import reach
 from spirit_py.change.stream import BinlogEvents
-from spirit_py.errors import FeedFailure, SchemaChanged, ServerFault
-from spirit_py.mysql.connect import connect
+from spirit_py.errors import FeedFailure, ServerFault
+from spirit_py.mysql.connect import another_server, connect
 from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.kill import end_sessions
 from spirit_py.mysql.ownwrites import NUMBERS, own_uuid
+from spirit_py.mysql.retry import PATIENCE
 from spirit_py.sql import quote_table
 
 if TYPE_CHECKING:
@@ -269,11 +270,7 @@ class BinlogStream:
         question = "SELECT @@GLOBAL.server_uuid, @@GLOBAL.gtid_executed"
         found, gtids = (str(value) for value in session.query(question)[0])
         if found != self._server_uuid:
-            raise SchemaChanged(
-                f"another server answers at {self._connection.address}: {found}, not"
-                f" {self._server_uuid}",
-                hint="start the migration again on the server that is meant",
-            )
+            raise another_server(self._connection.address, found=found, wanted=self._server_uuid)
         if self.has_gtids:
             return GtidFrontier(found, GtidSet.parse(gtids))
         file, offset = self._status(session)
@@ -317,7 +314,7 @@ class BinlogStream:
             claim,
             executed=lambda session: self._sent(self._executed_in(session)),
             closing=self._closing,
-            patience=GIVE_UP,
+            patience=PATIENCE,
         )
 
     def retention(self) -> Retention | None:

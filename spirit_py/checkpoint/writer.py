@@ -25,6 +25,7 @@ from spirit_py import points
 from spirit_py.errors import MigrationFailure, ServerFault, SpiritError
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import Disposition, disposition
+from spirit_py.mysql.retry import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,8 +41,6 @@ _log = logging.getLogger(__name__)
 
 PERIOD: Final = 50.0
 """Seconds between two checkpoints."""
-PATIENCE: Final = 600.0
-"""Seconds for which no checkpoint could be written before the migration stops."""
 _AGAIN: Final = 5.0
 _LOCK_WAIT: Final = 5
 _ANSWER_WITHIN: Final = 10

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from spirit_py import points
 from spirit_py.checksum.query import ComparisonPlan
@@ -20,7 +21,8 @@ from spirit_py.checksum.result import (
 from spirit_py.checksum.second_look import SecondLook
 from spirit_py.checksum.sweep import Comparison, Sweep
 from spirit_py.chunk.sizing import ChunkSizer
-from spirit_py.errors import DuplicateForUnique, Refusal, StillDifferent, ValueLost
+from spirit_py.errors import DuplicateForUnique, FeedFailure, Refusal, StillDifferent, ValueLost
+from spirit_py.mysql.retry import retrying, waiting_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from spirit_py.stop import StopSwitch
     from spirit_py.table.mapping import TableMapping
 
+T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
@@ -145,14 +148,14 @@ class Checker:
         """Make passes until one is clean or too many were not."""
         for number in range(1, self._options.max_passes + 1):
             ledger, found = self._pass(number)
-            found = self._confirmed(ledger, found)
+            found = self._patiently(partial(self._confirmed, ledger, found))
             self._book(ledger, found)
             if not ledger.differences or self._applier is None:
                 return
             self._refuse_duplicates(found)
             if number == self._options.max_passes:
                 break
-            if not self._repair(self._applier, found, ledger):
+            if not self._patiently(partial(self._repair, self._applier, found, ledger)):
                 break
         raise StillDifferent(
             f"{self._what.name} and {self._mapping.target.name} still differ in"
@@ -174,6 +177,15 @@ class Checker:
         found = self._sweep.run()
         self._result = replace(self._result, rows_counted=self._sweep.counted)
         return found
+
+    def _patiently(self, work: Callable[[], T]) -> T:
+        """Do something that may be done twice; a server or a feed that is away is waited for."""
+
+        def away(_: int, error: BaseException) -> None:
+            self._show(waiting_for=waiting_for(self._what.source, error))
+
+        result: T = retrying(self._what.stop, on_retry=away, hiccups=(FeedFailure,))(work)
+        return result
 
     def _confirmed(self, ledger: PassLedger, found: Sequence[RowDifference]) -> list[RowDifference]:
         """Look at differing rows again; those in motion are no differences."""

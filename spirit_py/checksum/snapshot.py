@@ -29,6 +29,7 @@ from spirit_py.errors import (
     ChangesNotFlushed,
     ChecksumFailure,
     CutoverFailure,
+    FeedFailure,
     MigrationFailure,
     ServerFault,
 )
@@ -112,8 +113,9 @@ class SnapshotLock:
             allowed = self._allowed(attempt)
             try:
                 figures = self._attempt(open_snapshots, attempt, seen)
-            except (ServerFault, ChangesNotFlushed, CutoverFailure) as error:
-                if isinstance(error, ServerFault) and disposition(error) is not Disposition.RETRY:
+            except (ServerFault, ChangesNotFlushed, CutoverFailure, FeedFailure) as error:
+                self.stop.check()
+                if not _passing(error):
                     raise
                 last = error
                 longest = max(longest, allowed * 1000.0)
@@ -145,8 +147,7 @@ class SnapshotLock:
     ) -> LockFigures:
         """Try once; ``seen`` is who was in the way at the last look."""
         if self.feed is not None:
-            self.feed.flush()
-            self.feed.block_wait(_FLUSH_SECONDS)
+            self.feed.catch_up(self.on_wait)
         # LOCK TABLES may hold the new table while it queues for the source: nothing of ours
         # may want to write there meanwhile.
         with contextlib.ExitStack() as stack:
@@ -271,6 +272,13 @@ def _kept_alive(locks: list[_Side], longest: float) -> Iterator[None]:
         for each in locks:
             stack.enter_context(each.session.kept_alive(longest))
         yield
+
+
+def _passing(error: MigrationFailure) -> bool:
+    """Tell whether another attempt may do better: the feed's hiccups end no checksum."""
+    if isinstance(error, ServerFault):
+        return disposition(error) is Disposition.RETRY
+    return error.resumable
 
 
 def _pausing(attempt: int, seen: list[Blocker]) -> str:

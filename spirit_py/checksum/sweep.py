@@ -6,7 +6,8 @@ two outstanding for each task: cutting the whole table beforehand would read it 
 thread, and a fixed split of the keys would leave slots idle behind a gap of 10^9 or a wide row.
 Only figures come back through the mailbox; differing rows are the tasks' results.
 
-Lost tasks cost their segment: it is read anew in a new snapshot, above the low watermark.
+Lost tasks cost their segment: it is read anew in a new snapshot, above the low watermark. So does
+a server that restarts, once it answers again.
 """
 
 from __future__ import annotations
@@ -25,13 +26,15 @@ from spirit_py.checksum.result import Counts, RowDifference
 from spirit_py.checksum.snapshot import SnapshotLock
 from spirit_py.checksum.worker import SOURCE, TARGET, JoinChecksum, encode_chunk
 from spirit_py.chunk.chunker import make_chunker
-from spirit_py.errors import ChecksumFailure, ServerFault, WorkersLost
+from spirit_py.errors import ChecksumFailure, ServerFault, SpiritError, WorkersLost
 from spirit_py.mysql.connect import connect
+from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.kill import kill_session
+from spirit_py.mysql.retry import await_server
 from spirit_py.spark.gang import Gang
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Protocol
 
     from spirit_py.checksum.moment import Follower
@@ -144,22 +147,38 @@ class Sweep:
         ledger = self._ledger
         found: list[RowDifference] = []
         lost = 0
+        while not ledger.complete:
+            try:
+                for part in self._segments():
+                    found += part
+                    lost = 0
+            except (WorkersLost, ServerFault) as error:
+                lost += 1
+                if lost >= self._options.gang_attempts or not _passing(error):
+                    raise
+                _log.warning("%s; its part of the checksum begins anew", error.message)
+                self._await_servers()
+        return ledger, found
+
+    def _segments(self) -> Iterator[list[RowDifference]]:
+        """Read segment after segment, above what is proven; give the differing rows of each."""
+        ledger = self._ledger
         with connect(self._what.source, role="checksum-cut") as session:
             chunker = make_chunker(self._what.mapping, session.query)
             chunker.restart(ledger.lower)
             while not ledger.complete:
-                try:
-                    found += self._segment(chunker)
-                    lost = 0
-                except WorkersLost as error:
-                    lost += 1
-                    if lost >= self._options.gang_attempts:
-                        raise
-                    _log.warning("%s; its part of the checksum begins anew", error.message)
-                    chunker.restart(ledger.lower)
+                found = self._segment(chunker)
                 clean = self._plan.aligned and not ledger.differences
                 self._clean_up_to = ledger.lower if clean else None
-        return ledger, found
+                yield found
+
+    def _await_servers(self) -> None:
+        """Wait until the servers answer: one that restarts takes the whole gang with it."""
+        for options in (self._what.source, self._what.target):
+            if options is not None:
+                await_server(
+                    options, self._what.stop, tell=lambda waiting: self._show(waiting_for=waiting)
+                )
 
     def _segment(self, chunker: Chunker) -> list[RowDifference]:
         """Read as far as one snapshot may be used; give the differing rows."""
@@ -267,6 +286,11 @@ class Sweep:
         options = what.target if server == TARGET and what.target is not None else what.source
         with contextlib.suppress(ServerFault), connect(options, role="checksum-kill") as killer:
             kill_session(killer, session)
+
+
+def _passing(error: SpiritError) -> bool:
+    """Tell whether the segment may be read anew."""
+    return isinstance(error, WorkersLost) or disposition(error) is Disposition.RETRY
 
 
 def _ask(gang: Gang[list[RowDifference]], orders: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

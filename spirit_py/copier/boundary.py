@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import connection_lost
-from spirit_py.mysql.retry import retrying
+from spirit_py.mysql.retry import retrying, waiting_for
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from spirit_py.config import ConnectionOptions
     from spirit_py.mysql.session import Session
     from spirit_py.stop import StopSwitch
@@ -19,11 +21,19 @@ class BoundaryReader:
 
     Args:
         stop: Ends the pauses between tries.
+        tell: Told what is waited for, and an empty text at the end.
     """
 
-    def __init__(self, connection: ConnectionOptions, *, stop: StopSwitch) -> None:
+    def __init__(
+        self,
+        connection: ConnectionOptions,
+        *,
+        stop: StopSwitch,
+        tell: Callable[[str], None] | None = None,
+    ) -> None:
         self._connection = connection
         self._stop = stop
+        self._tell = tell
         self._session: Session | None = None
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
@@ -32,7 +42,17 @@ class BoundaryReader:
         Raises:
             ServerFault: when it stays.
         """
-        rows: list[tuple[Any, ...]] = retrying(self._stop)(self._try, sql)
+        waited = False
+
+        def away(_: int, fault: BaseException) -> None:
+            nonlocal waited
+            if self._tell is not None:
+                waited = True
+                self._tell(waiting_for(self._connection, fault))
+
+        rows: list[tuple[Any, ...]] = retrying(self._stop, on_retry=away)(self._try, sql)
+        if self._tell is not None and waited:
+            self._tell("")
         return rows
 
     def _try(self, sql: str) -> list[tuple[Any, ...]]:

@@ -27,6 +27,7 @@ from spirit_py.errors import ServerFault, SpiritError, ValueLost
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.kill import kill_session
 from spirit_py.mysql.ownwrites import own_uuid
+from spirit_py.mysql.retry import retrying
 from spirit_py.spark.waves import Pull, WavePlan, WaveRunner
 from spirit_py.table.values import bound_from_row, key_select_expressions
 
@@ -124,7 +125,7 @@ class Copier:
             SpiritError: the reason of the stop switch.
         """
         self._meter.begin()
-        end_earlier_chunks(self._connection, self._mapping)
+        retrying(self._stop)(end_earlier_chunks, self._connection, self._mapping)
         plan: WavePlan[CopyTask, CopyResult] = WavePlan(
             function=copy_chunk,
             pull=self._pull,

@@ -38,6 +38,7 @@ from spirit_py.mysql.faults import Disposition, connection_lost, disposition
 from spirit_py.mysql.locks import TableLock
 from spirit_py.mysql.locksession import let_go_when_silent
 from spirit_py.mysql.lockwatch import LockWatch
+from spirit_py.mysql.retry import await_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -131,6 +132,8 @@ class Cutover:
                 self._message(f"cutover try {number} of {self._limits.attempts} failed: {failed}")
             if number < self._limits.attempts:
                 self._stop.wait(self._limits.pause_after(number))
+                # A server that restarts costs one try, however long it takes.
+                await_server(self._connection, self._stop)
                 if name := self._held_back():
                     raise HeldBack(f"table {name} defers the cutover", hint=f"drop {name} to swap")
         self._stop.check()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from spirit_py.errors import AnotherServer
 from spirit_py.mysql.faults import ACCESS_DENIED, TLS_FAULT, TLS_REQUIRED, server_fault
 from spirit_py.mysql.runs import refuse_when_taken_over
 from spirit_py.mysql.session import Session
@@ -78,6 +79,7 @@ def connect(
 
     Raises:
         MigrationFailure: another run has taken the migration over.
+        AnotherServer: it is not the server that is meant (R14).
         ServerFault: :func:`spirit_py.mysql.faults.connection_refusal` explains the first one.
     """
     connection = _open(options, role, database=database, read_timeout=read_timeout)
@@ -91,7 +93,7 @@ def connect(
                 f"SESSION innodb_lock_wait_timeout={int(innodb_lock_wait_timeout)}",
                 f"SESSION wait_timeout={int(wait_timeout)}",
             ),
-            label=options.label,
+            options=options,
         )
         if options.label and not asks_for_lock:
             refuse_when_taken_over(session, options.label)
@@ -101,17 +103,31 @@ def connect(
     return session
 
 
-def _prepare(session: Session, *, native: bool, timeouts: tuple[str, ...], label: str) -> None:
-    """Give a new session its settings."""
+def another_server(address: str, *, found: str, wanted: str) -> AnotherServer:
+    """Make the error for another server behind the same address (R14)."""
+    return AnotherServer(
+        f"another server answers at {address}: {found}, not {wanted}",
+        hint="run the same command again on the server that is the source now: it carries on where"
+        " that one has, by its GTIDs, all that the first one did",
+    )
+
+
+def _prepare(
+    session: Session, *, native: bool, timeouts: tuple[str, ...], options: ConnectionOptions
+) -> None:
+    """Give a new session its settings; it must be of the server that is meant."""
+    label = options.label
     settings = _NATIVE_SETTINGS if native else _SETTINGS
     said = [f"@spirit_py_role={string_literal(session.role)}"]
     if label:
         said.append(f"@spirit_py_run={string_literal(label)}")
     session.execute("SET " + ", ".join((*settings, *timeouts, *said)))
+    names = ", ".join(f"@@SESSION.{name}" for name in _RESTRICTED)
+    *found, server = session.query(f"SELECT {names}, @@GLOBAL.server_uuid")[0]
+    if options.server_uuid not in {"", server}:
+        raise another_server(options.address, found=str(server), wanted=options.server_uuid)
     if native:
         return
-    names = ", ".join(f"@@SESSION.{name}" for name in _RESTRICTED)
-    found = session.query(f"SELECT {names}")[0]
     for (name, wanted), value in zip(_RESTRICTED.items(), found, strict=True):
         if value != wanted:
             session.execute(f"SET SESSION {name}={wanted}")

@@ -61,6 +61,7 @@ LOST: Final = frozenset(
     }
 )
 _CANNOT_CONNECT: Final = frozenset({2002, 2003, 2005})
+_AWAY: Final = LOST | _CANNOT_CONNECT | {TOO_MANY_CONNECTIONS, 1203}
 _TRANSIENT: Final = frozenset(
     {
         TOO_MANY_CONNECTIONS,
@@ -128,6 +129,14 @@ def disposition(error: BaseException, *, committing: bool = False) -> Dispositio
 def connection_lost(error: BaseException) -> bool:
     """Tell whether the error means that the session is gone and with it all it held."""
     return isinstance(error, ServerFault) and error.code in LOST
+
+
+def server_away(error: BaseException) -> bool:
+    """Tell whether the server does not serve us now: away, on its way down or up, or full.
+
+    A session that was ended counts too: until another one is open nobody knows why it was.
+    """
+    return isinstance(error, ServerFault) and error.code in _AWAY
 
 
 def access_denied(error: BaseException) -> bool:

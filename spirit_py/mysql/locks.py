@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Self
 from spirit_py.errors import CutoverFailure, MigrationFailure, Refusal, ServerFault, SpiritError
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import Disposition, disposition
+from spirit_py.mysql.retry import PATIENCE
 from spirit_py.sql import quote_table
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ class AdvisoryLock:
         stop: StopSwitch,
         purpose: str,
         keep_alive: float = _KEEP_ALIVE_SECONDS,
-        patience: float = 300.0,
+        patience: float = PATIENCE,
     ) -> None:
         """Prepare; nothing is opened before :meth:`acquire`.
 

@@ -1,48 +1,113 @@
-"""Retries that share the stop switch, so that a stop request never waits out a pause."""
+"""One patience with the server for the whole program, and retries that share the stop switch.
+
+====================================  =========================================================
+fault                                 what :func:`retrying` does
+====================================  =========================================================
+the server is away: refuses, lost,    tries again for :data:`PATIENCE` seconds, from the first
+shutting down, too many connections   such fault on: a restart ends nothing
+``hiccups``: errors that say so of    the same
+something that depends on it
+something passing: deadlock, lock     tries again ``attempts`` times
+wait, an interrupted statement
+anything else                         raises it at once
+====================================  =========================================================
+
+A pause grows with each try, is random, and ends at once when a stop is asked for.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Final
 
-from tenacity import (
-    RetryCallState,
-    Retrying,
-    retry_if_exception,
-    stop_after_attempt,
-    stop_when_event_set,
-    wait_random_exponential,
-)
+from tenacity import RetryCallState, Retrying, retry_if_exception, wait_random_exponential
 
-from spirit_py.mysql.faults import Disposition, disposition
+from spirit_py.errors import ServerFault
+from spirit_py.mysql.connect import connect
+from spirit_py.mysql.faults import Disposition, disposition, server_away
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from spirit_py.config import ConnectionOptions
+    from spirit_py.contracts import Clock
+    from spirit_py.errors import SpiritError
     from spirit_py.stop import StopSwitch
+
+PATIENCE: Final = 600.0
+"""Seconds for which the server may be away before a run ends; a restart takes less."""
+
+
+class Patience:
+    """How long the server may still be away; begins anew when it has answered.
+
+    Args:
+        seconds: for which it may be away.
+    """
+
+    def __init__(self, seconds: float = PATIENCE, *, clock: Clock = time.monotonic) -> None:
+        self._seconds = seconds
+        self._clock = clock
+        self._since: float | None = None
+
+    def answered(self) -> None:
+        """Note that the server did what it was asked for."""
+        self._since = None
+
+    def over(self) -> bool:
+        """Note that the server is away; tell whether it has been for too long."""
+        now = self._clock()
+        self._since = now if self._since is None else self._since
+        return now - self._since > self._seconds
 
 
 def retrying(
     stop: StopSwitch,
     *,
     attempts: int = 5,
+    patience: float = PATIENCE,
     first_pause: float = 0.2,
     longest_pause: float = 10.0,
     committing: bool = False,
     on_retry: Callable[[int, BaseException], None] | None = None,
+    hiccups: tuple[type[SpiritError], ...] = (),
+    progress: Callable[[], object] | None = None,
+    clock: Clock = time.monotonic,
 ) -> Retrying:
-    """Build a retrier: call it with a function, or loop over it as tenacity describes.
-
-    Only faults of :data:`~spirit_py.mysql.faults.Disposition.RETRY` are tried again, after a
-    random pause below ``first_pause`` seconds, doubled each time up to ``longest_pause``. The
-    last fault is raised, or during a pause the reason of a stop request.
+    """Build a retrier for one call, as the module says. The last fault is raised, or a stop's.
 
     Args:
+        attempts: tries of a call that meets passing faults.
+        patience: seconds for which the server may be away.
+        first_pause: pauses are random below it, doubled each time up to ``longest_pause``.
         committing: a lost connection leaves the outcome open, so it is raised at once.
         on_retry: told the number of the failed attempt, from 1, and its fault.
+        hiccups: errors, as far as they are resumable, that mean the server's absence.
+        progress: gives another answer whenever something was done; then patience begins anew.
     """
+    passing = 0
+    away = Patience(patience, clock=clock)
+    seen = progress() if progress is not None else None
+
+    def hiccup(error: BaseException) -> bool:
+        return isinstance(error, hiccups) and error.resumable
 
     def worth_another_try(error: BaseException) -> bool:
-        return disposition(error, committing=committing) is Disposition.RETRY
+        return hiccup(error) or disposition(error, committing=committing) is Disposition.RETRY
+
+    def enough(state: RetryCallState) -> bool:
+        nonlocal passing, seen
+        fault = state.outcome.exception() if state.outcome else None
+        if stop.requested or fault is None:
+            return True
+        if progress is not None and (now := progress()) != seen:
+            seen = now
+            away.answered()
+        if hiccup(fault) or server_away(fault):
+            return away.over()
+        away.answered()
+        passing += 1
+        return passing >= attempts
 
     def pause(seconds: float) -> None:
         stop.wait(seconds)
@@ -55,9 +120,38 @@ def retrying(
 
     return Retrying(
         retry=retry_if_exception(worth_another_try),
-        stop=stop_after_attempt(attempts) | stop_when_event_set(stop.event),
+        stop=enough,
         wait=wait_random_exponential(multiplier=first_pause, max=longest_pause),
         sleep=pause,
         before_sleep=before_pause,
         reraise=True,
     )
+
+
+def await_server(
+    options: ConnectionOptions, stop: StopSwitch, *, tell: Callable[[str], None] | None = None
+) -> None:
+    """Return when the server answers, at once when it does now.
+
+    Args:
+        tell: told what is waited for, and an empty text at the end.
+
+    Raises:
+        ServerFault: it was away for longer than :data:`PATIENCE`.
+        AnotherServer: it came back as another one (R14).
+        SpiritError: the reason of the stop switch.
+    """
+
+    def away(_: int, fault: BaseException) -> None:
+        if tell is not None:
+            tell(waiting_for(options, fault))
+
+    retrying(stop, on_retry=away)(lambda: connect(options, role="await").close())
+    if tell is not None:
+        tell("")
+
+
+def waiting_for(options: ConnectionOptions, fault: BaseException) -> str:
+    """Say in words that the server is waited for, and why."""
+    text = fault.text if isinstance(fault, ServerFault) else str(fault)
+    return f"the server at {options.address} to answer ({text})"

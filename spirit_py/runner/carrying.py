@@ -8,6 +8,7 @@ from spirit_py.copier.fence import end_earlier_chunks
 from spirit_py.copier.floor import last_copied_key
 from spirit_py.copier.prefix import CopiedSoFar
 from spirit_py.errors import Refusal
+from spirit_py.mysql.retry import retrying
 from spirit_py.runner.work import TableWork
 from spirit_py.table.values import bound_from_literals
 
@@ -41,9 +42,8 @@ def carry_on(
     """
     progress = record.of(mapping.source.schema, mapping.source.name)
     copied_to = _bound(mapping, progress.copied_up_to)
-    end_earlier_chunks(run.config.connection, mapping)
-    with run.session("floor") as session:
-        floor = last_copied_key(session, mapping)
+    retrying(run.stop)(end_earlier_chunks, run.config.connection, mapping)
+    floor = run.step("floor", lambda session: last_copied_key(session, mapping))
     return TableWork(
         run=run,
         mapping=mapping,

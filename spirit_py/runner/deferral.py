@@ -13,7 +13,6 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import MigrationFailure, ServerFault
-from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.newtable import create_sentinel
 from spirit_py.mysql.retry import retrying
 from spirit_py.sql import quote_table, string_literal
@@ -29,9 +28,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _LOOK_SECONDS: Final = 1.0
-#: For so long the server may be away before the wait ends.
-_AWAY_SECONDS: Final = 300.0
-_CREATE_ATTEMPTS: Final = 8
 
 
 class SentinelGone(MigrationFailure):
@@ -56,29 +52,22 @@ class Deferral:
     def create(self) -> None:
         """Create the sentinel, if it is not there."""
         schema, name = self._names[0]
-        retrying(self._run.stop, attempts=_CREATE_ATTEMPTS)(self._create, schema, name)
+        self._run.step("sentinel", lambda session: create_sentinel(session, schema, name))
         self._run.message(
             f"the cutover is deferred: DROP TABLE {quote_table(schema, name)} when it may swap"
         )
-
-    def _create(self, schema: str, name: str) -> None:
-        with self._run.session("sentinel") as session:
-            create_sentinel(session, schema, name)
 
     def present(self) -> str:
         """Give the name of a sentinel that exists, or an empty string.
 
         A server that is away for a while is waited for.
         """
-        patience = time.monotonic() + _AWAY_SECONDS
-        while True:
+        self._run.stop.check()
+        try:
+            return str(retrying(self._run.stop)(self._look))
+        except ServerFault:
             self._run.stop.check()
-            try:
-                return self._look()
-            except ServerFault as fault:
-                if disposition(fault) is Disposition.FATAL or time.monotonic() > patience:
-                    raise
-                self._run.stop.wait(_LOOK_SECONDS)
+            raise
 
     def wait(self) -> None:
         """Wait until no sentinel exists, comparing the tables every so often.

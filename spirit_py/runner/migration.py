@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from spirit_py.applier.applier import SqlApplier
@@ -106,8 +107,7 @@ class Migration:
             work.copy()
         self._enter(Phase.DRAIN)
         feed.set_watermark_optimization(enabled=False)
-        feed.block_wait()
-        feed.flush()
+        feed.catch_up(run.show)
         self._enter(Phase.ANALYZE)
         for work in works:
             work.analyze()
@@ -153,9 +153,8 @@ class Migration:
         else:
             works = [carry_on(run, mapping, feed, applier, record) for mapping in mappings]
             feed.start_from_position(record.position, record.settled_at)
-        with run.session("definition") as session:
-            for mapping in mappings:
-                require_unchanged(session, mapping.source)
+        for mapping in mappings:
+            run.step("definition", partial(require_unchanged, source=mapping.source))
         run.report.start_position = feed.position()
         run.message("the change feed runs", position=run.report.start_position)
         if not run.config.dry_run:

@@ -55,7 +55,8 @@ def open_migration(run: Run, session: Session) -> Opening:
     """
     contexts = prepare(session, run.config)
     _describe(run, contexts)
-    run.label(run_label((context.schema, context.table) for context in contexts), session)
+    label = run_label((context.schema, context.table) for context in contexts)
+    run.label(label, session, server_uuid=contexts[0].facts.uuid)
     # In one order for everybody, so that two runs never wait for each other.
     for context in sorted(contexts, key=lambda one: (one.schema, one.table)):
         run.stack.enter_context(_kept_away(run, context))

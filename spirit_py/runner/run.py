@@ -9,12 +9,13 @@ from __future__ import annotations
 import contextlib
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from spirit_py.errors import MigrationFailure, OutcomeUnknown, Refusal, ServerFault
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.earlier import end_own_statements
 from spirit_py.mysql.faults import connection_refusal
+from spirit_py.mysql.retry import retrying, waiting_for
 from spirit_py.phases import Phase
 from spirit_py.sql import string_literal
 
@@ -31,10 +32,12 @@ if TYPE_CHECKING:
     from spirit_py.status.report import MigrationReport
     from spirit_py.stop import StopSwitch
 
+T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 _PREPARING: Final = frozenset({Phase.PREFLIGHT, Phase.SHORTCUT, Phase.CREATE})
 _HURRY_SECONDS: Final = 3
+_STEP_ATTEMPTS: Final = 8
 
 
 class Run:
@@ -68,9 +71,12 @@ class Run:
         self._engine_factory = engine_factory
         self._engine: SparkEngine | None = None
 
-    def label(self, text: str, first: Session) -> None:
-        """Let every session say which run it is of (see mysql/earlier.py), the first one too."""
-        connection = replace(self.config.connection, label=text)
+    def label(self, text: str, first: Session, *, server_uuid: str) -> None:
+        """Let every session say which run it is of (see mysql/earlier.py), the first one too.
+
+        From now on every session must be of the server that answered first (R14).
+        """
+        connection = replace(self.config.connection, label=text, server_uuid=server_uuid)
         self.config = replace(self.config, connection=connection)
         first.execute(f"SET @spirit_py_run={string_literal(text)}")
 
@@ -129,6 +135,24 @@ class Run:
     def session(self, role: str, *, native: bool = False) -> Session:
         """Open a session for one step: none is kept over the days that a copy may take."""
         return connect(self.config.connection, role=role, native=native)
+
+    def step(self, role: str, work: Callable[[Session], T]) -> T:
+        """Do one step in a session of its own, again when the server was away meanwhile.
+
+        Args:
+            work: may run twice.
+        """
+
+        def once() -> T:
+            with self.session(role) as session:
+                return work(session)
+
+        def away(_: int, fault: BaseException) -> None:
+            self.show(waiting_for(self.config.connection, fault))
+
+        result: T = retrying(self.stop, attempts=_STEP_ATTEMPTS, on_retry=away)(once)
+        self.show("")
+        return result
 
     def first_session(self) -> Session:
         """Open the driver's session; what cannot be reached is a refusal."""

@@ -91,7 +91,7 @@ class TableWork:
         run.figures.waiting_for = "Spark to start"
         slots = run.engine.slots
         run.figures.waiting_for = ""
-        reader = BoundaryReader(run.config.connection, stop=run.stop)
+        reader = BoundaryReader(run.config.connection, stop=run.stop, tell=run.show)
         run.closing("the chunker's session", reader.close)
         chunker = make_chunker(self.mapping, reader.query)
         chunker.restart(self.copied_to)
@@ -123,8 +123,8 @@ class TableWork:
     def analyze(self) -> None:
         """Give the optimizer statistics of the new table before the application meets it."""
         table = quote_table(self.mapping.target.schema, self.mapping.target.name)
-        with self.run.session("analyze") as session:
-            session.query(f"ANALYZE NO_WRITE_TO_BINLOG TABLE {table}")
+        sql = f"ANALYZE NO_WRITE_TO_BINLOG TABLE {table}"
+        self.run.step("analyze", lambda session: session.query(sql))
 
     def check(self, stop: StopSwitch | None = None) -> ChecksumResult:
         """Compare every row; a pass without a difference is needed.
@@ -183,9 +183,11 @@ class TableWork:
 
     def _duplicates(self) -> list[str]:
         """Name the rows that a new UNIQUE key cannot hold together (R11)."""
-        with self.run.session("duplicates") as session:
-            return [
+        return self.run.step(
+            "duplicates",
+            lambda session: [
                 f"{index.name}: {duplicate}"
                 for index in self.mapping.tightened
                 for duplicate in duplicates_for(session, self.mapping, index)
-            ]
+            ],
+        )

@@ -40,6 +40,7 @@ from tests.feed_kit import chunk, column, mapping
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from spirit_py.change.events import Event
     from spirit_py.change.subscription import TableSubscription
     from spirit_py.contracts import RenderedRow, SqlSession
     from spirit_py.table.mapping import TableMapping
@@ -113,11 +114,12 @@ class Scene:
         copying: bool = False,
         position: str = "",
         table: TableMapping | None = None,
+        clock: Callable[[], float] = time.monotonic,
         **given: Any,
     ) -> tuple[ChangeFeed, TableSubscription]:
         """Open a feed; unless ``copying``, as after the copy."""
         options = FeedOptions(**({"wait_timeout": DEADLINE, "flush_interval": 3600.0} | given))
-        feed = ChangeFeed(self.stream, self.applier, options=options, stop=self.stop)
+        feed = ChangeFeed(self.stream, self.applier, options=options, stop=self.stop, clock=clock)
         self.feeds.append(feed)
         subscription = feed.add_subscription(table or mapping())
         if not copying:
@@ -503,6 +505,29 @@ def test_block_wait_times_out_on_a_silent_stream(scene: Scene) -> None:
     scene.stream.append()
     with pytest.raises(FeedFailure, match="no route"):
         feed.block_wait(0.05)
+
+
+def test_block_wait_waits_as_long_as_something_comes(scene: Scene) -> None:
+    """A backlog may take longer than the limit, which is for standing still."""
+    ticks, allowed = 0, threading.Semaphore(0)
+
+    def clock() -> float:
+        nonlocal ticks
+        ticks += 1
+        allowed.release()
+        return float(ticks)
+
+    emit = scene.stream.run
+
+    def slowly(take: Callable[[Event], bool], heard: Callable[[], None]) -> None:
+        emit(lambda event: allowed.acquire(timeout=DEADLINE) and take(event), heard)
+
+    scene.stream.run = slowly  # type: ignore[method-assign]
+    feed, _ = scene.open(wait_timeout=20.0, clock=clock)
+    for number in range(50):
+        scene.stream.commit(T, upsert(number))
+    feed.block_wait()
+    assert feed.pending() == 50
 
 
 def test_a_full_buffer_parks_and_frees_itself(scene: Scene) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 
 import pytest
 
-from spirit_py.errors import Interrupted, ServerFault
+from spirit_py.errors import FeedFailure, Interrupted, SchemaChanged, ServerFault
 from spirit_py.mysql.retry import retrying
 from spirit_py.stop import StopSwitch
 
@@ -91,3 +92,68 @@ def test_no_pause_after_a_stop_request():
 
     with pytest.raises(ServerFault, match="1205"):
         retrying(stop, first_pause=3600.0)(work)
+
+
+class Clock:
+    """Seconds that pass only when the work is tried."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        """Give the time."""
+        return self.now
+
+
+@pytest.mark.parametrize("code", [2003, 2013, 1053, 1040])
+def test_a_server_that_is_away_is_waited_for_however_often_it_is_tried(code):
+    """One patience for refused, lost, shutting down and full: not tries count, but time does."""
+    work = Flaky(*[code] * 30)
+
+    assert retrying(StopSwitch(), attempts=2, first_pause=1e-9)(work) == "done"
+
+
+def test_patience_with_a_server_that_is_away_has_an_end():
+    """Behind the patience its fault is raised."""
+    clock, tries = Clock(), []
+
+    def work():
+        tries.append(clock.now)
+        clock.now += 250.0
+        raise ServerFault(2003, "refused", where="test")
+
+    with pytest.raises(ServerFault, match="2003"):
+        retrying(StopSwitch(), first_pause=1e-9, clock=clock)(work)
+    assert tries == [0.0, 250.0, 500.0, 750.0]
+
+
+def test_patience_begins_anew_with_what_was_done():
+    """Whoever comes on between two hiccups may take as long as it likes; others may not."""
+    clock, done = Clock(), 0
+
+    def work():
+        nonlocal done
+        if done == 20:
+            return "done"
+        done += 1
+        clock.now += 500.0
+        raise FeedFailure("hiccup")
+
+    make = partial(retrying, StopSwitch(), first_pause=1e-9, clock=clock, hiccups=(FeedFailure,))
+    assert make(progress=lambda: done)(work) == "done"
+    done = 0
+    with pytest.raises(FeedFailure):
+        make()(work)
+
+
+def test_a_hiccup_that_is_no_use_to_resume_is_raised():
+    """Only what the same command would carry on after is waited for."""
+    calls = []
+
+    def work():
+        calls.append(1)
+        raise SchemaChanged("gone")
+
+    with pytest.raises(SchemaChanged):
+        retrying(StopSwitch(), first_pause=1e-9, hiccups=(FeedFailure,))(work)
+    assert len(calls) == 1

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from spirit_py.errors import Interrupted, ServerFault
+from spirit_py.mysql.retry import retrying
 from spirit_py.runner import deferral
 from spirit_py.runner.deferral import Deferral
 from spirit_py.stop import StopSwitch
@@ -66,7 +68,7 @@ def test_a_fault_that_does_not_pass_is_raised() -> None:
 
 def test_a_server_that_stays_away_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """After a time the fault is told."""
-    monkeypatch.setattr(deferral, "_AWAY_SECONDS", -1.0)
+    monkeypatch.setattr(deferral, "retrying", partial(retrying, patience=-1.0))
     with pytest.raises(ServerFault):
         deferral_of([failing(CANNOT_CONNECT)]).present()
 

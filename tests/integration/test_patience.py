@@ -1,0 +1,127 @@
+"""The server goes away for a while in the middle of a run, and the run goes on when it is back."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mysql_server import ServerOptions, running
+from spirit_py import points
+from tests.fix_mysql import PROVIDER, Database
+from tests.resume_kit import Writers, assert_nothing_left, make_table, start
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mysql_server import MySQLServer
+    from spirit_py.spark.session import SparkEngine
+    from tests.migrate_kit import Migrating
+
+AWAY = 20.0
+"""Seconds that the server is away: longer than eight tries with growing pauses last."""
+
+
+@pytest.fixture
+def server(request: pytest.FixtureRequest) -> Iterator[MySQLServer]:
+    """Return a server of the test's own."""
+    options = ServerOptions(gtid=True, buffer_pool="64M")
+    with running(options, provider=request.config.stash[PROVIDER]) as made:
+        yield made
+
+
+@pytest.fixture
+def lone(server: MySQLServer) -> Database:
+    """Return a schema on that server."""
+    return Database(server, "lone")
+
+
+class Outage:
+    """Takes the server away when the run passes a point for the nth time, and brings it back."""
+
+    def __init__(self, server: MySQLServer, point: str, nth: int = 1) -> None:
+        self._server = server
+        self._point = point
+        self._left = nth
+        self.over = threading.Event()
+
+    def passed(self, name: str) -> None:
+        """Count the point."""
+        self._left -= name == self._point
+        if name == self._point and self._left == 0:
+            self.begin()
+
+    def begin(self) -> None:
+        """Take the server away; a thread brings it back."""
+        self._server.kill()
+        threading.Thread(target=self._end, name="outage").start()
+
+    def _end(self) -> None:
+        began = time.monotonic()
+        while time.monotonic() - began < AWAY:
+            time.sleep(0.1)
+        self._server.resume()
+        self.over.set()
+
+
+def assert_equal_rows(db: Database, before: list[tuple[object, ...]]) -> None:
+    """The table has the rows from before, with the new column."""
+    db.reconnect()
+    assert list(db.query("SELECT id, a, b, z FROM t ORDER BY id")) == [(*row, 5) for row in before]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("point", "nth"),
+    [("chunk.committed", 2), ("drain.begun", 1), ("checksum.compare", 1), ("cutover.lock", 1)],
+)
+def test_an_outage_ends_nothing(
+    server: MySQLServer,
+    lone: Database,
+    spark_engine: SparkEngine,
+    monkeypatch: pytest.MonkeyPatch,
+    point: str,
+    nth: int,
+) -> None:
+    """R16: a server that is away for 20 s is waited for in copy, drain, checksum and cutover."""
+    make_table(lone)
+    before = list(lone.query("SELECT id, a, b FROM t ORDER BY id"))
+    outage = Outage(server, point, nth)
+    monkeypatch.setattr(points, "_listener", "here")
+    monkeypatch.setattr(points, "_announce", outage.passed)
+    run = start(spark_engine, lone, target_chunk_time=0.02)
+    report = run.end(300)
+    assert outage.over.is_set()
+    assert report.outcome == "done"
+    assert report.runs == 1
+    assert report.differences_found == 0, run.told.text
+    assert_equal_rows(lone, before)
+    assert_nothing_left(lone)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_an_outage_does_not_end_a_deferral(
+    server: MySQLServer, lone: Database, spark_engine: SparkEngine
+) -> None:
+    """R16: whoever waits for the sentinel waits for the server too, and applies what comes then."""
+    make_table(lone)
+    run = start(spark_engine, lone, defer_cutover=True)
+    run.wait_until(lambda: phase(run) == "sentinel", "wait for the sentinel")
+    outage = Outage(server, "")
+    outage.begin()
+    run.wait_until(outage.over.is_set, "server that is back")
+    lone.reconnect()
+    with Writers(lone) as writers:
+        run.wait_until(lambda: run.told.snapshots[-1].applied > 10, "changes that are applied")
+    lone.execute("DROP TABLE _t_snt")
+    assert run.end().outcome == "done"
+    writers.assert_kept()
+
+
+def phase(run: Migrating) -> str:
+    """Give the phase that the run showed last."""
+    return str(run.told.snapshots[-1].phase.value) if run.told.snapshots else ""
