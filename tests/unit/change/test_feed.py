@@ -522,7 +522,7 @@ def test_block_wait_waits_as_long_as_something_comes(scene: Scene) -> None:
     def slowly(take: Callable[[Event], bool], heard: Callable[[], None]) -> None:
         emit(lambda event: allowed.acquire(timeout=DEADLINE) and take(event), heard)
 
-    scene.stream.run = slowly  # type: ignore[method-assign]
+    setattr(scene.stream, "run", slowly)  # noqa: B010
     feed, _ = scene.open(wait_timeout=20.0, clock=clock)
     for number in range(50):
         scene.stream.commit(T, upsert(number))
