@@ -44,7 +44,11 @@ def catch_up(
         source.block_wait()
         source.flush()
 
+    told = False
+
     def hiccup(_: int, error: BaseException) -> None:
+        nonlocal told
+        told = True
         tell(f"the change feed to catch up: {error}")
 
     retrying(
@@ -55,4 +59,5 @@ def catch_up(
         hiccups=(FeedFailure, ChangesNotFlushed),
         progress=moved,
     )(once)
-    tell("")
+    if told:
+        tell("")

@@ -142,12 +142,16 @@ def await_server(
         SpiritError: the reason of the stop switch.
     """
 
+    told = False
+
     def away(_: int, fault: BaseException) -> None:
+        nonlocal told
         if tell is not None:
+            told = True
             tell(waiting_for(options, fault))
 
     retrying(stop, on_retry=away)(lambda: connect(options, role="await").close())
-    if tell is not None:
+    if tell is not None and told:
         tell("")
 
 
