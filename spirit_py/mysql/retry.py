@@ -141,7 +141,6 @@ def await_server(
         AnotherServer: it came back as another one (R14).
         SpiritError: the reason of the stop switch.
     """
-
     told = False
 
     def away(_: int, fault: BaseException) -> None:
