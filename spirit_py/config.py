@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LogFormat = Literal["text", "json"]
+GuardMode = Literal["on", "off", "auto"]
 
 DEFAULT_PORT = 3306
 
@@ -80,6 +81,8 @@ class MigrationConfig:
         no_kill: never end a session that holds up the cutover.
         kill_after: seconds after the lock request at which blockers are ended; None for 90 % of
             ``lock_wait_timeout``.
+        snapshot_guard: whether older snapshots get an error when they read the swapped table;
+            ``auto``: where an old transaction may hold one.
         no_shortcut: copy even where the server could change the table in place.
         dry_run: do everything but the swap, measure it, and leave nothing behind.
         replicas: ``host`` or ``host:port`` of replicas whose lag a dry run watches.
@@ -106,6 +109,7 @@ class MigrationConfig:
     skip_drop_after_cutover: bool = False
     no_kill: bool = False
     kill_after: float | None = None
+    snapshot_guard: GuardMode = "auto"
     no_shortcut: bool = False
     dry_run: bool = False
     replicas: tuple[str, ...] = ()

@@ -34,6 +34,7 @@ from tests.cutover_kit import Background, options, until
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from spirit_py.config import GuardMode
     from spirit_py.wayback.record import KeepRecord
 
 _DEADLOCK = 1213
@@ -89,6 +90,7 @@ class Changed:
         self.connection = options(db)
         self.engine = engine
         self.limits = LIMITS
+        self.guard: GuardMode = "auto"
         self.stop = StopSwitch()
         self.notes = Notes()
         self.keep_store = KeepStore(db.name, self.names.checkpoint)
@@ -136,6 +138,7 @@ class Changed:
             show=lambda _: None,
             feed=QUICK,
             limits=self.limits,
+            guard=self.guard,
             checksum=ChecksumOptions(lock_wait_timeout=1, lock_attempts=3),
         )
 

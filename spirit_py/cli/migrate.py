@@ -156,6 +156,7 @@ def migration_config(options: dict[str, Any]) -> MigrationConfig:
         skip_drop_after_cutover=options["skip_drop_after_cutover"],
         no_kill=options["no_kill"],
         kill_after=options["kill_after"],
+        snapshot_guard=options["snapshot_guard"],
         no_shortcut=options["no_shortcut"],
         dry_run=options["dry_run"],
         replicas=options["replica"],

@@ -149,6 +149,14 @@ def swap_options(command: Command) -> Command:
             help="Seconds after which such a session is ended."
             " [default: 90 % of --lock-wait-timeout]",
         ),
+        option(
+            "--snapshot-guard",
+            type=click.Choice(["on", "off", "auto"]),
+            default="auto",
+            show_default=True,
+            help="Give older snapshots an error (1412) instead of half a copy when they read the"
+            " swapped table; auto: where a transaction is open for seconds, such as a dump's.",
+        ),
     )
 
 

@@ -82,6 +82,7 @@ def revert_options(options: dict[str, Any]) -> RevertOptions:
         lock_wait_timeout=options["lock_wait_timeout"],
         no_kill=options["no_kill"],
         kill_after=options["kill_after"],
+        snapshot_guard=options["snapshot_guard"],
         spark_master=options["spark_master"],
         spark_conf=tuple(key_value(text) for text in options["spark_conf"]),
         spark_ui=options["spark_ui"],

@@ -7,6 +7,7 @@ A try goes through these steps; only those between the arrows hold up the applic
     --> wait until the feed has received all     nothing is missing
         flush through the locking session        nothing is pending
         final checks (injected)                  nothing was eaten (R11)
+        snapshot guard                           nobody reads half a copy
         RENAME TABLE t TO _t_old, _t_new TO t    in the same session, never on a new one
     --> stop the feed, UNLOCK TABLES
 """
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
 from spirit_py.cutover.attempt import Attempt, TryFailed
+from spirit_py.cutover.guard import SnapshotGuard
 from spirit_py.cutover.locking import open_locking_session, quick_turns
 from spirit_py.cutover.look import check_names
 from spirit_py.cutover.plan import CutoverLimits, CutoverResult
@@ -43,7 +45,7 @@ from spirit_py.mysql.retry import await_server
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from spirit_py.config import ConnectionOptions
+    from spirit_py.config import ConnectionOptions, GuardMode
     from spirit_py.contracts import ChangeSource, Clock, SqlSession
     from spirit_py.cutover.plan import Swap
     from spirit_py.stop import StopSwitch
@@ -75,6 +77,7 @@ class Cutover:
         final_checks: called under the lock in the locking session when everything is flushed.
             Must be fast; an error it raises ends the cutover.
         message: told one line about everything that an operator should know.
+        guard: when older snapshots are kept from the swapped tables.
         held_back: asked before every further try; what it names defers the swap.
         note_position: note the feed's place between RENAME and unlock, for a feed that is to
             follow the swapped tables: :attr:`CutoverResult.after_rename`.
@@ -92,6 +95,7 @@ class Cutover:
         before_lock: Callable[[SqlSession], None] = _nothing,
         final_checks: Callable[[SqlSession], None] = _nothing,
         message: Callable[[str], None] = _LOG.info,
+        guard: GuardMode = "auto",
         held_back: Callable[[], str] = str,
         note_position: bool = False,
         clock: Clock = time.monotonic,
@@ -104,6 +108,7 @@ class Cutover:
         self._before_lock = before_lock
         self._final_checks = final_checks
         self._message = message
+        self._guard = SnapshotGuard(guard, swaps, message)
         self._held_back = held_back
         self._note_position = note_position
         self._clock = clock
@@ -185,6 +190,7 @@ class Cutover:
                 # Before anything else is torn down: the application waits for this.
                 self._unlock(attempt)
         points.reach("cutover.unlocked")
+        self._guard.tell()
         return self._result(attempt)
 
     def _prepare(self, number: int, stack: contextlib.ExitStack) -> Attempt:
@@ -198,6 +204,7 @@ class Cutover:
             connect(self._connection, role="cutover-watch", read_timeout=10)
         )
         self._before_lock(watcher)
+        self._guard.prepare(watcher, self._connection)
         opened = stack.enter_context(contextlib.ExitStack())
         session, fence = open_locking_session(
             opened,
@@ -311,8 +318,11 @@ class Cutover:
         with attempt.step("checks"):
             self._final_checks(session)
             lock.verify()
-        attempt.position = source.position()
         source.expect_own_ddl(session.id)
+        with attempt.step("guard"):
+            self._guard.apply(session)
+            lock.verify()
+        attempt.position = source.position()
         self._stop.check()
         if not attempt.watch.finish():
             raise TryFailed(f"the table lock was given up: {attempt.watch.verdict}")
@@ -380,4 +390,6 @@ class Cutover:
             failures=tuple(self._failures),
             answer_lost=attempt.answer_lost,
             after_rename=attempt.after_rename,
+            guard=self._guard.outcome,
+            snapshots=self._guard.snapshots,
         )

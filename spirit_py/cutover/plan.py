@@ -90,6 +90,8 @@ class CutoverResult:
         killed: the sessions killed in all tries, with what they were doing.
         steps_ms: milliseconds of each step under the lock.
         failures: why the earlier tries failed.
+        guard: what the snapshot guard did; see :class:`spirit_py.cutover.guard.SnapshotGuard`.
+        snapshots: the transactions that may have held a snapshot from before the swap.
         answer_lost: the answer to the RENAME was lost, and the tables proved the swap.
         after_rename: the place right behind the RENAME (opaque), from which another feed gets
             everything that is written to the swapped tables. Empty when it was not asked for,
@@ -105,3 +107,5 @@ class CutoverResult:
     failures: tuple[str, ...] = ()
     answer_lost: bool = False
     after_rename: str = ""
+    guard: str = ""
+    snapshots: tuple[str, ...] = ()

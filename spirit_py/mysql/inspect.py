@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from spirit_py.mysql.instant import without_guard_column
 from spirit_py.sql import quote_identifier, quote_table
 from spirit_py.table.schema import Column, Generated, Index, IndexPart, TableSchema
 
@@ -74,8 +75,11 @@ def read_table(session: SqlSession, schema: str, table: str) -> TableSchema | No
 
 
 def shape_of(table: TableSchema) -> str:
-    """Give a definition's text without the counter, which writers change at any time."""
-    return _COUNTER.sub("", table.create_sql)
+    """Give a definition's text without the counter, which writers change at any time.
+
+    A column that the snapshot guard left when it was broken off does not count either.
+    """
+    return without_guard_column(_COUNTER.sub("", table.create_sql))
 
 
 def read_shape(session: SqlSession, schema: str, table: str) -> str:
@@ -84,7 +88,7 @@ def read_shape(session: SqlSession, schema: str, table: str) -> str:
     Raises:
         ServerFault: also when there is no such table.
     """
-    return _COUNTER.sub("", _show_create(session, schema, table))
+    return without_guard_column(_COUNTER.sub("", _show_create(session, schema, table)))
 
 
 def _show_create(session: SqlSession, schema: str, table: str) -> str:

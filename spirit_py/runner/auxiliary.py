@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.checkpoint.store import CheckpointStore
 from spirit_py.errors import Refusal, SchemaChanged, ServerFault, SpiritError
 from spirit_py.mysql.inspect import read_table, shape_of
+from spirit_py.mysql.instant import drop_guard_columns
 from spirit_py.mysql.newtable import create_new_table, drop_auxiliary_tables, drop_sentinel
 from spirit_py.mysql.retry import retrying
 from spirit_py.preflight.preflight import check_after_create, mapping_of
@@ -72,6 +73,7 @@ class AuxiliaryTables:
 
     @staticmethod
     def _mapping(session: SqlSession, context: PreflightContext) -> TableMapping:
+        drop_guard_columns(session, context.schema, context.names.new)
         target = read_table(session, context.schema, context.names.new)
         if target is None:
             raise SchemaChanged(

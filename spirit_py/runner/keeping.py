@@ -158,6 +158,7 @@ class WayBackKeeping:
             show=run.show,
             feed=run.config.feed,
             limits=limits_of(run.config),
+            guard=run.config.snapshot_guard,
             checksum=ChecksumOptions(
                 lock_wait_timeout=math.ceil(run.config.lock_wait_timeout),
                 yield_seconds=run.config.checksum_yield_timeout,

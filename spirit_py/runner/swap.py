@@ -53,6 +53,7 @@ def swap_tables(
         before_lock=align,
         final_checks=align,
         message=run.message,
+        guard=run.config.snapshot_guard,
         held_back=held_back,
         note_position=run.config.keep_old_current > 0,
     )

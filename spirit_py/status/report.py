@@ -81,6 +81,8 @@ class MigrationReport(OutcomeReport):
         reason: why that algorithm, or why it failed.
         checksum_age_seconds: from the end of the last clean comparison to the swap; of several
             tables, that of the one whose comparison ended first.
+        snapshot_guard: ``done``, ``off``, ``not needed``, or why it was not possible.
+        snapshots_before_swap: the transactions that may have held a snapshot from before it.
         rows_copied: over all runs of the migration, as are the chunks.
         resumable: the run ended, and the same command carries on.
         runs: which run of the migration this was.
@@ -120,6 +122,8 @@ class MigrationReport(OutcomeReport):
     lock_held_ms: float = 0.0
     cutover_steps_ms: dict[str, float] = field(default_factory=dict)
     sessions_killed: list[str] = field(default_factory=list)
+    snapshot_guard: str = ""
+    snapshots_before_swap: list[str] = field(default_factory=list)
     start_position: str = ""
     final_position: str = ""
     old_table: str = ""

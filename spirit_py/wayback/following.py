@@ -14,6 +14,7 @@ from spirit_py.errors import Refusal, SchemaChanged, ServerFault
 from spirit_py.mysql.facts import read_facts
 from spirit_py.mysql.faults import NO_SUCH_TABLE
 from spirit_py.mysql.inspect import read_shape, read_table, shape_of
+from spirit_py.mysql.instant import drop_guard_columns
 from spirit_py.table.names import AuxiliaryNames
 from spirit_py.wayback.record import KeptTable
 from spirit_py.wayback.reverse import Losses, ReverseChanges, reverse_mapping
@@ -81,6 +82,8 @@ def mappings_of(session: SqlSession, tables: Sequence[KeptTable]) -> tuple[Table
         Refusal: when there is none, with the reason.
     """
     require_definitions(session, tables)
+    for table in tables:
+        drop_guard_columns(session, table.schema, table.old)
     time_zone = read_facts(session).time_zone
     return tuple(
         reverse_mapping(*_both(session, table), table.changes, time_zone) for table in tables

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from spirit_py.config import FeedOptions
 
 if TYPE_CHECKING:
-    from spirit_py.config import ConnectionOptions, LogFormat
+    from spirit_py.config import ConnectionOptions, GuardMode, LogFormat
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +33,7 @@ class RevertOptions:
     cutover_attempts: int = 5
     no_kill: bool = False
     kill_after: float | None = None
+    snapshot_guard: GuardMode = "auto"
     checksum_yield_timeout: float = 3600.0
     spark_master: str = ""
     spark_conf: tuple[tuple[str, str], ...] = ()

@@ -276,6 +276,7 @@ class Revert:
                 kill=not options.no_kill,
                 kill_after=options.kill_after,
             ),
+            guard=options.snapshot_guard,
             checksum=ChecksumOptions(
                 lock_wait_timeout=math.ceil(options.lock_wait_timeout),
                 yield_seconds=options.checksum_yield_timeout,

@@ -21,7 +21,7 @@ from spirit_py.wayback.following import require_definitions
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spirit_py.config import ConnectionOptions
+    from spirit_py.config import ConnectionOptions, GuardMode
     from spirit_py.contracts import SqlSession
     from spirit_py.cutover.plan import CutoverResult
     from spirit_py.spark.gang import GangEngine
@@ -47,6 +47,7 @@ class Means:
     show: Callable[[str], None]
     feed: FeedOptions = field(default_factory=FeedOptions)
     limits: CutoverLimits = field(default_factory=CutoverLimits)
+    guard: GuardMode = "auto"
     checksum: ChecksumOptions = field(default_factory=ChecksumOptions)
 
 
@@ -157,6 +158,7 @@ class Undo:
             before_lock=align,
             final_checks=check,
             message=self._say,
+            guard=self._means.guard,
         )
         try:
             result = cutover.run()

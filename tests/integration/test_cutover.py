@@ -101,7 +101,7 @@ def test_swap(db, cutover):
     assert result.attempts == 1
     assert result.position == "here"
     assert not result.answer_lost
-    assert list(result.steps_ms) == ["receive", "flush", "checks", "rename"]
+    assert list(result.steps_ms) == ["receive", "flush", "checks", "guard", "rename"]
     assert result.lock_held_ms >= sum(result.steps_ms.values())
     assert source.calls == [
         "block_wait",

@@ -1,0 +1,225 @@
+"""Snapshots from before the swap: an error, as after a native ALTER, and never half a copy."""
+
+from __future__ import annotations
+
+import contextlib
+
+import MySQLdb
+import pytest
+
+from spirit_py.cutover import guard
+from spirit_py.cutover.plan import CutoverLimits
+from spirit_py.errors import CutoverFailure, Refusal
+from spirit_py.mysql.connect import connect
+from spirit_py.mysql.inspect import read_shape
+from spirit_py.mysql.instant import why_not_by_version
+from spirit_py.stop import StopSwitch
+from tests.cutover_kit import (
+    ProvenCutover,
+    SnapshotSource,
+    make_tables,
+    options,
+    swapped,
+    untouched,
+    until,
+)
+from tests.migrate_kit import config_for, migrate_here
+from tests.resume_kit import Interruption, assert_nothing_left, make_table, start
+from tests.wayback_kit import Changed
+
+TABLE_CHANGED = 1412
+COLUMN = "ADD COLUMN _spirit_py_guard TINYINT COMMENT 'snapshot guard of spirit-py'"
+
+
+def a_dump(db, isolation="REPEATABLE-READ"):
+    """Begin what mysqldump --single-transaction begins."""
+    cursor = db.connect().cursor()
+    cursor.execute(f"SET SESSION transaction_isolation = '{isolation}'")
+    cursor.execute("START TRANSACTION /*!40100 WITH CONSISTENT SNAPSHOT */")
+    mine = [(cursor.connection.thread_id(),)]
+    seen = "SELECT trx_mysql_thread_id FROM information_schema.INNODB_TRX"
+    # The list is renewed only when nobody has read it for 0.1 s.
+    until(lambda: db.query(seen) == mine, "the list of transactions", pause=0.2)
+    return cursor
+
+
+def rows_seen(dump) -> int:
+    """Read the table in the dump's snapshot."""
+    dump.execute("SELECT COUNT(*) FROM t")
+    return int(dump.fetchone()[0])
+
+
+def assert_ended(dump) -> None:
+    """The snapshot is refused, and the next transaction is not."""
+    with pytest.raises(MySQLdb.OperationalError) as refused:
+        rows_seen(dump)
+    assert refused.value.args[0] == TABLE_CHANGED
+    dump.execute("ROLLBACK")
+    assert rows_seen(dump) > 0
+
+
+def swap(db, mode, *names, said=None, connection=None, limits=None):
+    """Swap tables."""
+    swaps = [make_tables(db, name) for name in names or ("t",)]
+    dump = a_dump(db)
+    cutover = ProvenCutover(
+        db,
+        swaps,
+        SnapshotSource(*swaps),
+        connection=connection,
+        stop=StopSwitch(),
+        guard=mode,
+        message=print if said is None else said.append,
+        **({"limits": limits} if limits else {}),
+    )
+    return dump, swaps, cutover
+
+
+def versions(db, table: str) -> int:
+    """Give how many of the table's row versions are used."""
+    name = f"{db.name}/{table}"
+    return int(
+        db.query(
+            "SELECT TOTAL_ROW_VERSIONS FROM information_schema.INNODB_TABLES WHERE NAME = %s",
+            (name,),
+        )[0][0]
+    )
+
+
+def test_without_the_guard_a_snapshot_reads_half_a_copy(db):
+    """The condition: what was in the new table when the snapshot was taken is all that is seen."""
+    dump, (one,), cutover = swap(db, "off")
+    result = cutover.run()
+    assert result.guard == "off"
+    assert swapped(db, one)
+    assert rows_seen(dump) == 0
+    assert db.query("SELECT COUNT(*) FROM t") == [(10,)]
+
+
+def test_with_the_guard_it_gets_an_error(db):
+    """Error 1412, the definition is the one that was made, and two row versions are used."""
+    dump, (one,), cutover = swap(db, "on")
+    with connect(options(db), role="test") as session:
+        made = read_shape(session, db.name, "_t_new")
+        result = cutover.run()
+        assert read_shape(session, db.name, "t") == made.replace("`_t_new`", "`t`")
+    assert result.guard == "done"
+    assert swapped(db, one)
+    assert_ended(dump)
+    assert versions(db, "t") == 2
+
+
+def test_old_transactions_are_seen(db, monkeypatch):
+    """In the mode auto there is a guard where a transaction is open for long, which is named."""
+    monkeypatch.setattr(guard, "OLD_SECONDS", 0)
+    said: list[str] = []
+    dump, swaps, cutover = swap(db, "auto", "t", "u", said=said)
+    result = cutover.run()
+    number = dump.connection.thread_id()
+    assert result.guard == "done"
+    assert [text.split(",")[0] for text in result.snapshots] == [f"session {number}"]
+    assert any("error 1412" in line and f"session {number}" in line for line in said)
+    assert all(swapped(db, one) for one in swaps)
+    assert_ended(dump)
+    assert (versions(db, "t"), versions(db, "u")) == (2, 2)
+
+
+@pytest.mark.parametrize("isolation", ["READ-COMMITTED", "REPEATABLE-READ"])
+def test_nobody_is_ended_without_need(db, monkeypatch, isolation):
+    """In the mode auto young transactions, and those without a lasting snapshot, are let be."""
+    monkeypatch.setattr(guard, "OLD_SECONDS", 0 if isolation == "READ-COMMITTED" else 3600)
+    dump, (one,), cutover = swap(db, "auto")
+    dump.connection.rollback()
+    other = a_dump(db, isolation)
+    result = cutover.run()
+    assert (result.guard, result.snapshots) == ("not needed", ())
+    assert swapped(db, one)
+    assert versions(db, "t") == 0
+    other.connection.rollback()
+
+
+def test_a_column_has_the_name_already(db):
+    """The guard's column gets a name that no other has."""
+    dump, (one,), cutover = swap(db, "on")
+    db.execute("ALTER TABLE _t_new ADD COLUMN _Spirit_py_guard INT DEFAULT 4")
+    assert cutover.run().guard == "done"
+    assert swapped(db, one)
+    assert_ended(dump)
+    assert db.query("SELECT SUM(_spirit_py_guard) FROM t") == [(40,)]
+
+
+def test_a_guard_that_was_broken_off_is_repaired(db, proxy):
+    """When the answer to ADD COLUMN is lost, the next try drops the column that is left."""
+    limits = CutoverLimits(attempts=2, pause=0.01, lock_hold=60.0)
+    dump, (one,), cutover = swap(db, "on", connection=options(db, proxy), limits=limits)
+    proxy.lose_reply(b"ADD COLUMN `_spirit_py_guard`")
+    assert cutover.run().attempts == 2
+    assert proxy.lost.is_set()
+    assert swapped(db, one)
+    assert [row[0] for row in db.query("SHOW COLUMNS FROM t")] == ["id", "v", "extra"]
+    assert_ended(dump)
+
+
+@pytest.mark.parametrize("mode", ["on", "auto"])
+def test_a_table_that_takes_no_instant_column(db, monkeypatch, mode):
+    """With a FULLTEXT index there is no guard: said in auto, and the end of the try with on."""
+    monkeypatch.setattr(guard, "OLD_SECONDS", 0)
+    said: list[str] = []
+    dump, (one,), cutover = swap(db, mode, said=said)
+    db.execute("ALTER TABLE _t_new ADD COLUMN w TEXT, ADD FULLTEXT (w)")
+    if mode == "on":
+        with pytest.raises(CutoverFailure, match="snapshot guard cannot be set"):
+            cutover.run()
+        assert untouched(db, one)
+        return
+    result = cutover.run()
+    assert result.guard.startswith("not possible")
+    number = dump.connection.thread_id()
+    assert any("finds rows missing" in line and f"session {number}" in line for line in said)
+    assert swapped(db, one)
+
+
+def test_the_check_before_the_copy(db, spark_engine):
+    """What is asked for and not possible is refused; what is merely wished for is warned of."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, w TEXT, FULLTEXT (w))")
+    db.execute("INSERT INTO t VALUES (1, 'x')")
+    given = {"table": "t", "alter": "ADD COLUMN z INT", "no_shortcut": True}
+    with pytest.raises(Refusal, match="FULLTEXT index"):
+        migrate_here(spark_engine, config_for(db, **given, snapshot_guard="on"))
+    assert_nothing_left(db)
+    report, _ = migrate_here(spark_engine, config_for(db, **given))
+    assert any("snapshot guard is not possible" in text for text in report.warnings)
+    assert why_not_by_version("8.0.28")
+    assert not why_not_by_version("8.0.29")
+    assert not why_not_by_version("9.7.4-2")
+
+
+def test_a_run_goes_on_behind_a_broken_guard(db, spark_engine, monkeypatch):
+    """A run that died between ADD and DROP is carried on; the definition counts as unchanged."""
+    make_table(db)
+    Interruption(monkeypatch).at(spark_engine, db, "cutover.lock")
+    db.execute(f"ALTER TABLE _t_new {COLUMN}")
+    run = start(spark_engine, db, snapshot_guard="on")
+    report = run.end()
+    assert report.runs == 2
+    assert report.snapshot_guard == "done"
+    assert [row[0] for row in db.query("SHOW COLUMNS FROM t")] == ["id", "a", "b", "z"]
+    assert_nothing_left(db)
+
+
+def test_the_swap_back_is_guarded_too(db, spark_engine):
+    """A snapshot from before a revert gets the error, also behind a guard that broke off."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT)")
+    db.execute("INSERT INTO t (v) VALUES (1), (2)")
+    changed = Changed(db, "ADD COLUMN z INT NOT NULL DEFAULT 3", engine=spark_engine)
+    changed.guard = "on"
+    db.execute(f"ALTER TABLE _t_old {COLUMN}")
+    keeping = changed.keep()
+    dump = a_dump(db)
+    db.execute("INSERT INTO t (v) VALUES (3)")
+    changed.revert()
+    keeping.result()
+    assert changed.columns() == ["id", "v"]
+    assert_ended(dump)
+    with contextlib.closing(dump):
+        assert rows_seen(dump) == 3
