@@ -20,8 +20,8 @@ from tests.cutover_kit import (
     make_tables,
     options,
     swapped,
-    untouched,
     until,
+    untouched,
 )
 from tests.migrate_kit import config_for, migrate_here
 from tests.resume_kit import Interruption, assert_nothing_left, make_table, start
