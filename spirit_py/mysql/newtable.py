@@ -188,11 +188,30 @@ def server_refusal(error: ServerFault, what: str) -> Refusal:
     )
 
 
+def set_auto_increment(session: SqlSession, mapping: TableMapping, counter: str) -> None:
+    """Set the new table's counter to what the ALTER gives, or behind the largest value there.
+
+    Once every row is copied: then the server does what it would have done in a native ALTER. The
+    source's own counter does not matter, as it does not there.
+
+    Args:
+        counter: as the ALTER has it.
+    """
+    if any(column.auto_increment for column in mapping.target.columns):
+        _set_counter(session, mapping, counter)
+
+
+def _set_counter(session: SqlSession, mapping: TableMapping, counter: str) -> None:
+    table = quote_table(mapping.target.schema, mapping.target.name)
+    session.execute(f"ALTER TABLE {table} AUTO_INCREMENT = {counter}")
+
+
 def align_auto_increment(session: SqlSession, mapping: TableMapping) -> int | None:
     """Raise the new table's AUTO_INCREMENT counter to the source's; never lower it.
 
     Call it before the cutover and again under the table lock (there it writes only when rows at
-    the end were inserted and deleted, or an insert was rolled back, since the last call).
+    the end were inserted and deleted, or an insert was rolled back, since the last call). Not
+    where the ALTER itself gives the counter: see :func:`set_auto_increment`.
 
     Returns:
         The new table's counter; None when the counter's column is not carried over.
@@ -207,8 +226,7 @@ def align_auto_increment(session: SqlSession, mapping: TableMapping) -> int | No
     source, target = (int(found or 1) for found in session.query(_COUNTERS, names)[0])
     if target >= source:
         return target
-    table = quote_table(mapping.target.schema, mapping.target.name)
-    session.execute(f"ALTER TABLE {table} AUTO_INCREMENT = {source}")
+    _set_counter(session, mapping, str(source))
     return source
 
 

@@ -43,6 +43,15 @@ class AuxiliaryTables:
         self._taken_over = False
         self.keep = False
 
+    @property
+    def counters(self) -> dict[tuple[str, str], str]:
+        """The AUTO_INCREMENT that statements give, by schema and name of the source."""
+        return {
+            (context.schema, context.table): context.statement.auto_increment
+            for context in self._contexts
+            if context.statement.auto_increment
+        }
+
     def clear_abandoned(self, session: SqlSession, abandoned: CheckpointRecord | None) -> None:
         """Drop what an earlier run of this program left, where it is ours.
 

@@ -8,7 +8,7 @@ from spirit_py.cutover.cleanup import drop_old_table
 from spirit_py.cutover.cutover import Cutover
 from spirit_py.cutover.plan import CutoverLimits, CutoverResult, Swap
 from spirit_py.errors import OutcomeUnknown
-from spirit_py.mysql.newtable import align_auto_increment
+from spirit_py.mysql.newtable import align_auto_increment, set_auto_increment
 from spirit_py.table.names import AuxiliaryNames
 
 if TYPE_CHECKING:
@@ -38,11 +38,21 @@ def swap_tables(
         HeldBack: there is one, after a try that failed.
         SpiritError: as :meth:`Cutover.run`.
     """
+    counters = auxiliary.counters
 
     def align(session: SqlSession) -> None:
         """Raise the new tables' AUTO_INCREMENT counters to the sources'."""
         for mapping in mappings:
-            align_auto_increment(session, mapping)
+            if (mapping.source.schema, mapping.source.name) not in counters:
+                align_auto_increment(session, mapping)
+
+    def before_lock(session: SqlSession) -> None:
+        """Do the same, and set the counters that the statements give."""
+        align(session)
+        for mapping in mappings:
+            given = counters.get((mapping.source.schema, mapping.source.name))
+            if given:
+                set_auto_increment(session, mapping, given)
 
     cutover = Cutover(
         run.config.connection,
@@ -50,7 +60,7 @@ def swap_tables(
         feed,
         stop=run.stop,
         limits=limits_of(run.config),
-        before_lock=align,
+        before_lock=before_lock,
         final_checks=align,
         message=run.message,
         guard=run.config.snapshot_guard,

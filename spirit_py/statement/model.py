@@ -128,6 +128,15 @@ class AlterStatement:
         """Names of dropped columns in lower case."""
         return frozenset(c.name.lower() for c in self.of_kind(ClauseKind.DROP_COLUMN))
 
+    @property
+    def auto_increment(self) -> str:
+        """The table's counter that the statement gives, as SQL; empty when it gives none.
+
+        The last one counts, as on the server.
+        """
+        given = [c.body for c in self.of_kind(ClauseKind.OPTION) if c.name == "auto_increment"]
+        return given[-1] if given else ""
+
     def __str__(self) -> str:
         """Show the statement as a person would write it."""
         return self.sql

@@ -15,6 +15,7 @@ from spirit_py.mysql.newtable import (
     create_sentinel,
     drop_auxiliary_tables,
     drop_table,
+    set_auto_increment,
 )
 from spirit_py.statement import alter_of
 from spirit_py.table.build import build_mapping
@@ -261,11 +262,27 @@ def test_counter_is_raised_when_rows_at_the_end_are_gone(db, desk):
 
 
 def test_counter_is_never_lowered(db, desk):
-    """A counter that the ALTER raises stays raised; one that it lowers is raised again."""
+    """A counter that is higher than the source's stays."""
     db.execute(PLAIN + " AUTO_INCREMENT=100")
     assert aligned(desk, "AUTO_INCREMENT=5000") == 5000
     drop_table(desk.session, db.name, "_t_new")
     assert aligned(desk, "AUTO_INCREMENT=50") == 100
+
+
+@pytest.mark.parametrize("given", ["0", "5", "050", "500", "5000"])
+def test_counter_that_the_alter_gives(db, desk, given):
+    """It is what a native ALTER leaves, whatever the source's own counter is."""
+    db.execute(PLAIN + " AUTO_INCREMENT=100")
+    db.execute("INSERT INTO t (id) VALUES (40), (300); DELETE FROM t WHERE id = 300")
+    alter = f"AUTO_INCREMENT=7, MODIFY a BIGINT, AUTO_INCREMENT = {given}"
+    source, target = desk.table(), desk.create(alter)
+    statement = alter_of(desk.schema, "t", alter)
+    mapping = build_mapping(source, target, statement, "SYSTEM")
+    db.execute("INSERT INTO _t_new (id) VALUES (40), (300); DELETE FROM _t_new WHERE id = 300")
+    assert statement.auto_increment == given
+    set_auto_increment(desk.session, mapping, given)
+    db.execute(f"ALTER TABLE t {alter}, ALGORITHM=COPY")
+    assert desk.table("_t_new").auto_increment == desk.table().auto_increment
 
 
 def test_counter_of_a_renamed_column(db, desk):

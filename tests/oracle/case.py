@@ -78,6 +78,7 @@ class Expectation:
         rows_from_setup: the twin gets its first rows from table.sql, not from the binlog, because
             they were written under an earlier definition.
         auto_increment: what the table's counter must be at least.
+        auto_increment_most: what it must be at most.
         report: fields of the report that must have these values.
         left_tables: what else is in the schema afterwards.
         effects: every statement of the writers must have changed a row (off where that is chance).
@@ -97,6 +98,7 @@ class Expectation:
     keyless: bool = True
     rows_from_setup: bool = False
     auto_increment: int = 0
+    auto_increment_most: int = 0
     report: dict[str, Any] = field(default_factory=dict)
     left_tables: tuple[str, ...] = ()
     effects: bool = True
