@@ -11,7 +11,6 @@ from spirit_py.applier import stage
 from spirit_py.applier.batch import Bounds, delete_keys, replace_rows
 from spirit_py.applier.orphans import Orphans
 from spirit_py.applier.verdicts import (
-    DEPRECATED,
     UNDEFINED_CHARACTER,
     judge_fault,
     judge_warnings,
@@ -19,6 +18,7 @@ from spirit_py.applier.verdicts import (
 from spirit_py.applier.workers import Workers
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.faults import DUPLICATE_ENTRY
+from spirit_py.mysql.lost_values import DEPRECATED
 from spirit_py.mysql.retry import retrying
 from spirit_py.sql import identifier_list, quote_identifier
 

@@ -10,9 +10,10 @@ import contextlib
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.applier.batch import insert_rows, upsert_tail, upsert_verb
-from spirit_py.applier.verdicts import DEPRECATED, TRUNCATED, judge_warnings
+from spirit_py.applier.verdicts import TRUNCATED, judge_warnings
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.connect import STRICT_SQL_MODE
+from spirit_py.mysql.lost_values import DEPRECATED
 from spirit_py.sql import identifier_list, quote_identifier, quote_table, string_literal
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import PacketTooSmall, ServerFault, ValueLost
 from spirit_py.mysql.faults import PACKET_TOO_SMALL, RAISE_PACKET
+from spirit_py.mysql.lost_values import DEPRECATED, VALUE_ERRORS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -14,38 +15,6 @@ if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
     from spirit_py.table.mapping import TableMapping
 
-VALUE_ERRORS: Final = frozenset(
-    {
-        1048,  # column cannot be null
-        1136,  # column count does not match
-        1263,  # null into NOT NULL
-        1264,  # out of range
-        1265,  # data truncated
-        1292,  # truncated incorrect value
-        1364,  # no default value
-        1366,  # incorrect string or integer value
-        1367,  # illegal value found during parsing
-        1406,  # data too long
-        1411,  # incorrect value for function
-        1416,  # not a geometry
-        1441,  # datetime function overflow
-        1526,  # no partition for the value
-        1690,  # out of range in an expression
-        1748,  # row does not match the partition set
-        3140,  # invalid JSON
-        3144,  # JSON from binary
-        3156,  # invalid JSON value for CAST
-        3157,  # JSON too deep
-        3643,  # SRID of the value does not match
-        3752,  # value out of range for a functional index
-        3819,  # check constraint
-        3903,  # invalid JSON value for a functional index
-        3907,  # data too long for a functional index
-        6136,  # not a vector
-    }
-)
-DEPRECATED: Final = 1287
-"""A note about some old character sets' introducers; the value is what was meant."""
 TRUNCATED: Final = 1265
 UNDEFINED_CHARACTER: Final = 1300
 """A byte that its character set does not define: in a key's literal it is compared all the same."""

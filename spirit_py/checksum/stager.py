@@ -17,11 +17,11 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from spirit_py.applier.verdicts import VALUE_ERRORS
 from spirit_py.checksum import staging
 from spirit_py.checksum.render import INTEGERS
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.connect import STRICT_SQL_MODE
+from spirit_py.mysql.lost_values import VALUE_ERRORS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence

@@ -17,7 +17,6 @@ from spirit_py.copier.meter import CopyMeter, CopyStatistics
 from spirit_py.copier.prefix import CopiedPrefix, CopiedSoFar
 from spirit_py.copier.sql import chunk_lock, copy_sql, row_lookup_sql
 from spirit_py.copier.task import (
-    NULL_REFUSED,
     CopyResult,
     CopyTask,
     LostValue,
@@ -26,6 +25,7 @@ from spirit_py.copier.task import (
 from spirit_py.errors import ServerFault, SpiritError, ValueLost
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.kill import kill_session
+from spirit_py.mysql.lost_values import NULL_REFUSED
 from spirit_py.mysql.ownwrites import own_uuid
 from spirit_py.mysql.retry import retrying
 from spirit_py.spark.waves import Pull, WavePlan, WaveRunner

@@ -22,6 +22,7 @@ from spirit_py.mysql.faults import (
     connection_lost,
 )
 from spirit_py.mysql.locks import take_named_lock
+from spirit_py.mysql.lost_values import DEPRECATED, VALUE_ERRORS
 from spirit_py.mysql.ownwrites import committing_as
 from spirit_py.mysql.retry import retrying
 from spirit_py.stop import StopSwitch
@@ -35,35 +36,8 @@ _FENCE_SECONDS: Final = 120
 _ATTEMPTS: Final = 8
 #: The server ends a session that idles this long; the next chunk opens another.
 _IDLE_SECONDS: Final = 600
-#: "is deprecated": said of the character set introducer of a key literal, loses nothing.
-_DEPRECATED: Final = 1287
 _OWN_TIME_ZONE: Final = "+00:00"
 
-#: Errors of a strict session for a value that the column cannot hold (manual B.3.1).
-NULL_REFUSED: Final = 1048
-_VALUE_ERRORS: Final = frozenset(
-    {
-        NULL_REFUSED,
-        1138,  # invalid use of NULL
-        1264,  # out of range
-        1265,  # data truncated
-        1292,  # incorrect value, truncated
-        1366,  # incorrect value for column
-        1367,  # illegal value found during parsing
-        1406,  # data too long
-        1411,  # incorrect value for function
-        1416,  # cannot get geometry object
-        1441,  # datetime function overflow
-        1526,  # no partition for this value
-        1690,  # value out of range in expression
-        1748,  # row outside the given partition set
-        3140,  # invalid JSON text
-        3141,  # invalid JSON text in argument
-        3643,  # wrong SRID for the column
-        3819,  # check constraint violated
-        3854,  # cannot convert string between character sets
-    }
-)
 _COLUMN: Final = re.compile(r"[Cc]olumn '((?:[^']|'')+)'")
 _ROW: Final = re.compile(r"at row (\d+)")
 
@@ -264,13 +238,13 @@ def _refuse_warnings(session: Session, task: CopyTask) -> None:
     for _level, code, text in session.warnings():
         if code in PACKET_TOO_SMALL:
             raise PacketTooSmall(f"{task.label}: {text} (error {code})", hint=RAISE_PACKET)
-        if code != _DEPRECATED:
+        if code != DEPRECATED:
             raise _lost_value(task, code, text)
 
 
 def _explained(task: CopyTask, fault: ServerFault) -> Exception:
     """Give the error for a fault that retrying did not cure."""
-    if fault.code in _VALUE_ERRORS:
+    if fault.code in VALUE_ERRORS:
         return _lost_value(task, fault.code, fault.text)
     return CopyFailure(
         f"{task.label} could not be copied: {fault.message}",
