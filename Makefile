@@ -1,6 +1,6 @@
 .DEFAULT_GOAL := help
 LANES := ci-semisync ci-file-position ci-cases-after ci-large ci-faults ci-mysql80 ci-mysql84 ci-mysql9
-.PHONY: help demo test lint bench faults fuzz kills swaps $(LANES) mysql-start mysql-stop lock clean
+.PHONY: help demo test lint bench faults fuzz fuzz-migrations kills swaps $(LANES) mysql-start mysql-stop lock clean
 
 PYTHON ?= python3
 
@@ -30,6 +30,9 @@ kills: ## kill -9 at every named point of a migration, then the same command
 
 fuzz: ## 100 000 random rows of each type family through the row decoder
 	@ci/fuzz
+
+fuzz-migrations: ## random tables, changes, writers against a native ALTER: RUNS=500, or SEED=n
+	@ci/fuzz-migrations
 
 ci-semisync: ## lane: commits in the binlog and not yet visible (semi-sync)
 	@ci/lane-semisync

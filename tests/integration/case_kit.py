@@ -126,6 +126,7 @@ def migrate(
     case: Case,
     db: Database,
     another_round: Callable[[], None],
+    feed: FeedOptions | None = None,
     *,
     engine: SparkEngine,
     folder: Path,
@@ -134,7 +135,7 @@ def migrate(
     path = folder / "report.json"
     arguments = [*command_line(case, db), "--report-json", str(path)]
     config = command.migration_config(command.migrate.make_context("migrate", arguments).params)
-    config = dataclasses.replace(config, feed=LATE_FEED if case.timing.deferred else FEED)
+    config = dataclasses.replace(config, feed=feed or (LATE_FEED if case.timing.deferred else FEED))
     recorder = Recorder()
     shared: Any = SharedEngine(engine, db, another_round)
     try:

@@ -7,9 +7,11 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Self
 
+import MySQLdb
+
 from tests.oracle.case import Timing
 from tests.oracle.compare import quoted
-from tests.oracle.load import PATIENCE, Application
+from tests.oracle.load import ALWAYS_ALLOWED, PATIENCE, Application
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,16 +24,24 @@ ROUNDS = 2
 #: Rounds that every writer does between the last checksum and the swap.
 LATE_ROUNDS = 6
 _POLL = 0.01
+_DEADLOCKS = 5
 
 
 def run_in_own_session(db: Database, statements: Sequence[str]) -> None:
-    """Run statements in a session that ends behind them."""
-    with (
-        contextlib.closing(db.connect()) as session,
-        contextlib.closing(session.cursor()) as cursor,
-    ):
-        for statement in statements:
-            cursor.execute(statement)
+    """Run statements in a session that ends behind them; again from the first after a deadlock."""
+    for left in reversed(range(_DEADLOCKS)):
+        with (
+            contextlib.closing(db.connect()) as session,
+            contextlib.closing(session.cursor()) as cursor,
+        ):
+            try:
+                for statement in statements:
+                    cursor.execute(statement)
+            except MySQLdb.OperationalError as error:
+                if not left or error.args[0] not in ALWAYS_ALLOWED:
+                    raise
+            else:
+                return
 
 
 class Crew:

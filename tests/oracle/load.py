@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 PACE = 0.004
 PATIENCE = 60.0
 #: Deadlock and lock wait timeout happen to every application.
-_ALWAYS_ALLOWED = frozenset({1213, 1205})
+ALWAYS_ALLOWED = frozenset({1213, 1205})
 _CONTROL = ("BEGIN", "COMMIT", "ROLLBACK", "SET ", "START ", "SAVEPOINT", "DO ")
 
 
@@ -161,7 +161,7 @@ class Application:
             LoadError: when nothing explains it.
         """
         code = error.args[0]
-        if code in _ALWAYS_ALLOWED or code in self.writer.allowed:
+        if code in ALWAYS_ALLOWED or code in self.writer.allowed:
             return True
         self._execute(session, "ROLLBACK")
         if not after and self._definition(session) != self._before:
@@ -196,4 +196,7 @@ def global_variables(
 
 
 def _literal(value: Any) -> str:
-    return str(value) if isinstance(value, int) else f"X'{str(value).encode().hex()}'"
+    # A variable of the kind ON and OFF takes no string of hexadecimal digits.
+    if isinstance(value, int) or value in {"ON", "OFF", "FULL", "MINIMAL"}:
+        return str(value)
+    return f"X'{str(value).encode().hex()}'"

@@ -9,13 +9,15 @@ from __future__ import annotations
 import base64
 import contextlib
 import random
+import re
 import struct
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import MySQLdb
 import pymysql
+import zstandard
 
 from mysql_words import binlog_end
 
@@ -25,7 +27,10 @@ if TYPE_CHECKING:
     from mysql_base import MySQLServer
 
 QUERY, ROTATE, FORMAT, TABLE_MAP, PARTIAL_UPDATE, PAYLOAD = 2, 4, 15, 19, 39, 40
+XA_PREPARE = 38
 ROWS = frozenset({30, 31, 32})
+
+_XA = re.compile(r"XA (START|END|COMMIT|ROLLBACK) (\S+)")
 
 _COM_BINLOG_DUMP = 0x12
 _NON_BLOCK = 1
@@ -34,6 +39,8 @@ _CHECKSUM = 4
 _CRC32 = b"\1"
 _STMT_END = 1
 _IN_USE = 1
+#: Of a compressed transaction: the field that says how, and the usual answer.
+_COMPRESSION, _ZSTD = 2, 0
 
 
 class OracleError(AssertionError):
@@ -147,28 +154,103 @@ def dump(server: MySQLServer, start: Place) -> Iterator[Event]:
 def story(events: Iterator[Event]) -> tuple[Event, list[Statement | TableRows]]:
     """Read events into the FORMAT event and, in binlog order, statements and rows.
 
+    The rows of an XA transaction stand where it was committed, or nowhere.
+
     Raises:
         OracleError: at an event whose rows cannot be seen as plain row images.
     """
     formats: list[Event] = []
     found: list[Statement | TableRows] = []
+    branches: dict[str, list[TableRows]] = {}
+    branch = ""
     maps: dict[bytes, Event] = {}
-    for event in events:
+    for event in _unpacked(events):
         if event.kind == FORMAT:
             formats.append(event)
         elif event.kind == QUERY:
-            found.append(_statement(event))
+            statement = _statement(event)
+            found.append(statement)
+            if ended := _XA.match(statement.text):
+                branch = _settle(branches, found, word=ended[1], xid=ended[2])
+        elif event.kind == XA_PREPARE:
+            if event.body[0]:
+                found += branches.pop(branch)
+            branch = ""
         elif event.kind == TABLE_MAP:
             maps[event.body[:6]] = event
         elif event.kind in ROWS:
             table_map = maps[event.body[:6]]
             schema, table, _rest = _names(table_map.body)
-            found.append(TableRows(table_map=table_map, rows=event, schema=schema, table=table))
-        elif event.kind in {PARTIAL_UPDATE, PAYLOAD}:
+            rows = TableRows(table_map=table_map, rows=event, schema=schema, table=table)
+            branches.get(branch, found).append(rows)
+        elif event.kind == PARTIAL_UPDATE:
             raise OracleError(f"event type {event.kind} hides row images from the oracle")
     if not formats:
         raise OracleError("the binlog stream began without a FORMAT event")
     return formats[0], found
+
+
+def _settle(
+    branches: dict[str, list[TableRows]],
+    found: list[Statement | TableRows],
+    *,
+    word: str,
+    xid: str,
+) -> str:
+    """Begin, commit or roll back an XA transaction; give the one whose rows follow."""
+    if word == "START":
+        branches[xid] = []
+        return xid
+    if word == "END":
+        return xid
+    rows = branches.pop(xid, [])
+    if word == "COMMIT":
+        found += rows
+    return ""
+
+
+def _unpacked(events: Iterator[Event]) -> Iterator[Event]:
+    """Yield the events, those of a compressed transaction in its place; they end where it ends."""
+    for event in events:
+        if event.kind != PAYLOAD:
+            yield event
+            continue
+        data = _payload(event.body)
+        at = 0
+        while at < len(data):
+            timestamp, kind, server_id, size, _, flags = _HEADER.unpack_from(data, at)
+            # Events inside have no checksum.
+            yield replace(
+                event,
+                kind=kind,
+                timestamp=timestamp,
+                server_id=server_id,
+                flags=flags,
+                body=data[at + _HEADER.size : at + size],
+            )
+            at += size
+
+
+def _payload(body: bytes) -> bytes:
+    """Give the events in a compressed transaction: fields of type, length, value; then the data."""
+    at = 0
+    while True:
+        kind, at = _packed(body, at)
+        if kind == 0:
+            return zstandard.ZstdDecompressor().decompressobj().decompress(body[at:])
+        length, at = _packed(body, at)
+        if kind == _COMPRESSION and _packed(body, at)[0] != _ZSTD:
+            raise OracleError("a transaction is packed in another way than zstd")
+        at += length
+
+
+def _packed(body: bytes, at: int) -> tuple[int, int]:
+    """Read a number of one, two, three or eight bytes; give where it ends, too."""
+    first = body[at]
+    if first < 0xFB:
+        return first, at + 1
+    size = {0xFC: 2, 0xFD: 3, 0xFE: 8}[first]
+    return int.from_bytes(body[at + 1 : at + 1 + size], "little"), at + 1 + size
 
 
 def _statement(event: Event) -> Statement:

@@ -29,6 +29,9 @@ _KEY_LINE = re.compile(r"(?:PRIMARY KEY|(?:UNIQUE |FULLTEXT |SPATIAL )?KEY)\b")
 #: Lets every value that the source holds pass unchanged while keys are put back.
 _LENIENT = "SET SESSION sql_mode='ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO', time_zone='+00:00'"
 
+#: What a fresh session has.
+_PLAIN = "SET SESSION sql_mode=@@GLOBAL.sql_mode, time_zone=@@GLOBAL.time_zone"
+
 
 @dataclass(frozen=True, kw_only=True)
 class NativeAlter:
@@ -224,7 +227,11 @@ class Oracle:
         return alter + ", ".join(strip), alter + ", ".join(restore)
 
     def _replay(self, run: Any, frame: rawlog.Event, changes: Sequence[TableRows]) -> None:
-        """Apply raw row events to the twin; an event whose row is not there is an error."""
+        """Apply raw row events to the twin; an event whose row is not there is an error.
+
+        The server computes generated columns anew, so this must be a session with its settings.
+        """
+        run(_PLAIN)
         run(rawlog.format_statement(frame))
         # A FORMAT event leaves the next GTID undetermined.
         run("SET SESSION gtid_next = 'AUTOMATIC'")
@@ -237,6 +244,7 @@ class Oracle:
                     f"the event at {change.end} does not fit the twin: {error}"
                 ) from error
         run("COMMIT")
+        run(_LENIENT)
 
     def _alter(self, native: NativeAlter) -> None:
         """Change the twin as the server does it, in a session with the server's own settings."""

@@ -1,0 +1,184 @@
+"""Play a scenario and judge it: the table must be what a native ALTER makes, or nothing changed."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import time
+import traceback
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import MySQLdb
+
+from spirit_py.config import FeedOptions
+from tests.fix_mysql import Database
+from tests.fuzz.model import Scenario, as_files
+from tests.oracle.case import Timing
+from tests.oracle.crew import Crew, Deferred, run_in_own_session
+from tests.oracle.load import LoadError, global_variables
+from tests.oracle.rawlog import OracleError
+from tests.oracle.twin import NativeAlter, Oracle
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mysql_base import MySQLServer
+    from tests.oracle.case import Case
+    from tests.oracle.scene import Outcome
+
+    Migrate = Callable[..., Outcome]
+
+#: Kinds of verdicts that are no finding.
+FINE = frozenset({"right", "both refuse", "poisoned", "unsound"})
+#: Warnings of a native ALTER that changed a value; the program refuses what would (R10).
+LOSSY = frozenset({1048, 1261, 1262, 1263, 1264, 1265, 1292, 1365, 1366, 1406, 1411, 1441, 3637})
+_FAILED, _REFUSED = 1, 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What came of a run.
+
+    Attributes:
+        kind: ``right``; ``both refuse``; ``poisoned`` (refused because of a write that does not
+            fit); ``unsound`` (the drawn table or writer is none); else a finding: ``wrong`` (rows
+            or definition), ``accepted`` (the server itself refuses it), ``refused`` (the server
+            itself does it), ``source`` (a failed run changed it), ``left`` (tables, sessions),
+            ``crash``.
+    """
+
+    scenario: Scenario
+    kind: str
+    text: str = ""
+    seconds: float = 0.0
+
+    @property
+    def finding(self) -> bool:
+        """Whether somebody has to look at it."""
+        return self.kind not in FINE
+
+    def story(self) -> str:
+        """Give everything that is needed to understand it and to have it again."""
+        return f"{self.kind}: {self.text}\n{as_files(self.scenario.case())}"
+
+
+def judge(scenario: Scenario, server: MySQLServer, migrate: Migrate) -> Verdict:
+    """Play a scenario in a schema of its own on a server.
+
+    Args:
+        migrate: as :func:`tests.oracle.scene.play` has it, and with the change feed's options.
+    """
+    began = time.monotonic()
+    db = Database(server, f"t_{uuid.uuid4().hex[:12]}")
+    try:
+        verdict = _judge(scenario, db, migrate)
+    except Exception:
+        verdict = Verdict(scenario=scenario, kind="crash", text=traceback.format_exc())
+    finally:
+        left = db.close()
+    if left and not verdict.finding:
+        verdict = Verdict(scenario=scenario, kind="left", text="\n".join(left))
+    return dataclasses.replace(verdict, seconds=time.monotonic() - began)
+
+
+def _judge(scenario: Scenario, db: Database, migrate: Migrate) -> Verdict:
+    case = scenario.case()
+
+    def says(kind: str, text: object = "") -> Verdict:
+        return Verdict(scenario=scenario, kind=kind, text=str(text))
+
+    with (
+        global_variables(db.execute, db.query, case.expect.server),
+        Oracle(db.server, db.name, "t") as oracle,
+    ):
+        try:
+            run_in_own_session(db, case.setup)
+        except MySQLdb.Error as error:
+            return says("unsound", f"the table cannot be made: {error}")
+        oracle.begin(case.setup)
+        feed = FeedOptions(flush_interval=scenario.flush_interval, batch_rows=scenario.batch_rows)
+        try:
+            outcome = _under_load(scenario, case, db, lambda *given: migrate(*given, feed))
+        except LoadError as error:
+            return says("unsound", f"a writer: {error}")
+        if outcome.exit_code == 0:
+            return says(*_changed(case, oracle, outcome))
+        if outcome.exit_code not in {_FAILED, _REFUSED}:
+            return says("crash", f"exit code {outcome.exit_code}: {outcome.text}")
+        return says(*_unchanged(scenario, case, db, oracle, outcome))
+
+
+def _under_load(
+    scenario: Scenario,
+    case: Case,
+    db: Database,
+    migrate: Callable[[Case, Database, Callable[[], None]], Outcome],
+) -> Outcome:
+    """Migrate while the scenario's sessions write, and let them write on."""
+    with Crew(case, db, scenario.seed) as crew:
+        if case.timing is not Timing.AFTER:
+            crew.begin()
+        with Deferred(crew, db) if case.timing.deferred else contextlib.nullcontext():
+            outcome = migrate(case, db, crew.another_round)
+        if crew.writing:
+            crew.go_on(swapped=outcome.exit_code == 0)
+    crew.check()
+    return outcome
+
+
+def _changed(case: Case, oracle: Oracle, outcome: Outcome) -> tuple[str, str]:
+    """Judge a run that says that the table is changed."""
+    native = NativeAlter(statement=case.native_statement(), keyless=False)
+    try:
+        oracle.judge(native)
+    except OracleError as error:
+        return "wrong", str(error)
+    except MySQLdb.Error as error:
+        return "accepted", f"exit code 0, and a native ALTER says {error}"
+    report = outcome.report
+    seen = {name: report[name] for name in ("differences_found", "chunks_repaired")}
+    if any(seen.values()):
+        return "wrong", f"{seen}: {report.get('difference_examples')}"
+    return "right", ""
+
+
+def _unchanged(
+    scenario: Scenario, case: Case, db: Database, oracle: Oracle, outcome: Outcome
+) -> tuple[str, str]:
+    """Judge a run that says that nothing was changed."""
+    try:
+        oracle.judge(NativeAlter(statement="", keyless=False))
+    except OracleError as error:
+        return "source", f"{outcome.text}\n{error}"
+    resumable = bool(outcome.report.get("resumable"))
+    tables = {str(row[0]) for row in db.query("SHOW TABLES")} - {"t"}
+    if tables and not resumable:
+        return "left", f"{tables} after: {outcome.text}"
+    refusal = _refusal(case, db)
+    if refusal:
+        return "both refuse", f"{refusal}; ours: {outcome.text}"
+    if scenario.poisoned:
+        return "poisoned", outcome.text
+    return "refused", f"a native ALTER succeeds; exit code {outcome.exit_code}: {outcome.text}"
+
+
+def _refusal(case: Case, db: Database) -> str:
+    """Let the server change the table itself; give why it would not, or what it would lose."""
+    with contextlib.closing(db.connect()) as session, session.cursor() as cursor:
+        cursor.execute("SET SESSION lock_wait_timeout = 20")
+        try:
+            cursor.execute(case.native_statement().replace("{table}", "`t`"))
+        except MySQLdb.Error as error:
+            return str(error)
+        cursor.execute("SHOW WARNINGS")
+        warnings = [row for row in cursor.fetchall() if row[1] in LOSSY]
+        cursor.execute(
+            "SELECT COLUMN_NAME FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = DATABASE()"
+            " AND TABLE_NAME = 't' AND GENERATION_EXPRESSION <> ''"
+        )
+        # What the server computes it rounds with a note, at every INSERT; no value is lost.
+        computed = [f"'{name}'" for (name,) in cursor.fetchall()]
+        lost = [row for row in warnings if not any(name in row[2] for name in computed)]
+    return f"values are lost: {lost[:3]}" if lost else ""
