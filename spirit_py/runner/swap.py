@@ -8,6 +8,7 @@ from spirit_py.cutover.cleanup import drop_old_table
 from spirit_py.cutover.cutover import Cutover
 from spirit_py.cutover.plan import CutoverLimits, CutoverResult, Swap
 from spirit_py.errors import OutcomeUnknown
+from spirit_py.mysql.histograms import carry_histograms
 from spirit_py.mysql.newtable import align_auto_increment, set_auto_increment
 from spirit_py.table.names import AuxiliaryNames
 
@@ -47,9 +48,10 @@ def swap_tables(
                 align_auto_increment(session, mapping)
 
     def before_lock(session: SqlSession) -> None:
-        """Do the same, and set the counters that the statements give."""
+        """Do the same, set the counters that the statements give, and renew histograms."""
         align(session)
         for mapping in mappings:
+            carry_histograms(session, mapping, rebuild=False)
             given = counters.get((mapping.source.schema, mapping.source.name))
             if given:
                 set_auto_increment(session, mapping, given)

@@ -13,6 +13,7 @@ from spirit_py.copier.boundary import BoundaryReader
 from spirit_py.copier.copier import Copier, CopyOptions
 from spirit_py.copier.prefix import CopiedSoFar
 from spirit_py.mysql.duplicates import duplicates_for
+from spirit_py.mysql.histograms import carry_histograms
 from spirit_py.sql import quote_table
 from spirit_py.throttle.throttler import BacklogThrottler
 
@@ -125,6 +126,10 @@ class TableWork:
         table = quote_table(self.mapping.target.schema, self.mapping.target.name)
         sql = f"ANALYZE NO_WRITE_TO_BINLOG TABLE {table}"
         self.run.step("analyze", lambda session: session.query(sql))
+        for trouble in self.run.step(
+            "histograms", lambda session: carry_histograms(session, self.mapping)
+        ):
+            self.run.warn(f"a histogram of {self.name} does not come along: {trouble}")
 
     def check(self, stop: StopSwitch | None = None) -> ChecksumResult:
         """Compare every row; a pass without a difference is needed.

@@ -1,0 +1,105 @@
+"""Column histograms: those that a native ALTER would keep come along to the new table.
+
+Measured on 9.7, whatever the algorithm: ALTER TABLE drops the histograms of columns that it names
+in MODIFY, CHANGE, RENAME or DROP COLUMN, that it gives another character set, or that a new unique
+index covers alone; it keeps the others. RENAME TABLE takes them along. A histogram is about values,
+so here it also stays where a column is named without a change of its type.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from spirit_py.errors import ServerFault
+from spirit_py.sql import quote_identifier, quote_table
+
+if TYPE_CHECKING:
+    from spirit_py.contracts import SqlSession
+    from spirit_py.table.mapping import TableMapping
+    from spirit_py.table.schema import Column, TableSchema
+
+_HISTOGRAMS: Final = """
+SELECT COLUMN_NAME, HISTOGRAM FROM information_schema.COLUMN_STATISTICS
+WHERE SCHEMA_NAME = %s AND TABLE_NAME = %s"""
+_PARSE_ERROR: Final = 1064
+_BUCKETS: Final = 100
+
+
+def carry_histograms(
+    session: SqlSession, mapping: TableMapping, *, rebuild: bool = True
+) -> list[str]:
+    """Give the new table the histograms of columns whose definition stays; safe to repeat.
+
+    The statements are written to the binlog, so that replicas keep theirs too.
+
+    Args:
+        rebuild: on servers before 8.0.31, which take no ready histogram, read the new table to
+            build it.
+
+    Returns:
+        The server's words about those that it did not take.
+    """
+    source, target = mapping.source, mapping.target
+    pairs = [(pair.old, pair.new) for pair in mapping.pairs] + _generated(source, target)
+    unchanged = {new.name for old, new in pairs if _values_of(old) == _values_of(new)}
+    unchanged -= _covered_alone(target)
+    present = _histograms(session, target)
+    trouble = []
+    for name, found in _histograms(session, source).items():
+        if name in unchanged and _lasting(found) != _lasting(present.get(name, "{}")):
+            trouble += _set(session, target, name, found, rebuild=rebuild)
+    return trouble
+
+
+def _generated(source: TableSchema, target: TableSchema) -> list[tuple[Column, Column]]:
+    """Pair generated columns, which are not carried over, by their names."""
+    old = {column.name: column for column in source.columns if column.generated}
+    return [(old[new.name], new) for new in target.columns if new.generated and new.name in old]
+
+
+def _values_of(column: Column) -> tuple[str | None, ...]:
+    """Give what says which values a column has; those of ENUM and SET are numbers."""
+    said = (column.name, column.column_type, column.generation_expression)
+    return said if column.members else (*said, column.charset, column.collation)
+
+
+def _covered_alone(table: TableSchema) -> set[str]:
+    """Give the columns with a unique index of their own, which have no histogram."""
+    return {
+        index.parts[0].column or ""
+        for index in table.indexes
+        if index.unique and len(index.parts) == 1
+    }
+
+
+def _histograms(session: SqlSession, table: TableSchema) -> dict[str, str]:
+    """Read the histograms, as JSON, by column."""
+    rows = session.query(_HISTOGRAMS, (table.schema, table.name))
+    return {str(name): str(found) for name, found in rows}
+
+
+def _lasting(found: str) -> dict[str, Any]:
+    """Give what two histograms must have in common."""
+    parsed: dict[str, Any] = json.loads(found)
+    return {name: value for name, value in parsed.items() if name != "last-updated"}
+
+
+def _set(
+    session: SqlSession, table: TableSchema, name: str, found: str, *, rebuild: bool
+) -> list[str]:
+    """Set one histogram; give what the server says against it."""
+    analyze = (
+        f"ANALYZE TABLE {quote_table(table.schema, table.name)} UPDATE HISTOGRAM ON"
+        f" {quote_identifier(name)}"
+    )
+    try:
+        said = session.query(f"{analyze.replace('%', '%%')} USING DATA %s", (found,))
+    except ServerFault as fault:
+        if fault.code != _PARSE_ERROR:
+            raise
+        if not rebuild:
+            return []
+        buckets = int(json.loads(found).get("number-of-buckets-specified", _BUCKETS))
+        said = session.query(f"{analyze} WITH {buckets} BUCKETS")
+    return [f"column {name}: {row[3]}" for row in said if str(row[2]).lower() == "error"]
