@@ -1,4 +1,8 @@
-"""Whether a stream may go on from a position of an earlier run (R14, R17)."""
+"""Whether a stream may go on from a position of an earlier run (R14, R17).
+
+With GTIDs also on another server, one that took the place of the first: it must have executed all
+of the position, without a gap, and must have the binlog of the rest.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +43,7 @@ def frontier_of(
         whole: what earlier runs copied under identifiers of their own is wanted too.
 
     Raises:
-        PositionNotFound: purged, of another server, or never executed here.
+        PositionNotFound: purged, never executed here, or of another server without GTIDs.
         ServerFault: the server could not be asked: that proves nothing.
     """
     try:
@@ -71,11 +75,15 @@ def why_unreachable(options: ConnectionOptions, position: str, *, age: float) ->
     """
     with connect(options, role="reach", read_timeout=_ANSWER_WITHIN) as session:
         try:
-            _frontier(session, Position.from_text(position), whole=False)
+            found = Position.from_text(position)
+            _frontier(session, found, whole=False)
         except (_Unreachable, ValueError) as error:
             return str(error)
         row = session.query("SELECT @@GLOBAL.server_uuid, UNIX_TIMESTAMP(CURRENT_TIMESTAMP(6))")[0]
         files = session.query("SHOW BINARY LOGS")
+    if found.server_uuid != str(row[0]):
+        # Numbers of another server cannot begin again here, and its files are other ones.
+        return ""
     written = float(row[1]) - age
     if _created_at(options, str(files[0][0]), str(row[0])) > written + _ROUNDING:
         return "the server's binlog was reset since (RESET BINARY LOGS)"
@@ -89,14 +97,30 @@ class _Unreachable(Exception):
 def _frontier(session: SqlSession, found: Position, *, whole: bool) -> GtidFrontier | FileFrontier:
     """Hold a position against what the server has."""
     row = session.query("SELECT @@GLOBAL.server_uuid, @@GLOBAL.gtid_mode")[0]
-    if found.server_uuid != str(row[0]):
-        raise _Unreachable(f"it is of the server {found.server_uuid}")
+    server = str(row[0])
+    moved = found.server_uuid != server
+    if moved and found.gtids is None:
+        raise _Unreachable(f"it is of the server {found.server_uuid}, and has no GTIDs")
     if (found.gtids is not None) != (row[1] == "ON"):
         raise _Unreachable("gtid_mode was switched since")
     if found.place is not None:
-        return FileFrontier(found.server_uuid, _checked_place(session, found.place))
+        return FileFrontier(server, _checked_place(session, found.place))
     gtids = _checked_set(session, GtidSet.parse(found.gtids or ""), whole=whole)
-    return GtidFrontier(found.server_uuid, gtids)
+    if moved:
+        _check_whole(session, found.server_uuid)
+    return GtidFrontier(server, gtids)
+
+
+def _check_whole(session: SqlSession, origin: str) -> None:
+    """Refuse a server that lacks a transaction between others of the one that was followed.
+
+    A replica that applies in parallel, without ``replica_preserve_commit_order``, may have stopped
+    so; then it has a checkpoint, and not all of what that tells of.
+    """
+    executed = GtidSet.parse(str(session.query("SELECT @@GLOBAL.gtid_executed")[0][0]))
+    found = executed.only(lambda tsid: tsid == origin)
+    if len(list(found.ranges())) != 1:
+        raise _Unreachable(f"of the server {origin} it has {found or 'nothing'}: there are gaps")
 
 
 def _checked_set(session: SqlSession, gtids: GtidSet, *, whole: bool) -> GtidSet:

@@ -15,7 +15,9 @@ a new table is gone                             afresh
 the binlog no longer has the position, or the   afresh
 server never executed it
 older than ``--checkpoint-max-age``             afresh
-another server behind the address               given up: dropped, and the run ends (R14)
+another server behind the address, whose GTIDs  refused: everything is kept (R14)
+do not prove that it has all that the first had
+another server whose GTIDs do                   as if it were the first; all is compared anew
 a definition that somebody else changed         given up: dropped, and the run ends (R14)
 the swap was done, its cleanup was not          resume, with the cleanup
 a revert was made, its cleanup was not          resume, with the cleanup
@@ -29,7 +31,7 @@ anything else                                   resume
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from spirit_py.checkpoint.record import CheckpointRecord, Membership
@@ -131,6 +133,14 @@ class Found:
     unreachable: str = ""
     way_back: WayBackFound | None = None
 
+    @property
+    def moved(self) -> bool:
+        """Whether another server was asked than the one that the record is of."""
+        return (
+            isinstance(self.record, CheckpointRecord)
+            and self.server_uuid != self.record.server_uuid
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
@@ -208,13 +218,8 @@ def decide(found: Found, wanted: Wanted) -> Decision:
             reason=f"it was for another statement: {_shortened(record.statement)}",
             abandoned=record,
         )
-    if found.server_uuid != record.server_uuid:
-        return GiveUp(
-            reason=f"the checkpoint is of server {record.server_uuid}, and this is server"
-            f" {found.server_uuid}: another one answers at the same address",
-            hint="see which server is the right one, then start the migration again: it begins at"
-            " the beginning",
-        )
+    if found.moved and (found.unreachable or not record.position):
+        return _refuse_other_server(found, record)
     if way_back is not None and way_back.state is not WayBackState.KEPT:
         return Resume(record=record, reason=f"{way_back}", cleanup=True)
     swapped = was_swapped(found.tables, record)
@@ -232,6 +237,21 @@ def decide(found: Found, wanted: Wanted) -> Decision:
         )
         return Resume(record=record, reason=f"the swap was done already{kept}", cleanup=True)
     return _before_the_swap(found, record, wanted)
+
+
+def _refuse_other_server(found: Found, record: CheckpointRecord) -> Refuse:
+    """Refuse a server that is not proven to have what the migration's server had (R14).
+
+    Nothing is dropped: it may be a replica that somebody took for its source.
+    """
+    why = found.unreachable or "nothing says what it has of the first one"
+    return Refuse(
+        reason=f"the checkpoint is of server {record.server_uuid}, and this is server"
+        f" {found.server_uuid}: another one answers at the same address, and the migration cannot"
+        f" go on there: {why}",
+        hint="run the same command on the right server; where that one is gone for good, drop what"
+        " is left here with spirit-py cleanup and start again",
+    )
 
 
 def _of_this(record: CheckpointRecord | Membership | None, wanted: Wanted) -> bool:
@@ -319,11 +339,18 @@ def _before_the_swap(found: Found, record: CheckpointRecord, wanted: Wanted) -> 
                 f" {progress}",
                 hint="start the migration again: it begins at the beginning",
             )
+    moved = f"; this is another server, {found.server_uuid}, which has all of it"
     return Resume(
-        record=record,
+        record=_not_compared(record) if found.moved else record,
         reason=f"stopped in the {record.phase} phase, {human_seconds(found.age)} ago;"
-        f" {record.rows_copied} rows are copied",
+        f" {record.rows_copied} rows are copied{moved if found.moved else ''}",
     )
+
+
+def _not_compared(record: CheckpointRecord) -> CheckpointRecord:
+    """Forget what was compared: that was on another server."""
+    tables = tuple(replace(table, checked_up_to=()) for table in record.tables)
+    return replace(record, tables=tables, settled_at="")
 
 
 def _nothing_to_resume(found: Found, record: CheckpointRecord, wanted: Wanted) -> Iterator[str]:

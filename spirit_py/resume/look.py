@@ -63,7 +63,7 @@ def look(session: SqlSession, options: ConnectionOptions, tables: Sequence[Name]
         age=stored.age,
         server_uuid=server,
         tables=marked(session, seen, stored.found),
-        unreachable=unreachable(options, stored, server),
+        unreachable=unreachable(options, stored),
         way_back=way_back,
     )
 
@@ -132,9 +132,9 @@ def shape_digest(table: TableSchema) -> str:
     return digest_of(shape_of(table), table.name)
 
 
-def unreachable(options: ConnectionOptions, stored: StoredCheckpoint, server: str) -> str:
+def unreachable(options: ConnectionOptions, stored: StoredCheckpoint) -> str:
     """Say why the change feed cannot go on from the record's position."""
     record = stored.found
-    if isinstance(record, Membership) or not record.position or record.server_uuid != server:
+    if isinstance(record, Membership) or not record.position:
         return ""
     return why_unreachable(options, record.position, age=stored.age)

@@ -260,7 +260,7 @@ class _Looking:
         why = ""
         server = str(self._session.query("SELECT @@GLOBAL.server_uuid")[0][0])
         try:
-            why = unreachable(self._options, stored, server)
+            why = unreachable(self._options, stored)
         except (FeedFailure, ServerFault) as error:
             if isinstance(error, ServerFault) and not access_denied(error):
                 raise

@@ -68,10 +68,12 @@ class Checkpoints:
         self._resumed = earlier is not None
         self._written = False
         self._settled_at = ""
-        self._base = self._renewed(earlier) if earlier else self._first(contexts)
+        self._base = (
+            self._renewed(earlier, contexts[0].facts.uuid) if earlier else self._first(contexts)
+        )
 
-    def _renewed(self, earlier: CheckpointRecord) -> CheckpointRecord:
-        return replace(earlier, runs=earlier.runs + 1, program=__version__)
+    def _renewed(self, earlier: CheckpointRecord, server: str) -> CheckpointRecord:
+        return replace(earlier, runs=earlier.runs + 1, program=__version__, server_uuid=server)
 
     def _first(self, contexts: Sequence[PreflightContext]) -> CheckpointRecord:
         """Make the first record of a migration."""

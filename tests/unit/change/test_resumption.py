@@ -48,6 +48,42 @@ def test_a_stream_of_everything_wants_it_too() -> None:
         resumed(Server(f"{SERVER}:1-90,{OWN}:1-50", f"{OWN}:1-20"), f"{SERVER}:1-60", whole=True)
 
 
+FIRST = "0b2f5a1c-e4d3-11f1-b00c-02fc00000002"
+
+
+def moved(executed: str, purged: str = "") -> str:
+    """Give where a stream goes on whose position is of another server."""
+    session: Any = Server(executed, purged)
+    return frontier_of(session, f"gtid;{FIRST};{FIRST}:1-60", address="db1", whole=False).text()
+
+
+def test_a_promoted_replica_goes_on_where_its_source_was_left() -> None:
+    """It has executed the position and has the binlog of the rest; from now on it is the server."""
+    found = moved(f"{FIRST}:1-90,{SERVER}:1-7", f"{FIRST}:1-10")
+    assert found == f"gtid;{SERVER};{FIRST}:1-60"
+
+
+@pytest.mark.parametrize(
+    ("executed", "purged", "why"),
+    [
+        (f"{FIRST}:1-59,{SERVER}:1-7", "", f"never executed {FIRST}:60"),
+        (f"{FIRST}:1-90", f"{FIRST}:1-70", f"no longer has {FIRST}:61-70"),
+        (f"{FIRST}:1-70:72-90", "", "there are gaps"),
+    ],
+)
+def test_another_server_without_proof_is_refused(executed: str, purged: str, why: str) -> None:
+    """R17: behind on the first one, without the binlog, or with a gap behind the position."""
+    with pytest.raises(PositionNotFound, match=why):
+        moved(executed, purged)
+
+
+def test_another_server_without_gtids_is_refused() -> None:
+    """A file and an offset say nothing there."""
+    session: Any = Server("", "")
+    with pytest.raises(PositionNotFound, match="has no GTIDs"):
+        frontier_of(session, f"file;{FIRST};binlog.000009;4", address="db1", whole=False)
+
+
 def test_identifiers_of_runs_and_tables_differ() -> None:
     """They are uuids, known by their beginning."""
     found = {own_uuid(run, s, t) for run in "ab" for s in ("s", "st") for t in ("t", "tt")}

@@ -112,14 +112,13 @@ def test_what_is_written_over_is_known():
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"server_uuid": "other"}, "another one answers at the same address"),
         ({"tables": (replace(TABLE, source_shape="else"),)}, "changed the definition of shop.t"),
         ({"tables": (replace(TABLE, source_shape=""),)}, "changed the definition of shop.t"),
         ({"tables": (replace(TABLE, new_shape="else"),)}, "changed the definition of _t_new"),
     ],
 )
 def test_what_ends_a_migration_for_good(changes, reason):
-    """Another server, or another definition: stop, drop, and leave the source alone (R14)."""
+    """Another definition: stop, drop, and leave the source alone (R14)."""
     decision = decide(found(**changes), WANTED)
     assert isinstance(decision, GiveUp)
     assert reason in decision.reason
@@ -129,7 +128,21 @@ def test_what_ends_a_migration_for_good(changes, reason):
 def test_another_server_is_no_place_to_decide_by_age_or_tables():
     """What another server shows of the tables says nothing about this migration."""
     decision = decide(found(server_uuid="x", age=9e9, tables=(), unreachable="gone"), WANTED)
-    assert isinstance(decision, GiveUp)
+    assert isinstance(decision, Refuse)
+    assert "another one answers at the same address" in decision.reason
+    nowhere = replace(RECORD, position="")
+    assert isinstance(decide(found(server_uuid="x", record=nowhere), WANTED), Refuse)
+
+
+def test_another_server_that_has_everything_carries_on_and_compares_anew():
+    """Its GTIDs prove it; what was compared on the first server does not count on this one."""
+    compared = replace(
+        RECORD, tables=(replace(PROGRESS, checked_up_to=("5",)),), settled_at="there"
+    )
+    decision = decide(found(server_uuid="x", record=compared), WANTED)
+    assert isinstance(decision, Resume)
+    assert decision.record == RECORD
+    assert "this is another server, x, which has all of it" in decision.reason
 
 
 def test_after_the_swap_only_the_cleanup_is_left():

@@ -1,0 +1,135 @@
+"""A replica takes its source's place in the middle of a migration, and the migration goes on."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mysql_server import SERVER_VARIABLE, ServerOptions, choose, running
+from spirit_py import points
+from spirit_py.errors import AnotherServer
+from tests.fix_mysql import Database
+from tests.migrate_kit import Migrating, config_for
+from tests.resume_kit import ALTER, assert_nothing_left, make_table, tables
+from tests.tcp_proxy import TcpProxy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mysql_server import MySQLServer
+    from spirit_py.spark.session import SparkEngine
+
+
+class Couple:
+    """A source, a replica of it, and an address that leads to one of them."""
+
+    def __init__(self, source: MySQLServer, replica: MySQLServer, address: TcpProxy) -> None:
+        self.address = address
+        self.source = source
+        self.replica = replica
+        self.first = Database(source, "lone")
+        self.second = Database(replica, "other")
+        host, port = source.peer_address()
+        # Accounts come by replication, unlike the passwords of root.
+        for user, grants in (("follower", "REPLICATION SLAVE"), ("migrator", "ALL")):
+            self.first.execute(f"CREATE USER {user} IDENTIFIED BY '{source.password}'")
+            self.first.execute(f"GRANT {grants} ON *.* TO {user}")
+        self.second.execute(
+            f"CHANGE REPLICATION SOURCE TO SOURCE_HOST = '{host}', SOURCE_PORT = {port},"
+            f" SOURCE_USER = 'follower', SOURCE_PASSWORD = '{source.password}',"
+            " GET_SOURCE_PUBLIC_KEY = 1, SOURCE_CONNECT_RETRY = 1, SOURCE_AUTO_POSITION = 1"
+        )
+        self.second.execute("START REPLICA")
+
+    def stop_replica(self) -> None:
+        """Let the replica come as far as the source is now, and no further."""
+        ((executed,),) = self.first.query("SELECT @@GLOBAL.gtid_executed")
+        asked = "SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, 60)"
+        assert int(self.second.query(asked, (executed,))[0][0]) == 0
+        self.second.execute("STOP REPLICA; RESET REPLICA ALL")
+
+    def fail_over(self) -> None:
+        """End the source and let the replica take its place."""
+        self.address.target = (self.replica.host, self.replica.port)
+        self.source.kill()
+        self.address.cut()
+
+    def migrating(self, engine: SparkEngine) -> Migrating:
+        """Begin, or carry on, at the address."""
+        config = config_for(
+            self.first, table="t", alter=ALTER, no_shortcut=True, target_chunk_time=0.02
+        )
+        connection = replace(
+            config.connection, host=self.address.host, port=self.address.port, user="migrator"
+        )
+        return Migrating(engine, replace(config, connection=connection))
+
+
+@pytest.fixture
+def couple() -> Iterator[Couple]:
+    """Return two servers of the test's own."""
+    provider = choose({k: v for k, v in os.environ.items() if k != SERVER_VARIABLE})
+    numbers = [
+        ServerOptions(gtid=True, buffer_pool="32M", extra=(f"--server-id={n}",)) for n in (21, 22)
+    ]
+    with contextlib.ExitStack() as stack:
+        source, replica = (stack.enter_context(running(one, provider=provider)) for one in numbers)
+        address = stack.enter_context(TcpProxy((source.host, source.port)))
+        yield Couple(source, replica, address)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("stopped", "killed"),
+    [
+        ("chunk.committed", "chunk.committed"),
+        ("checksum.compare", "checksum.compare"),
+        ("checkpoint.written", "checksum.compare"),
+    ],
+    ids=["copy", "checksum", "behind"],
+)
+def test_a_promoted_replica_carries_the_migration_on(
+    couple: Couple,
+    spark_engine: SparkEngine,
+    monkeypatch: pytest.MonkeyPatch,
+    stopped: str,
+    killed: str,
+) -> None:
+    """R14: the run ends where another server answers; the same command goes on there.
+
+    A replica that was behind has an older checkpoint, and goes on from that.
+    """
+    make_table(couple.first, 20_000)
+    rows = list(couple.first.query("SELECT id, a, b FROM t ORDER BY id"))
+    steps = [(stopped, couple.stop_replica), (killed, couple.fail_over)]
+    written, one_at_a_time = 0, threading.Lock()
+
+    def passed(name: str) -> None:
+        nonlocal written
+        written += name == "checkpoint.written"
+        with one_at_a_time:
+            while written and steps and steps[0][0] == name:
+                steps.pop(0)[1]()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(points, "_listener", "here")
+        patched.setattr(points, "_announce", passed)
+        with pytest.raises(AnotherServer):
+            couple.migrating(spark_engine).end()
+    second = couple.second
+    second.execute("USE lone; UPDATE t SET a = -1 WHERE id = 2; DELETE FROM t WHERE id = 4")
+    assert tables(second) == ["_t_chkpnt", "_t_new", "t"]
+    run = couple.migrating(spark_engine)
+    report = run.end()
+    assert "this is another server" in report.resumed
+    assert (report.outcome, report.runs) == ("done", 2)
+    assert report.differences_found == 0, run.told.text
+    expected = [(i, -1 if i == 2 else a, b, 5) for i, a, b in rows if i != 4]
+    assert list(second.query("SELECT id, a, b, z FROM t ORDER BY id")) == expected
+    assert_nothing_left(second)
