@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from spirit_py.chunk.watermark import Place
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from contextlib import AbstractContextManager
 
     from spirit_py.chunk.chunk import Chunk, ComparableKey, KeyBound
@@ -79,6 +79,20 @@ class RenderedRow(NamedTuple):
     staged: bool = False
 
 
+class KeyedChange(NamedTuple):
+    """One change, ready for SQL.
+
+    Attributes:
+        key: ``(literal, ...)`` for the source's key columns.
+        row: the row to write; None where it is deleted.
+        fresh: what was written before has no row of this key.
+    """
+
+    key: str
+    row: RenderedRow | None
+    fresh: bool = False
+
+
 class Applier(Protocol):
     """The one write path into new tables for changes and repairs (R5, R10).
 
@@ -100,6 +114,26 @@ class Applier(Protocol):
         """Delete by key; each key is ``(literal, ...)`` of the *old* key columns in key order."""
         ...
 
+    def write_state(
+        self,
+        mapping: TableMapping,
+        parts: Callable[[], Iterable[Sequence[KeyedChange]]],
+        session: SqlSession | None = None,
+        *,
+        complete: bool,
+    ) -> bool:
+        """Apply a state of the source in one transaction; tell whether it wrote over others.
+
+        Args:
+            parts: gives the changes in order; asked again for every attempt.
+            complete: the state ends with a transaction of the source. Then nothing is written
+                over other rows.
+
+        Raises:
+            DuplicateForUnique: the source holds rows that the new table cannot hold together.
+        """
+        ...
+
     def recopy(self, mapping: TableMapping, keys: Sequence[str]) -> int:
         """Make the new table's rows of these keys equal to the source's (repair).
 
@@ -109,14 +143,6 @@ class Applier(Protocol):
 
     def interrupt(self) -> None:
         """End the statements that run now; their calls raise, and so do later ones."""
-        ...
-
-    def verify(self, mapping: TableMapping, session: SqlSession) -> None:
-        """Under the table lock: prove that no row was pushed out by a new UNIQUE key (R11).
-
-        Raises:
-            DuplicateForUnique: naming rows of the source that the new table cannot hold.
-        """
         ...
 
 
@@ -316,6 +342,23 @@ class ChangeSource(Protocol):
 
     def set_watermark_optimization(self, *, enabled: bool) -> None:
         """Switch the watermark filters; before checksum and cutover they are off."""
+        ...
+
+    def write_over(self, mapping: TableMapping) -> None:
+        """Note that rows of the new table may be newer than what is applied next.
+
+        A repair reads the source directly. Where rows may stand in each other's way
+        (:attr:`TableMapping.merging`) changes are then written over others, as while the copy
+        runs, until a ``block_wait`` has received everything up to that repair.
+        """
+        ...
+
+    def overwrites(self, mapping: TableMapping) -> int:
+        """Count what may have pushed a row out of the new table, which only a checksum finds.
+
+        A checksum proves the table only where this is the same before it and at the swap.
+        Always 0 for a mapping that is not merging.
+        """
         ...
 
     def applies_paused(self) -> AbstractContextManager[None]:

@@ -120,9 +120,10 @@ class PacketTooSmall(MigrationFailure):
 
 
 class DuplicateForUnique(MigrationFailure):
-    """Rows that a UNIQUE key of the new table cannot hold together (R11)."""
+    """Rows that a UNIQUE key of the new table cannot hold together (R11).
 
-    resumable = False
+    They can be removed in the source; what was copied stays.
+    """
 
 
 class FeedFailure(MigrationFailure):
@@ -191,7 +192,7 @@ class CutoverFailure(MigrationFailure):
 
 
 class HeldBack(CutoverFailure):
-    """A sentinel was created between two tries of the swap."""
+    """The swap must wait: for an operator's sentinel, or for another comparison."""
 
 
 class OutcomeUnknown(SpiritError):

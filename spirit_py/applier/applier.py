@@ -7,9 +7,8 @@ import threading
 from typing import TYPE_CHECKING, TypeVar
 
 from spirit_py.applier import keys as staged_keys
-from spirit_py.applier import stage
+from spirit_py.applier import stage, state
 from spirit_py.applier.batch import Bounds, delete_keys, replace_rows
-from spirit_py.applier.orphans import Orphans
 from spirit_py.applier.verdicts import (
     UNDEFINED_CHARACTER,
     judge_fault,
@@ -17,17 +16,17 @@ from spirit_py.applier.verdicts import (
 )
 from spirit_py.applier.workers import Workers
 from spirit_py.errors import ServerFault
-from spirit_py.mysql.faults import DUPLICATE_ENTRY
+from spirit_py.mysql.faults import connection_lost
 from spirit_py.mysql.lost_values import DEPRECATED
 from spirit_py.mysql.retry import retrying
 from spirit_py.sql import identifier_list, quote_identifier
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from contextlib import AbstractContextManager
 
     from spirit_py.config import ConnectionOptions
-    from spirit_py.contracts import RenderedRow, SqlSession
+    from spirit_py.contracts import KeyedChange, RenderedRow, SqlSession
     from spirit_py.stop import StopSwitch
     from spirit_py.table.mapping import TableMapping
 
@@ -62,7 +61,6 @@ class SqlApplier:
         self._stop = stop
         self._max_packet = max_packet
         self._judge_first = judge_first
-        self._orphans = Orphans()
         self._lock = threading.Lock()
 
     def upsert_rows(
@@ -74,16 +72,50 @@ class SqlApplier:
             ValueLost: a value does not fit unchanged (R10), or a row is larger than a packet.
             ServerFault: what stayed after the retries.
         """
-        direct = [row.sql for row in rows if not row.staged]
-        staged = [row for row in rows if row.staged]
-        if mapping.converted or mapping.tightened:
-            direct, staged = [], list(rows)
-        if direct:
+        # One row that must be staged takes all along: several may be of one key, in order.
+        if mapping.converted or mapping.merging or any(row.staged for row in rows):
+            for at in range(0, len(rows), self._batch_rows):
+                part = rows[at : at + self._batch_rows]
+                self._run(mapping, session, lambda s, p=part: self._replace_staged(s, mapping, p))  # type: ignore[misc]
+        elif rows:
+            direct = [row.sql for row in rows]
             self._run(mapping, session, lambda s: self._replace(s, mapping, direct), direct)
-        for at in range(0, len(staged), self._batch_rows):
-            part = staged[at : at + self._batch_rows]
-            self._run(mapping, session, lambda s, p=part: self._replace_staged(s, mapping, p))  # type: ignore[misc]
         return len(rows)
+
+    def write_state(
+        self,
+        mapping: TableMapping,
+        parts: Callable[[], Iterable[Sequence[KeyedChange]]],
+        session: SqlSession | None = None,
+        *,
+        complete: bool,
+    ) -> bool:
+        """Apply a state of the source at once; see :mod:`spirit_py.applier.state`.
+
+        Args:
+            parts: gives the changes in order; asked again for every attempt.
+            complete: the state ends with a transaction of the source.
+
+        Returns:
+            Whether rows were written over others, which only an incomplete state may do.
+
+        Raises:
+            DuplicateForUnique: the source holds rows that the new table cannot hold together.
+            ValueLost: a value does not fit unchanged (R10), or a row is larger than a packet.
+            ServerFault: what stayed after the retries.
+        """
+        lost = False
+
+        def work(session: SqlSession) -> bool:
+            nonlocal lost
+            try:
+                bounds = self._bounds(session)
+                return state.write(session, mapping, parts(), bounds, complete=complete, again=lost)
+            except ServerFault as fault:
+                lost = lost or connection_lost(fault)
+                raise
+
+        return self._run(mapping, session, work)
 
     def delete_keys(
         self, mapping: TableMapping, keys: Sequence[str], session: SqlSession | None = None
@@ -111,14 +143,6 @@ class SqlApplier:
             self._run(mapping, None, lambda s, p=part: self._recopy(s, mapping, p))  # type: ignore[misc]
         return len(keys)
 
-    def verify(self, mapping: TableMapping, session: SqlSession) -> None:
-        """Under the table lock: prove that no row was eaten by a new UNIQUE key (R11).
-
-        Raises:
-            DuplicateForUnique: naming rows of the source that the new table cannot hold.
-        """
-        self._orphans.verify(session, mapping)
-
     def interrupt(self) -> None:
         """End the statements that run now; their calls raise, and so do later ones."""
         self._workers.interrupt()
@@ -139,15 +163,13 @@ class SqlApplier:
         """Run work in the given session once, or in a worker's with retries."""
         try:
             if session is not None:
+                self._workers.require_alone(session)
                 return work(session)
-            result: T = retrying(self._stop, attempts=_ATTEMPTS)(self._run_in_worker, work)
-            return result
+            with self._workers.borrow() as worker:
+                result: T = retrying(self._stop, attempts=_ATTEMPTS)(worker.run, work)
+                return result
         except ServerFault as fault:
             raise judge_fault(fault, mapping, rows) from fault
-
-    def _run_in_worker(self, work: Callable[[SqlSession], T]) -> T:
-        with self._workers.borrow() as worker:
-            return work(worker.session())
 
     def _bounds(self, session: SqlSession) -> Bounds:
         """Give the size of statements; asks the server the first time."""
@@ -173,27 +195,11 @@ class SqlApplier:
     def _replace_staged(
         self, session: SqlSession, mapping: TableMapping, rows: Sequence[RenderedRow]
     ) -> None:
-        """The staged path; with a new UNIQUE key it notices rows that REPLACE would eat."""
+        """The staged path."""
         stage.fill_stage(session, mapping, rows, self._bounds(session))
-        if not mapping.tightened:
-            with self._judged(session):
-                stage.write_stage(session, mapping)
-        else:
-            self._insert_or_note(session, mapping)
+        with self._judged(session):
+            stage.write_stage(session, mapping)
         stage.drop_stage(session, mapping)
-
-    def _insert_or_note(self, session: SqlSession, mapping: TableMapping) -> None:
-        """Delete the staged rows' keys and insert; note what stands in the way, then replace."""
-        try:
-            with stage.whole(session):
-                staged_keys.delete_staged(session, mapping)
-                stage.write_stage(session, mapping, "INSERT")
-        except ServerFault as fault:
-            if fault.code != DUPLICATE_ENTRY:
-                raise
-            self._orphans.note(session, mapping, fault.text)
-            with self._judged(session):
-                stage.write_stage(session, mapping)
 
     def _judged(self, session: SqlSession) -> AbstractContextManager[None]:
         """Commit at the end of the context where warnings are to be judged before."""
@@ -203,9 +209,9 @@ class SqlApplier:
         """Read the rows of some keys from the source again."""
         names = identifier_list(mapping.key.columns)
         index = quote_identifier(mapping.key.name)
-        stage.make_stage(session, mapping)
+        staged = stage.make_row_stage(session, mapping)
         session.execute(
-            f"INSERT INTO {stage.stage_table(mapping)} SELECT {stage.old_names(mapping)}"
+            f"INSERT INTO {staged} ({stage.old_names(mapping)}) SELECT {stage.old_names(mapping)}"
             f" FROM {stage.source_table(mapping)} FORCE INDEX ({index})"
             f" WHERE ({names}) IN ({', '.join(keys)})"
         )

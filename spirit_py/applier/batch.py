@@ -68,10 +68,15 @@ def upsert_tail(mapping: TableMapping) -> str:
 
 
 def insert_rows(
-    table: str, rows: Sequence[str], bounds: Bounds, mapping: TableMapping
+    table: str, rows: Sequence[str], bounds: Bounds, mapping: TableMapping, tail: str = ""
 ) -> Iterator[str]:
-    """Give INSERT statements into a staging table, whose columns are the mapping's old ones."""
-    return _filled(f"INSERT INTO {table} VALUES ", "", rows, bounds, mapping)
+    """Give INSERT statements that put rows into a staging table.
+
+    Args:
+        table: the table, and behind it its columns in parentheses.
+        tail: what stands behind the rows.
+    """
+    return _filled(f"INSERT INTO {table} VALUES ", tail, rows, bounds, mapping)
 
 
 def delete_keys(mapping: TableMapping, keys: Sequence[str], bounds: Bounds) -> Iterator[str]:

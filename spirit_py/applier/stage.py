@@ -46,15 +46,49 @@ def stage_table(mapping: TableMapping, kind: str = "rows") -> str:
     return quote_table(mapping.target.schema, f"_spirit_py_stage_{kind}")
 
 
-def make_stage(session: SqlSession, mapping: TableMapping) -> str:
-    """Create an empty staging table of the old columns."""
-    stage = stage_table(mapping)
+def number_column(mapping: TableMapping, name: str = "_spirit_py_number") -> str:
+    """Give the quoted column that numbers the rows of a staging table, in the order they came."""
+    taken = {column.name.lower() for column in (*mapping.source.columns, *mapping.target.columns)}
+    while name in taken:
+        name += "_"
+    return quote_identifier(name)
+
+
+def make_stage(
+    session: SqlSession,
+    mapping: TableMapping,
+    kind: str,
+    *,
+    names: str,
+    table: str,
+    primary: str = "",
+    flag: str = "",
+) -> str:
+    """Create an empty staging table, which has a number for each row.
+
+    Args:
+        names: the quoted columns, of the same types as in ``table``.
+        primary: the columns of its primary key; by default the number, which then counts up.
+        flag: the quoted name of a column for something that is true or false of a row.
+    """
+    stage = stage_table(mapping, kind)
+    number = f"{number_column(mapping)} BIGINT UNSIGNED NOT NULL"
+    number += f" DEFAULT 0, PRIMARY KEY ({primary})" if primary else " AUTO_INCREMENT PRIMARY KEY"
+    if flag:
+        number += f", {flag} BOOLEAN NOT NULL DEFAULT FALSE"
     session.execute(f"DROP TEMPORARY TABLE IF EXISTS {stage}")
     session.execute(
-        f"CREATE TEMPORARY TABLE {stage} ENGINE=InnoDB SELECT {old_names(mapping)}"
-        f" FROM {source_table(mapping)} LIMIT 0"
+        f"CREATE TEMPORARY TABLE {stage} ({number}) ENGINE=InnoDB ROW_FORMAT=DYNAMIC"
+        f" SELECT {names} FROM {table} LIMIT 0"
     )
     return stage
+
+
+def make_row_stage(session: SqlSession, mapping: TableMapping) -> str:
+    """Create an empty staging table of the old columns."""
+    return make_stage(
+        session, mapping, "rows", names=old_names(mapping), table=source_table(mapping)
+    )
 
 
 def fill_stage(
@@ -67,27 +101,23 @@ def fill_stage(
 
     Only the number 0 of an ENUM needs a lenient mode, and says that it was "truncated".
     """
-    stage = make_stage(session, mapping)
+    stage = make_row_stage(session, mapping)
     texts = [row.sql for row in rows]
     allowed = (DEPRECATED, TRUNCATED) if any(row.staged for row in rows) else (DEPRECATED,)
-    with _setting(session, "sql_mode", LENIENT_SQL_MODE, STRICT_SQL_MODE):
-        for statement in insert_rows(stage, texts, bounds, mapping):
+    with as_stored(session):
+        for statement in insert_rows(f"{stage} ({old_names(mapping)})", texts, bounds, mapping):
             session.execute(statement)
             judge_warnings(session, mapping, texts, allowed=allowed)
     return stage
 
 
-def write_stage(session: SqlSession, mapping: TableMapping, verb: str = "") -> int:
-    """Write the staged rows into the new table; gives the server's count of affected rows.
-
-    Args:
-        verb: INSERT where no row may be in the way; by default rows are written over others.
-    """
+def write_stage(session: SqlSession, mapping: TableMapping) -> int:
+    """Write the staged rows over others, in order; gives the server's count of affected rows."""
     selected = ", ".join(mapping.select_expressions)
     statement = (
-        f"{verb or upsert_verb(mapping)} INTO {target_table(mapping)}"
+        f"{upsert_verb(mapping)} INTO {target_table(mapping)}"
         f" ({identifier_list(mapping.insert_names)}) SELECT {selected} FROM {stage_table(mapping)}"
-        f"{'' if verb else upsert_tail(mapping)}"
+        f" ORDER BY {number_column(mapping)}{upsert_tail(mapping)}"
     )
     with converting_zone(session, mapping):
         affected = session.execute(statement)
@@ -126,6 +156,13 @@ def whole(session: SqlSession) -> Iterator[None]:
     finally:
         with contextlib.suppress(ServerFault):
             session.execute("SET SESSION autocommit = 1")
+
+
+@contextlib.contextmanager
+def as_stored(session: SqlSession) -> Iterator[None]:
+    """Let every value that the source holds into columns of the same type."""
+    with _setting(session, "sql_mode", LENIENT_SQL_MODE, STRICT_SQL_MODE):
+        yield
 
 
 @contextlib.contextmanager

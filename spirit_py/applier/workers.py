@@ -1,8 +1,10 @@
 """Sessions of the applier, each fenced: a lost session cannot write late (R18).
 
 When a connection is lost its statement may still run on the server, and its older rows would
-overwrite newer ones. So every worker holds a named lock of its own; the session that follows
-a lost one must get the lock first, which the server gives up only when the lost one is gone.
+overwrite newer ones. So every worker holds a named lock of its own, which the server gives up only
+when its session is gone. A batch stays with one worker, whose next session must get that lock
+first. Where the worker gives the batch up, its rows come again in another batch, from whichever
+worker or session: so until the lost session is gone nobody writes anything.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import contextlib
 import queue
 import secrets
 import threading
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from spirit_py.errors import MigrationFailure, ServerFault
 from spirit_py.mysql.connect import connect
@@ -22,26 +24,46 @@ from spirit_py.sql import string_literal
 from spirit_py.table.names import lock_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from spirit_py.config import ConnectionOptions
+    from spirit_py.contracts import SqlSession
     from spirit_py.mysql.session import Session
 
+T = TypeVar("T")
 _FENCE_SECONDS: Final = 30
 _READ_TIMEOUT: Final = 300
 """Seconds after which a statement's connection counts as lost; locks are waited for far less."""
 
 
 class Worker:
-    """One fenced session, opened when it is needed."""
+    """One fenced session, opened when it is needed.
 
-    def __init__(self, options: ConnectionOptions, fence: str) -> None:
+    Args:
+        before: called with the session before it writes anything.
+        check: called before each try; raises when nothing is to be written any more.
+
+    Attributes:
+        fence: the name of the lock that its session holds.
+        lost: whether a session was lost that may still run.
+    """
+
+    def __init__(
+        self,
+        options: ConnectionOptions,
+        fence: str,
+        *,
+        before: Callable[[SqlSession], None],
+        check: Callable[[], None],
+    ) -> None:
         self._options = options
-        self._fence = fence
+        self.fence = fence
+        self.lost = False
+        self._before = before
+        self._check = check
         self._session: Session | None = None
         self._wire: Wire | None = None
         self._guard = threading.Lock()
-        self._lost_id = 0
 
     def session(self) -> Session:
         """Give the open session.
@@ -62,22 +84,28 @@ class Worker:
 
     def _enter(self, session: Session) -> None:
         """Wait until the session before this one is gone."""
-        if self._lost_id:
-            with contextlib.suppress(ServerFault):
-                session.execute(f"KILL {self._lost_id}")
-        got = session.value(f"SELECT GET_LOCK({string_literal(self._fence)}, {_FENCE_SECONDS})")
-        if got != 1:
-            raise ServerFault(
-                LOCK_WAIT_TIMEOUT,
-                f"session {self._lost_id} of the applier still runs",
-                where="apply session",
-            )
-        self._lost_id = 0
+        _take(session, self.fence, end_holder=self.lost)
+        self.lost = False
+
+    def run(self, work: Callable[[SqlSession], T]) -> T:
+        """Do work in the session; a fault that makes it useless costs the session."""
+        self._check()
+        try:
+            session = self.session()
+            self._before(session)
+            return work(session)
+        except ServerFault as fault:
+            if connection_lost(fault):
+                self.lose()
+            raise
+        except BaseException:
+            self.lose()
+            raise
 
     def lose(self) -> None:
         """Note that the session is lost, or not to be trusted."""
         if self._session is not None:
-            self._lost_id = self._session.id
+            self.lost = True
             self.close()
 
     def cut(self) -> int:
@@ -102,6 +130,24 @@ class Worker:
             self._session = self._wire = None
 
 
+def _take(session: SqlSession, fence: str, *, end_holder: bool) -> None:
+    """Take a lock that a lost session may hold.
+
+    Only who holds the lock is ended: ids of sessions begin anew when a server restarts.
+    """
+    name = string_literal(fence)
+    if end_holder:
+        ((holder,),) = session.query(f"SELECT IS_USED_LOCK({name})")
+        if holder is not None and int(holder) != session.id:
+            with contextlib.suppress(ServerFault):
+                session.execute(f"KILL {int(holder)}")
+    ((got,),) = session.query(f"SELECT GET_LOCK({name}, {_FENCE_SECONDS})")
+    if got != 1:
+        raise ServerFault(
+            LOCK_WAIT_TIMEOUT, "a lost session of the applier still runs", where="apply session"
+        )
+
+
 class Workers:
     """A pool of workers; as many sessions as are used at the same time."""
 
@@ -109,30 +155,52 @@ class Workers:
         self._options = options
         self._ended = False
         token = secrets.token_hex(8)
-        self._workers = [Worker(options, lock_name("apply", token, n)) for n in range(count)]
+        self._left: set[str] = set()
+        self._left_lock = threading.Lock()
+        self._workers = [
+            Worker(
+                options,
+                lock_name("apply", token, n),
+                before=self.require_alone,
+                check=self._check,
+            )
+            for n in range(count)
+        ]
         self._free: queue.LifoQueue[Worker] = queue.LifoQueue()
         for worker in reversed(self._workers):
             self._free.put(worker)
 
     @contextlib.contextmanager
     def borrow(self) -> Iterator[Worker]:
-        """Lend a worker; waits while all are lent. A fault costs it its session."""
+        """Lend a worker for a batch; waits while all are lent."""
         worker = self._free.get()
         try:
-            if self._ended:
-                raise MigrationFailure("the applier is closed")
             yield worker
-        except ServerFault as fault:
-            if connection_lost(fault):
-                worker.lose()
-            raise
-        except BaseException:
-            worker.lose()
-            raise
         finally:
+            if worker.lost:
+                with self._left_lock:
+                    self._left.add(worker.fence)
             if self._ended:
                 worker.close()
             self._free.put(worker)
+
+    def _check(self) -> None:
+        if self._ended:
+            raise MigrationFailure("the applier is closed")
+
+    def require_alone(self, session: SqlSession) -> None:
+        """Wait until no session is left over from a batch that was given up.
+
+        Raises:
+            ServerFault: transient when one still runs.
+        """
+        with self._left_lock:
+            left = sorted(self._left)
+        for fence in left:
+            _take(session, fence, end_holder=True)
+            session.query(f"SELECT RELEASE_LOCK({string_literal(fence)})")
+            with self._left_lock:
+                self._left.discard(fence)
 
     def interrupt(self) -> None:
         """End the statements that run now, and start no others."""

@@ -7,6 +7,8 @@ from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.contracts import KeyedChange
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -21,8 +23,9 @@ PART_BYTES: Final = 4 << 20
 class BatchApplier:
     """Applies batches of changes: one partition's, or one consistent state of a whole table.
 
-    Deletes and upserts of a batch may run in any order, and so may its parts: it holds one change
-    of a key (R5). Only a queue's batch, which may hold several, is applied in order.
+    A batch holds one change of a key (R5): its deletes come first, because what the source deletes
+    may be a row of the new table that another one becomes, and the parts of either may run in any
+    order. Only a queue's batch, which may hold several changes of a key, is applied in order.
     """
 
     def __init__(self, applier: Applier, *, threads: int, batch_rows: int) -> None:
@@ -51,13 +54,14 @@ class BatchApplier:
         else:
             kinds = ([c for c in batch if c.deleted], [c for c in batch if not c.deleted])
             runs = [sorted(kind, key=_key) for kind in kinds]
-        parts = (part for run in runs for part in _parts(run, rows))
-        calls = (partial(self._write, mapping, part, session) for part in parts)
-        if in_order or not spread or session is not None or len(batch) <= rows:
-            for call in calls:
-                call()
-        else:
-            self._in_parallel(calls)
+        alone = in_order or not spread or session is not None or len(batch) <= rows
+        for run in runs:
+            calls = (partial(self._write, mapping, part, session) for part in _parts(run, rows))
+            if alone:
+                for call in calls:
+                    call()
+            else:
+                self._in_parallel(calls)
 
     def _in_parallel(self, calls: Iterable[Callable[[], None]]) -> None:
         """Run calls on the pool; wait for all, then raise the first fault."""
@@ -77,9 +81,24 @@ class BatchApplier:
             rows = [change.image.render() for change in changes]
             self._applier.upsert_rows(mapping, rows, session)
 
-    def verify(self, mapping: TableMapping, session: SqlSession) -> None:
-        """Prove under the table lock that no new UNIQUE key pushed a row out (R11)."""
-        self._applier.verify(mapping, session)
+    def apply_state(
+        self,
+        mapping: TableMapping,
+        batch: Sequence[Pending],
+        *,
+        complete: bool,
+        session: SqlSession | None,
+    ) -> bool:
+        """Apply a batch at once; tell whether rows were written over others.
+
+        Args:
+            complete: the batch ends with a transaction of the source.
+        """
+
+        def parts() -> Iterator[list[KeyedChange]]:
+            return ([_keyed(c) for c in part] for part in _parts(batch, self._batch_rows))
+
+        return self._applier.write_state(mapping, parts, session, complete=complete)
 
     def interrupt(self) -> None:
         """End what runs."""
@@ -88,6 +107,11 @@ class BatchApplier:
     def close(self) -> None:
         """End the pool's threads."""
         self._pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _keyed(change: Pending) -> KeyedChange:
+    row = None if change.deleted else change.image.render()
+    return KeyedChange(change.image.key_sql, row, change.fresh)
 
 
 def _key(change: Pending) -> tuple[object, ...]:

@@ -10,6 +10,11 @@ filters decide about a change:
 - *hold* it while a chunk that may have read an older row is in flight (R4);
 - *hold* it, without GTIDs, until its transaction is proven to be visible to new readers.
 
+**Merging tables.** Where rows that the source keeps apart may meet in the new table
+(:attr:`~spirit_py.table.mapping.TableMapping.merging`), only whole states of the source are
+applied, once the copy is over (:mod:`spirit_py.applier.state`). So what is received of a
+transaction waits aside until it ends, and everything that waits then is taken at once.
+
 **Second unique keys.** A chunk that read before a unique value moved writes the value to its
 old owner and REPLACE removes the new owner, wherever that row is. So in a table with a second
 unique key every change waits for all chunks dispatched before it, not only for the one around
@@ -18,6 +23,8 @@ its key, and nothing is dropped: then the removed row always has an image that c
 
 from __future__ import annotations
 
+import enum
+import sys
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -43,6 +50,7 @@ class Pending(NamedTuple):
     Attributes:
         image: the row to write, or the row that is deleted.
         stamp: when it came, counted in dispatched chunks or in visibility proofs.
+        fresh: the new table has no row of this key yet; known only of an exact merging table.
     """
 
     image: RowImage
@@ -50,9 +58,21 @@ class Pending(NamedTuple):
     epoch: Epoch
     stamp: int
     size: int
+    fresh: bool = False
 
 
 _pending = partial(tuple.__new__, Pending)
+
+
+class Manner(enum.Enum):
+    """How a batch is to be applied."""
+
+    OVER = "over others"
+    """Each image by itself, over what is in its way."""
+    STATE = "a state"
+    """All at once: it is everything up to the end of a transaction."""
+    PART = "part of a state"
+    """All at once, but there was no room to wait for the end of a transaction."""
 
 
 @dataclass
@@ -115,14 +135,35 @@ class ChangeBuffer:
         comparable: the latest change of each key is kept; otherwise all of them, in order.
         divisible: changes of different rows may be applied in any order, at any time; see
             :mod:`spirit_py.change.partitions`.
+        merging: a transaction's changes wait aside until it ends.
+        key_merging: several keys of the source may be one key of the new table.
 
     Attributes:
+        exact: everything that was ever written to a merging table is older than the end of what
+            waits: from now on what waits is taken as one state.
+        manner: how the batch taken last is to be applied.
+        overwrites: batches of a merging table that may have pushed a row out.
         bytes: counted for waiting and taken changes.
         pending: changes that are not applied, those being applied included.
     """
 
-    def __init__(self, *, comparable: bool, filters: Filters, divisible: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        comparable: bool,
+        filters: Filters,
+        divisible: bool = False,
+        merging: bool = False,
+        key_merging: bool = False,
+    ) -> None:
         self.comparable = comparable
+        self.exact = False
+        self.manner = Manner.OVER
+        self.overwrites = 0
+        self._merging = merging
+        self._key_merging = key_merging
+        self._aside: list[Pending] = []
+        self._cut = False
         self.filters = filters
         self.counters = Counters()
         self.partitions = Partitions(ordered=not comparable, divisible=divisible)
@@ -135,24 +176,26 @@ class ChangeBuffer:
 
     def add(self, image: RowImage, epoch: Epoch, *, deleted: bool) -> bool:
         """Take in one change; False when it was dropped."""
-        return self.add_all(((image, deleted),), epoch) > 0
+        return self.add_all(((image, deleted, False),), epoch) > 0
 
-    def add_all(self, changes: Iterable[tuple[RowImage, bool]], epoch: Epoch) -> int:
-        """Take in changes, in order: each an image and whether it was deleted.
+    def add_all(self, changes: Iterable[tuple[RowImage, bool, bool]], epoch: Epoch) -> int:
+        """Take in changes, in order: each an image, whether it was deleted, whether it is fresh.
 
         Returns:
             How many were not dropped.
         """
-        filters, add = self.filters, self.partitions.add
+        filters = self.filters
+        add = self._put_aside if self._merging else self.partitions.add
         drops = filters.drops if filters.active and self.comparable and filters.may_drop else None
         stamp = filters.stamp()
         received = kept = size = 0
-        for image, deleted in changes:
+        exact = self.exact
+        for image, deleted, fresh in changes:
             received += 1
             if drops is not None and drops(image.key):
                 continue
             weight = image.size + ENTRY_BYTES
-            earlier = add(_pending((image, deleted, epoch, stamp, weight)))
+            earlier = add(_pending((image, deleted, epoch, stamp, weight, fresh and exact)))
             kept += 1
             size += weight
             if earlier is not None:
@@ -164,6 +207,41 @@ class ChangeBuffer:
         self.bytes += size
         return kept
 
+    def _put_aside(self, change: Pending) -> None:
+        self._aside.append(change)
+
+    def transaction_ended(self) -> None:
+        """Note that the transaction being received is complete: its changes may be taken."""
+        self._cut = False
+        if self._aside:
+            self._take_over()
+
+    def transaction_abandoned(self) -> None:
+        """Note that the transaction being received comes again from its beginning, or never."""
+        aside, self._aside = self._aside, []
+        for change in aside:
+            self._replaced(change)
+        if self._cut:
+            # Part of it was taken, and what was new then is not new any more.
+            self.exact = False
+            self.overwrites += 1
+
+    def cut(self) -> None:
+        """Let what was received of a transaction be taken, where nothing else could make room."""
+        if self._aside and not self.waiting:
+            self._take_over()
+            self._cut = True
+
+    def _take_over(self) -> None:
+        """Let what waits aside wait to be taken."""
+        aside, self._aside = self._aside, []
+        for change in aside:
+            earlier = self.partitions.add(change)
+            if earlier is not None:
+                self._replaced(earlier)
+                if earlier.fresh != change.fresh:
+                    self.partitions.add(change._replace(fresh=earlier.fresh))
+
     def _replaced(self, change: Pending) -> None:
         """A later change of its key took its place."""
         change.epoch.pending -= 1
@@ -172,11 +250,21 @@ class ChangeBuffer:
         self.counters.deduplicated += 1
 
     def take(self, partition: Partition, rows: int, size: int) -> Sequence[Pending]:
-        """Take changes that need not wait, up to a number and about a size in bytes."""
+        """Take changes that need not wait, up to a number and about a size in bytes.
+
+        Of a merging table that is exact: all that wait, whatever their number.
+        """
         filters = self.filters
-        return self.partitions.take(
+        self.manner = Manner.OVER
+        if self._merging and self.exact:
+            self.manner = Manner.PART if self._cut else Manner.STATE
+            rows = size = sys.maxsize
+        batch = self.partitions.take(
             partition, filters.holds if filters.active else None, rows, size
         )
+        if self._merging and batch and self.manner is Manner.OVER:
+            self.overwrites += 1
+        return batch
 
     def settled(self, partition: Partition) -> None:
         """Note that what was taken is applied."""
@@ -189,6 +277,12 @@ class ChangeBuffer:
         self.partitions.settled(partition)
 
     def give_back(self, partition: Partition) -> None:
-        """Let what was taken wait again; a newer change of a key wins."""
+        """Let what was taken wait again; a newer change of a key wins.
+
+        It may have been committed all the same. Where keys merge nothing of it is fresh any more.
+        """
+        if self._key_merging and self.manner is not Manner.OVER:
+            partition.taken = [change._replace(fresh=False) for change in partition.taken]
+            self.overwrites += 1
         for change in self.partitions.give_back(partition):
             self._replaced(change)

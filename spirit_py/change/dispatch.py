@@ -63,6 +63,7 @@ class Dispatcher:
     ) -> None:
         self._lock = lock
         self._subscriptions = subscriptions
+        self._merging = [one for one in subscriptions.values() if one.mapping.merging]
         self._ledger = ledger
         self._gate = gate
         self._finder = finder
@@ -134,7 +135,13 @@ class Dispatcher:
         with self._lock:
             self._gate.received(place)
             self._ledger.committed(place)
+            self._transaction_ended()
             self._lock.notify_all()
+
+    def _transaction_ended(self) -> None:
+        """Tell those who need to know that what they have is whole; called under the lock."""
+        for subscription in self._merging:
+            subscription.buffer.transaction_ended()
 
     def _replay(self, rows: XaRows, epoch: Epoch | None) -> None:
         """Buffer the rows that were kept aside, and drop them there."""
@@ -175,6 +182,7 @@ class Dispatcher:
         with self._lock:
             self._ledger.decided(event.xid)
             self._ledger.committed(event.place)
+            self._transaction_ended()
             self._lock.notify_all()
 
     def _statement(self, event: StatementSeen) -> None:
@@ -203,6 +211,8 @@ class Dispatcher:
         self._branches.abandon()
         with self._lock:
             self._ledger.abandoned()
+            for subscription in self._merging:
+                subscription.buffer.transaction_abandoned()
 
     def close(self) -> None:
         """Drop what is kept aside."""

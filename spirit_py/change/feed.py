@@ -101,6 +101,7 @@ class ChangeFeed:
             ended=self._closing,
             stop=stop,
             fail=lambda error: self._fail(_as_fault(error)),
+            parked=lambda: self._parking.parked,
         )
         store_bytes = max(1 << 20, min(32 << 20, options.soft_limit_bytes // 4))
         self._xa_memory = max(1 << 16, options.soft_limit_bytes // 16)
@@ -305,6 +306,16 @@ class ChangeFeed:
         """
         return self._flusher.paused()
 
+    def write_over(self, mapping: TableMapping) -> None:
+        """Note that rows of the new table may be newer than what waits; see the contract."""
+        for subscription in self._of(mapping):
+            subscription.write_over()
+
+    def overwrites(self, mapping: TableMapping) -> int:
+        """Count what may have pushed a row out of the new table; see the contract."""
+        with self._lock:
+            return sum(one.buffer.overwrites for one in self._of(mapping))
+
     # -- waiting and looking
 
     def block_wait(self, timeout: float | None = None, session: SqlSession | None = None) -> None:
@@ -312,6 +323,8 @@ class ChangeFeed:
         ledger = _started(self._ledger)
         seconds = self._options.wait_timeout if timeout is None else timeout
         deadline = self._clock() + seconds
+        with self._lock:
+            claims = [(one, one.claim()) for one in self._subscriptions.values()]
         target = self._stream.executed(session)
         with self._lock:
             seen = self._progress()
@@ -328,6 +341,8 @@ class ChangeFeed:
                         hint="see whether the server sends its binlog; run the same command again",
                     )
                 self._lock.wait(min(left, 1.0))
+            for subscription, claim in claims:
+                subscription.trust(claim)
         self._check()
 
     def catch_up(self, tell: Callable[[str], None]) -> None:

@@ -7,6 +7,7 @@ import threading
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
+from spirit_py.change.buffer import Manner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -52,6 +53,7 @@ class Flusher:
         ended: set when nothing may be applied any more.
         stop: once requested, no further batch is begun.
         fail: told of a fault that nobody waits for.
+        parked: tells whether the reader waits for room.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class Flusher:
         ended: threading.Event,
         stop: StopSwitch,
         fail: Callable[[Exception], None],
+        parked: Callable[[], bool],
     ) -> None:
         self._lock = lock
         self._work = threading.Condition(mutex)
@@ -79,6 +82,7 @@ class Flusher:
         self._ended = ended
         self._stop = stop
         self._fail = fail
+        self._parked = parked
         self._pausing = threading.Lock()
         self._paused = False
         self._rounds = 0
@@ -132,6 +136,8 @@ class Flusher:
         wanted = False
         for subscription in self._subscriptions.values():
             partitions = subscription.buffer.partitions
+            if self._parked():
+                subscription.buffer.cut()
             if not self._paused:
                 partitions.balance(self._workers)
             wanted |= partitions.ask(self._rounds, insist=insist)
@@ -205,22 +211,36 @@ class Flusher:
         done = False
         points.reach("feed.flushing")
         try:
-            self._applier.apply(
-                subscription.mapping,
-                partition.taken,
-                in_order=not buffer.comparable,
-                session=session,
-                spread=not buffer.partitions.divisible,
-            )
+            over = self._write(subscription, partition, session)
             done = True
             points.reach("feed.flushed")
         finally:
             with self._lock:
                 if done:
+                    buffer.overwrites += over
                     buffer.settled(partition)
                 else:
                     buffer.give_back(partition)
                 self.wake()
+
+    def _write(
+        self, subscription: TableSubscription, partition: Partition, session: SqlSession | None
+    ) -> bool:
+        """Write a batch in its manner; tell whether a state was written over other rows."""
+        buffer, mapping = subscription.buffer, subscription.mapping
+        if buffer.manner is not Manner.OVER:
+            complete = buffer.manner is Manner.STATE
+            return self._applier.apply_state(
+                mapping, partition.taken, complete=complete, session=session
+            )
+        self._applier.apply(
+            mapping,
+            partition.taken,
+            in_order=not buffer.comparable,
+            session=session,
+            spread=not buffer.partitions.divisible,
+        )
+        return False
 
     def wake(self) -> None:
         """Let everybody who waits look again; called under the lock."""
@@ -242,11 +262,10 @@ class Flusher:
     # -- alone
 
     def flush_in(self, session: SqlSession, subscriptions: Sequence[TableSubscription]) -> None:
-        """Apply all of these tables in one session, while all else is paused; then verify (R11)."""
+        """Apply all of these tables in one session, while all else is paused."""
         with contextlib.nullcontext() if self._paused else self._quiet():
             for subscription in subscriptions:
                 self._flush_here(subscription, session)
-                self._applier.verify(subscription.mapping, session)
 
     def _flush_here(self, subscription: TableSubscription, session: SqlSession) -> None:
         """Apply one table's changes in this thread; a stop request ends it between two batches."""

@@ -50,7 +50,7 @@ class TableSubscription:
         self._wake = wake
         self._waits: dict[int, str] = {}
         ordered = comparable(mapping.key_columns)
-        by_range = ordered and not has_second_unique(mapping)
+        by_range = ordered and not (mapping.merging or has_second_unique(mapping))
         self.tracker = WatermarkTracker(
             walk_directions(mapping.key), resumed_above=resumed_above, keep_up_to=keep_up_to
         )
@@ -65,7 +65,10 @@ class TableSubscription:
             comparable=ordered,
             filters=filters,
             divisible=by_range and rows_are_independent(mapping),
+            merging=mapping.merging,
+            key_merging=mapping.key_merging,
         )
+        self._doubts = 0
 
     def dispatch(self, chunk: Chunk) -> str:
         """Raise the high watermark; give the GTID set that the chunk must wait for (R3)."""
@@ -92,23 +95,54 @@ class TableSubscription:
         """Switch the watermark filters."""
         with self._lock:
             self.buffer.filters.active = active
+            if active:
+                self._doubt()
         self._wake()
+
+    # -- exactness of a merging table; called under the feed's lock
+
+    def claim(self) -> int:
+        """Begin to wait for everything that is executed now; gives what :meth:`trust` takes."""
+        return -1 if self.buffer.filters.active else self._doubts
+
+    def trust(self, claim: int) -> None:
+        """Note that what was executed at a claim is received: states are exact from now on.
+
+        All that is in the new table was read from the source before the claim, or was applied.
+        So everything that waits, taken at once, leads to one state of the source.
+        """
+        if claim == self._doubts and not self.buffer.filters.active:
+            self.buffer.exact = True
+
+    def write_over(self) -> None:
+        """Note that rows of the new table may be newer than what waits."""
+        with self._lock:
+            self._doubt()
+            self.buffer.overwrites += self.mapping.merging
+
+    def _doubt(self) -> None:
+        self._doubts += 1
+        self.buffer.exact = False
 
     def receive(self, changes: Sequence[RowChange], epoch: Epoch) -> None:
         """Take in row changes, in order; called under the feed's lock."""
         self.buffer.add_all(_images(changes), epoch)
 
 
-def _images(changes: Sequence[RowChange]) -> Iterator[tuple[RowImage, bool]]:
-    """Give what becomes of which key: a new key is an upsert, an old one a delete (R6)."""
+def _images(changes: Sequence[RowChange]) -> Iterator[tuple[RowImage, bool, bool]]:
+    """Give what becomes of which key: a new key is an upsert, an old one a delete (R6).
+
+    With each image: whether it is deleted, and whether its key was not there before.
+    """
     for _, before, after in changes:
         if after is None:
             if before is not None:
-                yield before, True
+                yield before, True, False
             continue
-        if before is not None and before.key != after.key:
-            yield before, True
-        yield after, False
+        known = before is not None and before.key == after.key
+        if before is not None and not known:
+            yield before, True, False
+        yield after, False, not known
 
 
 def has_second_unique(mapping: TableMapping) -> bool:
@@ -122,4 +156,4 @@ def has_second_unique(mapping: TableMapping) -> bool:
 
 def rows_are_independent(mapping: TableMapping) -> bool:
     """Tell whether writing one row of the new table can never touch another one."""
-    return mapping.key_order_kept and not (mapping.tightened or has_second_unique(mapping))
+    return mapping.key_order_kept and not (mapping.merging or has_second_unique(mapping))

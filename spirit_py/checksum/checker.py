@@ -91,6 +91,8 @@ class Checker:
         self._find_duplicates = find_duplicates
         self._on_progress = on_progress
         self._above = resume_above
+        #: :meth:`ChangeSource.overwrites` of what :meth:`run` has proven to be equal.
+        self.proven = 0
         self._sizer = ChunkSizer(self._options.target_seconds)
         self._progress = ChecksumProgress()
         self._result = ChecksumResult()
@@ -146,12 +148,21 @@ class Checker:
 
     def _until_clean(self) -> None:
         """Make passes until one is clean or too many were not."""
-        for number in range(1, self._options.max_passes + 1):
-            ledger, found = self._pass(number)
+        number = 0
+        while number < self._options.max_passes:
+            before = self._overwrites()
+            ledger, found = self._pass(number + 1)
             found = self._patiently(partial(self._confirmed, ledger, found))
             self._book(ledger, found)
-            if not ledger.differences or self._applier is None:
+            if self._applier is None:
                 return
+            if not ledger.differences:
+                if before == self._overwrites():
+                    self.proven = before
+                    return
+                _log.info("%s is compared once more: rows were written over", self._what.name)
+                continue
+            number += 1
             self._refuse_duplicates(found)
             if number == self._options.max_passes:
                 break
@@ -163,6 +174,11 @@ class Checker:
             hint="keep the new table for inspection, or drop it and start afresh",
             details=tuple(str(example) for example in found[: self._options.examples]),
         )
+
+    def _overwrites(self) -> int:
+        """Count what may have pushed a row out of the new table so far."""
+        feed = self._what.feed
+        return 0 if feed is None or not self._mapping.merging else feed.overwrites(self._mapping)
 
     def _pass(self, number: int) -> tuple[PassLedger, list[RowDifference]]:
         """Go over the whole table once; the first pass may begin where an earlier run ended."""
@@ -229,7 +245,8 @@ class Checker:
             raise DuplicateForUnique(
                 f"{self._what.name} has rows that the new UNIQUE key ({names}) cannot"
                 f" hold together: {len(found)} rows differ",
-                hint="remove the duplicates, or leave the UNIQUE key out",
+                hint="remove the duplicates, then run the same command again: it carries on; or"
+                " leave the UNIQUE key out",
                 details=duplicates,
             )
 

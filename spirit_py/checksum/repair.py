@@ -46,7 +46,14 @@ def repair(
     for begin in range(0, len(keys), _BATCH):
         paused = contextlib.nullcontext() if feed is None else feed.applies_paused()
         with paused:
-            treated += applier.recopy(mapping, keys[begin : begin + _BATCH])
+            try:
+                treated += applier.recopy(mapping, keys[begin : begin + _BATCH])
+            finally:
+                if mapping.merging and feed is not None:
+                    feed.write_over(mapping)
+    if mapping.merging and feed is not None:
+        # What was copied is newer than what waits: only behind it is a duplicate one.
+        feed.block_wait()
     return treated
 
 

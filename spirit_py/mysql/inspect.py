@@ -114,14 +114,15 @@ def _with_members(session: SqlSession, schema: str, table: str, column: Column) 
         return column
     probe, name = quote_table(schema, _PROBE), quote_identifier(column.name)
     session.execute(
-        f"CREATE TEMPORARY TABLE {probe} SELECT {name} FROM {quote_table(schema, table)} LIMIT 0"
+        f"CREATE TEMPORARY TABLE {probe} (number INT AUTO_INCREMENT PRIMARY KEY)"
+        f" SELECT {name} AS member FROM {quote_table(schema, table)} LIMIT 0"
     )
     try:
         step = range(len(column.members))
         numbers = [1 << n if column.data_type == "set" else n + 1 for n in step]
-        session.execute(f"INSERT INTO {probe} VALUES ({'), ('.join(map(str, numbers))})")
+        session.execute(f"INSERT INTO {probe} (member) VALUES ({'), ('.join(map(str, numbers))})")
         rows = session.query(
-            f"SELECT HEX(CONVERT({name} USING utf8mb4)) FROM {probe} ORDER BY {name} + 0"
+            f"SELECT HEX(CONVERT(member USING utf8mb4)) FROM {probe} ORDER BY member + 0"
         )
     finally:
         session.execute(f"DROP TEMPORARY TABLE {probe}")

@@ -116,7 +116,7 @@ class Migration:
         if run.config.dry_run:
             note_rehearsal(run, rehearsal, works, results)
             return
-        swapped = self._swap(mappings, works)
+        swapped = self._swap(works)
         reverted = self._way_back.keep(swapped, feed)
         self._checkpoints.end()
         if not reverted:
@@ -161,7 +161,7 @@ class Migration:
             self._checkpoints.follow(feed, works)
         return works
 
-    def _swap(self, mappings: tuple[TableMapping, ...], works: list[TableWork]) -> CutoverResult:
+    def _swap(self, works: list[TableWork]) -> CutoverResult:
         """Swap when no sentinel defers it; one that was made by hand, or between tries, counts."""
         run = self._run
         deferral = Deferral(run, works)
@@ -172,10 +172,14 @@ class Migration:
             if deferral.present():
                 self._enter(Phase.SENTINEL)
                 deferral.wait()
+            for work in works:
+                if not work.proven:
+                    run.message(f"comparing {work.name} anew: rows were written over others")
+                    work.check()
             self._enter(Phase.CUTOVER)
             try:
-                return swap_tables(
-                    run, mappings, works[0].feed, self._auxiliary, held_back=deferral.present
-                )
+                return swap_tables(run, works, self._auxiliary, held_back=deferral.present)
             except HeldBack as held:
                 run.message(f"{held}: waiting again")
+                if not all(work.proven for work in works):
+                    self._enter(Phase.CHECKSUM)

@@ -15,18 +15,16 @@ from spirit_py.table.names import AuxiliaryNames
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from spirit_py.change.feed import ChangeFeed
     from spirit_py.config import MigrationConfig
     from spirit_py.contracts import SqlSession
     from spirit_py.runner.auxiliary import AuxiliaryTables
     from spirit_py.runner.run import Run
-    from spirit_py.table.mapping import TableMapping
+    from spirit_py.runner.work import TableWork
 
 
 def swap_tables(
     run: Run,
-    mappings: Sequence[TableMapping],
-    feed: ChangeFeed,
+    works: Sequence[TableWork],
     auxiliary: AuxiliaryTables,
     held_back: Callable[[], str],
 ) -> CutoverResult:
@@ -36,7 +34,7 @@ def swap_tables(
         held_back: names a sentinel that exists, or gives an empty string.
 
     Raises:
-        HeldBack: there is one, after a try that failed.
+        HeldBack: there is one, after a try that failed; or a table must be compared once more.
         SpiritError: as :meth:`Cutover.run`.
     """
     counters = auxiliary.counters
@@ -56,14 +54,20 @@ def swap_tables(
             if given:
                 set_auto_increment(session, mapping, given)
 
+    def check(session: SqlSession) -> None:
+        for work in works:
+            work.require_proven()
+        align(session)
+
+    mappings = [work.mapping for work in works]
     cutover = Cutover(
         run.config.connection,
         [Swap.of(mapping) for mapping in mappings],
-        feed,
+        works[0].feed,
         stop=run.stop,
         limits=limits_of(run.config),
         before_lock=before_lock,
-        final_checks=align,
+        final_checks=check,
         message=run.message,
         guard=run.config.snapshot_guard,
         held_back=held_back,

@@ -12,6 +12,7 @@ from spirit_py.chunk.chunker import make_chunker
 from spirit_py.copier.boundary import BoundaryReader
 from spirit_py.copier.copier import Copier, CopyOptions
 from spirit_py.copier.prefix import CopiedSoFar
+from spirit_py.errors import HeldBack
 from spirit_py.mysql.duplicates import duplicates_for
 from spirit_py.mysql.histograms import carry_histograms
 from spirit_py.sql import quote_table
@@ -33,6 +34,7 @@ class _UnderWay:
 
     copier: Copier | None = None
     checker: Checker | None = None
+    proven: int = -1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,11 +76,12 @@ class TableWork:
     def checked_up_to(self) -> tuple[str, ...]:
         """Give how far the checksum found no difference, as literals; any thread may ask.
 
-        What a new UNIQUE key pushes out of the new table (R11) is known to the run alone in which
-        it happened: then nothing that an earlier run compared counts.
+        Where rows may meet in the new table, a resumed run applies old images over newer rows, and
+        one of them may push out a row that was compared: then nothing counts that an earlier run
+        has compared.
         """
         checker = self._under_way.checker
-        if checker is None or self.mapping.tightened:
+        if checker is None or self.mapping.merging:
             return ()
         bound = checker.low_watermark
         return () if bound is None else bound.literals
@@ -156,6 +159,7 @@ class TableWork:
         self._under_way.checker = checker
         run.figures.checking(checker, self.mapping.source)
         result = checker.run()
+        self._under_way.proven = checker.proven
         run.figures.clean(self.mapping.source)
         run.message(
             f"checksum of {self.name} clean: {result.rows} rows compared in pass {result.passes}",
@@ -165,13 +169,33 @@ class TableWork:
         )
         return result
 
+    @property
+    def proven(self) -> bool:
+        """Whether nothing may have pushed a row out of the new table since it was compared."""
+        if not self.mapping.merging:
+            return True
+        return self.feed.overwrites(self.mapping) == self._under_way.proven
+
+    def require_proven(self) -> None:
+        """Hold the swap back where the table must be compared once more.
+
+        Raises:
+            HeldBack: it must.
+        """
+        if not self.proven:
+            raise HeldBack(
+                f"{self.name} must be compared once more: a transaction larger than the memory was"
+                " written over rows in its way",
+                hint="run the same command again",
+            )
+
     def _undisturbed(self) -> KeyBound | None:
         """Give how far the rows need not be compared again; None for none of them.
 
         What an earlier run has compared counts only when nobody wrote to the new table since: the
         feed does not bring its rows back.
         """
-        if self.checked_to is None or self._under_way.checker is not None:
+        if self.checked_to is None or self._under_way.checker is not None or self.mapping.merging:
             return None
         target = f"{self.mapping.target.schema}.{self.mapping.target.name}"
         if self.feed.is_disturbed(self.mapping):

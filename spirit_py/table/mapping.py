@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from spirit_py.sql import quote_identifier
-from spirit_py.table.conversions import equality_kept
+from spirit_py.table.conversions import equality_kept, values_stay_apart
 
 if TYPE_CHECKING:
     from spirit_py.table.fills import Fill
@@ -90,6 +90,24 @@ class TableMapping:
         new = (self.target.column(name) for name in self.new_key_columns)
         return all(
             equality_kept(old, changed) for old, changed in zip(self.key_columns, new, strict=True)
+        )
+
+    @cached_property
+    def merging(self) -> bool:
+        """Whether rows that the source keeps apart may meet in the new table.
+
+        They may be one row there, or stand in each other's way. Then what one image does depends
+        on the others, and only a whole state of the source can be judged (R11, R21).
+        """
+        return bool(self.tightened) or self.key_merging
+
+    @cached_property
+    def key_merging(self) -> bool:
+        """Whether two keys of the source may be one key of the new table."""
+        new = (self.target.column(name) for name in self.new_key_columns)
+        return not all(
+            values_stay_apart(old, changed)
+            for old, changed in zip(self.key_columns, new, strict=True)
         )
 
     @cached_property

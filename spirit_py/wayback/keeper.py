@@ -297,7 +297,11 @@ class Keeper:
         for line in desk.record.losses:
             say(line)
         undo = Undo(self._means, following, desk.record.tables, stop=self._stop, say=say)
-        undo.prove()
+        try:
+            undo.prove()
+        except SpiritError:
+            undo.give_up()
+            raise
         desk.write(position=following.feed.position(), state=REVERTING, skip_drop=skip_drop)
         try:
             undo.swap()
@@ -306,6 +310,7 @@ class Keeper:
         except BaseException:
             # Interrupted after the RENAME: the next look at the tables tells.
             if not undo.swapped:
+                undo.give_up()
                 with contextlib.suppress(ServerFault):
                     desk.write(state=KEEPING)
             raise

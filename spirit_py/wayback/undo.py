@@ -12,6 +12,7 @@ from spirit_py.cutover.cleanup import drop_old_table
 from spirit_py.cutover.cutover import Cutover
 from spirit_py.cutover.look import check_names
 from spirit_py.cutover.plan import CutoverLimits, Swap
+from spirit_py.errors import HeldBack
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.duplicates import duplicates_for
 from spirit_py.mysql.newtable import align_auto_increment
@@ -83,6 +84,7 @@ class Undo:
         self._tables = tables
         self._stop = stop
         self._say = say
+        self._proven: dict[str, int] = {}
         self.swapped = False
 
     def prove(self) -> None:
@@ -122,6 +124,7 @@ class Undo:
             ),
         )
         result = checker.run()
+        self._proven[mapping.source.name] = checker.proven
         self._say(
             f"{name} and {mapping.target.name} are equal: {result.rows} rows compared,"
             f" {result.repaired_chunks} chunks repaired"
@@ -136,8 +139,33 @@ class Undo:
                 for duplicate in duplicates_for(session, mapping, index)
             ]
 
+    def _unproven(self) -> list[TableMapping]:
+        """Give the tables in which rows may have been pushed out since they were compared."""
+        feed = self._following.feed
+        return [
+            mapping
+            for mapping in self._following.mappings
+            if mapping.merging
+            and feed.overwrites(mapping) != self._proven.get(mapping.source.name, -1)
+        ]
+
     def swap(self) -> CutoverResult:
         """Put the old tables back in one RENAME (R15)."""
+        while True:
+            for mapping in self._unproven():
+                self._compare(mapping)
+            try:
+                return self._swap()
+            except HeldBack as held:
+                self._say(held.message)
+
+    def give_up(self) -> None:
+        """Let the keeping go on: until the next try, rows may be written over others again."""
+        for mapping in self._following.mappings:
+            self._following.feed.write_over(mapping)
+
+    def _swap(self) -> CutoverResult:
+        """Try it once."""
         mappings = self._following.mappings
 
         def align(session: SqlSession) -> None:
@@ -146,6 +174,8 @@ class Undo:
 
         def check(session: SqlSession) -> None:
             require_definitions(session, self._tables)
+            if left := self._unproven():
+                raise HeldBack(f"{left[0].target.name} must be compared once more")
             align(session)
 
         self._say("swapping back")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spirit_py.applier.applier import SqlApplier
-from spirit_py.contracts import RenderedRow
+from spirit_py.contracts import KeyedChange, RenderedRow
 from spirit_py.errors import DuplicateForUnique, ServerFault, SpiritError, ValueLost
 from spirit_py.mysql.connect import connect
 from tests.fix_feed import DEADLINE, fill, until
@@ -16,6 +16,8 @@ from tests.fix_feed import DEADLINE, fill, until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from spirit_py.contracts import SqlSession
+    from spirit_py.table.mapping import TableMapping
     from tests.fix_feed import Scene
     from tests.tcp_proxy import TcpProxy
 
@@ -108,6 +110,21 @@ def test_deletes_by_a_converted_key(scene: Scene, applier: SqlApplier) -> None:
     assert scene.db.query("SELECT id FROM _t_new ORDER BY n") == [("ä",), ("€",), ("c",)]
     applier.delete_keys(mapping, ["(_latin1 X'e4')", "(_latin1 X'80')"])
     assert scene.db.query("SELECT id, n FROM _t_new") == [("c", 3)]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("VARBINARY(8)", "BINARY(8)"),
+        ("VARCHAR(8) COLLATE utf8mb4_0900_bin", "CHAR(8) COLLATE utf8mb4_0900_bin"),
+    ],
+)
+def test_deletes_by_a_padded_key(scene: Scene, applier: SqlApplier, old: str, new: str) -> None:
+    """A literal of the old value does not find what the new column made of it."""
+    mapping = scene.tables(f"id {old} PRIMARY KEY, n INT", f"MODIFY id {new} NOT NULL")
+    applier.upsert_rows(mapping, rows("('a ', 1)", "('b', 2)"))
+    applier.delete_keys(mapping, ["('a ')"])
+    assert scene.db.query("SELECT n FROM _t_new") == [(2,)]
 
 
 def test_a_repair_makes_rows_equal_to_the_source(scene: Scene, applier: SqlApplier) -> None:
@@ -206,51 +223,108 @@ def test_nothing_is_retried_in_a_given_session(scene: Scene, applier: SqlApplier
     assert scene.db.query("SELECT * FROM _t_new") == []
 
 
-def test_a_new_unique_key_lets_values_move(scene: Scene, applier: SqlApplier) -> None:
-    """R11: a row that is pushed out and comes back is no duplicate."""
+def state(
+    applier: SqlApplier,
+    mapping: TableMapping,
+    *changes: KeyedChange,
+    session: SqlSession | None = None,
+    complete: bool = True,
+) -> bool:
+    """Write a state of one part."""
+    return applier.write_state(mapping, lambda: iter([changes]), session, complete=complete)
+
+
+def put(key: str, row: str, *, fresh: bool = False) -> KeyedChange:
+    """Build the change that writes a row."""
+    return KeyedChange(key, RenderedRow(row), fresh)
+
+
+def gone(key: str, *, fresh: bool = False) -> KeyedChange:
+    """Build the change that deletes a row."""
+    return KeyedChange(key, None, fresh)
+
+
+def test_a_state_lets_values_move(scene: Scene, applier: SqlApplier) -> None:
+    """R11: in a whole state two rows may exchange a value, and a deleted row is in nobody's way."""
     mapping = scene.tables(alter="ADD UNIQUE KEY u (n)")
-    assert mapping.tightened
-    scene.db.execute("INSERT INTO t VALUES (1, 'a', NULL), (2, 'b', 5)")
-    applier.upsert_rows(mapping, rows("(1, 'a', 5)", "(3, 'c', 7)"))
-    applier.upsert_rows(mapping, rows("(2, 'b', 5)"))
-    with connect(scene.options(), role="test") as session:
-        with pytest.raises(DuplicateForUnique):
-            applier.verify(mapping, session)
-        applier.upsert_rows(mapping, rows("(1, 'a', NULL)"))
-        applier.verify(mapping, session)
-    assert scene.db.query("SELECT id, n FROM _t_new ORDER BY id") == [(1, None), (2, 5), (3, 7)]
+    assert mapping.merging
+    state(applier, mapping, *(put(f"({n})", f"({n}, 'a', {n})") for n in (1, 2, 3)))
+    moved = [put("(1)", "(1, 'b', 2)"), put("(2)", "(2, 'b', 1)"), gone("(3)")]
+    assert not state(applier, mapping, *moved, put("(4)", "(4, 'b', 3)"))
+    assert scene.db.query("SELECT id, n FROM _t_new ORDER BY id") == [(1, 2), (2, 1), (4, 3)]
 
 
-def test_rows_in_the_way_are_found_under_the_table_lock(scene: Scene, applier: SqlApplier) -> None:
-    """R11: in the locking session only the tables' own names are locked, no alias of them."""
-    mapping = scene.tables(alter="ADD UNIQUE KEY u (n)")
-    scene.db.execute("INSERT INTO t VALUES (1, 'a', 5), (2, 'b', 5)")
-    applier.upsert_rows(mapping, rows("(1, 'a', 5)"))
-    with connect(scene.options(), role="test") as session:
-        schema = scene.db.name
-        session.execute(f"LOCK TABLES `{schema}`.t READ, `{schema}`._t_new WRITE")
-        applier.upsert_rows(mapping, rows("(2, 'b', 5)"), session)
-        with pytest.raises(DuplicateForUnique):
-            applier.verify(mapping, session)
-        session.execute("UNLOCK TABLES")
+@pytest.mark.parametrize("locked", [False, True])
+def test_a_state_with_a_duplicate_is_not_written(
+    scene: Scene, applier: SqlApplier, locked: bool
+) -> None:
+    """R11: no row of it is written, and the rows are named with their values; under the lock too.
 
-
-def test_a_new_unique_key_never_eats_a_row_unnoticed(scene: Scene, applier: SqlApplier) -> None:
-    """R11: a duplicate that stays is named with key and values, under the lock too."""
+    In the locking session only the tables' own names are locked, no alias of them.
+    """
     mapping = scene.tables(
         "id VARCHAR(10) COLLATE utf8mb4_bin PRIMARY KEY, v VARCHAR(20) COLLATE utf8mb4_bin, n INT",
         "MODIFY v VARCHAR(20) COLLATE utf8mb4_0900_ai_ci, ADD UNIQUE KEY u (v)",
     )
-    scene.db.execute("INSERT INTO t VALUES ('k1', 'same', 1), ('k2', 'SAME', 2)")
-    applier.upsert_rows(mapping, rows("('k1', 'same', 1)"))
-    applier.upsert_rows(mapping, rows("('k2', 'SAME', 2)"))
-    with connect(scene.options(), database=scene.db.name, role="test") as session:
-        session.execute("LOCK TABLES t WRITE, _t_new WRITE")
-        with pytest.raises(DuplicateForUnique, match="duplicates") as caught:
-            applier.verify(mapping, session)
-        session.execute("UNLOCK TABLES")
-    assert "6b31" in caught.value.details[0].lower()
-    assert "u:" in caught.value.details[0]
+    state(applier, mapping, put("('k1')", "('k1', 'same', 1)"))
+    changes = [put("('k2')", "('k2', 'SAME', 2)"), put("('k3')", "('k3', 'other', 2)")]
+    with connect(scene.options(), role="test") as session:
+        if locked:
+            name = scene.db.name
+            session.execute(f"LOCK TABLES `{name}`.t WRITE, `{name}`._t_new WRITE")
+        with pytest.raises(DuplicateForUnique, match=r"1 rows .* duplicates") as caught:
+            state(applier, mapping, *changes, session=session if locked else None)
+    (named,) = caught.value.details
+    assert "6b32" in named.lower()
+    assert "Duplicate entry 'SAME' for key '_t_new.u'" in named
+    assert scene.db.query("SELECT id, n FROM _t_new") == [("k1", 1)]
+
+
+def test_an_incomplete_state_is_written_over_others(scene: Scene, applier: SqlApplier) -> None:
+    """What is in its way may move away in what is still to come; it says that it did so."""
+    mapping = scene.tables(alter="ADD UNIQUE KEY u (n)")
+    state(applier, mapping, put("(1)", "(1, 'a', 1)"), put("(2)", "(2, 'a', 2)"))
+    assert not state(applier, mapping, put("(3)", "(3, 'b', 3)"), complete=False)
+    assert state(applier, mapping, put("(1)", "(1, 'b', 2)"), complete=False)
+    assert not state(applier, mapping, put("(2)", "(2, 'b', 1)"))
+    assert scene.db.query("SELECT id, n FROM _t_new ORDER BY id") == [(1, 2), (2, 1), (3, 3)]
+
+
+def test_the_latest_image_of_a_key_counts_by_the_servers_equality(
+    scene: Scene, applier: SqlApplier
+) -> None:
+    """A state of a queue has several changes of a key, written in several ways."""
+    mapping = scene.tables(
+        "id VARCHAR(10) COLLATE utf8mb4_0900_ai_ci PRIMARY KEY, n INT", "ADD UNIQUE KEY u (n)"
+    )
+    changes = [put("('a')", "('a', 1)", fresh=True), gone("('A')"), put("('Á')", "('Á', 3)")]
+    state(applier, mapping, *changes, put("('b')", "('b', 1)", fresh=True), gone("('B')"))
+    assert scene.db.query("SELECT id, n FROM _t_new") == [("Á", 3)]
+
+
+def test_a_fresh_key_deletes_no_other_row(scene: Scene, applier: SqlApplier) -> None:
+    """Where keys merge, a key that the source did not have is not in the new table."""
+    mapping = scene.tables("id VARBINARY(4) PRIMARY KEY, n INT", "MODIFY id BINARY(4)")
+    assert mapping.key_merging
+    state(applier, mapping, put("(X'61')", "(X'61', 1)", fresh=True))
+    state(applier, mapping, gone("(X'6100')", fresh=True))
+    with pytest.raises(DuplicateForUnique):
+        state(applier, mapping, put("(X'6100')", "(X'6100', 2)", fresh=True))
+    assert scene.db.query("SELECT n FROM _t_new") == [(1,)]
+    state(applier, mapping, gone("(X'61')"), put("(X'6100')", "(X'6100', 2)", fresh=True))
+    assert scene.db.query("SELECT n FROM _t_new") == [(2,)]
+
+
+def test_staged_and_direct_rows_of_a_key_keep_their_order(
+    scene: Scene, applier: SqlApplier
+) -> None:
+    """An ENUM's 0 takes the staged path, and what follows it of the same key follows it there."""
+    mapping = scene.tables("id INT PRIMARY KEY, e ENUM('a', 'b')")
+    none = RenderedRow(sql="(1, '')", staged=True)
+    applier.upsert_rows(mapping, [none, *rows("(1, 'b')")])
+    assert scene.db.query("SELECT e FROM _t_new") == [("b",)]
+    applier.upsert_rows(mapping, [*rows("(1, 'a')"), none])
+    assert scene.db.query("SELECT CAST(e AS SIGNED) FROM _t_new") == [(0,)]
 
 
 def test_a_row_in_the_limits_of_the_packet_is_written(scene: Scene, applier: SqlApplier) -> None:

@@ -1,0 +1,212 @@
+"""One whole state of the source, applied at once to a table whose rows may meet (R11, R21).
+
+Where rows that the source keeps apart may stand in each other's way in the new table, an image by
+itself says nothing: what looks like a duplicate may be a value that moves. So everything that
+waits at the end of a transaction is taken together, and goes into the new table in one
+transaction of its own: first all of its keys are deleted, then the latest image of each key is
+inserted. Behind that the new table is that state, and a row that could not be inserted is a
+duplicate that the source itself held then. Nothing is pushed out.
+
+Where two keys of the source may be one key of the new table, a key that the source did not have
+before (*fresh*) is not deleted: what the new table has there is another row.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.applier import keys as staged_keys
+from spirit_py.applier.batch import insert_rows
+from spirit_py.applier.stage import (
+    as_stored,
+    converting_zone,
+    drop_stage,
+    make_stage,
+    number_column,
+    old_names,
+    source_table,
+    stage_table,
+    target_table,
+    whole,
+)
+from spirit_py.applier.verdicts import TRUNCATED, judge_warnings
+from spirit_py.errors import DuplicateForUnique, ServerFault
+from spirit_py.mysql.faults import DUPLICATE_ENTRY
+from spirit_py.mysql.lost_values import DEPRECATED
+from spirit_py.sql import identifier_list, quote_identifier
+from spirit_py.table.values import key_select_expressions, row_key_sql
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from spirit_py.applier.batch import Bounds
+    from spirit_py.contracts import KeyedChange, SqlSession
+    from spirit_py.table.mapping import TableMapping
+
+_EXAMPLES: Final = 10
+_STAGES: Final = ("keys", "rows", "new_keys")
+_MOST_WARNINGS: Final = 1000
+
+
+def write(
+    session: SqlSession,
+    mapping: TableMapping,
+    parts: Iterable[Sequence[KeyedChange]],
+    bounds: Bounds,
+    *,
+    complete: bool,
+    again: bool = False,
+) -> bool:
+    """Stage changes, and write what they lead to in one transaction.
+
+    Args:
+        again: it may have been written before, with an answer that was lost.
+        complete: what is written ends with a transaction of the source. Otherwise rows in the
+            way are written over, because they may have moved away in what is still to come.
+
+    Returns:
+        Whether rows may have been written over others.
+
+    Raises:
+        DuplicateForUnique: the source held rows that the new table cannot hold together.
+    """
+    _stage(session, mapping, parts, bounds)
+    staged_keys.convert(session, mapping)
+    over = again and mapping.key_merging
+    delete = _delete(mapping, all_keys=again or not mapping.key_merging)
+    try:
+        _write(session, mapping, delete, _insert(mapping, "INSERT"))
+    except ServerFault as fault:
+        if fault.code != DUPLICATE_ENTRY:
+            raise
+        if complete:
+            raise _named(session, mapping, delete, fault) from fault
+        _write(session, mapping, delete, _insert(mapping, "REPLACE"))
+        over = True
+    for kind in _STAGES:
+        drop_stage(session, mapping, kind)
+    return over
+
+
+def _stage(
+    session: SqlSession,
+    mapping: TableMapping,
+    parts: Iterable[Sequence[KeyedChange]],
+    bounds: Bounds,
+) -> None:
+    """Stage all rows by their number, and for each key the number of its latest change.
+
+    The server says which keys are equal: the key is the staging table's own primary key. It is
+    staged as its first change has it, by which the new table knows it.
+    """
+    number, key = number_column(mapping), identifier_list(mapping.key.columns)
+    source = source_table(mapping)
+    rows = make_stage(session, mapping, "rows", names=old_names(mapping), table=source)
+    fresh = _fresh(mapping)
+    keys = make_stage(session, mapping, "keys", names=key, table=source, primary=key, flag=fresh)
+    latest = f" ON DUPLICATE KEY UPDATE {number} = VALUES({number})"
+    allowed = (DEPRECATED, TRUNCATED)
+    last = 0
+    with as_stored(session):
+        for part in parts:
+            numbered = list(enumerate(part, last + 1))
+            last += len(numbered)
+            texts = [_behind(f"{n}, {c.fresh:d}", c.key) for n, c in numbered]
+            names = f"{keys} ({number}, {fresh}, {key})"
+            for statement in insert_rows(names, texts, bounds, mapping, latest):
+                session.execute(statement)
+                judge_warnings(session, mapping, allowed=allowed)
+            texts = [_behind(str(n), c.row.sql) for n, c in numbered if c.row]
+            names = f"{rows} ({number}, {old_names(mapping)})"
+            for statement in insert_rows(names, texts, bounds, mapping):
+                session.execute(statement)
+                judge_warnings(session, mapping, texts, allowed=allowed)
+
+
+def _behind(first: str, row: str) -> str:
+    """Put more literals in front of those of ``(literal, ...)``."""
+    return f"({first}, {row[1:]}"
+
+
+def _fresh(mapping: TableMapping) -> str:
+    """Give the quoted column that says that a staged key is fresh."""
+    return number_column(mapping, "_spirit_py_fresh")
+
+
+def _delete(mapping: TableMapping, *, all_keys: bool) -> str:
+    """Give the statement that deletes the staged keys."""
+    return staged_keys.delete_converted(mapping, but="" if all_keys else _fresh(mapping))
+
+
+def _write(session: SqlSession, mapping: TableMapping, delete: str, insert: str) -> None:
+    """Delete the keys and write the rows; both or nothing."""
+    with whole(session), converting_zone(session, mapping):
+        session.execute(delete)
+        session.execute(insert)
+        judge_warnings(session, mapping)
+
+
+def _insert(mapping: TableMapping, verb: str) -> str:
+    """Give the statement that writes the latest row of each key."""
+    rows, keys = stage_table(mapping, "rows"), stage_table(mapping, "keys")
+    number = number_column(mapping)
+    carried = [f"{rows}.{quote_identifier(pair.old.name)}" for pair in mapping.pairs]
+    values = [pair.value_from(name) for pair, name in zip(mapping.pairs, carried, strict=True)]
+    return (
+        f"{verb} INTO {target_table(mapping)} ({identifier_list(mapping.insert_names)})"
+        f" SELECT {', '.join([*values, *mapping.fill_values])}"
+        f" FROM {keys} STRAIGHT_JOIN {rows} ON {rows}.{number} = {keys}.{number}"
+    )
+
+
+def _named(
+    session: SqlSession, mapping: TableMapping, delete: str, fault: ServerFault
+) -> DuplicateForUnique:
+    """Build the error that names the rows that were left over, and their values.
+
+    They are inserted once more without a fault for each, and nothing of that is kept.
+    """
+    try:
+        with whole(session):
+            session.execute(f"SET SESSION max_error_count = {_MOST_WARNINGS}")
+            session.execute(delete)
+            with converting_zone(session, mapping):
+                session.execute(_insert(mapping, "INSERT IGNORE"))
+                said = session.warnings() if session.warning_count else []
+            texts = [text for _, code, text in said if code == DUPLICATE_ENTRY]
+            rows = session.query(_left_over(mapping))
+            raise _error(mapping, [row_key_sql(mapping.key_columns, row) for row in rows], texts)
+    except DuplicateForUnique as error:
+        return error
+    except ServerFault:
+        return _error(mapping, [], [fault.text])
+
+
+def _left_over(mapping: TableMapping) -> str:
+    """Give the query for the old keys of staged rows that the new table does not hold."""
+    rows, keys = stage_table(mapping, "rows"), stage_table(mapping, "keys")
+    converted, number = stage_table(mapping, "new_keys"), number_column(mapping)
+    old = ", ".join(f"{keys}.{quote_identifier(name)}" for name in mapping.key.columns)
+    new = f"{target_table(mapping)}.{quote_identifier(mapping.new_key_columns[0])}"
+    return (
+        f"SELECT {', '.join(key_select_expressions(mapping.key_columns))} FROM (SELECT {old}"
+        f" FROM {keys} STRAIGHT_JOIN {rows} ON {rows}.{number} = {keys}.{number}"
+        f" STRAIGHT_JOIN {converted} ON {converted}.{number} = {keys}.{number}"
+        f" LEFT JOIN {target_table(mapping)} ON {staged_keys.found(mapping)}"
+        f" WHERE {new} IS NULL) AS left_over"
+    )
+
+
+def _error(mapping: TableMapping, keys: Sequence[str], texts: Sequence[str]) -> DuplicateForUnique:
+    """Build the error; a key and what the server said belong together where both are known."""
+    count = max(len(keys), len(texts))
+    if len(keys) == len(texts):
+        details = [f"key {key}: {text}" for key, text in zip(keys, texts, strict=True)]
+    else:
+        details = [*texts[:_EXAMPLES], *(f"key {key}" for key in keys)]
+    return DuplicateForUnique(
+        f"{count} rows of {mapping.source.schema}.{mapping.source.name} are duplicates for a new"
+        f" unique key of {mapping.target.name}",
+        hint="remove the duplicates, then run the same command again: it carries on",
+        details=tuple(details[: 2 * _EXAMPLES]),
+    )

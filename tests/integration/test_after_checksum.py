@@ -1,0 +1,317 @@
+"""Writes after the last checksum, where nothing looks any more: the applier alone is right (R21).
+
+Every migration here is deferred. Its writes come when the first checksum is over and the next one
+is an hour away; then the sentinel is dropped, and what was applied is what is swapped in.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import pytest
+
+from spirit_py.config import FeedOptions
+from spirit_py.errors import DuplicateForUnique
+from spirit_py.phases import Phase
+from tests.migrate_kit import Migrating, config_for
+
+#: Applied as they come, or all together at the swap.
+AT_ONCE = FeedOptions(flush_interval=0.05)
+TOGETHER = FeedOptions(flush_interval=3600.0)
+
+INTS = "id INT PRIMARY KEY, v INT"
+TEN_INTS = "INSERT INTO t VALUES (1,10),(2,20),(3,30),(4,40),(5,50)"
+TEXTS = "id INT PRIMARY KEY, v VARCHAR(50) COLLATE utf8mb4_bin"
+TEN_TEXTS = "INSERT INTO t VALUES (1,'one'),(2,'two'),(3,'three'),(4,'four'),(5,'five')"
+
+
+class Key(NamedTuple):
+    """A new unique key, and values that it takes for one, or for two."""
+
+    columns: str
+    rows: str
+    alter: str
+    equal: tuple[str, str]
+    other: str = "NULL"
+
+
+KEYS = {
+    "plain": Key(INTS, TEN_INTS, "ADD UNIQUE u (v)", ("77777", "77777")),
+    "functional": Key(TEXTS, TEN_TEXTS, "ADD UNIQUE u ((LOWER(v)))", ("'New'", "'nEW'")),
+    "multi-valued": Key(
+        "id INT PRIMARY KEY, v JSON",
+        "INSERT INTO t VALUES (1,'[1]'),(2,'[2]'),(3,'[3,33]'),(4,'[4]'),(5,'[5]')",
+        "ADD UNIQUE u ((CAST(v AS UNSIGNED ARRAY)))",
+        ("'[7, 8]'", "'[9, 7]'"),
+    ),
+    "generated": Key(
+        "id INT PRIMARY KEY, v INT, g INT AS (v % 1000)",
+        "INSERT INTO t (id, v) VALUES (1,10),(2,20),(3,30),(4,40),(5,50)",
+        "ADD UNIQUE u (g)",
+        ("1777", "2777"),
+    ),
+    "prefix": Key(TEXTS, TEN_TEXTS, "ADD UNIQUE u (v(3))", ("'abcd'", "'abce'")),
+    "collation": Key(
+        TEXTS, TEN_TEXTS, "MODIFY v VARCHAR(50) COLLATE utf8mb4_0900_ai_ci, ADD UNIQUE u (v)",
+        ("'new'", "'NEW'"),
+    ),
+}  # fmt: skip
+
+
+def deferred(spark_engine: Any, db: Any, alter: str, feed: FeedOptions, **more: Any) -> Migrating:
+    """Begin a migration of ``t``, and return when it waits for its sentinel."""
+    config = config_for(
+        db,
+        table="t",
+        alter=alter,
+        no_shortcut=True,
+        defer_cutover=True,
+        recheck_interval=3600.0,
+        feed=feed,
+        **more,
+    )
+    migrating = Migrating(spark_engine, config)
+    migrating.wait_until(
+        lambda: (
+            bool(migrating.told.snapshots)
+            and migrating.told.snapshots[-1].phase is Phase.SENTINEL
+            and "dropped" in migrating.told.snapshots[-1].waiting_for
+        ),
+        "the wait for the sentinel",
+    )
+    return migrating
+
+
+def write(db: Any, *statements: str) -> None:
+    """Run statements in a session of their own."""
+    connection = db.connect()
+    with connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+    connection.commit()
+    connection.close()
+
+
+def swap(db: Any, migrating: Migrating) -> Any:
+    """Drop the sentinel, and wait for the end."""
+    db.execute("DROP TABLE IF EXISTS _t_snt")
+    return migrating.end()
+
+
+def check_refused(db: Any, migrating: Migrating, rows: str) -> DuplicateForUnique:
+    """Wait for the end by a duplicate, and see that the source is whole."""
+    before = db.query(rows)
+    with pytest.raises(DuplicateForUnique) as caught:
+        swap(db, migrating)
+    assert db.query(rows) == before
+    assert db.query("SHOW INDEX FROM t WHERE Key_name = 'u'") == []
+    assert caught.value.resumable
+    return caught.value
+
+
+ROWS = "SELECT id, v FROM t ORDER BY id"
+
+
+@pytest.mark.parametrize("feed", [AT_ONCE, TOGETHER], ids=["at once", "together"])
+@pytest.mark.parametrize("name", KEYS)
+def test_a_duplicate_is_named_and_nothing_is_lost(db, spark_engine, name, feed):
+    """Two rows that the new key takes for one end the run, whatever kind of key it is."""
+    key = KEYS[name]
+    db.execute(f"CREATE TABLE t ({key.columns})")
+    db.execute(key.rows)
+    migrating = deferred(spark_engine, db, key.alter, feed)
+    one, other = key.equal
+    write(db, f"INSERT INTO t (id, v) VALUES (1001, {one}), (1002, {other})")
+    error = check_refused(db, migrating, ROWS)
+    assert any("Duplicate entry" in line and "u'" in line for line in error.details)
+    assert any("1001" in line or "1002" in line for line in error.details)
+
+
+@pytest.mark.parametrize("feed", [AT_ONCE, TOGETHER], ids=["at once", "together"])
+def test_an_update_of_two_rows_to_one_value(db, spark_engine, feed):
+    """The duplicate is as real where no row is new."""
+    db.execute(f"CREATE TABLE t ({INTS})")
+    db.execute(TEN_INTS)
+    migrating = deferred(spark_engine, db, "ADD UNIQUE u (v)", feed)
+    write(db, "UPDATE t SET v = 77777 WHERE id IN (1, 2)")
+    check_refused(db, migrating, ROWS)
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_two_inserts_some_time_apart(db, spark_engine, name):
+    """The first one was applied when the second one comes."""
+    key = KEYS[name]
+    db.execute(f"CREATE TABLE t ({key.columns})")
+    db.execute(key.rows)
+    migrating = deferred(spark_engine, db, key.alter, AT_ONCE)
+    write(db, f"INSERT INTO t (id, v) VALUES (1001, {key.equal[0]})")
+    migrating.wait_until(
+        lambda: db.query("SELECT COUNT(*) FROM _t_new WHERE id = 1001") == [(1,)], "the first row"
+    )
+    write(db, f"INSERT INTO t (id, v) VALUES (1002, {key.equal[1]})")
+    check_refused(db, migrating, ROWS)
+
+
+def test_the_same_command_goes_on_when_the_duplicate_is_gone(db, spark_engine):
+    """The copy and its place stay; with the duplicate removed the run ends well."""
+    db.execute(f"CREATE TABLE t ({INTS})")
+    db.execute(TEN_INTS)
+    migrating = deferred(spark_engine, db, "ADD UNIQUE u (v)", TOGETHER)
+    write(db, "INSERT INTO t VALUES (1001, 5), (1002, 5)")
+    check_refused(db, migrating, ROWS)
+    assert db.query("SHOW TABLES LIKE '\\_t\\_new'")
+    write(db, "UPDATE t SET v = 6 WHERE id = 1002")
+    again = Migrating(
+        spark_engine, config_for(db, table="t", alter="ADD UNIQUE u (v)", no_shortcut=True)
+    )
+    again.end()
+    assert db.query("SELECT id, v FROM t WHERE id > 1000 ORDER BY id") == [(1001, 5), (1002, 6)]
+    assert db.query("SHOW INDEX FROM t WHERE Key_name = 'u'")
+
+
+@pytest.mark.parametrize("feed", [AT_ONCE, TOGETHER], ids=["at once", "together"])
+@pytest.mark.parametrize("name", KEYS)
+def test_values_that_move_are_no_duplicates(db, spark_engine, name, feed):
+    """Values are exchanged between rows, in one transaction or one after the other."""
+    key = KEYS[name]
+    db.execute(f"CREATE TABLE t ({key.columns})")
+    db.execute(key.rows)
+    migrating = deferred(spark_engine, db, key.alter, feed)
+    write(
+        db,
+        "BEGIN",
+        "SET @one = (SELECT v FROM t WHERE id = 1), @two = (SELECT v FROM t WHERE id = 2)",
+        "UPDATE t SET v = @two WHERE id = 1",
+        "UPDATE t SET v = @one WHERE id = 2",
+        "COMMIT",
+        "BEGIN",
+        "SET @three = (SELECT v FROM t WHERE id = 3)",
+        "INSERT INTO t (id, v) VALUES (9, @three)",
+        "DELETE FROM t WHERE id = 3",
+        "COMMIT",
+        "DELETE FROM t WHERE id = 4",
+        f"INSERT INTO t (id, v) VALUES (10, {key.equal[0]})",
+        "DELETE FROM t WHERE id = 10",
+        f"INSERT INTO t (id, v) VALUES (11, {key.equal[1]})",
+    )  # fmt: skip
+    expected = db.query(ROWS)
+    swap(db, migrating)
+    assert db.query(ROWS) == expected
+    assert db.query("SHOW INDEX FROM t WHERE Key_name = 'u'")
+
+
+def many(db: Any, rows: int) -> None:
+    """Fill ``t`` with rows whose value is their number."""
+    db.execute(f"CREATE TABLE t ({INTS}, pad VARCHAR(200) NOT NULL DEFAULT '')")
+    db.execute("SET SESSION cte_max_recursion_depth = 1000000")
+    db.execute(
+        "INSERT INTO t (id, v, pad) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1"
+        f" FROM n WHERE i < {rows}) SELECT i, i, REPEAT('x', 150) FROM n"
+    )
+
+
+#: Memory for a few thousand rows.
+SMALL = FeedOptions(flush_interval=0.05, soft_limit_bytes=3 << 20)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["UPDATE t SET v = v + 1", "UPDATE t SET v = 30001 - v", "UPDATE t SET v = v * 7919 % 30011"],
+    ids=["shift", "turn", "mix"],
+)
+def test_a_transaction_beyond_the_memory(db, spark_engine, statement):
+    """A transaction that must be applied in parts, whose parts stand in each other's way."""
+    many(db, 30_000)
+    migrating = deferred(spark_engine, db, "ADD UNIQUE u (v)", SMALL)
+    write(db, statement)
+    expected = db.query(ROWS)
+    swap(db, migrating)
+    assert db.query(ROWS) == expected
+    assert db.query("SHOW INDEX FROM t WHERE Key_name = 'u'")
+
+
+def test_a_duplicate_in_a_transaction_beyond_the_memory(db, spark_engine):
+    """It is found where the first of the two rows was applied in an earlier part."""
+    many(db, 30_000)
+    migrating = deferred(spark_engine, db, "ADD UNIQUE u (v)", SMALL)
+    write(db, "UPDATE t SET v = IF(id = 29999, 3 + 1, v + 1)")
+    check_refused(db, migrating, ROWS)
+
+
+def test_a_queue_keeps_the_order_of_staged_and_direct_images(db, spark_engine):
+    """An ENUM's 0 takes another path into the table than the image that follows it."""
+    db.execute(
+        "CREATE TABLE t (k VARCHAR(20) PRIMARY KEY, e ENUM('a','b')) COLLATE utf8mb4_0900_ai_ci"
+    )
+    db.execute("INSERT INTO t VALUES ('there', 'a')")
+    migrating = deferred(spark_engine, db, "ADD x INT", TOGETHER)
+    write(
+        db,
+        "SET SESSION sql_mode = ''",
+        "INSERT INTO t VALUES ('here', 'bad'), ('other', 'a')",
+        "UPDATE t SET e = 'b' WHERE k = 'here'",
+        "UPDATE t SET e = 'bad' WHERE k = 'OTHER'",
+        "UPDATE t SET e = 'bad' WHERE k = 'there'",
+        "UPDATE t SET e = 'a' WHERE k = 'THERE'",
+    )
+    swap(db, migrating)
+    assert db.query("SELECT k, CAST(e AS SIGNED) FROM t ORDER BY k") == [
+        ("here", 2), ("other", 0), ("there", 1),
+    ]  # fmt: skip
+
+
+class Narrower(NamedTuple):
+    """A key column that a literal of the old value does not always find again."""
+
+    old: str
+    new: str
+    #: What the new column shows for a value of the old one.
+    shown: str = "k"
+
+
+_TEXT = "{}(16) COLLATE utf8mb4_0900_{}"
+NARROWER = {
+    "padded bytes": Narrower("VARBINARY(16)", "BINARY(16)", "TRIM(TRAILING '\\0' FROM k)"),
+    "padded text": Narrower(_TEXT.format("VARCHAR", "bin"), _TEXT.format("CHAR", "bin")),
+    "padded, queue": Narrower(_TEXT.format("VARCHAR", "as_cs"), _TEXT.format("CHAR", "as_cs")),
+    "coarser": Narrower(_TEXT.format("VARCHAR", "bin"), _TEXT.format("VARCHAR", "ai_ci")),
+    "coarser, queue": Narrower(_TEXT.format("VARCHAR", "as_cs"), _TEXT.format("VARCHAR", "ai_ci")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("feed", [AT_ONCE, TOGETHER], ids=["at once", "together"])
+@pytest.mark.parametrize("name", NARROWER)
+def test_a_key_that_is_padded_or_coarser(db, spark_engine, name, feed):
+    """A delete and a change of the key find their row, and rows that follow each other stay."""
+    kind = NARROWER[name]
+    db.execute(f"CREATE TABLE t (k {kind.old} NOT NULL PRIMARY KEY, n INT)")
+    db.execute("INSERT INTO t VALUES ('a', 1), ('b', 2), ('c', 3), ('d', 4), ('e', 5), ('f ', 7)")
+    migrating = deferred(spark_engine, db, f"MODIFY k {kind.new} NOT NULL", feed)
+    write(
+        db,
+        "DELETE FROM t WHERE k = 'a'",
+        "UPDATE t SET k = 'bb' WHERE k = 'b'",
+        "UPDATE t SET k = 'C' WHERE k = 'c'",
+        "DELETE FROM t WHERE k = 'd'",
+        "INSERT INTO t VALUES ('D', 44)",
+        "INSERT INTO t VALUES ('x', 6)",
+        "DELETE FROM t WHERE k = 'x'",
+        "UPDATE t SET n = 55 WHERE k = 'e'",
+        "DELETE FROM t WHERE k = 'f '",
+    )
+    swap(db, migrating)
+    found = db.query(f"SELECT {kind.shown}, n FROM t ORDER BY n")
+    assert [(k.decode() if isinstance(k, bytes) else k, n) for k, n in found] == [
+        ("bb", 2), ("C", 3), ("D", 44), ("e", 55),
+    ]  # fmt: skip
+
+
+def test_rows_that_become_one_by_a_coarser_key(db, spark_engine):
+    """Two source rows that the new primary key takes for one end the run."""
+    db.execute("CREATE TABLE t (k VARCHAR(16) COLLATE utf8mb4_0900_bin PRIMARY KEY, v INT)")
+    db.execute("INSERT INTO t VALUES ('a', 1), ('b', 2)")
+    alter = "MODIFY k VARCHAR(16) COLLATE utf8mb4_0900_ai_ci NOT NULL"
+    migrating = deferred(spark_engine, db, alter, AT_ONCE)
+    write(db, "INSERT INTO t VALUES ('A', 3)")
+    error = check_refused(db, migrating, "SELECT k, v FROM t ORDER BY k")
+    assert any("PRIMARY" in line for line in error.details)
