@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spirit_py.table.conversions import equality_kept
+from spirit_py.table.conversions import values_stay_apart
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,7 +19,9 @@ def tightened_indexes(
     """Give the unique indexes of the target that rows of the source may violate.
 
     An index is guaranteed when rows that are equal in it would have been equal in some unique
-    index of the source. Whatever is not known to be so counts as tightened.
+    index of the source, where a value that the new type cannot hold is an error and no row: so a
+    column that is merely narrowed (BIGINT to INT, VARCHAR(100) to (50)) tightens nothing.
+    Whatever is not known to be so counts as tightened.
     """
     by_old = {pair.old.name.lower(): pair for pair in pairs}
     unchanged = _all_carried_unchanged(source, pairs)
@@ -80,7 +82,8 @@ def _same_or_finer(
         return False
     pair = by_old.get(old.column.lower())
     if pair is not None:
-        return pair.new.name.lower() == part.column.lower() and equality_kept(pair.old, pair.new)
+        same = pair.new.name.lower() == part.column.lower()
+        return same and values_stay_apart(pair.old, pair.new)
     generated = target.has_column(part.column) and bool(target.column(part.column).generated)
     return unchanged and generated and part.column.lower() == old.column.lower()
 

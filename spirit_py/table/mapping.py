@@ -49,7 +49,8 @@ class TableMapping:
         key: the chunk key: a unique index over NOT NULL columns of the source whose columns
             form a unique index of the new table too. Names are the source's.
         new_key_columns: the names of the key's columns in the new table, in key order.
-        tightened: unique indexes of the new table that the source does not guarantee (R11).
+        tightened: unique indexes of the new table that the source does not guarantee (R11); not
+            those over columns that are merely narrowed.
         time_zone: the server's time zone, when a TIMESTAMP changes to or from another type
             and the conversion therefore depends on it; empty otherwise.
         fills: new columns that every write must name a constant for (see
