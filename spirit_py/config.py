@@ -27,6 +27,8 @@ class ConnectionOptions:
         label: what sessions say of themselves, so that a later run can find them; see
             :mod:`spirit_py.mysql.earlier`.
         server_uuid: the server that it must be (R14); empty for any.
+        settings: session variables under which expressions are evaluated; see
+            :mod:`spirit_py.mysql.evaluation`.
     """
 
     host: str = "127.0.0.1"
@@ -39,6 +41,7 @@ class ConnectionOptions:
     connect_timeout: int = 10
     label: str = ""
     server_uuid: str = ""
+    settings: tuple[tuple[str, str], ...] = ()
 
     @property
     def address(self) -> str:

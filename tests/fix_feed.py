@@ -45,7 +45,13 @@ class Scene:
         given: dict[str, Any] = {"host": server.host, "port": server.port, "user": server.user}
         return ConnectionOptions(**(given | {"password": server.password} | more))
 
-    def tables(self, columns: str = TABLE, alter: str = "ADD x INT DEFAULT 7") -> TableMapping:
+    def tables(
+        self,
+        columns: str = TABLE,
+        alter: str = "ADD x INT DEFAULT 7",
+        *,
+        time_zone: str = "+00:00",
+    ) -> TableMapping:
         """Create ``t`` and ``_t_new`` and map them."""
         self.db.execute(f"CREATE TABLE t ({columns})")
         self.db.execute("CREATE TABLE _t_new LIKE t")
@@ -56,7 +62,7 @@ class Scene:
         assert source is not None
         assert target is not None
         statement = alter_of(self.db.name, "t", alter)
-        self.mapping = build_mapping(source, target, statement, "+00:00")
+        self.mapping = build_mapping(source, target, statement, time_zone)
         return self.mapping
 
     def run(self, sql: str) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.applier.batch import insert_rows, upsert_tail, upsert_verb
 from spirit_py.applier.verdicts import TRUNCATED, judge_warnings
 from spirit_py.errors import ServerFault
-from spirit_py.mysql.connect import STRICT_SQL_MODE
+from spirit_py.mysql.evaluation import OWN_SQL_MODE
 from spirit_py.mysql.lost_values import DEPRECATED
 from spirit_py.sql import identifier_list, quote_identifier, quote_table, string_literal
 
@@ -161,17 +161,17 @@ def whole(session: SqlSession) -> Iterator[None]:
 @contextlib.contextmanager
 def as_stored(session: SqlSession) -> Iterator[None]:
     """Let every value that the source holds into columns of the same type."""
-    with _setting(session, "sql_mode", LENIENT_SQL_MODE, STRICT_SQL_MODE):
+    with _setting(session, "sql_mode", LENIENT_SQL_MODE, OWN_SQL_MODE):
         yield
 
 
 @contextlib.contextmanager
 def converting_zone(session: SqlSession, mapping: TableMapping) -> Iterator[None]:
-    """Let TIMESTAMPs be converted in the server's time zone, where the mapping says so."""
+    """Evaluate what a write evaluates in the server's time zone, where it matters (R22)."""
     if not mapping.time_zone:
         yield
         return
-    with _setting(session, "time_zone", mapping.time_zone, "+00:00"):
+    with _setting(session, "time_zone", mapping.time_zone, "'+00:00'"):
         yield
 
 
@@ -180,12 +180,15 @@ def _setting(session: SqlSession, name: str, value: str, usual: str) -> Iterator
     """Change a variable of the session for a while.
 
     After a fault it is set back too, and should that fail the first fault is the one raised.
+
+    Args:
+        usual: SQL for what it is set back to.
     """
     session.execute(f"SET SESSION {quote_identifier(name)}={string_literal(value)}")
     try:
         yield
     except BaseException:
         with contextlib.suppress(Exception):
-            session.execute(f"SET SESSION {quote_identifier(name)}={string_literal(usual)}")
+            session.execute(f"SET SESSION {quote_identifier(name)}={usual}")
         raise
-    session.execute(f"SET SESSION {quote_identifier(name)}={string_literal(usual)}")
+    session.execute(f"SET SESSION {quote_identifier(name)}={usual}")

@@ -169,8 +169,8 @@ def _named(
     try:
         with whole(session):
             session.execute(f"SET SESSION max_error_count = {_MOST_WARNINGS}")
-            session.execute(delete)
             with converting_zone(session, mapping):
+                session.execute(delete)
                 session.execute(_insert(mapping, "INSERT IGNORE"))
                 said = session.warnings() if session.warning_count else []
             texts = [text for _, code, text in said if code == DUPLICATE_ENTRY]

@@ -217,13 +217,16 @@ def _temporal(column: Column, index: int) -> dict[str, Any]:
         number = "int_of({v}, 'big')"
     else:
         number = f"int_of({{v}}, 'big') - {1 << (8 * width - 1)}"
-    show = f"show{index}({number})"
-    helpers = {f"show{index}": temporal.show_function(kind, precision)}
+    show, write = f"show{index}({number})", f"write{index}({number})"
+    helpers = {
+        f"show{index}": temporal.show_function(kind, precision),
+        f"write{index}": temporal.literal_function(kind, precision),
+    }
     return {
         "code": f"{width}s",
         "width": width,
         "key": number,
-        "literal": ("'", show, "'"),
+        "literal": ("'", write, "'"),
         "plain": show,
         "helpers": helpers,
     }

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any, Final
 from spirit_py.checksum import staging
 from spirit_py.checksum.render import INTEGERS
 from spirit_py.errors import ServerFault
-from spirit_py.mysql.connect import STRICT_SQL_MODE
+from spirit_py.mysql.evaluation import OWN_SQL_MODE
 from spirit_py.mysql.lost_values import VALUE_ERRORS
+from spirit_py.sql import string_literal
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -74,7 +75,7 @@ def _make(session: SqlSession, plan: ComparisonPlan) -> None:
 
 def _fill(session: SqlSession, plan: ComparisonPlan, rows: Sequence[Sequence[Any]]) -> None:
     """Put rows into the table with the old types."""
-    with _setting(session, "sql_mode", staging.FILL_SQL_MODE, STRICT_SQL_MODE):
+    with _setting(session, "sql_mode", staging.FILL_SQL_MODE, OWN_SQL_MODE):
         for statement in staging.fill_stage(plan, rows):
             session.execute(statement)
 
@@ -88,7 +89,7 @@ def _about_a_value(fault: ServerFault) -> bool:
 def _converting(session: SqlSession, plan: ComparisonPlan) -> Iterator[None]:
     """Give the session the time zone of a conversion."""
     zone = plan.mapping.time_zone
-    with _setting(session, "time_zone", zone, "+00:00") if zone else contextlib.nullcontext():
+    with _setting(session, "time_zone", zone, "'+00:00'") if zone else contextlib.nullcontext():
         yield
 
 
@@ -104,12 +105,12 @@ def _all_warnings(session: SqlSession) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _setting(session: SqlSession, name: str, value: str, usual: str) -> Iterator[None]:
-    """Change a variable of the session for a while."""
-    session.execute(f"SET SESSION {name} = %s", (value,))
+    """Change a variable of the session for a while; ``usual`` is SQL for its own value."""
+    session.execute(f"SET SESSION {name} = {string_literal(value)}")
     try:
         yield
     finally:
-        session.execute(f"SET SESSION {name} = %s", (usual,))
+        session.execute(f"SET SESSION {name} = {usual}")
 
 
 def _stage_what_fits(

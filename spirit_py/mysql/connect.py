@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.errors import AnotherServer
+from spirit_py.mysql.evaluation import OWN_SQL_MODE, STRICT_SQL_MODE
 from spirit_py.mysql.faults import ACCESS_DENIED, TLS_FAULT, TLS_REQUIRED, server_fault
 from spirit_py.mysql.runs import refuse_when_taken_over
 from spirit_py.mysql.session import Session
 from spirit_py.sql import string_literal
 
 if TYPE_CHECKING:
-    from spirit_py.config import ConnectionOptions
+    from collections.abc import Iterable
 
-STRICT_SQL_MODE: Final = "STRICT_ALL_TABLES,ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO"
+    from spirit_py.config import ConnectionOptions
 
 # All of these exist from 8.0 to 9.7 and need no privilege.
 _SETTINGS: Final = (
     "NAMES utf8mb4",
-    f"SESSION sql_mode='{STRICT_SQL_MODE}'",
     "SESSION time_zone='+00:00'",
     "SESSION transaction_isolation='READ-COMMITTED'",
     "SESSION transaction_read_only=0",
@@ -121,7 +121,8 @@ def _prepare(
     said = [f"@spirit_py_role={string_literal(session.role)}"]
     if label:
         said.append(f"@spirit_py_run={string_literal(label)}")
-    session.execute("SET " + ", ".join((*settings, *timeouts, *said)))
+    evaluation = () if native else _evaluation(options.settings)
+    session.execute("SET " + ", ".join((*settings, *evaluation, *timeouts, *said)))
     names = ", ".join(f"@@SESSION.{name}" for name in _RESTRICTED)
     *found, server = session.query(f"SELECT {names}, @@GLOBAL.server_uuid")[0]
     if options.server_uuid not in {"", server}:
@@ -131,6 +132,25 @@ def _prepare(
     for (name, wanted), value in zip(_RESTRICTED.items(), found, strict=True):
         if value != wanted:
             session.execute(f"SET SESSION {name}={wanted}")
+
+
+def evaluate_with(session: Session, settings: Iterable[tuple[str, str]]) -> None:
+    """Give a session that is open already the settings by which it evaluates expressions."""
+    session.execute("SET " + ", ".join(_evaluation(settings)))
+
+
+def _evaluation(settings: Iterable[tuple[str, str]]) -> list[str]:
+    """Render the assignments; ``OWN_SQL_MODE`` keeps the mode for those who change it a while."""
+    values = {"sql_mode": STRICT_SQL_MODE, **dict(settings)}
+    mode = string_literal(values["sql_mode"])
+    numbers = {name: value for name, value in values.items() if value.isdigit()}
+    return [
+        f"{OWN_SQL_MODE}={mode}",
+        *(
+            f"SESSION {name}={value if name in numbers else string_literal(value)}"
+            for name, value in values.items()
+        ),
+    ]
 
 
 def _open(options: ConnectionOptions, role: str, *, database: str, read_timeout: int) -> Any:

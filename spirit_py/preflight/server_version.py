@@ -9,8 +9,8 @@ from spirit_py.errors import Refusal
 if TYPE_CHECKING:
     from spirit_py.mysql.facts import ServerFacts
 
-# The catalogue shows index expressions since then (information_schema.STATISTICS.EXPRESSION).
-OLDEST = (8, 0, 13)
+# A TIMESTAMP can be written with its offset since then, whatever the session's time zone.
+OLDEST = (8, 0, 19)
 
 
 def require_mysql(facts: ServerFacts) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from spirit_py.checkpoint.decision import Afresh, Resume
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.earlier import end_earlier_sessions
+from spirit_py.mysql.evaluation import evaluation_settings
 from spirit_py.mysql.faults import access_denied
 from spirit_py.mysql.locks import AdvisoryLock
 from spirit_py.mysql.runs import run_label
@@ -56,7 +57,8 @@ def open_migration(run: Run, session: Session) -> Opening:
     contexts = prepare(session, run.config)
     _describe(run, contexts)
     label = run_label((context.schema, context.table) for context in contexts)
-    run.label(label, session, server_uuid=contexts[0].facts.uuid)
+    facts = contexts[0].facts
+    run.label(label, session, server_uuid=facts.uuid, settings=evaluation_settings(facts))
     # In one order for everybody, so that two runs never wait for each other.
     for context in sorted(contexts, key=lambda one: (one.schema, one.table)):
         run.stack.enter_context(_kept_away(run, context))

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from spirit_py.errors import MigrationFailure, OutcomeUnknown, Refusal, ServerFault
-from spirit_py.mysql.connect import connect
+from spirit_py.mysql.connect import connect, evaluate_with
 from spirit_py.mysql.earlier import end_own_statements
 from spirit_py.mysql.faults import connection_refusal
 from spirit_py.mysql.retry import retrying, waiting_for
@@ -71,14 +71,25 @@ class Run:
         self._engine_factory = engine_factory
         self._engine: SparkEngine | None = None
 
-    def label(self, text: str, first: Session, *, server_uuid: str) -> None:
+    def label(
+        self,
+        text: str,
+        first: Session,
+        *,
+        server_uuid: str,
+        settings: tuple[tuple[str, str], ...] = (),
+    ) -> None:
         """Let every session say which run it is of (see mysql/earlier.py), the first one too.
 
-        From now on every session must be of the server that answered first (R14).
+        From now on every session must be of the server that answered first (R14), and evaluates
+        expressions by these settings (R22).
         """
-        connection = replace(self.config.connection, label=text, server_uuid=server_uuid)
+        connection = replace(
+            self.config.connection, label=text, server_uuid=server_uuid, settings=settings
+        )
         self.config = replace(self.config, connection=connection)
         first.execute(f"SET @spirit_py_run={string_literal(text)}")
+        evaluate_with(first, settings)
 
     def hurry(self) -> None:
         """After a stop request: end a statement of the preparation that may take for hours.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from spirit_py.errors import Refusal
@@ -16,6 +17,7 @@ from spirit_py.table.fills import Fill, implicit_default, needs_fill
 from spirit_py.table.guarantees import tightened_indexes
 from spirit_py.table.keys import comparable
 from spirit_py.table.mapping import ColumnPair, TableMapping
+from spirit_py.table.zoned import evaluated_in_zone, repeats_hours
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -68,13 +70,7 @@ def build_mapping(
     fresh = [column for column in target.columns if column.name.lower() not in taken]
     _refuse_unexplained(source, fresh, changes)
     key, new_columns = choose_key(source, target, pairs)
-    zoned = any(is_timestamp(pair.old) != is_timestamp(pair.new) for pair in pairs)
-    if zoned and any(is_timestamp(source.column(name)) for name in key.columns):
-        raise Refusal(
-            f"a TIMESTAMP is converted while key {key.name} of {source.name} holds a TIMESTAMP:"
-            " rows could not be told apart where the clock is set back",
-            hint=_NO_KEY_HINT,
-        )
+    pairs, time_zone = _zoned(source, target, pairs, key, server_time_zone)
     return TableMapping(
         source=source,
         target=target,
@@ -82,9 +78,40 @@ def build_mapping(
         key=key,
         new_key_columns=new_columns,
         tightened=tightened_indexes(source, target, pairs),
-        time_zone=server_time_zone if zoned else "",
+        time_zone=time_zone,
         fills=tuple(_fills(target, fresh)),
     )
+
+
+def _zoned(
+    source: TableSchema,
+    target: TableSchema,
+    pairs: tuple[ColumnPair, ...],
+    key: Index,
+    server_time_zone: str,
+) -> tuple[tuple[ColumnPair, ...], str]:
+    """Give the pairs as they are selected, and the zone of all writes; empty for any (R22)."""
+    carried = {pair.new.name for pair in pairs}
+    fresh = {column.name for column in target.columns if column.name not in carried}
+    converted = any(is_timestamp(pair.old) != is_timestamp(pair.new) for pair in pairs)
+    if not converted and not evaluated_in_zone(target, fresh):
+        return pairs, ""
+    if not repeats_hours(server_time_zone):
+        return pairs, server_time_zone
+    if any(is_timestamp(source.column(name)) for name in key.columns):
+        what = "a TIMESTAMP is converted" if converted else "dates or times are computed"
+        raise Refusal(
+            f"{what} in the server's time zone {server_time_zone} while key {key.name} of"
+            f" {source.name} holds a TIMESTAMP: rows could not be told apart where the clock is"
+            " set back",
+            hint=f"{_NO_KEY_HINT}; or set the server's time_zone to a fixed offset such as"
+            " '+01:00' for the migration, if that is the zone to compute in",
+        )
+    kept = (
+        replace(pair, by_instant=is_timestamp(pair.old) and is_timestamp(pair.new))
+        for pair in pairs
+    )
+    return tuple(kept), server_time_zone
 
 
 def _pairs(

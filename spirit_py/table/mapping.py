@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from spirit_py.sql import quote_identifier
 from spirit_py.table.conversions import equality_kept, values_stay_apart
+from spirit_py.table.zoned import instant_text
 
 if TYPE_CHECKING:
     from spirit_py.table.fills import Fill
@@ -25,18 +26,24 @@ class ColumnPair:
             stored as a native ALTER would store it; such tables are applied and compared
             through a staging table with the old column types, so that the server converts.
         by_text: a conversion that ALTER TABLE makes through the value's text.
+        by_instant: a TIMESTAMP that stays one, in statements that run in a time zone which
+            repeats an hour: there ``INSERT ... SELECT`` makes one of the two instants of a local
+            time, while ALTER TABLE copies a TIMESTAMP that it does not change as it is.
     """
 
     old: Column
     new: Column
     converted: bool = False
     by_text: bool = False
+    by_instant: bool = False
 
     def value_from(self, sql: str) -> str:
         """Give what to select for the new column, where ``sql`` is the old column.
 
         For every ``INSERT`` or ``REPLACE ... SELECT`` that converts, from whichever table.
         """
+        if self.by_instant:
+            return instant_text(sql)
         return f"CAST({sql} AS CHAR)" if self.by_text else sql
 
 
@@ -51,8 +58,10 @@ class TableMapping:
         new_key_columns: the names of the key's columns in the new table, in key order.
         tightened: unique indexes of the new table that the source does not guarantee (R11); not
             those over columns that are merely narrowed.
-        time_zone: the server's time zone, when a TIMESTAMP changes to or from another type
-            and the conversion therefore depends on it; empty otherwise.
+        time_zone: the server's time zone, when what a write evaluates depends on it: the
+            conversion of a TIMESTAMP to or from another type, or an expression of the new table
+            (:mod:`spirit_py.table.zoned`). Every statement that writes the new table runs in
+            it, deletes too, which look for the entries of indexes. Empty otherwise.
         fills: new columns that every write must name a constant for (see
             :mod:`spirit_py.table.fills`): ``REPLACE INTO new (pairs, fills) SELECT pairs,
             constants``. A table with fills takes the staged path.

@@ -142,6 +142,15 @@ class TableSchema:
         """The primary key, or None."""
         return self.index("PRIMARY")
 
+    @cached_property
+    def computed_index_parts(self) -> bool:
+        """Whether an index holds an expression or a column that is not stored in the rows."""
+        return any(
+            part.column is None or self.column(part.column).generated == "VIRTUAL"
+            for index in self.indexes
+            for part in index.parts
+        )
+
     def not_null_unique_indexes(self) -> tuple[Index, ...]:
         """Unique indexes over whole, NOT NULL columns: each identifies a row. PRIMARY first."""
         usable = [

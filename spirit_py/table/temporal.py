@@ -16,6 +16,7 @@ from typing import Final, TypeAlias
 Show: TypeAlias = Callable[[int], str]
 Read: TypeAlias = Callable[[str], int]
 
+UTC_OFFSET: Final = "+00:00"
 _EPOCH: Final = date(1970, 1, 1)
 _DAY: Final = 86_400
 _TWO: Final = tuple(f"{number:02d}" for number in range(100))
@@ -32,6 +33,16 @@ def show_function(kind: str, precision: int = 0) -> Show:
         return date_text
     make = {"time": _show_time, "datetime": _show_datetime, "timestamp": _show_timestamp}[kind]
     return make(precision)
+
+
+def literal_function(kind: str, precision: int = 0) -> Show:
+    """Give the function that shows packed values as a literal's text.
+
+    A TIMESTAMP has its offset, by which a session in any time zone stores the very instant.
+    """
+    if kind == "timestamp":
+        return _show_timestamp(precision, UTC_OFFSET)
+    return show_function(kind, precision)
 
 
 def read_function(kind: str, precision: int = 0) -> Read:
@@ -99,8 +110,12 @@ def _show_time(precision: int) -> Show:
     return show
 
 
-def _show_timestamp(precision: int) -> Show:
-    """Make the function that shows a TIMESTAMP in UTC; 0 is the zero timestamp."""
+def _show_timestamp(precision: int, offset: str = "") -> Show:
+    """Make the function that shows a TIMESTAMP in UTC; 0 is the zero timestamp.
+
+    Args:
+        offset: what stands behind all but the zero timestamp, which has no zone.
+    """
     shift = 8 * fraction_bytes(precision)
     mask, fraction = (1 << shift) - 1, _show_fraction(precision)
     zero = "0000-00-00 00:00:00" + fraction(0)
@@ -112,7 +127,7 @@ def _show_timestamp(precision: int) -> Show:
         minutes, second = divmod(rest, 60)
         return (
             f"{_epoch_day(day)} {_TWO[minutes // 60]}:{_TWO[minutes % 60]}:{_TWO[second]}"
-            f"{fraction(value & mask)}"
+            f"{fraction(value & mask)}{offset}"
         )
 
     return show
@@ -154,8 +169,8 @@ def _read_time(text: str, precision: int) -> int:
 
 
 def _read_timestamp(text: str, precision: int) -> int:
-    """Pack a TIMESTAMP given in UTC."""
-    day_text, _, clock = text.partition(" ")
+    """Pack a TIMESTAMP given in UTC, with the offset or without."""
+    day_text, _, clock = text.removesuffix(UTC_OFFSET).partition(" ")
     if day_text == "0000-00-00":
         return 0
     packed, fraction = _read_clock(clock, precision)

@@ -5,7 +5,7 @@ connection returns for :func:`key_select_expressions`. The *value* is a typed Py
 (:mod:`spirit_py.table.keys` lists them; text and binary are bytes, FLOAT and DOUBLE a float).
 The *literal* is SQL text whose meaning depends on no session setting but ours (design
 section 8): text is ``_charset X'..'``, binary ``X'..'``, FLOAT and DOUBLE carry an exponent
-so that they are not read as DECIMAL, TIMESTAMP is UTC.
+so that they are not read as DECIMAL, TIMESTAMP is ``TIMESTAMP'...+00:00'``.
 
 Measured on MySQL 9.7.4 for predicates over an index whose first part is the column:
 
@@ -50,7 +50,7 @@ _WARNED_ABOUT = frozenset({
     "ascii", "cp1250", "cp1251", "cp1256", "cp1257", "geostd8", "greek", "hebrew", "swe7",
 })  # fmt: skip
 _NUMBERED = frozenset({"enum", "set", "bit"})
-_QUOTED = re.compile(r"(?:(?:_\w+ )?X)?'([^']*)'")
+_QUOTED = re.compile(r"(?:(?:_\w+ )?X|TIMESTAMP)?'([^']*)'")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -231,9 +231,11 @@ def _numbered(column: Column) -> ValueType:
 def _temporal(column: Column) -> ValueType:
     """Describe DATE, TIME, DATETIME or TIMESTAMP."""
     precision = column.precision or 0
-    show = temporal.show_function(column.data_type, precision)
+    show = temporal.literal_function(column.data_type, precision)
     read = temporal.read_function(column.data_type, precision)
-    return _plain("{name}", read, lambda value: f"'{show(value)}'")
+    # A plain text with an offset is compared as text in IN, in a session of another time zone.
+    kind = "TIMESTAMP" if column.data_type == "timestamp" else ""
+    return _plain("{name}", read, lambda value: f"{kind}'{show(value)}'")
 
 
 def _parse_decimal(text: str) -> int:

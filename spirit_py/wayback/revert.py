@@ -15,6 +15,8 @@ from spirit_py.cutover.plan import CutoverLimits
 from spirit_py.errors import Interrupted, MigrationFailure, OutcomeUnknown, Refusal, ServerFault
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.earlier import end_earlier_sessions
+from spirit_py.mysql.evaluation import evaluation_settings
+from spirit_py.mysql.facts import read_facts
 from spirit_py.mysql.faults import Disposition, connection_refusal, disposition
 from spirit_py.mysql.locks import AdvisoryLock, named_lock_holder
 from spirit_py.mysql.runs import run_label
@@ -225,6 +227,8 @@ class Revert:
                 # Where the record is gone, its process has ended, and the tables tell how.
                 record = latest.record if latest else replace(found.record, state=REVERTING)
                 where = where_is(session, record)
+                settings = evaluation_settings(read_facts(session))
+            connection = replace(connection, settings=settings)
             keeper = Keeper(
                 self._means(connection, stack),
                 found.store,

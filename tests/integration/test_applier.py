@@ -93,6 +93,33 @@ def test_converted_columns_take_the_servers_conversion(scene: Scene, applier: Sq
     assert scene.db.query("SELECT * FROM _t_new") == scene.db.query("SELECT * FROM twin")
 
 
+@pytest.mark.parametrize("staged", [False, True])
+@pytest.mark.parametrize("key", ["MODIFY id BIGINT", "MODIFY id VARCHAR(30) COLLATE utf8mb4_bin"])
+def test_an_index_of_computed_times_is_kept(
+    scene: Scene, applier: SqlApplier, key: str, staged: bool
+) -> None:
+    """A delete and a replaced row look for their entries in the zone in which they were written."""
+    mapping = scene.tables(
+        "id VARCHAR(20) PRIMARY KEY, ts TIMESTAMP NULL, local DATETIME AS (ts), KEY (local)"
+        if "VARCHAR" in key
+        else "id INT PRIMARY KEY, ts TIMESTAMP NULL, local DATETIME AS (ts), KEY (local)",
+        f"{key}, ADD KEY ((HOUR(ts)))",
+        time_zone="+05:30",
+    )
+    at = "2026-10-25 00:30:00+00:00"
+    images = [RenderedRow(sql=f"('{n}', '{at}')", staged=staged) for n in range(1, 5)]
+    applier.upsert_rows(mapping, images)
+    applier.upsert_rows(mapping, rows("('2', '2026-01-25 00:30:00+00:00')"))
+    applier.delete_keys(mapping, ["('3')", "('4')"])
+    scene.db.execute("SET SESSION time_zone = '+05:30'")
+    assert scene.db.query("CHECK TABLE _t_new")[0][3] == "OK"
+    found = scene.db.query("SELECT id, CAST(local AS CHAR) FROM _t_new ORDER BY id")
+    assert [(str(key), at) for key, at in found] == [
+        ("1", "2026-10-25 06:00:00"),
+        ("2", "2026-01-25 06:00:00"),
+    ]
+
+
 def test_new_columns_without_a_default_are_filled(scene: Scene, applier: SqlApplier) -> None:
     """As the native ALTER fills them for rows that are there."""
     mapping = scene.tables(alter="ADD z INT NOT NULL, ADD s VARCHAR(5) NOT NULL")

@@ -136,8 +136,8 @@ def test_all_failures_together(db, desk):
         ("11.4.2-MariaDB-log", "", "MariaDB"),
         ("5.5.5-10.6.1-MariaDB", "", "MariaDB"),
         ("10.11.6", "mariadb.org binary distribution", "MariaDB"),
-        ("5.7.44-log", "MySQL Community Server", "8.0.13 or later"),
-        ("8.0.12", "MySQL Community Server", "8.0.13 or later"),
+        ("5.7.44-log", "MySQL Community Server", "8.0.19 or later"),
+        ("8.0.18", "MySQL Community Server", "8.0.19 or later"),
     ],
 )
 def test_other_servers(desk, version, comment, cause):
@@ -147,7 +147,7 @@ def test_other_servers(desk, version, comment, cause):
     assert refused.value.hint
 
 
-@pytest.mark.parametrize("version", ["8.0.13", "8.0.44", "8.4.0-debug", "9.7.4-2"])
+@pytest.mark.parametrize("version", ["8.0.19", "8.0.44", "8.4.0-debug", "9.7.4-2"])
 def test_good_servers(desk, version):
     """MySQL 8.0 and everything later is taken."""
     require_mysql(facts_with(desk, version=version, version_comment="MySQL"))

@@ -7,7 +7,8 @@ import dataclasses
 import pytest
 
 from spirit_py.errors import ServerFault
-from spirit_py.mysql.connect import STRICT_SQL_MODE, connect
+from spirit_py.mysql.connect import connect
+from spirit_py.mysql.evaluation import OWN_SQL_MODE, STRICT_SQL_MODE
 from spirit_py.mysql.faults import connection_lost, connection_refusal
 from spirit_py.mysql.kill import kill_session, kill_statement
 from tests.cutover_kit import Background, options, until
@@ -173,6 +174,22 @@ def test_settings_whatever_the_globals(db):
         "completion_type": "NO_CHAIN",
     }
     assert role == "test"
+
+
+def test_settings_of_evaluation(db):
+    """A session evaluates by the settings it was given, and goes back to them after a change."""
+    mode = f"{STRICT_SQL_MODE},NO_UNSIGNED_SUBTRACTION"
+    numbers = ("div_precision_increment", "9")
+    given = (("sql_mode", mode), ("lc_time_names", "de_DE"), numbers)
+    computed = "MONTHNAME('2026-03-01'), CAST(1 / 7 AS CHAR), CAST(1 AS UNSIGNED) - 2"
+    evaluating = dataclasses.replace(options(db), settings=given)
+    with connect(evaluating, role="test") as session:
+        found = session.query(f"SELECT {computed}")[0]
+        session.execute("SET SESSION sql_mode = ''")
+        session.execute(f"SET SESSION sql_mode = {OWN_SQL_MODE}")
+        again = str(session.value("SELECT @@SESSION.sql_mode"))
+    assert found == ("März", "0.142857142", -1)
+    assert set(again.split(",")) == set(mode.split(","))
 
 
 def test_native_session_keeps_the_servers_mode(db):

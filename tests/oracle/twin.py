@@ -27,7 +27,12 @@ if TYPE_CHECKING:
 _DEFINITION = re.compile(r"(SET|CREATE|ALTER)\b", re.IGNORECASE)
 _KEY_LINE = re.compile(r"(?:PRIMARY KEY|(?:UNIQUE |FULLTEXT |SPATIAL )?KEY)\b")
 #: Lets every value that the source holds pass unchanged while keys are put back.
-_LENIENT = "SET SESSION sql_mode='ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO', time_zone='+00:00'"
+#: The server keeps an open table with its expressions as the mode of that moment reads them.
+_LENIENT = (
+    "SET SESSION sql_mode=CONCAT(IF(@@GLOBAL.sql_mode LIKE '%NO_UNSIGNED_SUBTRACTION%',"
+    " 'NO_UNSIGNED_SUBTRACTION,', ''), 'ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO'),"
+    " time_zone='+00:00'"
+)
 
 #: What a fresh session has.
 _PLAIN = "SET SESSION sql_mode=@@GLOBAL.sql_mode, time_zone=@@GLOBAL.time_zone"

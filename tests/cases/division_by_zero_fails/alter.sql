@@ -1,0 +1,1 @@
+ADD COLUMN part DECIMAL(20, 4) AS (1 / a) STORED

@@ -1,0 +1,5 @@
+-- @writer
+UPDATE t SET a = a + 1 WHERE id BETWEEN @r MOD 800 AND @r MOD 800 + 5;
+UPDATE t SET at = at + INTERVAL 1 DAY WHERE id BETWEEN @s MOD 800 AND @s MOD 800 + 5;
+INSERT INTO t (id, a, at) VALUES (@n, @i, '2027-01-03 10:00:00');
+DELETE FROM t WHERE id = 1 + @s MOD 800;

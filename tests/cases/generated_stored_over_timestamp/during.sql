@@ -1,0 +1,7 @@
+-- @writer
+-- @session SET time_zone = 'Test/Berlin'
+UPDATE t SET ts = CONCAT('2026-10-25 00:30:00.5' + INTERVAL @i MOD 1700 SECOND, '+00:00'), v = v + 1 WHERE id BETWEEN @r MOD 800 AND @r MOD 800 + 5;
+UPDATE t SET made = '2026-10-25 00:59:59+00:00' WHERE id BETWEEN @s MOD 800 AND @s MOD 800 + 5;
+INSERT INTO t (id, ts, made) VALUES (@n, '2026-10-25 00:30:00.25+00:00', '2026-03-28 23:30:00+00:00');
+INSERT INTO t (id, ts) VALUES (@n + 100000000, NULL);
+DELETE FROM t WHERE id = 1 + @s MOD 800;
