@@ -17,6 +17,7 @@ VARIABLE: Final = "SPIRIT_PY_POINTS"
 POINTS: Final[dict[str, bool]] = {
     "preflight.done": False,
     "checkpoint.created": False,
+    "create.built": False,
     "create.done": False,
     "feed.started": False,
     "checkpoint.writing": False,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import MySQLdb
 
+from spirit_py.checkpoint.made import MadeStore
 from spirit_py.checkpoint.record import CheckpointRecord, TableProgress
 from spirit_py.checkpoint.store import CheckpointStore
 from spirit_py.checksum.result import ChecksumOptions
@@ -18,6 +19,7 @@ from spirit_py.config import FeedOptions, MigrationConfig
 from spirit_py.cutover.cutover import Cutover
 from spirit_py.cutover.plan import CutoverLimits
 from spirit_py.mysql.connect import connect
+from spirit_py.mysql.identity import identity
 from spirit_py.mysql.locks import AdvisoryLock
 from spirit_py.statement.parse import alter_of
 from spirit_py.stop import StopSwitch
@@ -127,6 +129,9 @@ class Changed:
                 phase="keep",
             )
             CheckpointStore(self.db.name, self.names.checkpoint).create(session, record)
+            made = MadeStore(self.db.name, self.table)
+            made.begin(session, identity(session, self.db.name, self.table))
+            made.note(session, new=identity(session, self.db.name, self.names.new))
 
     @property
     def means(self) -> Means:

@@ -23,7 +23,8 @@ the swap was done, its cleanup was not          resume, with the cleanup
 a revert was made, its cleanup was not          resume, with the cleanup
 another statement, and a way back is kept, is   refused: everything is kept
 lost, or was gone and not cleaned up
-a state that tells no story                     refused: everything is kept
+a state that tells no story, or a table that    refused: everything is kept
+is not proven to be of the migration
 anything else                                   resume
 ==============================================  ============================================
 """
@@ -56,6 +57,9 @@ class TableFound:
         new_shape: the same of the new table.
         old_shape: the same of the table under the old table's name.
         ours: a checkpoint table of this program stands beside the table.
+        changed_here: the table under the source's name is the one that the migration made.
+        new_is_ours: so is the one under the new table's name.
+        old_is_ours: the table under the old table's name is the one from before the migration.
         taken_over: what it holds is of another migration, which was begun since.
     """
 
@@ -65,6 +69,9 @@ class TableFound:
     new_shape: str = ""
     old_shape: str = ""
     ours: bool = False
+    changed_here: bool = False
+    new_is_ours: bool = False
+    old_is_ours: bool = False
     taken_over: bool = False
 
     @property
@@ -225,9 +232,10 @@ def decide(found: Found, wanted: Wanted) -> Decision:
     swapped = was_swapped(found.tables, record)
     if swapped is None:
         return Refuse(
-            reason="the tables are neither those before the swap nor those after it",
-            hint="see what became of the table, its new and its old one; spirit-py cleanup drops"
-            " what is left",
+            reason="the tables are neither those before the swap nor those after it: "
+            + "; ".join(_seen(table, record.of(*table.name)) for table in found.tables),
+            hint="see what became of the table, its new and its old one, and who made what is not"
+            " this migration's; spirit-py cleanup drops what is proven to be",
         )
     if swapped:
         kept = (
@@ -284,15 +292,41 @@ def was_swapped(tables: Iterable[TableFound], record: CheckpointRecord) -> bool 
 
 def _was_swapped(table: TableFound, progress: TableProgress) -> bool | None:
     """Say the same of one table."""
-    if not progress.target_shape:
-        return False
-    if table.new_shape:
-        return None if table.old_shape else False
-    if table.old_shape:
-        # Where nothing has the source's name, the old table is all that is left of the data.
-        whole = table.source_shape and table.old_shape == progress.source_shape
-        return True if whole else None
-    return progress.source_shape != progress.target_shape == table.source_shape
+    if table.changed_here:
+        # The old table may have been dropped since; another one in its place is somebody's.
+        ours = table.old_is_ours or not table.old_shape
+        return True if ours and not table.new_shape else None
+    if table.old_shape or not progress.target_shape:
+        return None if table.old_shape and progress.target_shape else False
+    changed = progress.source_shape != progress.target_shape == table.source_shape
+    return None if changed and not table.new_shape else False
+
+
+def _seen(table: TableFound, progress: TableProgress) -> str:
+    """Say what is there under the three names, and what is known of it."""
+    names = AuxiliaryNames.of(table.table)
+    if table.changed_here:
+        source = "is the table that this migration made"
+        if table.source_shape != progress.target_shape:
+            source += ", with a definition that somebody changed since"
+    elif not table.source_shape:
+        source = "is gone"
+    elif table.source_shape == progress.target_shape != progress.source_shape:
+        source = (
+            "has the new definition, and is not the table that this migration made: somebody else"
+            " has changed it"
+        )
+    else:
+        source = "is not the table that this migration made"
+    new = _whose(names.new, table.new_shape, "that this migration made", ours=table.new_is_ours)
+    old = _whose(names.old, table.old_shape, "from before the swap", ours=table.old_is_ours)
+    return f"{progress} {source}, {new}, {old}"
+
+
+def _whose(name: str, shape: str, which: str, *, ours: bool) -> str:
+    if not shape:
+        return f"{name} is not there"
+    return f"{name} is the table {which}" if ours else f"{name} is not the table {which}"
 
 
 def _without_record(found: Found) -> Decision:
@@ -323,6 +357,14 @@ def _without_words(found: Found, why: str) -> Decision:
 
 def _before_the_swap(found: Found, record: CheckpointRecord, wanted: Wanted) -> Decision:
     """Decide where the source is still the source."""
+    for progress, table in _pairs(found, record):
+        name = AuxiliaryNames.of(table.table).new
+        if table.new_shape and not table.new_is_ours and not table.taken_over:
+            return Refuse(
+                reason=f"{progress.schema}.{name} is not the table that the migration of"
+                f" {progress} made",
+                hint=f"see who made it; drop or rename {name}, then run the same command again",
+            )
     for reason in _nothing_to_resume(found, record, wanted):
         return Afresh(reason=reason, abandoned=record)
     for progress, table in _pairs(found, record):

@@ -1,13 +1,13 @@
 """The checkpoint table: one row, replaced atomically.
 
-Its mark is the proof that the auxiliary tables beside it are the program's own, and not some
-other tool's (R17).
+Its mark is the proof that it is the program's own, and not some other tool's (R17); for the other
+tables beside it there is a proof of each (:mod:`spirit_py.checkpoint.made`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from spirit_py import points
 from spirit_py.checkpoint.record import (
@@ -19,6 +19,7 @@ from spirit_py.checkpoint.record import (
     to_text,
 )
 from spirit_py.sql import comment_literal, quote_table, string_literal
+from spirit_py.table.names import AuxiliaryNames
 
 if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
@@ -58,12 +59,18 @@ class CheckpointStore:
         self._name = table
         self._table = quote_table(schema, table)
 
+    @classmethod
+    def beside(cls, schema: str, table: str) -> Self:
+        """Give the store beside a source table."""
+        return cls(schema, AuxiliaryNames.of(table).checkpoint)
+
     def create(self, session: SqlSession, record: CheckpointRecord | Membership) -> None:
         """Create the table and write its first row."""
         session.execute(
             f"CREATE TABLE {self._table} (id TINYINT UNSIGNED NOT NULL PRIMARY KEY,"
             " record LONGTEXT CHARACTER SET utf8mb4 NOT NULL,"
-            " written_at TIMESTAMP(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6))"
+            " written_at TIMESTAMP(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6),"
+            " made LONGTEXT CHARACTER SET utf8mb4)"
             f" ENGINE=InnoDB COMMENT={comment_literal(MARK)}"
         )
         self.write(session, record)
@@ -102,6 +109,7 @@ class CheckpointStore:
         return StoredCheckpoint(found=from_text(str(rows[0][0])), age=int(rows[0][1]) / 1e6)
 
     def drop(self, session: SqlSession) -> None:
-        """Drop the table, if it exists."""
+        """Drop the table, if it exists and is ours."""
         points.reach("cleanup.checkpoint")
-        session.execute(f"DROP TABLE IF EXISTS {self._table}")
+        if self.is_ours(session):
+            session.execute(f"DROP TABLE IF EXISTS {self._table}")

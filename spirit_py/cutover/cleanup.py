@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 from spirit_py import points
 from spirit_py.errors import SpiritError
 from spirit_py.mysql.connect import connect
+from spirit_py.mysql.identity import drop_if
+from spirit_py.mysql.inspect import read_table
 from spirit_py.mysql.retry import retrying
-from spirit_py.sql import quote_table
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from spirit_py.config import ConnectionOptions
     from spirit_py.stop import StopSwitch
 
@@ -20,6 +23,7 @@ def drop_old_table(
     schema: str,
     table: str,
     *,
+    proof: Collection[int],
     stop: StopSwitch,
     lock_wait: int = 5,
     attempts: int = 8,
@@ -30,17 +34,21 @@ def drop_old_table(
     its own, so that a server that restarts is waited for, and waits ``lock_wait`` seconds for
     readers that still have the table open.
 
+    Args:
+        proof: the numbers of the table; one that somebody else made under its name stays (R24).
+
     Returns:
-        An empty string, or why the table is still there.
+        An empty string, or why there is still a table of this name.
     """
     points.reach("cleanup.old_table")
 
-    def drop() -> None:
+    def drop() -> str:
         with connect(options, role="drop", lock_wait_timeout=lock_wait) as session:
-            session.execute(f"DROP TABLE IF EXISTS {quote_table(schema, table)}")
+            if drop_if(session, schema, table, proof) or not read_table(session, schema, table):
+                return ""
+        return "nothing proves that it is the table that was swapped out: see who made it"
 
     try:
-        retrying(stop, attempts=attempts)(drop)
+        return str(retrying(stop, attempts=attempts)(drop))
     except SpiritError as error:
         return error.message
-    return ""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import secrets
 from typing import TYPE_CHECKING
 
 from spirit_py import points
 from spirit_py.errors import Refusal, ServerFault
-from spirit_py.mysql.faults import Disposition, disposition
+from spirit_py.mysql.faults import TABLE_EXISTS, Disposition, disposition
+from spirit_py.mysql.identity import drop_if, identity
 from spirit_py.mysql.inspect import read_table, shape_of
 from spirit_py.sql import comment_literal, quote_identifier, quote_table
 from spirit_py.statement.rewrite import (
@@ -16,12 +18,13 @@ from spirit_py.statement.rewrite import (
     rewrite_clauses,
     rewrite_create,
 )
-from spirit_py.table.names import AuxiliaryNames
+from spirit_py.table.names import AuxiliaryNames, building_name, is_building_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from spirit_py.contracts import SqlSession
+    from spirit_py.mysql.identity import Identity
     from spirit_py.statement import AlterStatement
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.schema import TableSchema
@@ -38,7 +41,13 @@ WHERE s.TABLE_SCHEMA = %s AND s.TABLE_NAME = %s AND n.TABLE_SCHEMA = %s AND n.TA
 
 
 def create_new_table(
-    session: SqlSession, native: SqlSession, source: TableSchema, statement: AlterStatement
+    session: SqlSession,
+    native: SqlSession,
+    source: TableSchema,
+    statement: AlterStatement,
+    *,
+    building: str = "",
+    note: Callable[[Identity], None] | None = None,
 ) -> TableSchema:
     """Create the empty new table with the definition that a native ALTER would leave.
 
@@ -47,30 +56,45 @@ def create_new_table(
     CREATE TABLE``, which loses only whether a column's collation was written out. Then the
     ALTER runs on the copy.
 
+    All of that happens under a name that nobody else uses. The table gets its own name last, when
+    it is noted which one it is, and only where that name is free (R24).
+
     Args:
         session: A session with the program's settings.
         native: A session with the server's own ``sql_mode`` and time zone (R10): what the
             statement means is decided there.
+        building: the name to build it under; one is made up when it is empty.
+        note: told the numbers of the table before it gets its name.
 
     Raises:
-        Refusal: when the server refuses the ALTER, with the server's own message; the new
-            table is dropped again.
+        Refusal: when the server refuses the ALTER, with the server's own message, or somebody
+            else has a table of the new table's name; what was built is dropped again.
         ServerFault: for a fault of the server or the connection.
     """
     new = AuxiliaryNames.of(source.name).new
-    checks = _create_copy(session, source, new)
+    building = building or building_name(source.name, secrets.token_hex(3))
+    checks = _create_copy(session, source, building)
     try:
-        _alter_copy(native, source, new, statement, checks)
-        created = read_table(session, source.schema, new)
+        _alter_copy(native, source, building, statement, checks)
         again = read_table(session, source.schema, source.name)
-        if created is None or again is None or shape_of(again) != shape_of(source):
-            raise Refusal(
-                f"somebody else changed table {source.name} or {new} while the new table was made",
-                hint="wait for the other change to end, then run the same command again",
-            )
+        if again is None or shape_of(again) != shape_of(source):
+            raise _disturbed(source.name)
+        numbers = identity(session, source.schema, building)
+        if note is not None:
+            note(numbers)
+        points.reach("create.built")
+        _give_name(session, source.schema, building, new)
     except BaseException:
-        _drop_quietly(session, source.schema, new)
+        _drop_quietly(session, source.schema, building)
         raise
+    try:
+        created = read_table(session, source.schema, new)
+    except BaseException:
+        with contextlib.suppress(ServerFault):
+            drop_if(session, source.schema, new, numbers)
+        raise
+    if created is None:
+        raise _disturbed(new)
     points.reach("create.done")
     return created
 
@@ -81,11 +105,14 @@ def probe_algorithm(
     source: TableSchema,
     statement: AlterStatement,
     modifiers: str,
+    *,
+    building: str,
 ) -> str:
     """Ask the server, on an empty copy, whether it can run the ALTER with an algorithm.
 
     Args:
         modifiers: such as ``ALGORITHM=INSTANT``.
+        building: the name of the copy, which nobody else uses.
 
     Returns:
         An empty string when it can, else the server's words.
@@ -93,20 +120,19 @@ def probe_algorithm(
     Raises:
         ServerFault: for a fault of the server or the connection.
     """
-    new = AuxiliaryNames.of(source.name).new
-    checks = _create_copy(session, source, new)
+    checks = _create_copy(session, source, building)
     try:
-        _alter_copy(native, source, new, statement, checks, modifiers=modifiers)
+        _alter_copy(native, source, building, statement, checks, modifiers=modifiers)
     except Refusal as refusal:
         return refusal.message
     finally:
-        _drop_quietly(session, source.schema, new)
+        _drop_quietly(session, source.schema, building)
     return ""
 
 
 def _create_copy(session: SqlSession, source: TableSchema, new: str) -> dict[str, str]:
     """Create an empty copy of the definition; give the CHECK constraints' names in it."""
-    checks = names_of_checks(session, source)
+    checks = names_of_checks(session, source, new)
     if "DATA DIRECTORY=" in source.create_sql:
         sql = rewrite_create(source.create_sql, source.schema, source.name, new, checks)
     else:
@@ -137,6 +163,28 @@ def _alter_copy(
     _judged(native, f"ALTER TABLE {quote_table(source.schema, new)} {before}{clauses}", "the ALTER")
 
 
+def _disturbed(table: str) -> Refusal:
+    """Say that a table was changed by somebody else."""
+    return Refusal(
+        f"somebody else changed table {table} while the new table was made",
+        hint="wait for the other change to end, then run the same command again",
+    )
+
+
+def _give_name(session: SqlSession, schema: str, building: str, new: str) -> None:
+    """Give what was built the new table's name, which must be free."""
+    built, named = quote_table(schema, building), quote_table(schema, new)
+    try:
+        session.execute(f"ALTER TABLE {built} RENAME TO {named}")
+    except ServerFault as error:
+        if error.code != TABLE_EXISTS:
+            raise
+        raise Refusal(
+            f"table {schema}.{new} already exists: somebody else has made it meanwhile",
+            hint=f"see what it holds; drop or rename {new}, then run the same command again",
+        ) from error
+
+
 def _drop_quietly(session: SqlSession, schema: str, new: str) -> None:
     """Drop a copy that was not to be; the first error counts."""
     with contextlib.suppress(ServerFault):
@@ -162,9 +210,13 @@ def _complete_copy(
         _judged(session, f"ALTER TABLE {table} {', '.join(clauses)}", "a copy of the definition")
 
 
-def names_of_checks(session: SqlSession, source: TableSchema) -> dict[str, str]:
-    """Give the name of each CHECK constraint of the source in the new table."""
-    new = AuxiliaryNames.of(source.name).new
+def names_of_checks(session: SqlSession, source: TableSchema, new: str = "") -> dict[str, str]:
+    """Give the name of each CHECK constraint of the source in the new table.
+
+    Args:
+        new: the new table's name, while it is another one.
+    """
+    new = new or AuxiliaryNames.of(source.name).new
     names = [str(row[0]) for row in session.query(_OWN_CHECKS, (source.schema, source.name))]
     taken = [str(row[0]) for row in session.query(_CHECKS, (source.schema,))]
     return check_names(source.name, new, names, taken)
@@ -235,16 +287,10 @@ def drop_table(session: SqlSession, schema: str, name: str) -> None:
     session.execute(f"DROP TABLE IF EXISTS {quote_table(schema, name)}")
 
 
-def drop_auxiliary_tables(session: SqlSession, schema: str, table: str, *, old: bool) -> None:
-    """Drop the new table, our sentinel and the checkpoint; the old table only when told to.
-
-    The checkpoint goes last: as long as it is there, the others are known to be ours.
-    """
-    names = AuxiliaryNames.of(table)
-    for name in (*((names.old,) if old else ()), names.new):
-        drop_table(session, schema, name)
-    drop_sentinel(session, schema, names.sentinel)
-    drop_table(session, schema, names.checkpoint)
+def drop_building(session: SqlSession, schema: str, table: str, building: str) -> None:
+    """Drop what a run that was killed had begun to build; its name is the proof."""
+    if is_building_name(table, building):
+        drop_table(session, schema, building)
 
 
 def create_sentinel(session: SqlSession, schema: str, name: str) -> None:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spirit_py.checkpoint.made import Made, MadeStore
 from spirit_py.checkpoint.store import CheckpointStore
+from spirit_py.mysql.identity import is_one_of
 from spirit_py.preflight.finding import refuse, warn
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ def check(context: PreflightContext) -> Iterator[Finding]:
         taken.remove(names.sentinel)
         yield warn(f"table {names.sentinel} exists: the swap waits until somebody drops it")
     ours = names.checkpoint in taken and is_ours(context)
+    made = MadeStore(context.schema, context.table).read(context.session) if ours else Made()
     for name in sorted(taken):
         if name == names.old:
             yield refuse(
@@ -38,6 +41,13 @@ def check(context: PreflightContext) -> Iterator[Finding]:
                 "see what it holds: behind a swap it is the only copy of the rows from before;"
                 f" DROP TABLE {name} when nobody needs it",
             )
+        elif ours and name == names.new:
+            if not is_one_of(context.session, context.schema, name, made.new):
+                yield refuse(
+                    f"table {name} exists, and is not the one that an earlier run of this program"
+                    " made",
+                    f"see who made it; drop or rename {name}",
+                )
         elif not ours:
             yield refuse(
                 f"table {name} exists, and there is no checkpoint that says it is of this program",
@@ -46,11 +56,11 @@ def check(context: PreflightContext) -> Iterator[Finding]:
 
 
 def is_ours(context: PreflightContext) -> bool:
-    """Tell whether the auxiliary tables were made by this program for this table.
+    """Tell whether the checkpoint table beside this table was made by this program.
 
-    The proof is the mark of the checkpoint table; whether its row can be read is another matter.
+    The proof is its mark; whether its row can be read is another matter.
     """
-    return CheckpointStore(context.schema, context.names.checkpoint).is_ours(context.session)
+    return CheckpointStore.beside(context.schema, context.table).is_ours(context.session)
 
 
 def _existing(context: PreflightContext, names: tuple[str, ...]) -> set[str]:

@@ -104,11 +104,17 @@ def try_shortcut(
 
 
 def probe_shortcut(
-    native: SqlSession, session: SqlSession, source: TableSchema, statement: AlterStatement
+    native: SqlSession,
+    session: SqlSession,
+    source: TableSchema,
+    statement: AlterStatement,
+    *,
+    building: str,
 ) -> ShortcutResult:
     """Tell which shortcut the server would take, by trying it on an empty copy of the table.
 
-    The copy has the new table's name; the caller has made sure that it is free.
+    Args:
+        building: the name of the copy, which nobody else uses.
 
     Raises:
         Refusal: when the server refuses the statement for another reason than the algorithm.
@@ -118,14 +124,14 @@ def probe_shortcut(
         reason = "partitioning is changed: the table is rebuilt"
         return ShortcutResult(algorithm=None, reason=reason, attempts=0)
     why_not = _versions_used_up(session, source) or probe_algorithm(
-        session, native, source, statement, "ALGORITHM=INSTANT"
+        session, native, source, statement, "ALGORITHM=INSTANT", building=building
     )
     if not why_not:
         reason = "the server changes this instantly"
         return ShortcutResult(algorithm="instant", reason=reason, attempts=0)
     rebuild = why_not_metadata_only(source, statement)
     if not rebuild and not probe_algorithm(
-        session, native, source, statement, "ALGORITHM=INPLACE, LOCK=NONE"
+        session, native, source, statement, "ALGORITHM=INPLACE, LOCK=NONE", building=building
     ):
         return ShortcutResult(algorithm="inplace", reason="it only touches metadata", attempts=0)
     reason = f"{why_not}; not INPLACE: {rebuild}" if rebuild else why_not

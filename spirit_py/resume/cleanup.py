@@ -6,17 +6,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from spirit_py.checkpoint.made import MadeStore
 from spirit_py.checkpoint.record import CheckpointRecord, UnreadableCheckpoint
 from spirit_py.errors import Refusal
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.earlier import end_earlier_sessions
+from spirit_py.mysql.identity import is_one_of
 from spirit_py.mysql.locks import named_lock_holder, take_named_lock
 from spirit_py.mysql.newtable import drop_table, is_own_sentinel
 from spirit_py.mysql.runs import run_label
 from spirit_py.resume.family import beside, members, store_of
 from spirit_py.resume.sight import Sight
 from spirit_py.sql import quote_table
-from spirit_py.table.names import AuxiliaryNames, lock_name
+from spirit_py.table.names import AuxiliaryNames, is_building_name, lock_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,11 +44,13 @@ class Leftovers:
             is beside it is known to be ours.
         old: old tables, and new ones that a revert has swapped out: after a swap they hold the
             only copy of what was there before it.
+        others: what only has the right name: nothing proves that this program made it.
     """
 
     tables: tuple[tuple[str, str], ...]
     own: tuple[tuple[str, str], ...]
     old: tuple[tuple[str, str], ...]
+    others: tuple[tuple[str, str], ...] = ()
 
 
 def clean_up(
@@ -79,6 +83,7 @@ def clean_up(
         for other in tables:
             sight.require(_NEEDED, *other, what="they belong to the same migration")
         sight.require_sessions()
+        sight.require_numbers()
         _keep_others_away(session, tables)
         if _tables(session, (database, table)) != tables:
             raise Refusal(
@@ -99,9 +104,9 @@ def clean_up(
             drop_table(session, schema, name)
             say(f"dropped {schema}.{name}")
         if left.old and not drop_old:
-            say(f"kept {_names(left.old)}: nothing says any more that it is ours")
-            for one in left.old:
-                say(f"  when nobody needs it: DROP TABLE {quote_table(*one)};")
+            _keep(left.old, "nothing says any more that it is ours", say)
+        if left.others:
+            _keep(left.others, "nothing proves that this program made it", say)
 
 
 def _tables(session: SqlSession, table: tuple[str, str]) -> tuple[tuple[str, str], ...]:
@@ -147,16 +152,31 @@ def _leftovers(session: SqlSession, tables: Sequence[tuple[str, str]]) -> Leftov
     own: list[tuple[str, str]] = []
     marks: list[tuple[str, str]] = []
     old: list[tuple[str, str]] = []
+    others: list[tuple[str, str]] = []
     for schema, table in tables:
         there, names = _existing(session, schema), AuxiliaryNames.of(table)
-        own += [(schema, names.new)] if names.new.lower() in there else []
-        own += (
-            [(schema, names.sentinel)] if is_own_sentinel(session, schema, names.sentinel) else []
-        )
+        made = MadeStore(schema, table).read(session)
+        proofs = {names.new: made.new, names.old: made.source, names.undone: made.new}
+        found: dict[str, list[tuple[str, str]]] = {name: [] for name in proofs}
+        for name, numbers in proofs.items():
+            if is_one_of(session, schema, name, numbers):
+                found[name].append((schema, name))
+            elif name.lower() in there:
+                others.append((schema, name))
+        own += found[names.new]
+        if is_building_name(table, made.building) and made.building.lower() in there:
+            own.append((schema, made.building))
+        if is_own_sentinel(session, schema, names.sentinel):
+            own.append((schema, names.sentinel))
         marks.append((schema, names.checkpoint))
-        old += [(schema, n) for n in (names.old, names.undone) if n.lower() in there]
+        old += found[names.old] + found[names.undone]
     # The first table's has the record, by which the others are known.
-    return Leftovers(tables=tuple(tables), own=(*own, *reversed(marks)), old=tuple(old))
+    return Leftovers(
+        tables=tuple(tables),
+        own=(*own, *reversed(marks)),
+        old=tuple(old),
+        others=tuple(others),
+    )
 
 
 def _existing(session: SqlSession, schema: str) -> set[str]:
@@ -170,6 +190,15 @@ def _list(left: Leftovers, say: Say) -> None:
         say(f"  {schema}.{name}")
     for schema, name in left.old:
         say(f"  {schema}.{name} (an old table: asked for separately)")
+    for schema, name in left.others:
+        say(f"  {schema}.{name} (stays: nothing proves that this program made it)")
+
+
+def _keep(tables: Sequence[tuple[str, str]], why: str, say: Say) -> None:
+    """Say what stays, why, and how it is dropped by hand."""
+    say(f"kept {_names(tables)}: {why}")
+    for one in tables:
+        say(f"  when nobody needs it: DROP TABLE {quote_table(*one)};")
 
 
 def _names(tables: Sequence[tuple[str, str]]) -> str:

@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from spirit_py.checkpoint.beside import drop_beside
 from spirit_py.checkpoint.record import CheckpointRecord, Membership, UnreadableCheckpoint
 from spirit_py.checkpoint.store import CheckpointStore
 from spirit_py.mysql.locks import named_lock_holder, take_named_lock
-from spirit_py.mysql.newtable import drop_auxiliary_tables
-from spirit_py.table.names import AuxiliaryNames, lock_name
+from spirit_py.table.names import lock_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -42,7 +42,7 @@ class Beside:
 
 def store_of(table: Name) -> CheckpointStore:
     """Give the store beside a table."""
-    return CheckpointStore(table[0], AuxiliaryNames.of(table[1]).checkpoint)
+    return CheckpointStore.beside(*table)
 
 
 def beside(session: SqlSession, table: Name) -> Beside:
@@ -123,7 +123,8 @@ def _drop_one(session: SqlSession, table: Name) -> str:
             f" now (server session {named_lock_holder(session, lock)})"
         )
     try:
-        drop_auxiliary_tables(session, *table, old=False)
+        kept = drop_beside(session, *table)
     finally:
         session.query("SELECT RELEASE_LOCK(%s)", (lock,))
-    return f"dropped what the earlier migration left beside {name}, which was to change with it"
+    done = f"dropped what the earlier migration left beside {name}, which was to change with it"
+    return f"{done}; {kept}" if kept else done

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from spirit_py.change.resumption import why_unreachable
 from spirit_py.checkpoint.decision import Found, TableFound
+from spirit_py.checkpoint.made import MadeStore
 from spirit_py.checkpoint.record import (
     CheckpointRecord,
     Membership,
@@ -15,6 +16,7 @@ from spirit_py.checkpoint.record import (
     home_of,
 )
 from spirit_py.errors import SpiritError
+from spirit_py.mysql.identity import is_one_of
 from spirit_py.mysql.inspect import read_table, shape_of
 from spirit_py.resume.family import store_of, taken_over
 from spirit_py.table.names import AuxiliaryNames
@@ -74,9 +76,26 @@ def _home_first(tables: Sequence[Name]) -> list[Name]:
     return [home, *(table for table in tables if table != home)]
 
 
-def look_at_table(session: SqlSession, schema: str, table: str) -> TableFound:
-    """Look at one table and at those beside it."""
+def look_at_table(
+    session: SqlSession, schema: str, table: str, *, trusting: bool = False
+) -> TableFound:
+    """Look at one table and at those beside it.
+
+    Args:
+        trusting: take their definitions for a proof of whose they are: for an account that may
+            not see the numbers of tables, and only looks.
+    """
     names = AuxiliaryNames.of(table)
+    if trusting:
+        new, old = (_shape(session, schema, name) for name in (names.new, names.old))
+        proofs = {"changed_here": bool(old) and not new, "new_is_ours": True, "old_is_ours": True}
+    else:
+        made = MadeStore(schema, table).read(session)
+        proofs = {
+            "changed_here": is_one_of(session, schema, table, made.new),
+            "new_is_ours": is_one_of(session, schema, names.new, made.new),
+            "old_is_ours": is_one_of(session, schema, names.old, made.source),
+        }
     return TableFound(
         schema=schema,
         table=table,
@@ -84,6 +103,7 @@ def look_at_table(session: SqlSession, schema: str, table: str) -> TableFound:
         new_shape=_shape(session, schema, names.new),
         old_shape=_shape(session, schema, names.old),
         ours=store_of((schema, table)).is_ours(session),
+        **proofs,
     )
 
 

@@ -24,7 +24,7 @@ from spirit_py.mysql.faults import access_denied
 from spirit_py.mysql.locks import named_lock_holder
 from spirit_py.resume.family import Name, beside
 from spirit_py.resume.look import damage, look_at_table, marked, unreachable
-from spirit_py.resume.sight import Sight
+from spirit_py.resume.sight import NUMBERS, Sight
 from spirit_py.table.names import AuxiliaryNames, lock_name
 from spirit_py.units import human_seconds
 from spirit_py.wayback.found import what_is_left
@@ -239,7 +239,10 @@ class _Looking:
         """Show what is known of a migration whose record says nothing."""
         found = Found(
             unreadable=why,
-            tables=tuple(look_at_table(self._session, *table) for table in tables),
+            tables=tuple(
+                look_at_table(self._session, *table, trusting=bool(self.sight.missing(NUMBERS, "")))
+                for table in tables
+            ),
             way_back=what_is_left(self._session, tables),
         )
         decision = decide(found, Wanted(statement=None, max_age=self._max_age))
@@ -268,7 +271,8 @@ class _Looking:
             hint = f"{grant};" if self.sight.missing(_BINLOG, "") else error.hint
             unseen = f"cannot be looked at: {error.message} ({hint})"
         tables = [table.name for table in record.tables]
-        seen = [look_at_table(self._session, *table) for table in tables]
+        blind = bool(self.sight.missing(NUMBERS, ""))
+        seen = [look_at_table(self._session, *table, trusting=blind) for table in tables]
         found = Found(
             record=record,
             age=stored.age,

@@ -6,7 +6,7 @@ is told that nothing is left would start afresh, or forget what takes up the dis
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import Refusal
 from spirit_py.mysql.grants import grant_statement, read_grants
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
 
 _PERFORMANCE_SCHEMA = "performance_schema"
+NUMBERS: Final = ("PROCESS",)
+"""What it takes to read information_schema.INNODB_TABLES."""
 
 
 class Sight:
@@ -64,6 +66,19 @@ class Sight:
                 f"account {self.account} lacks {', '.join(missing)} on the tables beside"
                 f" {schema}.{table}: {what}",
                 hint=self.grant(missing, schema),
+            )
+
+    def require_numbers(self) -> None:
+        """Refuse an account that may not see the numbers of tables, which prove whose they are.
+
+        Raises:
+            Refusal: with the GRANT that is missing.
+        """
+        if missing := self.missing(NUMBERS, ""):
+            raise Refusal(
+                f"account {self.account} lacks {', '.join(missing)}: without it nothing proves"
+                " which tables are this program's",
+                hint=f"{self.grant(missing, '')};",
             )
 
     def require_sessions(self) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.checkpoint.beside import drop_beside
+from spirit_py.checkpoint.made import MadeStore
 from spirit_py.checkpoint.store import CheckpointStore
 from spirit_py.errors import Refusal, SchemaChanged, ServerFault, SpiritError
 from spirit_py.mysql.inspect import read_table, shape_of
 from spirit_py.mysql.instant import drop_guard_columns
-from spirit_py.mysql.newtable import create_new_table, drop_auxiliary_tables, drop_sentinel
+from spirit_py.mysql.newtable import create_new_table, drop_sentinel
 from spirit_py.mysql.retry import retrying
 from spirit_py.preflight.preflight import check_after_create, mapping_of
 from spirit_py.resume.family import drop_left_behind
@@ -16,6 +18,7 @@ from spirit_py.resume.family import drop_left_behind
 if TYPE_CHECKING:
     from spirit_py.checkpoint.record import CheckpointRecord
     from spirit_py.contracts import SqlSession
+    from spirit_py.mysql.identity import Identity
     from spirit_py.preflight.context import PreflightContext
     from spirit_py.runner.checkpoints import Checkpoints
     from spirit_py.runner.run import Run
@@ -63,8 +66,17 @@ class AuxiliaryTables:
             for line in drop_left_behind(session, abandoned, besides):
                 self._run.message(line)
         for context in self._contexts:
-            if CheckpointStore(context.schema, context.names.checkpoint).is_ours(session):
-                drop_auxiliary_tables(session, context.schema, context.table, old=False)
+            self._drop(session, context)
+
+    def _drop(self, session: SqlSession, context: PreflightContext) -> None:
+        """Drop what is proven to be ours beside a table; say what is not."""
+        if kept := drop_beside(session, context.schema, context.table):
+            self._run.warn(kept)
+
+    @staticmethod
+    def building(session: SqlSession, context: PreflightContext) -> str:
+        """Give the name under which the new table, or another copy, is built."""
+        return MadeStore(context.schema, context.table).read(session).building
 
     def mark(self, session: SqlSession) -> None:
         """Say whose the tables are that come next, before the first of them; safe to repeat."""
@@ -99,8 +111,20 @@ class AuxiliaryTables:
         return mappings
 
     def _create(self, session: SqlSession, context: PreflightContext) -> TableMapping:
+        made = MadeStore(context.schema, context.table)
+
+        def note(numbers: Identity) -> None:
+            made.note(session, new=numbers)
+
         with self._run.session("alter", native=True) as native:
-            target = create_new_table(session, native, source_of(context), context.statement)
+            target = create_new_table(
+                session,
+                native,
+                source_of(context),
+                context.statement,
+                building=made.read(session).building,
+                note=note,
+            )
         mapping, findings = check_after_create(context, target)
         self._run.warn_of(findings)
         return mapping
@@ -125,8 +149,7 @@ class AuxiliaryTables:
             try:
                 with self._run.session("cleanup") as session:
                     # Behind the same address there may be another server by now (R14).
-                    if CheckpointStore(context.schema, names.checkpoint).is_ours(session):
-                        drop_auxiliary_tables(session, context.schema, context.table, old=False)
+                    self._drop(session, context)
             except ServerFault as fault:
                 self._run.warn(
                     f"the tables {names.new} and {names.checkpoint} could not be dropped:"

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import __version__
+from spirit_py.checkpoint.made import MadeStore
 from spirit_py.checkpoint.record import (
     CheckpointRecord,
     Membership,
@@ -19,6 +20,7 @@ from spirit_py.checkpoint.record import (
 from spirit_py.checkpoint.writer import CheckpointWriter
 from spirit_py.errors import SpiritError
 from spirit_py.mysql.connect import connect
+from spirit_py.mysql.identity import identity
 from spirit_py.resume.family import store_of
 from spirit_py.resume.look import shape_digest
 
@@ -107,6 +109,7 @@ class Checkpoints:
         for table in self._base.tables:
             record = self._base if table.name == home else pointer
             store_of(table.name).create(session, record)
+            MadeStore(*table.name).begin(session, identity(session, *table.name))
 
     def created(self, mappings: Sequence[TableMapping]) -> None:
         """Note what the new tables look like."""

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spirit_py.checkpoint.beside import drop_beside
 from spirit_py.checkpoint.decision import Afresh, GiveUp, Refuse, Resume, Wanted, decide
 from spirit_py.checkpoint.record import CheckpointRecord
 from spirit_py.checkpoint.writer import PERIOD
 from spirit_py.errors import Refusal, SchemaChanged
-from spirit_py.mysql.newtable import drop_auxiliary_tables
-from spirit_py.resume.family import members, store_of
+from spirit_py.resume.family import members
 from spirit_py.resume.look import look
 from spirit_py.runner.checkpoints import statement_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from spirit_py.contracts import SqlSession
     from spirit_py.preflight.context import PreflightContext
@@ -39,7 +39,8 @@ def choose(
         raise Refusal(decision.reason, hint=decision.hint)
     if isinstance(decision, GiveUp):
         _tell(run, f"given up: {decision.reason}")
-        _drop_all(session, tables, found.record)
+        for kept in _drop_all(session, tables, found.record):
+            run.warn(kept)
         raise SchemaChanged(decision.reason, hint=decision.hint)
     if isinstance(decision, Afresh):
         if decision.reason:
@@ -75,9 +76,15 @@ def _tell(run: Run, text: str) -> None:
     run.message(text)
 
 
-def _drop_all(session: SqlSession, tables: Iterable[tuple[str, str]], record: object) -> None:
-    """Drop the auxiliary tables of this run's tables, and of the migration that was found."""
+def _drop_all(
+    session: SqlSession, tables: Iterable[tuple[str, str]], record: object
+) -> Iterator[str]:
+    """Drop what is ours beside this run's tables, and those of the migration that was found.
+
+    Yields:
+        What was there and is not ours.
+    """
     found = members(session, record) if isinstance(record, CheckpointRecord) else ()
     for schema, table in sorted({*tables, *found}):
-        if store_of((schema, table)).is_ours(session):
-            drop_auxiliary_tables(session, schema, table, old=False)
+        if kept := drop_beside(session, schema, table):
+            yield kept

@@ -34,7 +34,7 @@ def change_in_place(
     if not run.config.dry_run:
         return _settle(run, _try(run, session, context))
     auxiliary.mark(session)
-    return _settle(run, _probe(run, session, context))
+    return _settle(run, _probe(run, session, context, auxiliary.building(session, context)))
 
 
 def _against(run: Run, session: SqlSession, contexts: tuple[PreflightContext, ...]) -> str:
@@ -61,9 +61,13 @@ def _try(run: Run, session: SqlSession, context: PreflightContext) -> ShortcutRe
         return try_shortcut(native, session, source_of(context), context.statement, run.stop)
 
 
-def _probe(run: Run, session: SqlSession, context: PreflightContext) -> ShortcutResult:
+def _probe(
+    run: Run, session: SqlSession, context: PreflightContext, building: str
+) -> ShortcutResult:
     with run.session("shortcut", native=True) as native:
-        return probe_shortcut(native, session, source_of(context), context.statement)
+        return probe_shortcut(
+            native, session, source_of(context), context.statement, building=building
+        )
 
 
 def _settle(run: Run, result: ShortcutResult) -> bool:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from spirit_py.checkpoint.made import MadeStore
 from spirit_py.cutover.cleanup import drop_old_table
 from spirit_py.cutover.cutover import Cutover
 from spirit_py.cutover.plan import CutoverLimits, CutoverResult, Swap
-from spirit_py.errors import OutcomeUnknown
+from spirit_py.errors import OutcomeUnknown, SchemaChanged, SpiritError
 from spirit_py.mysql.histograms import carry_histograms
+from spirit_py.mysql.identity import identity, is_one_of
 from spirit_py.mysql.newtable import align_auto_increment, set_auto_increment
+from spirit_py.mysql.retry import retrying
 from spirit_py.table.names import AuxiliaryNames
 
 if TYPE_CHECKING:
@@ -17,9 +20,14 @@ if TYPE_CHECKING:
 
     from spirit_py.config import MigrationConfig
     from spirit_py.contracts import SqlSession
+    from spirit_py.mysql.identity import Identity
     from spirit_py.runner.auxiliary import AuxiliaryTables
     from spirit_py.runner.run import Run
     from spirit_py.runner.work import TableWork
+    from spirit_py.table.mapping import TableMapping
+
+#: A server that restarts right behind the swap is waited for.
+_PROOF_ATTEMPTS: Final = 8
 
 
 def swap_tables(
@@ -46,9 +54,10 @@ def swap_tables(
                 align_auto_increment(session, mapping)
 
     def before_lock(session: SqlSession) -> None:
-        """Do the same, set the counters that the statements give, and renew histograms."""
+        """Do the same, note which tables are to be swapped, give counters, renew histograms."""
         align(session)
         for mapping in mappings:
+            _note_source(session, mapping)
             carry_histograms(session, mapping, rebuild=False)
             given = counters.get((mapping.source.schema, mapping.source.name))
             if given:
@@ -90,6 +99,23 @@ def swap_tables(
     return result
 
 
+def _note_source(session: SqlSession, mapping: TableMapping) -> None:
+    """Note which table is going to be the old one.
+
+    Raises:
+        SchemaChanged: the new table is not the one that was made.
+    """
+    source, target = mapping.source, mapping.target
+    store = MadeStore(source.schema, source.name)
+    if not is_one_of(session, target.schema, target.name, store.read(session).new):
+        raise SchemaChanged(
+            f"{target.schema}.{target.name} is not the table that this migration made: somebody"
+            " else has put another one in its place",
+            hint="see who made it; drop or rename it, then start the migration again",
+        )
+    store.note(session, source=identity(session, source.schema, source.name))
+
+
 def limits_of(config: MigrationConfig) -> CutoverLimits:
     """Give the patience of a swap that the configuration asks for."""
     return CutoverLimits(
@@ -112,8 +138,23 @@ def drop_old_tables(run: Run, tables: Sequence[tuple[str, str]]) -> None:
         if run.config.skip_drop_after_cutover:
             kept.append(old)
             continue
-        why = drop_old_table(run.config.connection, schema, old, stop=run.stop)
+        why = _drop(run, schema, table)
         if why:
             kept.append(old)
             run.remark(f"the old table {old}", why)
     run.report.old_table = ", ".join(kept)
+
+
+def _drop(run: Run, schema: str, table: str) -> str:
+    """Drop one old table; give why it is still there, or an empty string."""
+    try:
+        proof = retrying(run.stop, attempts=_PROOF_ATTEMPTS)(_proof, run, schema, table)
+    except SpiritError as error:
+        return error.message
+    old = AuxiliaryNames.of(table).old
+    return drop_old_table(run.config.connection, schema, old, proof=proof, stop=run.stop)
+
+
+def _proof(run: Run, schema: str, table: str) -> Identity:
+    with run.session("cleanup") as session:
+        return MadeStore(schema, table).read(session).source

@@ -8,10 +8,12 @@ A long name is therefore shortened to a prefix and a digest of the whole.
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
 
 MAX_IDENTIFIER = 64
 _DIGEST = 10
+_TOKEN = re.compile(r"[0-9a-f]{6}")
 _LONGEST_SUFFIX = len("_chkpnt")
 # RENAME TABLE renames constraints with the table (``t_chk_1`` to ``_t_old_chk_1``) and fails
 # when such a name becomes too long (measured: error 1059).
@@ -53,6 +55,21 @@ class AuxiliaryNames:
     def _with(cls, stem: str) -> AuxiliaryNames:
         suffixes = ("new", "old", "chkpnt", "snt", "undone")
         return cls(*(f"_{stem}_{suffix}" for suffix in suffixes))
+
+
+def building_name(table: str, token: str) -> str:
+    """Give the name under which a new table is built.
+
+    Args:
+        token: hexadecimal digits that nobody else knows; no more than fit.
+    """
+    return f"_{_stem(table)}_{token[: _LONGEST_SUFFIX - 1]}"
+
+
+def is_building_name(table: str, name: str) -> bool:
+    """Tell whether a name is of the form of :func:`building_name`."""
+    token = name.removeprefix(f"_{_stem(table)}_")
+    return bool(_TOKEN.fullmatch(token)) and name == building_name(table, token)
 
 
 def lock_name(purpose: str, *parts: object) -> str:

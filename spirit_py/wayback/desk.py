@@ -7,11 +7,11 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from spirit_py.checkpoint.store import CheckpointStore
 from spirit_py.errors import MigrationFailure, ServerFault
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.locks import named_lock_holder
-from spirit_py.mysql.newtable import drop_table
 from spirit_py.table.names import AuxiliaryNames
 from spirit_py.wayback.following import require_definitions
 from spirit_py.wayback.record import ENDED, Answer
@@ -157,7 +157,7 @@ class Desk:
         for table in self.record.tables:
             name = AuxiliaryNames.of(table.table).checkpoint
             try:
-                drop_table(self._connected(), table.schema, name)
+                CheckpointStore(table.schema, name).drop(self._connected())
             except ServerFault as fault:
                 self.close()
                 self._message(

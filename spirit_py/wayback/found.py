@@ -8,9 +8,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from spirit_py.checkpoint.decision import WayBackFound, WayBackState
+from spirit_py.checkpoint.made import MadeStore
 from spirit_py.checkpoint.record import Membership, UnreadableCheckpoint, digest_of
 from spirit_py.checkpoint.store import CheckpointStore
 from spirit_py.errors import Refusal
+from spirit_py.mysql.identity import is_one_of
 from spirit_py.mysql.inspect import read_table, shape_of
 from spirit_py.table.names import AuxiliaryNames
 from spirit_py.wayback.record import ENDED, REVERTING, KeepRecord, UnreadableRecord
@@ -101,7 +103,12 @@ def _where(session: SqlSession, table: KeptTable) -> Where:
     now, old = (_shape(session, table.schema, name) for name in (table.table, table.old))
     if old:
         return Where.FORWARD
-    return Where.BACK if now == table.old_shape else Where.UNCLEAR
+    if now != table.old_shape:
+        return Where.UNCLEAR
+    # Somebody may have changed the definition back by hand, and dropped the old table (R24).
+    source = MadeStore(table.schema, table.table).read(session).source
+    back = is_one_of(session, table.schema, table.table, source)
+    return Where.BACK if back else Where.UNCLEAR
 
 
 def any_old_table(session: SqlSession, record: KeepRecord) -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from spirit_py.checkpoint.made import MadeStore
 from spirit_py.checksum.checker import Checker
 from spirit_py.checksum.result import ChecksumOptions
 from spirit_py.config import FeedOptions
@@ -12,10 +13,12 @@ from spirit_py.cutover.cleanup import drop_old_table
 from spirit_py.cutover.cutover import Cutover
 from spirit_py.cutover.look import check_names
 from spirit_py.cutover.plan import CutoverLimits, Swap
-from spirit_py.errors import HeldBack
+from spirit_py.errors import HeldBack, SchemaChanged, SpiritError
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.duplicates import duplicates_for
+from spirit_py.mysql.identity import identity, is_one_of
 from spirit_py.mysql.newtable import align_auto_increment
+from spirit_py.mysql.retry import retrying
 from spirit_py.sql import quote_table
 from spirit_py.wayback.following import require_definitions
 
@@ -25,11 +28,15 @@ if TYPE_CHECKING:
     from spirit_py.config import ConnectionOptions, GuardMode
     from spirit_py.contracts import SqlSession
     from spirit_py.cutover.plan import CutoverResult
+    from spirit_py.mysql.identity import Identity
     from spirit_py.spark.gang import GangEngine
     from spirit_py.stop import StopSwitch
     from spirit_py.table.mapping import TableMapping
     from spirit_py.wayback.following import Following
     from spirit_py.wayback.record import KeptTable
+
+#: A server that restarts right behind the swap is waited for.
+_PROOF_ATTEMPTS: Final = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,6 +179,11 @@ class Undo:
             for mapping in mappings:
                 align_auto_increment(session, mapping)
 
+        def prepare(session: SqlSession) -> None:
+            for table in self._tables:
+                _note_swapped_out(session, table)
+            align(session)
+
         def check(session: SqlSession) -> None:
             require_definitions(session, self._tables)
             if left := self._unproven():
@@ -185,7 +197,7 @@ class Undo:
             self._following.feed,
             stop=self._stop,
             limits=self._means.limits,
-            before_lock=align,
+            before_lock=prepare,
             final_checks=check,
             message=self._say,
             guard=self._means.guard,
@@ -205,7 +217,37 @@ def drop_undone(means: Means, tables: tuple[KeptTable, ...], stop: StopSwitch) -
     """Drop the tables that were swapped out; give what could not be dropped, with the reason."""
     left = []
     for table in tables:
-        why = drop_old_table(means.connection, table.schema, table.undone, stop=stop)
+        why = _drop(means, table, stop)
         if why:
             left.append(f"table {table.undone} could not be dropped: {why}; drop it by hand")
     return left
+
+
+def _drop(means: Means, table: KeptTable, stop: StopSwitch) -> str:
+    """Drop one; give why it is still there, or an empty string."""
+
+    def proof() -> Identity:
+        with connect(means.connection, role="cleanup") as session:
+            return MadeStore(table.schema, table.table).read(session).new
+
+    try:
+        numbers = retrying(stop, attempts=_PROOF_ATTEMPTS)(proof)
+    except SpiritError as error:
+        return error.message
+    return drop_old_table(means.connection, table.schema, table.undone, proof=numbers, stop=stop)
+
+
+def _note_swapped_out(session: SqlSession, table: KeptTable) -> None:
+    """Note which table is going to be swapped out, before it is (R24).
+
+    Raises:
+        SchemaChanged: the old table is not the one from before the migration.
+    """
+    store = MadeStore(table.schema, table.table)
+    if not is_one_of(session, table.schema, table.old, store.read(session).source):
+        raise SchemaChanged(
+            f"{table.schema}.{table.old} is not the table from before the migration: somebody else"
+            " has put another one in its place",
+            hint="see who made it, and what became of the old table",
+        )
+    store.note(session, new=identity(session, table.schema, table.table))

@@ -20,6 +20,8 @@ from spirit_py.errors import (
     Interrupted,
     OutcomeUnknown,
 )
+from spirit_py.mysql.connect import connect
+from spirit_py.mysql.identity import identity
 from spirit_py.stop import StopSwitch
 from tests.cutover_kit import (
     Background,
@@ -658,9 +660,29 @@ def test_drop_old_table(db):
     """The old table is dropped, and dropping what is not there is no trouble."""
     make_tables(db)
 
-    assert drop_old_table(options(db), db.name, "t", stop=StopSwitch()) == ""
-    assert drop_old_table(options(db), db.name, "t", stop=StopSwitch()) == ""
+    proof = number_of(db, "t")
+
+    assert drop_old_table(options(db), db.name, "t", proof=proof, stop=StopSwitch()) == ""
+    assert drop_old_table(options(db), db.name, "t", proof=proof, stop=StopSwitch()) == ""
     assert tables(db) == {"_t_new"}
+
+
+def number_of(db, name):
+    """Give what proves which table it is."""
+    with connect(options(db), role="test") as session:
+        return identity(session, db.name, name)
+
+
+def test_another_table_in_the_old_ones_place(db):
+    """A table that somebody made under the old table's name stays, and that is told (R24)."""
+    make_tables(db)
+    proof = number_of(db, "t")
+    db.execute("RENAME TABLE t TO elsewhere; CREATE TABLE t LIKE elsewhere")
+
+    for known in (proof, proof - proof):
+        why = drop_old_table(options(db), db.name, "t", proof=known, stop=StopSwitch())
+        assert "nothing proves" in why
+    assert tables(db) == {"_t_new", "elsewhere", "t"}
 
 
 def test_old_table_in_use(db):
@@ -669,7 +691,10 @@ def test_old_table_in_use(db):
     reader = db.connect(autocommit=False).cursor()
     reader.execute("SELECT * FROM t")
 
-    why = drop_old_table(options(db), db.name, "t", stop=StopSwitch(), lock_wait=1, attempts=1)
+    proof = number_of(db, "t")
+    why = drop_old_table(
+        options(db), db.name, "t", proof=proof, stop=StopSwitch(), lock_wait=1, attempts=1
+    )
 
     assert "Lock wait timeout" in why
     reader.connection.rollback()
@@ -681,4 +706,4 @@ def test_old_table_without_a_server(db, proxy):
     through = options(db, proxy)
     proxy.stop()
 
-    assert drop_old_table(through, db.name, "t", stop=StopSwitch(), attempts=1)
+    assert drop_old_table(through, db.name, "t", proof={1}, stop=StopSwitch(), attempts=1)

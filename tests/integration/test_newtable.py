@@ -8,12 +8,16 @@ import shutil
 import MySQLdb
 import pytest
 
+from spirit_py.checkpoint.beside import drop_beside
+from spirit_py.checkpoint.made import MadeStore
+from spirit_py.checkpoint.record import Membership
+from spirit_py.checkpoint.store import CheckpointStore
 from spirit_py.errors import Refusal, ServerFault
+from spirit_py.mysql.identity import identity
 from spirit_py.mysql.inspect import read_table
 from spirit_py.mysql.newtable import (
     align_auto_increment,
     create_sentinel,
-    drop_auxiliary_tables,
     drop_table,
     set_auto_increment,
 )
@@ -313,16 +317,64 @@ def test_counter_under_the_table_lock(db, desk):
     assert list(db.query("SELECT id FROM t")) == [(501,)]
 
 
-def test_drop_auxiliary_tables(db, desk):
-    """Everything of ours beside the table goes, the old table only when it is asked for."""
-    names = AuxiliaryNames.of("t")
-    for name in ("t", names.new, names.old, names.checkpoint):
-        db.execute(f"CREATE TABLE {name} (id INT)")
-    create_sentinel(desk.session, db.name, names.sentinel)
-    drop_auxiliary_tables(desk.session, db.name, "t", old=False)
+def test_what_is_proven_to_be_ours_is_dropped(db, desk):
+    """Everything of ours beside the table goes, but never the old table (R24)."""
+    db.execute(PLAIN)
+    create_sentinel(desk.session, db.name, "_t_snt")
+    made = marked(db, desk)
+    db.execute(f"CREATE TABLE {made.building} (id INT); CREATE TABLE _t_old LIKE t")
+    target = desk.create("ADD c INT")
+    MadeStore(db.name, "t").note(desk.session, new=identity(desk.session, db.name, target.name))
+
+    assert drop_beside(desk.session, db.name, "t") == ""
+    assert drop_beside(desk.session, db.name, "t") == ""
     assert {row[0] for row in db.query("SHOW TABLES")} == {"t", "_t_old"}
-    drop_auxiliary_tables(desk.session, db.name, "t", old=True)
-    assert {row[0] for row in db.query("SHOW TABLES")} == {"t"}
-    db.execute(f"CREATE TABLE {names.sentinel} (id INT)")
-    drop_auxiliary_tables(desk.session, db.name, "t", old=True)
-    assert {row[0] for row in db.query("SHOW TABLES")} == {"t", "_t_snt"}
+
+
+def test_what_only_has_the_names_stays(db, desk):
+    """A new table, a sentinel and a checkpoint table of somebody else are not touched (R24)."""
+    db.execute(PLAIN)
+    db.execute("CREATE TABLE _t_snt (id INT); CREATE TABLE _t_new LIKE t")
+    marked(db, desk)
+    assert f"{db.name}._t_new stays" in drop_beside(desk.session, db.name, "t")
+    db.execute("CREATE TABLE _t_chkpnt (id INT)")
+    assert drop_beside(desk.session, db.name, "t") == ""
+    CheckpointStore(db.name, "_t_chkpnt").drop(desk.session)
+    assert {row[0] for row in db.query("SHOW TABLES")} == {"t", "_t_new", "_t_snt", "_t_chkpnt"}
+
+
+def marked(db, desk):
+    """Create the checkpoint table beside the table, as a run does, and note what was there."""
+    pointer = Membership(schema=db.name, table="t")
+    CheckpointStore(db.name, "_t_chkpnt").create(desk.session, pointer)
+    return MadeStore(db.name, "t").begin(desk.session, identity(desk.session, db.name, "t"))
+
+
+@pytest.mark.parametrize("name", ["t", "t-1 $#x", "Größe", "表", "t%_@", "Ωß"])
+def test_a_table_is_known_by_its_numbers_whatever_it_is_called(db, desk, name):
+    """RENAME, a counter and INSTANT changes keep the numbers; a copy and a rebuild have others."""
+    db.execute(f"CREATE TABLE `{name}` (id INT AUTO_INCREMENT PRIMARY KEY, a INT)")
+    db.execute("CREATE TABLE other (id INT PRIMARY KEY) PARTITION BY HASH (id) PARTITIONS 3")
+    numbers = identity(desk.session, db.name, name)
+    assert len(numbers) == 1
+    db.execute(f"ALTER TABLE `{name}` AUTO_INCREMENT = 500")
+    db.execute(f"ALTER TABLE `{name}` ADD COLUMN c INT, ALGORITHM=INSTANT")
+    db.execute(f"ALTER TABLE `{name}` ADD INDEX (a)")
+    db.execute(f"RENAME TABLE `{name}` TO moved; CREATE TABLE `{name}` LIKE moved")
+    assert identity(desk.session, db.name, "moved") == numbers
+    assert numbers.isdisjoint(identity(desk.session, db.name, name))
+    db.execute("ALTER TABLE moved ENGINE = InnoDB")
+    assert numbers.isdisjoint(identity(desk.session, db.name, "moved"))
+    partitions = identity(desk.session, db.name, "other")
+    assert len(partitions) == 3
+    db.execute("ALTER TABLE other COALESCE PARTITION 1")
+    db.execute("RENAME TABLE other TO `other x`")
+    assert identity(desk.session, db.name, "gone") == frozenset()
+
+
+def test_names_that_look_alike_prove_nothing(db, desk):
+    """Where two names are kept in codes that only the server can read, no number is given."""
+    db.execute("CREATE TABLE `ä` (id INT); CREATE TABLE `ö` (id INT)")
+    assert identity(desk.session, db.name, "ä") == frozenset()
+    db.execute("DROP TABLE `ö`")
+    assert len(identity(desk.session, db.name, "ä")) == 1

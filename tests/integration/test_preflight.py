@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from spirit_py.checkpoint.made import MadeStore
 from spirit_py.checkpoint.record import CheckpointRecord, TableProgress
 from spirit_py.checkpoint.store import CheckpointStore
 from spirit_py.config import FeedOptions, MigrationConfig
 from spirit_py.errors import Refusal
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.facts import ServerFacts, read_facts
+from spirit_py.mysql.identity import identity
 from spirit_py.mysql.ownwrites import new_run
 from spirit_py.preflight import disk_space, scan
 from spirit_py.preflight.finding import Severity
@@ -280,10 +282,13 @@ def a_record(schema: str) -> CheckpointRecord:
 
 
 def test_own_leftovers(db, desk):
-    """Tables beside a readable checkpoint are the program's own; an old table never is."""
+    """The new table that was noted is the program's own; another one and an old one never are."""
     db.execute("CREATE TABLE _t_new (id INT)")
     store = CheckpointStore(db.name, "_t_chkpnt")
     store.create(desk.session, a_record(db.name))
+    assert "is not the one that an earlier run" in refusals(desk)[0]
+    numbers = identity(desk.session, db.name, "_t_new")
+    MadeStore(db.name, "t").note(desk.session, new=numbers)
     assert is_ours(*prepare(desk.session, desk.config("ADD c INT")))
     assert desk.before("ADD c INT") == ()
     db.execute("CREATE TABLE _t_old (id INT)")

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from spirit_py.errors import Refusal
 from tests.resume_kit import ROWS, Interruption, assert_nothing_left, make_table, start
 
 SMALL_SNAPSHOTS = {"checksum_yield_timeout": 0.001, "threads": 1}
@@ -42,14 +43,28 @@ def test_what_was_compared_is_not_compared_again(db, spark_engine, monkeypatch):
     assert report.differences_found == 0
 
 
-@pytest.mark.parametrize("sql", ["DELETE FROM _t_new WHERE id IN (6, 8)", "TRUNCATE TABLE _t_new"])
-def test_a_write_to_the_new_table_between_two_runs_is_found(db, spark_engine, monkeypatch, sql):
+@pytest.mark.parametrize(("where", "rows"), [("id IN (6, 8)", 2), ("TRUE", ROWS)])
+def test_a_write_to_the_new_table_between_two_runs_is_found(
+    db, spark_engine, monkeypatch, where, rows
+):
     """Nothing brings such rows back but a comparison of all of them."""
     stop_between_snapshots(spark_engine, db, monkeypatch)
-    db.execute(sql)
+    db.execute(f"DELETE FROM _t_new WHERE {where}")
     told, report = finish(spark_engine, db)
     assert "_t_new was written to after the checkpoint" in told
-    assert report.differences_found == (2 if "DELETE" in sql else ROWS)
+    assert report.differences_found == rows
+
+
+def test_a_new_table_that_was_truncated_is_another_one(db, spark_engine, monkeypatch):
+    """To the server it is made anew: nothing says any more that it is the one that was filled."""
+    stop_between_snapshots(spark_engine, db, monkeypatch)
+    db.execute("TRUNCATE TABLE _t_new")
+    with pytest.raises(Refusal, match="_t_new is not the table that the migration"):
+        start(spark_engine, db, **SMALL_SNAPSHOTS).end()
+    db.execute("DROP TABLE _t_new")
+    told, report = finish(spark_engine, db)
+    assert "_t_new is gone" in told
+    assert report.differences_found == 0
 
 
 def test_without_gtids_it_is_found_as_well(db_file, spark_engine, monkeypatch):

@@ -378,7 +378,7 @@ def test_cleanup_never_drops_an_old_table_unasked(stopped):
 
 def test_cleanup_drops_an_old_table_when_told_to(stopped):
     """Asked for separately, and answered separately."""
-    stopped.execute("CREATE TABLE _t_old LIKE t")
+    stopped.execute("RENAME TABLE t TO _t_old, _t_new TO t")
     clean(stopped, old=True)
     assert tables(stopped) == ["t"]
 

@@ -7,7 +7,10 @@ import json
 
 import pytest
 
+from spirit_py.checkpoint.made import MadeStore
 from spirit_py.checkpoint.record import Membership, home_of, pointer_text
+from spirit_py.mysql.connect import connect
+from spirit_py.mysql.identity import identity
 from spirit_py.resume.cleanup import clean_up
 from spirit_py.resume.shown import migrations
 from tests.migrate_kit import config_for
@@ -38,6 +41,8 @@ def left_over(db, interrupt):
     db.execute("CREATE TABLE _u_new LIKE u")
     pointer = pointer_text(Membership(schema=db.name, table="t"))
     db.execute("INSERT INTO _u_chkpnt (id, record) VALUES (1, %s)", (pointer,))
+    with connect(config_for(db).connection, role="test") as session:
+        MadeStore(db.name, "u").note(session, new=identity(session, db.name, "_u_new"))
 
 
 def seen(db, table="", database=None):

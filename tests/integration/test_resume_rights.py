@@ -47,7 +47,8 @@ def clean(db, account):
 def test_cleanup_names_each_missing_grant(db, account):
     """Nothing is dropped before all of them are there."""
     schema = f"`{db.name}`.*"
-    for grant in (f"SELECT, DROP ON {schema}", "SELECT ON `performance_schema`.*"):
+    grants = (f"SELECT, DROP ON {schema}", "SELECT ON `performance_schema`.*", "PROCESS ON *.*")
+    for grant in grants:
         with pytest.raises(Refusal) as caught:
             clean(db, account)
         assert caught.value.hint == f"GRANT {grant} TO `{account.user}`@`%`;"

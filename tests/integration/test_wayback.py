@@ -301,6 +301,18 @@ def test_a_swap_back_that_was_not_made(db, spark_engine):
     assert rows_of(db, names="*") == [(9, 9)]
 
 
+def test_a_definition_that_somebody_changed_back_is_no_swap_back(db, spark_engine):
+    """The old table was dropped and the column too, by hand: nobody is told of a revert (R24)."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
+    changed = Changed(db, "ADD COLUMN extra INT", engine=spark_engine)
+    with connect(changed.connection, role="test") as session:
+        changed.keep_store.write(session, replace(changed.record, state=REVERTING))
+    db.execute("DROP TABLE _t_old; CREATE TABLE _t_undone LIKE t; ALTER TABLE t DROP COLUMN extra")
+    with pytest.raises(OutcomeUnknown):
+        changed.revert()
+    assert changed.tables() == {"t", "_t_undone", "_t_chkpnt"}
+
+
 @pytest.mark.parametrize("clauses", ["ADD COLUMN extra INT", "ENGINE=InnoDB"])
 def test_the_old_table_is_gone(db, spark_engine, clauses):
     """Somebody dropped the old table: nothing can be said but that, with its own exit code.

@@ -35,7 +35,23 @@ PROGRESS = TableProgress(
 RECORD = CheckpointRecord(
     statement="ALTER", tables=(PROGRESS,), server_uuid="u", phase="copy", position="somewhere"
 )
-TABLE = TableFound(schema="shop", table="t", source_shape="before", new_shape="after", ours=True)
+TABLE = TableFound(
+    schema="shop",
+    table="t",
+    source_shape="before",
+    new_shape="after",
+    ours=True,
+    new_is_ours=True,
+)
+AFTER = replace(
+    TABLE,
+    source_shape="after",
+    new_shape="",
+    old_shape="before",
+    changed_here=True,
+    new_is_ours=False,
+    old_is_ours=True,
+)
 FOUND = Found(record=RECORD, age=90.0, server_uuid="u", tables=(TABLE,))
 WANTED = Wanted(statement="ALTER", max_age=3600.0)
 
@@ -147,12 +163,10 @@ def test_another_server_that_has_everything_carries_on_and_compares_anew():
 
 def test_after_the_swap_only_the_cleanup_is_left():
     """Then neither the age, nor the binlog, nor the definitions matter."""
-    after = replace(TABLE, source_shape="after", new_shape="", old_shape="before")
-    decision = decide(found(age=9e9, unreachable="purged", tables=(after,)), WANTED)
+    decision = decide(found(age=9e9, unreachable="purged", tables=(AFTER,)), WANTED)
     assert decision == Resume(record=RECORD, reason="the swap was done already", cleanup=True)
 
 
-AFTER = replace(TABLE, source_shape="after", new_shape="", old_shape="before")
 KEPT = WayBackFound(state=WayBackState.KEPT, names="shop.t", until="2030-01-01")
 LOST = WayBackFound(state=WayBackState.LOST, names="shop.t", reason="it broke")
 REVERTED = WayBackFound(state=WayBackState.REVERTED, names="shop.t", undone="shop._t_undone")
@@ -220,23 +234,62 @@ def test_every_table_of_a_migration_counts():
 
 
 @pytest.mark.parametrize(
-    ("source", "new", "old", "swapped"),
+    ("source", "new", "old", "ours", "swapped"),
     [
-        ("before", "after", "", False),
-        ("after", "", "before", True),
-        ("after", "", "", True),
-        ("before", "", "", False),
-        ("altered later", "", "before", True),
-        ("altered later", "", "", False),
-        ("before", "after", "before", None),
-        ("after", "", "another table", None),
-        ("", "", "before", None),
+        ("before", "after", "", "n", False),
+        ("after", "", "before", "so", True),
+        ("after", "", "", "s", True),
+        ("before", "", "", "", False),
+        ("altered later", "", "before", "so", True),
+        ("altered later", "", "", "", False),
+        ("before", "after", "before", "n", None),
+        ("before", "after", "before", "no", None),
+        ("after", "", "another table", "s", None),
+        ("", "", "before", "o", None),
+        # Somebody's backup of the table, made by CREATE TABLE ... LIKE.
+        ("before", "", "before", "", None),
+        # The same behind an ALTER that somebody made natively.
+        ("after", "", "before", "", None),
+        ("after", "", "", "", None),
+        ("after", "", "before", "s", None),
+        ("after", "", "before", "o", None),
     ],
 )
-def test_the_names_and_definitions_tell_whether_the_swap_was_done(source, new, old, swapped):
-    """The tables of a RENAME that nobody saw end tell by their names, and by what they are."""
-    seen = replace(TABLE, source_shape=source, new_shape=new, old_shape=old)
+def test_only_what_is_proven_to_be_ours_tells_of_a_swap(source, new, old, ours, swapped):
+    """The tables of a RENAME that nobody saw end tell by their numbers, not by their looks (R24).
+
+    ``ours`` names the tables that are proven: s for the source's name, n for the new, o the old.
+    """
+    seen = replace(
+        TABLE,
+        source_shape=source,
+        new_shape=new,
+        old_shape=old,
+        changed_here="s" in ours,
+        new_is_ours="n" in ours,
+        old_is_ours="o" in ours,
+    )
     assert was_swapped([seen], RECORD) is swapped
+
+
+def test_a_refusal_says_what_was_seen():
+    """Whoever must look is told which of the tables is not what its name says."""
+    backup = replace(TABLE, new_shape="", new_is_ours=False, old_shape="before")
+    decision = decide(found(tables=(backup,)), WANTED)
+    assert isinstance(decision, Refuse)
+    assert "_t_new is not there" in decision.reason
+    assert "_t_old is not the table from before the swap" in decision.reason
+    native = replace(backup, source_shape="after", old_shape="")
+    decision = decide(found(tables=(native,)), WANTED)
+    assert isinstance(decision, Refuse)
+    assert "somebody else has changed it" in decision.reason
+
+
+def test_a_new_table_of_somebody_else_is_kept():
+    """It has the right name and the right definition, and is not the one that was made."""
+    decision = decide(found(tables=(replace(TABLE, new_is_ours=False),)), WANTED)
+    assert isinstance(decision, Refuse)
+    assert "shop._t_new is not the table that the migration of shop.t made" in decision.reason
 
 
 def test_before_there_was_a_new_table_there_was_no_swap():
@@ -246,17 +299,18 @@ def test_before_there_was_a_new_table_there_was_no_swap():
 
 
 def test_a_definition_that_does_not_change_tells_nothing():
-    """An ALTER that rebuilds the same definition is swapped only where an old table shows it."""
+    """An ALTER that rebuilds the same definition is swapped where the table's number says so."""
     same = replace(RECORD, tables=(replace(PROGRESS, target_shape="before"),))
     rebuilt = replace(TABLE, source_shape="before", new_shape="")
     assert was_swapped([rebuilt], same) is False
-    assert was_swapped([replace(rebuilt, old_shape="before")], same) is True
+    assert was_swapped([replace(rebuilt, old_shape="before", old_is_ours=True)], same) is None
+    assert was_swapped([replace(rebuilt, changed_here=True)], same) is True
 
 
 def test_tables_that_were_swapped_together_must_agree():
     """One RENAME swaps all tables: some swapped and some not is no story of ours."""
     second = replace(PROGRESS, table="s", new="_s_new")
     record = replace(RECORD, tables=(PROGRESS, second))
-    after = replace(TABLE, source_shape="after", new_shape="", old_shape="before")
-    assert was_swapped([after, replace(TABLE, table="s")], record) is None
-    assert was_swapped([after, replace(after, table="s", old_shape="")], record) is True
+    gone = replace(AFTER, table="s", old_shape="", old_is_ours=False)
+    assert was_swapped([AFTER, replace(TABLE, table="s")], record) is None
+    assert was_swapped([AFTER, gone], record) is True

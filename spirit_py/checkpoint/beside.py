@@ -1,0 +1,40 @@
+"""Drop what stands beside a table where it is proven to be ours, and nothing else (R24)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spirit_py.checkpoint.made import MadeStore
+from spirit_py.checkpoint.store import CheckpointStore
+from spirit_py.mysql.identity import drop_if
+from spirit_py.mysql.inspect import read_table
+from spirit_py.mysql.newtable import drop_building, drop_sentinel
+from spirit_py.table.names import AuxiliaryNames
+
+if TYPE_CHECKING:
+    from spirit_py.contracts import SqlSession
+
+
+def drop_beside(session: SqlSession, schema: str, table: str) -> str:
+    """Drop the new table, the sentinel and the checkpoint beside a table, never the old table.
+
+    The checkpoint goes last: it holds the proof of the others. Without one of ours nothing is
+    touched.
+
+    Returns:
+        What was there and is not ours, for the operator; empty for nothing.
+    """
+    names, store = AuxiliaryNames.of(table), CheckpointStore.beside(schema, table)
+    if not store.is_ours(session):
+        return ""
+    made = MadeStore(schema, table).read(session)
+    drop_building(session, schema, table, made.building)
+    kept = ""
+    if not drop_if(session, schema, names.new, made.new) and read_table(session, schema, names.new):
+        kept = (
+            f"{schema}.{names.new} stays: nothing proves that this program made it; see who did,"
+            " and drop it when nobody needs it"
+        )
+    drop_sentinel(session, schema, names.sentinel)
+    store.drop(session)
+    return kept

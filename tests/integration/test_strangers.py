@@ -1,0 +1,182 @@
+"""Nothing of a stranger is touched: tables that only have the names of ours stay (R24)."""
+
+from __future__ import annotations
+
+import pytest
+
+from spirit_py import points
+from spirit_py.checkpoint.made import MadeStore
+from spirit_py.errors import Refusal, SchemaChanged
+from spirit_py.mysql.connect import connect
+from spirit_py.resume.cleanup import clean_up
+from spirit_py.resume.shown import migrations
+from tests.faults.listener import PointListener
+from tests.migrate_kit import config_for
+from tests.resume_kit import (
+    ALTER,
+    Interruption,
+    assert_nothing_left,
+    kill_at,
+    make_table,
+    start,
+    tables,
+)
+
+ROWS = 3000
+
+
+@pytest.fixture
+def stopped(db, spark_engine, monkeypatch):
+    """A migration that was interrupted in its copy, whose new table was dropped by hand."""
+    make_table(db, ROWS)
+    Interruption(monkeypatch).at(spark_engine, db, "chunk.committed", 2, target_chunk_time=0.05)
+    db.execute("DROP TABLE _t_new")
+    return db
+
+
+def passing(monkeypatch, point, action):
+    """Do something once, when a migration of this process passes a point."""
+    left = [action]
+
+    def passed(name):
+        if name == point and left:
+            left.pop()()
+
+    monkeypatch.setattr(points, "_listener", "here")
+    monkeypatch.setattr(points, "_announce", passed)
+
+
+def count(db, table):
+    """Count a table's rows."""
+    return int(db.query(f"SELECT COUNT(*) FROM {table}")[0][0])
+
+
+BACKUPS = {
+    "like": "CREATE TABLE _t_old LIKE t; INSERT INTO _t_old SELECT * FROM t",
+    "select": "CREATE TABLE _t_old SELECT * FROM t",
+    "native": "CREATE TABLE _t_old LIKE t; INSERT INTO _t_old SELECT * FROM t;"
+    f" ALTER TABLE t {ALTER}",
+    "renamed": "RENAME TABLE t TO _t_old; CREATE TABLE t LIKE _t_old;"
+    f" INSERT INTO t SELECT * FROM _t_old; ALTER TABLE t {ALTER}",
+}
+
+
+@pytest.mark.parametrize("backup", list(BACKUPS))
+def test_somebody_s_backup_is_no_old_table(stopped, spark_engine, backup):
+    """Whoever made it and however the table looks: it stays, and the run is not done."""
+    stopped.execute(BACKUPS[backup])
+
+    (shown,) = migrations(config_for(stopped).connection, database="", table="", max_age=1e9)
+    with pytest.raises(Refusal, match="neither those before the swap nor those after") as caught:
+        start(spark_engine, stopped).end()
+
+    assert shown.again == "refuse"
+    assert caught.value.message == shown.reason
+    assert "_t_new is not there" in shown.reason
+    assert tables(stopped) == ["_t_chkpnt", "_t_old", "t"]
+    assert count(stopped, "_t_old") == count(stopped, "t") == ROWS
+
+
+def test_a_native_alter_is_not_the_swap(stopped, spark_engine):
+    """The table has the new definition, and the run says who cannot have given it that."""
+    stopped.execute(f"ALTER TABLE t {ALTER}")
+    with pytest.raises(Refusal, match="somebody else has changed it"):
+        start(spark_engine, stopped).end()
+    assert tables(stopped) == ["_t_chkpnt", "t"]
+
+
+def test_cleanup_leaves_what_is_not_proven(stopped):
+    """Everything is answered with yes, and a backup and a new table of somebody else stay."""
+    stopped.execute(BACKUPS["like"] + "; CREATE TABLE _t_new LIKE t")
+    said: list[str] = []
+    clean_up(
+        config_for(stopped).connection,
+        database=stopped.name,
+        table="t",
+        ask=lambda _: True,
+        ask_old=lambda _: True,
+        say=said.append,
+    )
+    assert tables(stopped) == ["_t_new", "_t_old", "t"]
+    assert "nothing proves that this program made it" in "\n".join(said)
+    assert f"DROP TABLE `{stopped.name}`.`_t_old`;" in "\n".join(said)
+
+
+def test_a_new_table_in_the_place_of_ours_stays(stopped, spark_engine):
+    """Somebody made another one of the same definition: no row of ours goes there."""
+    with connect(config_for(stopped).connection, role="test") as session:
+        assert MadeStore(stopped.name, "t").read(session).new
+    stopped.execute(f"CREATE TABLE _t_new LIKE t; ALTER TABLE _t_new {ALTER}")
+    for alter in (ALTER, "ADD COLUMN other INT, ADD INDEX (a)"):
+        with pytest.raises(Refusal, match="_t_new"):
+            start(spark_engine, stopped, alter=alter).end()
+    assert tables(stopped) == ["_t_chkpnt", "_t_new", "t"]
+    assert count(stopped, "_t_new") == 0
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_a_new_table_that_comes_between_check_and_creation_stays(
+    db, spark_engine, monkeypatch, dry_run
+):
+    """The run is refused, drops what it made itself, and leaves the other table as it is."""
+    make_table(db, ROWS)
+    passing(
+        monkeypatch,
+        "checkpoint.created",
+        lambda: db.execute("CREATE TABLE _t_new (mine INT); INSERT INTO _t_new VALUES (7)"),
+    )
+    with pytest.raises(Refusal, match="_t_new already exists"):
+        start(spark_engine, db, dry_run=dry_run).end()
+    assert_nothing_left(db, "_t_new", "t")
+    assert db.query("SELECT mine FROM _t_new") == [(7,)]
+
+
+def test_a_checkpoint_table_that_comes_between_check_and_creation_stays(
+    db, spark_engine, monkeypatch
+):
+    """CREATE TABLE fails, and nothing that the run did not make is dropped."""
+    make_table(db, ROWS)
+    passing(monkeypatch, "preflight.done", lambda: db.execute("CREATE TABLE _t_chkpnt (mine INT)"))
+    with pytest.raises(Exception, match="_t_chkpnt"):
+        start(spark_engine, db).end()
+    assert_nothing_left(db, "_t_chkpnt", "t")
+
+
+def test_a_new_table_that_is_exchanged_before_the_swap_stops_the_run(db, spark_engine, monkeypatch):
+    """What is swapped in is the very table that was filled and compared."""
+    make_table(db, ROWS)
+    passing(
+        monkeypatch,
+        "drain.begun",
+        lambda: db.execute("RENAME TABLE _t_new TO elsewhere; CREATE TABLE _t_new LIKE elsewhere"),
+    )
+    with pytest.raises(SchemaChanged):
+        start(spark_engine, db).end()
+    assert count(db, "t") == ROWS
+    assert {"_t_new", "elsewhere"} <= set(tables(db))
+
+
+def test_an_old_table_that_is_exchanged_after_the_swap_stays(db, spark_engine, monkeypatch):
+    """The migration is done, and says what it did not drop."""
+    make_table(db, ROWS)
+    passing(
+        monkeypatch,
+        "cleanup.old_table",
+        lambda: db.execute("RENAME TABLE _t_old TO elsewhere; CREATE TABLE _t_old (mine INT)"),
+    )
+    report = start(spark_engine, db).end()
+    assert report.outcome == "done"
+    assert "nothing proves that it is the table that was swapped out" in "\n".join(report.warnings)
+    assert tables(db) == ["_t_old", "elsewhere", "t"]
+
+
+@pytest.mark.parametrize("point", ["create.built", "create.done"])
+def test_a_kill_while_the_new_table_is_made_leaves_proofs(db, spark_engine, tmp_path, point):
+    """Wherever it ended, the next run knows what is its own, and drops that alone."""
+    make_table(db, ROWS)
+    with PointListener(tmp_path / "points") as listener:
+        kill_at(db, listener, point, 1)
+    (building,) = [name for name in tables(db) if name not in {"t", "_t_chkpnt"}]
+    assert (building == "_t_new") == (point == "create.done")
+    assert start(spark_engine, db).end().outcome == "done"
+    assert_nothing_left(db)
