@@ -9,7 +9,7 @@ from spirit_py.errors import SpiritError
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.identity import drop_if
 from spirit_py.mysql.inspect import read_table
-from spirit_py.mysql.retry import retrying
+from spirit_py.mysql.retry import PATIENCE, retrying
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -27,6 +27,7 @@ def drop_old_table(
     stop: StopSwitch,
     lock_wait: int = 5,
     attempts: int = 8,
+    patience: float = PATIENCE,
 ) -> str:
     """Drop a table that no migration needs any more.
 
@@ -35,6 +36,7 @@ def drop_old_table(
     readers that still have the table open.
 
     Args:
+        patience: seconds for which the server may be away.
         proof: the numbers of the table; one that somebody else made under its name stays (R24).
 
     Returns:
@@ -49,6 +51,6 @@ def drop_old_table(
         return "nothing proves that it is the table that was swapped out: see who made it"
 
     try:
-        return str(retrying(stop, attempts=attempts)(drop))
+        return str(retrying(stop, attempts=attempts, patience=patience)(drop))
     except SpiritError as error:
         return error.message

@@ -78,7 +78,7 @@ class Sight:
             raise Refusal(
                 f"account {self.account} lacks {', '.join(missing)}: without it nothing proves"
                 " which tables are this program's",
-                hint=f"{self.grant(missing, '')};",
+                hint=self.grant(missing, ""),
             )
 
     def require_sessions(self) -> None:

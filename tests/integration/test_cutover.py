@@ -706,4 +706,4 @@ def test_old_table_without_a_server(db, proxy):
     through = options(db, proxy)
     proxy.stop()
 
-    assert drop_old_table(through, db.name, "t", proof={1}, stop=StopSwitch(), attempts=1)
+    assert drop_old_table(through, db.name, "t", proof={1}, stop=StopSwitch(), patience=0)
