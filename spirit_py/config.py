@@ -61,6 +61,8 @@ class FeedOptions:
         under_lock_changes: pending changes above which a flush under the lock is refused.
         own_writes: the run whose copy is not received, because it commits under identifiers that
             the feed says it has; empty to receive it and skip it by the table's name.
+        vouched: tables, by schema and name, that the operator vouched for: no write in STATEMENT
+            format to one of them reaches a followed table.
     """
 
     batch_rows: int = 1000
@@ -70,6 +72,7 @@ class FeedOptions:
     under_lock_changes: int = 10_000
     apply_threads: int = 2
     own_writes: str = ""
+    vouched: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

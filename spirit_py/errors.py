@@ -18,7 +18,7 @@ exit code of the process, and survives pickling, because Spark sends it between 
     │   ├── FeedFailure              exit 1   the change feed cannot go on
     │   │   ├── PositionNotFound     exit 1   a position can no longer be resumed
     │   │   ├── UnreadableChange     exit 1   an event hides the row image (R13)
-    │   │   ├── UnjudgedWrite        exit 1   whether it does may not be seen (R13)
+    │   │   ├── StatementWrite       exit 1   a write as text that nobody vouched for (R13)
     │   │   └── SchemaChanged        exit 1   somebody else changed the table (R14)
     │   │       └── AnotherServer    exit 1   another server answers at the address (R14)
     │   ├── ChangesNotFlushed        exit 1   the backlog does not drain
@@ -142,20 +142,12 @@ class UnreadableChange(FeedFailure):
     resumable = False
 
 
-class UnjudgedWrite(FeedFailure):
-    """A write in STATEMENT format that the account may not see enough of to judge it (R13).
+class StatementWrite(FeedFailure):
+    """A session wrote in STATEMENT format to a table that nobody vouched for (R13).
 
-    Nothing is lost: behind the GRANT the same statement comes again.
-
-    Attributes:
-        remedy: what lets it be judged; it begins the hint.
+    Nothing is lost: the next run meets the same statement again, and passes it over where the
+    operator vouches for its table.
     """
-
-    def __init__(
-        self, message: str, *, remedy: str = "", hint: str = "", details: tuple[str, ...] = ()
-    ) -> None:
-        super().__init__(message, hint=f"{remedy}; {hint}" if remedy else hint, details=details)
-        self.remedy = remedy
 
 
 class SchemaChanged(FeedFailure):

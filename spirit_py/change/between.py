@@ -45,8 +45,11 @@ class BetweenRuns:
             self.disturbed.add(self._names[name])
 
     def statement(self, event: StatementSeen) -> None:
-        """Take a statement in text, such as TRUNCATE, in any of its readings."""
-        said = f"{event.sql}\n{event.other}".lower()
+        """Take a statement in text, such as TRUNCATE, in any of its readings.
+
+        A write in text to a new table ends the run (R13), and so does one that may reach it.
+        """
+        said = "\n".join(event.texts).lower()
         for table in self._names.values():
             name = table[1].lower()
             hidden = not event.certain and not name.isascii()

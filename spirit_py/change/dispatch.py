@@ -22,26 +22,26 @@ from spirit_py.change.events import (
     XaDecided,
     XaPrepared,
 )
-from spirit_py.errors import FeedFailure, SchemaChanged, UnreadableChange
+from spirit_py.errors import FeedFailure, SchemaChanged
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Mapping
 
     from spirit_py.change.branches import XaRows
-    from spirit_py.change.bystander import Bystanders
     from spirit_py.change.events import Event, Place, Table
     from spirit_py.change.gate import VisibilityGate
     from spirit_py.change.ledger import Epoch, Ledger
     from spirit_py.change.statements import TableFinder
     from spirit_py.change.subscription import TableSubscription
+    from spirit_py.change.writes import StatementWrites
 
 
 class Dispatcher:
     """Takes one event after the other; called by one thread, changes state under ``lock``.
 
     Args:
-        bystanders: judges the writes in text that name no followed table.
+        writes: stops at a write in text that may not be passed over.
         park: waits, without the lock, until the buffers have room.
         know_all_branches: decisions on XA transactions that were never seen prepared may be
             passed over, because it is known that they have no rows that count.
@@ -56,7 +56,7 @@ class Dispatcher:
         ledger: Ledger,
         gate: VisibilityGate,
         finder: TableFinder,
-        bystanders: Bystanders,
+        writes: StatementWrites,
         park: Callable[[], None],
         know_all_branches: bool,
         xa_memory: int,
@@ -67,7 +67,7 @@ class Dispatcher:
         self._ledger = ledger
         self._gate = gate
         self._finder = finder
-        self._bystanders = bystanders
+        self._writes = writes
         self._park = park
         self._know_all_branches = know_all_branches
         self._branches = Branches(xa_memory)
@@ -192,17 +192,12 @@ class Dispatcher:
             self._ended = self._ended or (touch is not None and touch.kind == "ddl")
             return
         if touch is None:
-            self._bystanders.take(event, self._ledger.received)
+            self._writes.take(event)
             return
-        name, said = ".".join(touch.table), f"{event.excerpt} ({event.where})"
-        if touch.kind == "dml":
-            raise UnreadableChange(
-                f"a session wrote to {name} in STATEMENT format: {said}",
-                hint="SET binlog_format=ROW in that client, then start the migration again",
-            )
         what = "changed the definition of" if touch.kind == "ddl" else "may have changed"
         raise SchemaChanged(
-            f"another session {what} {name}{touch.doubt}: {said}",
+            f"another session {what} {'.'.join(touch.table)}{touch.doubt}:"
+            f" {event.excerpt} ({event.where})",
             hint="let that change finish, then start the migration again",
         )
 

@@ -123,6 +123,11 @@ class StatementSeen:
     ansi_quotes: bool = False
 
     @property
+    def texts(self) -> tuple[str, ...]:
+        """Everything that its bytes may say."""
+        return (self.sql, self.other) if self.other else (self.sql,)
+
+    @property
     def excerpt(self) -> str:
         """The beginning, on one line."""
         return " ".join(self.sql[:1000].split())[:200]

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from spirit_py import points
 from spirit_py.change.apply import BatchApplier
-from spirit_py.change.bystander import Bystanders
 from spirit_py.change.catchup import catch_up
 from spirit_py.change.dispatch import Dispatcher
 from spirit_py.change.events import Failed, is_boundary, weight
@@ -34,6 +33,7 @@ from spirit_py.change.parking import Parking
 from spirit_py.change.statements import TableFinder
 from spirit_py.change.store import EventStore
 from spirit_py.change.subscription import TableSubscription
+from spirit_py.change.writes import StatementWrites
 from spirit_py.chunk.watermark import Place
 from spirit_py.contracts import FeedStatistics
 from spirit_py.errors import ChangesNotFlushed, FeedFailure, SpiritError
@@ -168,12 +168,7 @@ class ChangeFeed:
             ledger=self._ledger,
             gate=self._gate,
             finder=TableFinder(self._subscriptions, ignore_case=self._stream.ignore_case),
-            bystanders=Bystanders(
-                self._stream.facts,
-                hint="then start the migration again",
-                onward="then run the same command again, which carries on",
-                clock=self._clock,
-            ),
+            writes=self._statement_writes(),
             park=self._parking.wait,
             know_all_branches=self._stream.knows_all_branches,
             xa_memory=self._xa_memory,
@@ -194,6 +189,19 @@ class ChangeFeed:
             self._threads.append(thread)
             thread.start()
         points.reach("feed.started")
+
+    def _statement_writes(self) -> StatementWrites:
+        """Return the judge of writes in text: nobody may write so to a source or its new table."""
+        mappings = [one.mapping for one in self._subscriptions.values()]
+        tables = [(t.schema, t.name) for m in mappings for t in (m.source, m.target)]
+        ignore_case = self._stream.ignore_case
+        return StatementWrites(
+            self._options.vouched,
+            TableFinder(tables, ignore_case=ignore_case).has,
+            ignore_case=ignore_case,
+            onward="run the same command again with {} to carry on behind the statement",
+            give_up="spirit-py cleanup gives up what is done so far",
+        )
 
     # -- threads
 

@@ -8,10 +8,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from collections.abc import Set as AbstractSet
 
-    from spirit_py.change.bystander import Facts
     from spirit_py.change.events import Event, Table
     from spirit_py.change.position import Frontier
-    from spirit_py.change.statements import Claim
     from spirit_py.contracts import Retention, SqlSession
     from spirit_py.table.mapping import TableMapping
 
@@ -73,10 +71,6 @@ class Stream(Protocol):
         Args:
             gtids: what was received and is not known to be visible; empty without GTIDs.
         """
-        ...
-
-    def facts(self, claim: Claim) -> Facts:
-        """Ask what a write in text was about; waits while the source does not answer."""
         ...
 
     def retention(self) -> Retention | None:

@@ -11,7 +11,6 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spirit_py.change.bystander import Facts
 from spirit_py.change.codec import RowChange
 from spirit_py.change.events import Began, Committed, Place, RowsChanged
 from spirit_py.contracts import RenderedRow, Retention
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from spirit_py.change.events import Event, Table
-    from spirit_py.change.statements import Claim
     from spirit_py.contracts import SqlSession
     from spirit_py.table.mapping import TableMapping
 
@@ -174,10 +172,6 @@ class MemoryStream:
     def prove_visible(self, gtids: str) -> None:  # noqa: ARG002
         """Everything is visible at once."""
         self.proofs += 1
-
-    def facts(self, claim: Claim) -> Facts:  # noqa: ARG002
-        """Say that a write is what it seems to be."""
-        return Facts(executed=self.executed())
 
     def retention(self) -> Retention | None:
         """Everything is kept."""

@@ -10,7 +10,7 @@ import uuid
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.change import claims, wire
+from spirit_py.change import wire
 from spirit_py.change.between import BetweenRuns, reached_at
 from spirit_py.change.binlog import BinlogConnection, StreamLost
 from spirit_py.change.codec import RowCodec
@@ -26,22 +26,20 @@ from spirit_py.mysql.connect import another_server, connect
 from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.kill import end_sessions
 from spirit_py.mysql.ownwrites import NUMBERS, own_uuid
-from spirit_py.mysql.retry import PATIENCE
 from spirit_py.sql import quote_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from collections.abc import Set as AbstractSet
 
-    from spirit_py.change.bystander import Facts
     from spirit_py.change.events import Event, Table
-    from spirit_py.change.statements import Claim
     from spirit_py.config import ConnectionOptions, FeedOptions
     from spirit_py.contracts import Applier, Retention, SqlSession
     from spirit_py.mysql.session import Session
     from spirit_py.stop import StopSwitch
     from spirit_py.table.mapping import TableMapping
 
+_CHARACTER_SETS: Final = "SELECT ID, CHARACTER_SET_NAME FROM information_schema.COLLATIONS"
 _PARSE_ERROR: Final = 1064
 _BRANCH_POLL: Final = 0.2
 _HEARTBEAT: Final = 5.0
@@ -91,7 +89,9 @@ class BinlogStream:
                 "SELECT @@GLOBAL.server_uuid, @@GLOBAL.gtid_mode, @@GLOBAL.lower_case_table_names"
             )[0]
             #: Character sets by the number of a collation.
-            self.charsets = claims.charsets(session)
+            self.charsets = {
+                int(number): str(name) for number, name in session.query(_CHARACTER_SETS)
+            }
         self._server_uuid = str(row[0])
         self.has_gtids = row[1] == "ON"
         self.ignore_case = row[2] != 0
@@ -306,16 +306,6 @@ class BinlogStream:
                 f" {self._options.wait_timeout:.0f} s: {gtids}",
                 hint="see whether commits wait for a semi-synchronous replica; run again",
             )
-
-    def facts(self, claim: Claim) -> Facts:
-        """Ask what a write in text was about; again while the server does not answer."""
-        return claims.ask(
-            self._control,
-            claim,
-            executed=lambda session: self._sent(self._executed_in(session)),
-            closing=self._closing,
-            patience=PATIENCE,
-        )
 
     def retention(self) -> Retention | None:
         """Ask how far the binlog reaches from the event that was read last."""

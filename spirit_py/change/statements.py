@@ -1,102 +1,98 @@
 """What a statement in the binlog changes, by its text (pure; R13, R14).
 
-A server that logs rows writes DDL and administration as text, and nothing else. So every other
-statement is a write of a session that logs statements. It may reach a table that it does not
-name: through a view, a trigger of another table, a stored function. It therefore carries a
-:class:`Claim`: what must be true on the server for it to touch no more than it names.
+A server that logs rows writes DDL and administration as text, and nothing else. Every other
+statement in text is a write of a session that logs statements; :mod:`spirit_py.change.writes` says
+which of them may be passed over.
 """
 
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, replace
-from itertools import pairwise
+import re
+from dataclasses import dataclass
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Final, Literal
 
-from spirit_py.change.targets import calls_in, table_names, written
-from spirit_py.change.tokens import Name, cut, is_symbol, name_at, names_after, names_from, skip
+from spirit_py.errors import Refusal
+from spirit_py.statement.lexer import DEFAULT_MODE, SqlMode, read_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from spirit_py.change.events import StatementSeen, Table
-    from spirit_py.change.tokens import Token
+    from spirit_py.statement.lexer import Token
 
 _DDL: Final = frozenset({"ALTER", "CREATE", "DROP", "RENAME", "TRUNCATE"})
 #: These change no row of a table, and call no stored function.
 _QUIET: Final = frozenset({
-    "ANALYZE", "CHECK", "COMMIT", "FLUSH", "GRANT", "IMPORT", "INSTALL", "OPTIMIZE", "RELEASE",
-    "REPAIR", "REVOKE", "ROLLBACK", "SAVEPOINT", "UNINSTALL", "XA",
+    "ANALYZE", "BEGIN", "CHECK", "COMMIT", "FLUSH", "GRANT", "IMPORT", "INSTALL", "OPTIMIZE",
+    "RELEASE", "REPAIR", "REVOKE", "ROLLBACK", "SAVEPOINT", "UNINSTALL", "XA",
 })  # fmt: skip
 _QUIET_SET: Final = frozenset({"DEFAULT", "PASSWORD", "RESOURCE", "ROLE"})
+#: Words within which the object of a DDL statement stands.
+_HEAD: Final = 40
 
 
-@dataclass(frozen=True, kw_only=True)
-class Claim:
-    """What a STATEMENT-format write is about, for the server to say what that is.
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A name in a statement; without a table it is a whole schema."""
 
-    Attributes:
-        targets: the tables that it writes; None when its text does not tell for certain.
-        calls: stored functions that it may call, in lower case.
-        reads: the tables that it names; a view among them may call a function.
-    """
+    schema: str
+    table: str | None
 
-    targets: tuple[Name, ...] | None
-    calls: frozenset[str] = frozenset()
-    reads: frozenset[Name] = frozenset()
+    def within(self, schema: str) -> Name:
+        """Return the name with the session's default schema where none is written."""
+        return Name(self.schema or schema, self.table)
+
+    def __str__(self) -> str:
+        """Show it for an operator."""
+        return ".".join(part for part in (self.schema, self.table) if part)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Statement:
-    """What a statement in the binlog is and names.
+    """What a statement in the binlog is, and what DDL names.
 
     Attributes:
-        kind: ``ddl``, ``dml`` for what may change rows, or empty (GRANT, ANALYZE, ...).
-        verb: its first keyword.
-        names: what it changes, with the schema filled in; a table of None is a whole schema.
-            Of ``dml`` rather one too many.
-        claim: what it is about, where it may change rows that it does not name.
-        temporary: TEMPORARY tables that it creates or drops.
-        gone: what DDL takes away or puts something else in place of: the words TABLE, VIEW,
-            FUNCTION or TRIGGER, and its name.
-        mentions: every word and name of DDL, in lower case.
-        whole_words: false for DDL with a word that a server may have cut in two: latin1 and others
-            have a blank that is no ASCII.
+        verb: its first keyword; empty where it begins with something else.
+        ddl: it is DDL.
+        writes: it may change rows: it is neither DDL nor administration.
+        fills: it creates a table and fills it from a query, which can change no other table: the
+            server refuses a function that would (error 1746).
+        names: what DDL changes, with the schema filled in; a table of None is a whole schema.
+        exact: it was read as the server read it. Else ``names`` may lack some.
     """
 
-    kind: Literal["ddl", "dml", ""]
     verb: str
-    names: tuple[Name, ...]
-    claim: Claim | None = None
-    temporary: tuple[Name, ...] = ()
-    gone: tuple[tuple[str, Name], ...] = ()
-    mentions: frozenset[str] = frozenset()
-    whole_words: bool = True
+    ddl: bool = False
+    writes: bool = False
+    fills: bool = False
+    names: tuple[Name, ...] = ()
+    exact: bool = True
 
 
 @dataclass(frozen=True)
 class Touch:
-    """A statement touches a followed table, or may.
+    """DDL touches a followed table, or may.
 
     Attributes:
-        kind: ``ddl`` changes its definition, ``dml`` its rows; ``unread`` may change its
-            definition, but nobody knows, because the statement's characters are not known.
+        kind: ``ddl`` changes it; ``unread`` may change it, but nobody knows, because the text
+            cannot be read for certain.
         verb: the statement's first keyword.
     """
 
-    kind: Literal["ddl", "dml", "unread"]
+    kind: Literal["ddl", "unread"]
     table: Table
     verb: str
 
     @property
     def doubt(self) -> str:
         """Why it is not certain, for a message."""
-        unread = self.kind == "unread"
-        return ", in a character set that cannot be read for certain" if unread else ""
+        return ", in a text that cannot be read for certain" if self.kind == "unread" else ""
 
 
 class TableFinder:
-    """Finds the followed table that a statement names.
+    """Finds the followed table that a DDL statement names.
 
     Args:
         tables: the followed tables.
@@ -108,15 +104,21 @@ class TableFinder:
         self._tables = {(self._fold(s), self._fold(t)): (s, t) for s, t in tables}
 
     def find(self, event: StatementSeen) -> Touch | None:
-        """Tell which followed table the statement names as changed, if any."""
+        """Return the followed table whose definition or data the statement changes, if any."""
         for statement in readings(event):
-            if statement.kind and (found := self._named(statement.names)):
-                return Touch(statement.kind, found, statement.verb)
-            if statement.kind == "ddl" and not (event.certain and statement.whole_words):
+            if not statement.ddl:
+                continue
+            if found := self._named(statement.names):
+                return Touch("ddl", found, statement.verb)
+            if not statement.exact:
                 near = (table for table in self._tables.values() if may_name(event.sql, *table))
                 if (found := next(near, None)) is not None:
                     return Touch("unread", found, statement.verb)
         return None
+
+    def has(self, schema: str, table: str) -> bool:
+        """Whether this is a followed table."""
+        return (self._fold(schema), self._fold(table)) in self._tables
 
     def _named(self, names: Iterable[Name]) -> Table | None:
         for name in names:
@@ -131,10 +133,11 @@ class TableFinder:
 
 
 def may_name(sql: str, schema: str, table: str) -> bool:
-    """Tell whether a DDL statement of unknown characters may be about a table.
+    """Whether a DDL statement that was not read for certain may be about a table.
 
     Args:
-        sql: with what is not ASCII in hexadecimal; letters of ASCII are the same everywhere.
+        sql: with what is not ASCII in hexadecimal where its characters are not known; letters of
+            ASCII are the same everywhere.
         table: empty for every table.
     """
     folded = sql.lower()
@@ -148,154 +151,152 @@ def may_name(sql: str, schema: str, table: str) -> bool:
 @functools.lru_cache(maxsize=1)
 def readings(event: StatementSeen) -> tuple[Statement, ...]:
     """Read a statement of the stream in every way that its bytes can be read."""
+    mode = SqlMode(event.ansi_quotes, event.plain_backslash)
     return tuple(
-        read_statement(
-            sql,
-            event.schema,
-            plain_backslash=event.plain_backslash,
-            ansi_quotes=event.ansi_quotes,
-            certain=event.certain,
-        )
-        for sql in filter(None, (event.sql, event.other))
+        read_statement(sql, event.schema, mode=mode, certain=event.certain) for sql in event.texts
     )
 
 
 def read_statement(
-    sql: str,
-    schema: str,
-    *,
-    plain_backslash: bool = False,
-    ansi_quotes: bool = False,
-    certain: bool = True,
+    sql: str, schema: str, *, mode: SqlMode = DEFAULT_MODE, certain: bool = True
 ) -> Statement:
     """Read a statement.
 
     Args:
         schema: the session's default schema.
-        plain_backslash: the session's sql_mode has NO_BACKSLASH_ESCAPES.
-        ansi_quotes: it has ANSI_QUOTES.
         certain: the text is what the server read.
     """
-    found = cut(sql, plain_backslash=plain_backslash, ansi_quotes=ansi_quotes)
-    verb = found.tokens[0].word if found.tokens else ""
-    if verb in _DDL:
-        seen = _ddl(found.tokens, schema, sure=certain and found.clear)
-        return replace(seen, whole_words=found.whole_words)
-    if _is_quiet(found.tokens, verb):
-        return Statement(kind="", verb=verb, names=())
-    names, targets, behind = written(found.tokens)
-    reads = table_names(found.tokens)
-    sure = certain and found.clear and reads is not None and targets is not None
-    claim = Claim(
-        targets=tuple(_within(targets or (), schema)) if sure else None,
-        calls=calls_in(found.tokens, columns_at=behind),
-        reads=frozenset(_within(reads or (), schema)),
-    )
-    return Statement(kind="dml", verb=verb, names=tuple(_within(names, schema)), claim=claim)
-
-
-def _within(names: Iterable[Name], schema: str) -> list[Name]:
-    return [name.within(schema) for name in names]
-
-
-def _ddl(tokens: list[Token], schema: str, *, sure: bool) -> Statement:
-    """Read DDL."""
-    verb = tokens[0].word
-    claim: Claim | None = None
-    temporary: list[Name] = []
-    if tokens[1:2] and tokens[1].word == "TEMPORARY":
-        temporary = _created(tokens)
-    if verb == "CREATE" and (at := _query_at(tokens)):
-        reads = table_names(tokens)
-        claim = Claim(
-            targets=() if sure and reads is not None else None,
-            calls=calls_in(tokens[at:]),
-            reads=frozenset(_within(reads or (), schema)),
-        )
-    names = _ddl_names(tokens)
-    gone = [] if temporary else _gone(tokens, names)
+    head, exact = _cut(sql, mode, 2)
+    verb = head[0].upper if head else ""
+    if verb not in _DDL:
+        quiet = _is_quiet(verb, head[1].upper if len(head) > 1 else "")
+        nothing = exact and not head
+        return Statement(verb=verb, writes=not (quiet or nothing), exact=certain and exact)
+    found, exact = _cut(sql, mode)
+    tokens = [token for token in found if token.kind != "string"]
     return Statement(
-        kind="ddl",
         verb=verb,
-        names=tuple(_within(names, schema)),
-        claim=claim,
-        temporary=tuple(_within(temporary, schema)),
-        gone=tuple((kind, name.within(schema)) for kind, name in gone),
-        mentions=frozenset(token.text.lower() for token in tokens if not token.symbol),
+        ddl=True,
+        fills=verb == "CREATE" and _is_filled(tokens),
+        names=tuple(name.within(schema) for name in _ddl_names(tokens)),
+        exact=certain and exact and all(_is_whole(token) for token in tokens),
     )
 
 
-def _gone(tokens: list[Token], names: list[Name]) -> list[tuple[str, Name]]:
-    """Give what DDL takes away: tables, views, functions and triggers."""
-    verb, words = tokens[0].word, [token.word for token in tokens]
-    if verb == "DROP" and words[1:2] and words[1] in {"FUNCTION", "TRIGGER", "VIEW"}:
-        found = names_from(tokens, skip(tokens, 2, "IF", "EXISTS"))
-        return [(words[1], name) for name in found]
-    moved = verb == "ALTER" and not {"RENAME", "ENGINE"}.isdisjoint(words)
-    if verb in {"DROP", "RENAME"} or (moved and words[1] == "TABLE"):
-        return [("TABLE", name) for name in names]
-    if (verb == "ALTER" and words[1:2] != ["TABLE"]) or words[:3] == ["CREATE", "OR", "REPLACE"]:
-        head = tokens[: words.index("AS") + 1] if "AS" in words else tokens
-        return [("VIEW", name) for name in names_after(head, "VIEW")]
-    return []
+def _cut(sql: str, mode: SqlMode, most: int | None = None) -> tuple[list[Token], bool]:
+    """Return the first tokens of a statement, and whether nothing hindered it."""
+    found: list[Token] = []
+    try:
+        found.extend(islice(read_tokens(sql, mode, executed=True), most))
+    except Refusal:
+        return found, False
+    return found, True
 
 
-def _is_quiet(tokens: list[Token], verb: str) -> bool:
-    """Tell whether a statement is administration, or no statement but a comment."""
-    second = tokens[1].word if len(tokens) > 1 else ""
-    if verb == "SET":
-        return second in _QUIET_SET
-    return not tokens or verb in _QUIET
+def _is_quiet(verb: str, second: str) -> bool:
+    """Whether a statement is administration, or a part of a transaction's framing."""
+    return second in _QUIET_SET if verb == "SET" else verb in _QUIET
 
 
-def _query_at(tokens: list[Token]) -> int:
-    """Give the index of the query that CREATE TABLE runs: SELECT, TABLE, VALUES ROW; else 0."""
-    words = [token.word for token in tokens]
-    if "TABLE" not in words[:3]:
-        return 0
-    begins = {"SELECT", "TABLE"}
-    for at, (word, behind) in enumerate(pairwise(words)):
-        if at > 2 and (word in begins or (word, behind) == ("VALUES", "ROW")):
-            return at
-    return 0
+def _is_whole(token: Token) -> bool:
+    """Whether a bare word is one in every character set: latin1 has a blank that is no ASCII."""
+    text = token.value
+    return token.kind != "word" or text.isascii() or re.sub(r"[_$]", "", text).isalnum()
+
+
+def _is_filled(tokens: list[Token]) -> bool:
+    """Whether CREATE TABLE runs a query: SELECT, TABLE or VALUES ROW."""
+    words = [token.upper for token in tokens]
+    return words[1:2] == ["TABLE"] and any(
+        word in {"SELECT", "TABLE"} or (word, behind) == ("VALUES", "ROW")
+        for word, behind in pairwise([*words[2:], ""])
+    )
 
 
 def _ddl_names(tokens: list[Token]) -> list[Name]:
-    """Give the tables whose definition, data or name a DDL statement changes."""
-    words = [token.word for token in tokens[:40]]
+    """Return the tables whose definition, data or name a DDL statement changes."""
+    words = [token.upper for token in tokens[:_HEAD]]
     verb = words[0]
     if verb == "TRUNCATE":
-        return names_from(tokens, skip(tokens, 1, "TABLE"))
+        return _names_from(tokens, _skip(tokens, 1, "TABLE"))
     if "TABLE" in words[:4] or (verb in {"DROP", "RENAME"} and words[1:2] == ["TABLES"]):
         if words[1:2] == ["TEMPORARY"]:
             return []
-        return [*_created(tokens), *names_after(tokens, "REFERENCES"), *_brought_in(tokens)]
+        return [*_created(tokens), *_names_after(tokens, "REFERENCES"), *_brought_in(tokens)]
     if verb == "DROP" and words[1:2] and words[1] in {"DATABASE", "SCHEMA"}:
-        at = skip(tokens, 2, "IF", "EXISTS")
-        return [Name(n.table or "", None) for n in names_from(tokens, at)]
+        at = _skip(tokens, 2, "IF", "EXISTS")
+        return [Name(n.table or "", None) for n in _names_from(tokens, at)]
     if "TRIGGER" in words and verb == "CREATE":
-        return names_after(tokens[words.index("TRIGGER") :], "ON")[:1]
+        return _names_after(tokens[words.index("TRIGGER") :], "ON")[:1]
     if "INDEX" in words[:4]:
-        return names_after(tokens, "ON")[:1]
+        return _names_after(tokens, "ON")[:1]
     return []
 
 
 def _created(tokens: list[Token]) -> list[Name]:
-    """Give the names behind the word TABLE or TABLES."""
-    found = (i for i, token in enumerate(tokens) if token.word in {"TABLE", "TABLES"})
+    """Return the names behind the word TABLE or TABLES."""
+    found = (i for i, token in enumerate(tokens) if token.upper in {"TABLE", "TABLES"})
     at = next(found, len(tokens))
-    return names_from(tokens, skip(tokens, at + 1, "IF", "NOT", "EXISTS"))
+    return _names_from(tokens, _skip(tokens, at + 1, "IF", "NOT", "EXISTS"))
 
 
 def _brought_in(tokens: list[Token]) -> list[Name]:
-    """Give the other tables of an ALTER TABLE: of EXCHANGE PARTITION and of RENAME."""
-    if tokens[0].word != "ALTER":
+    """Return the other tables of an ALTER TABLE: of EXCHANGE PARTITION and of RENAME."""
+    if tokens[0].upper != "ALTER":
         return []
-    names = names_after(tokens, "WITH", "TABLE")
+    names = _names_after(tokens, "WITH", "TABLE")
     for at, token in enumerate(tokens):
-        if token.word == "RENAME":
-            to = skip(tokens, at + 1, "TO", "AS") + is_symbol(tokens, at + 1, "=")
-            name, _ = name_at(tokens, to)
-            if name is not None and tokens[to].word not in {"COLUMN", "INDEX", "KEY"}:
+        if token.upper == "RENAME":
+            to = _skip(tokens, at + 1, "TO", "AS") + _is_symbol(tokens, at + 1, "=")
+            name, _ = _name_at(tokens, to)
+            if name is not None and tokens[to].upper not in {"COLUMN", "INDEX", "KEY"}:
+                names.append(name)
+    return names
+
+
+# -- walking over tokens
+
+
+def _is_symbol(tokens: list[Token], at: int, symbol: str) -> bool:
+    return 0 <= at < len(tokens) and tokens[at].is_symbol(symbol)
+
+
+def _skip(tokens: list[Token], at: int, *words: str) -> int:
+    """Return the index behind any of these words."""
+    while at < len(tokens) and tokens[at].upper in words:
+        at += 1
+    return at
+
+
+def _name_at(tokens: list[Token], at: int) -> tuple[Name | None, int]:
+    """Read ``name``, ``.name`` or ``schema.name`` at an index; return the index behind it too."""
+    at += _is_symbol(tokens, at, ".")
+    if at >= len(tokens) or tokens[at].kind == "symbol":
+        return None, at
+    if at + 2 < len(tokens) and _is_symbol(tokens, at + 1, "."):
+        return Name(tokens[at].value, tokens[at + 2].value), at + 3
+    return Name("", tokens[at].value), at + 1
+
+
+def _names_from(tokens: list[Token], at: int) -> list[Name]:
+    """Read names divided by commas or TO."""
+    names: list[Name] = []
+    while True:
+        name, at = _name_at(tokens, at)
+        if name is None:
+            return names
+        names.append(name)
+        if not (_is_symbol(tokens, at, ",") or (at < len(tokens) and tokens[at].upper == "TO")):
+            return names
+        at += 1
+
+
+def _names_after(tokens: list[Token], *words: str) -> list[Name]:
+    """Read the name behind each occurrence of these consecutive words."""
+    names: list[Name] = []
+    for at in range(len(tokens) - len(words)):
+        if all(tokens[at + i].upper == word for i, word in enumerate(words)):
+            name, _ = _name_at(tokens, at + len(words))
+            if name is not None:
                 names.append(name)
     return names

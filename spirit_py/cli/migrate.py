@@ -20,6 +20,7 @@ from spirit_py.cli.options import (
     report_file,
     report_option,
     spark_options,
+    statement_writes_option,
     swap_options,
     threads_of,
     yield_option,
@@ -98,6 +99,7 @@ from spirit_py.errors import UsageFault
     help="Let the server not send the copy's own writes to the change feed; needs GTIDs. Leaves an"
     " identifier in gtid_executed for good.",
 )
+@statement_writes_option
 @spark_options
 @report_option
 @log_options
@@ -180,10 +182,10 @@ def migration_config(options: dict[str, Any]) -> MigrationConfig:
 def _feed_options(options: dict[str, Any]) -> FeedOptions:
     """Build the options of the change feed."""
     if not options["tag_own_writes"]:
-        return FeedOptions()
+        return FeedOptions(vouched=options["vouched"])
     from spirit_py.mysql.ownwrites import new_run
 
-    return FeedOptions(own_writes=new_run())
+    return FeedOptions(own_writes=new_run(), vouched=options["vouched"])
 
 
 def _no_schema(table: str) -> UsageFault:

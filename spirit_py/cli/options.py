@@ -85,6 +85,25 @@ def option(*names: str, **settings: Any) -> Callable[[Command], Command]:
     return click.option(*names, envvar=[variable, *earlier], show_envvar=True, **settings)
 
 
+class TableName(click.ParamType[tuple[str, str]]):
+    """A table with its schema: ``percona.checksums``; backquotes where a name has a dot."""
+
+    name = "schema.table"
+    _PART = r"(?:`((?:[^`]|``)+)`|([^.`]+))"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        """Return schema and table."""
+        found = re.fullmatch(rf"{self._PART}\.{self._PART}", str(value))
+        if found is None:
+            self.fail(
+                f"{value!r} is not a table with its schema, such as percona.checksums.", param, ctx
+            )
+        quoted, plain, table, bare = (part or "" for part in found.groups())
+        return (quoted.replace("``", "`") or plain, table.replace("``", "`") or bare)
+
+
 def _with(command: Command, *declared: Callable[[Command], Command]) -> Command:
     """Add options in the order in which ``--help`` shows them."""
     for declare in reversed(declared):
@@ -170,6 +189,22 @@ def yield_option(command: Command) -> Command:
             default="1h",
             show_default=True,
             help="Age at which the checksum gives its snapshot back and takes a new one.",
+        ),
+    )
+
+
+def statement_writes_option(command: Command) -> Command:
+    """Add the option that vouches for tables of others that are written in STATEMENT format."""
+    return _with(
+        command,
+        option(
+            "--pass-statement-writes",
+            "vouched",
+            multiple=True,
+            type=TableName(),
+            metavar="SCHEMA.TABLE",
+            help="Pass over writes in STATEMENT format to this table of others: none of them"
+            " reaches a table that is migrated or followed; repeatable.",
         ),
     )
 

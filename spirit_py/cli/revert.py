@@ -15,10 +15,12 @@ from spirit_py.cli.options import (
     option,
     refuse_undecodable,
     spark_options,
+    statement_writes_option,
     swap_options,
     threads_of,
 )
 from spirit_py.cli.outcome import ErrorsShown, leave_with
+from spirit_py.config import FeedOptions
 from spirit_py.errors import UsageFault
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ Exit codes:
 @option("--skip-drop", is_flag=True, help="Keep the table that is swapped out, as _TABLE_undone.")
 @option("--threads", type=click.IntRange(1, 256), help="Rows are compared by so many tasks.")
 @swap_options
+@statement_writes_option
 @spark_options
 @log_options
 def revert(**options: Any) -> None:
@@ -88,4 +91,5 @@ def revert_options(options: dict[str, Any]) -> RevertOptions:
         spark_ui=options["spark_ui"],
         log_format=options["log_format"],
         verbose=options["verbose"],
+        feed=FeedOptions(vouched=options["vouched"]),
     )

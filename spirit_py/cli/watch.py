@@ -13,6 +13,7 @@ from spirit_py.cli.options import (
     connection_options,
     option,
     refuse_undecodable,
+    statement_writes_option,
 )
 from spirit_py.cli.outcome import ErrorsShown, leave_with, say
 from spirit_py.errors import UsageFault
@@ -48,6 +49,7 @@ Exit codes:
     default=0.0,
     help="Seconds of quiet after which to print a heartbeat. [default: never]",
 )
+@statement_writes_option
 @option("--verbose", is_flag=True, help="Tracebacks.")
 def watch(**options: Any) -> None:
     """Print every committed change as it happens, one event a line.
@@ -95,5 +97,6 @@ def watch_options(options: dict[str, Any]) -> WatchOptions:
         position="" if options["position"] == "now" else options["position"],
         until_now=options["until"] == "now",
         format=options["format"],
+        vouched=options["vouched"],
         heartbeat=options["heartbeat"],
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.checkpoint.record import home_of
 from spirit_py.checksum.result import ChecksumOptions
 from spirit_py.mysql.retry import retrying
+from spirit_py.mysql.vouched import require_word
 from spirit_py.phases import Phase
 from spirit_py.runner.swap import limits_of
 from spirit_py.table.names import AuxiliaryNames
@@ -134,6 +135,8 @@ class WayBackKeeping:
                 f"the way back of {found.record.names} is given up: nobody asks for it"
             )
             return False
+        tables = [(table.schema, table.table) for table in found.record.tables]
+        require_word(session, self._run.config.feed.vouched, tables)
         self._run.figures.enter(Phase.KEEP)
         return self._run_keeper(found.store, replace(found.record, state=KEEPING))
 

@@ -2,16 +2,20 @@
 
 Written here rather than borrowed: where a comment begins (``--`` needs a blank after it), what
 a double quote means and whether a backslash escapes depend on MySQL and on ``sql_mode``, and a
-lexer that is wrong about any of these would split the clauses at the wrong comma.
+lexer that is wrong about any of these would split the clauses at the wrong comma. It serves the
+operator's statements and those of a binlog alike.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from spirit_py.errors import Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 TokenKind = Literal["word", "name", "string", "symbol"]
 
@@ -22,6 +26,19 @@ _EXECUTED = re.compile(r"/\*!(?:[0-9]{5,6}(?![0-9])|(?![0-9]))")
 _PLAIN_NUMBER = re.compile(r"[0-9]+\Z")
 _HINT = "write the clause plainly, without the comment"
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "0": "\0", "Z": "\x1a"}
+_ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
+#: What stands between two quotes, without and with backslash escapes. Possessive, because a step
+#: that can be taken back is remembered.
+_INSIDE: Final = {
+    (quote, escapes): re.compile(
+        rf"{quote}((?:[^{quote}\\]++|\\.|{quote}{quote})*+){quote}"
+        if escapes
+        else rf"{quote}((?:[^{quote}]++|{quote}{quote})*+){quote}",
+        re.DOTALL,
+    )
+    for quote in "`'\""
+    for escapes in (False, True)
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +61,7 @@ class Token:
     @property
     def upper(self) -> str:
         """The keyword in upper case; empty for anything that cannot be a keyword."""
-        return self.value.upper() if self.kind == "word" else ""
+        return self.value.upper() if self.kind == "word" and self.value.isascii() else ""
 
     @property
     def is_identifier(self) -> bool:
@@ -72,16 +89,25 @@ class SqlMode:
         return cls(bool(modes & {"ANSI_QUOTES", "ANSI"}), "NO_BACKSLASH_ESCAPES" in modes)
 
 
+DEFAULT_MODE: Final = SqlMode()
+
+
 def tokenize(sql: str, mode: SqlMode, *, executed: bool = False) -> tuple[Token, ...]:
-    """Cut text into tokens; comments and blanks are left out.
+    """Return all tokens of a text; comments and blanks are left out.
 
     Args:
-        executed: what stands in version comments counts, as in a statement of a binlog.
+        executed: the text is a statement of a binlog, which a server has accepted: what stands in
+            version comments counts.
 
     Raises:
-        Refusal: for an unclosed quote or comment, and for a comment that a server executes.
+        Refusal: for an unclosed quote or comment, and for a comment that only some servers
+            execute.
     """
-    tokens: list[Token] = []
+    return tuple(read_tokens(sql, mode, executed=executed))
+
+
+def read_tokens(sql: str, mode: SqlMode, *, executed: bool = False) -> Iterator[Token]:
+    """Yield one token after the other, as :func:`tokenize`."""
     at, inside = 0, False
     while at < len(sql):
         if found := _SPACE.match(sql, at) or _LINE_COMMENT.match(sql, at):
@@ -91,17 +117,25 @@ def tokenize(sql: str, mode: SqlMode, *, executed: bool = False) -> tuple[Token,
         elif inside and sql.startswith("*/", at):
             at, inside = at + 2, False
         elif sql.startswith("/*", at):
-            at = _skip_comment(sql, at)
+            at = _skip_comment(sql, at, hints=executed)
         else:
             token = _token(sql, at, mode)
-            tokens.append(token)
+            if token.kind == "word" and token.value[0] == "$" and not executed:
+                raise Refusal(
+                    f"a bare name begins with a dollar sign: {token.value!r}",
+                    hint="put the name in backquotes",
+                )
+            yield token
             at = token.end
-    return tuple(tokens)
 
 
-def _skip_comment(sql: str, at: int) -> int:
-    """Give the offset behind a comment that means nothing to any server."""
-    if sql.startswith(("/*!", "/*M!", "/*+"), at):
+def _skip_comment(sql: str, at: int, *, hints: bool) -> int:
+    """Return the offset behind a comment that means nothing to any server.
+
+    Args:
+        hints: optimizer hints are comments: they name and change nothing.
+    """
+    if sql.startswith(("/*!", "/*M!") if hints else ("/*!", "/*M!", "/*+"), at):
         raise Refusal(
             f"the statement holds a comment that some servers execute: {sql[at : at + 24]!r}",
             hint=_HINT,
@@ -122,31 +156,20 @@ def _token(sql: str, at: int, mode: SqlMode) -> Token:
     found = _WORD.match(sql, at)
     if found is None:
         return Token("symbol", first, at, at + 1)
-    if first == "$":
-        raise Refusal(
-            f"a bare name begins with a dollar sign: {found.group()!r}",
-            hint="put the name in backquotes",
-        )
     return Token("word", found.group(), at, found.end())
 
 
 def _quoted(sql: str, at: int, kind: TokenKind, *, escapes: bool) -> Token:
     """Read a quoted name or string; a doubled quote stands for one."""
-    quote, parts, here = sql[at], [], at + 1
-    while here < len(sql):
-        char = sql[here]
-        if char == "\\" and escapes and here + 1 < len(sql):
-            parts.append(_ESCAPES.get(sql[here + 1], sql[here + 1]))
-            here += 2
-        elif char != quote:
-            parts.append(char)
-            here += 1
-        elif sql.startswith(quote, here + 1):
-            parts.append(quote)
-            here += 2
-        else:
-            return Token(kind, "".join(parts), at, here + 1)
-    raise Refusal(
-        f"the statement ends inside a quote that was opened at {sql[at : at + 20]!r}",
-        hint="close the quote",
-    )
+    quote = sql[at]
+    found = _INSIDE[quote, escapes].match(sql, at)
+    if found is None:
+        raise Refusal(
+            f"the statement ends inside a quote that was opened at {sql[at : at + 20]!r}",
+            hint="close the quote",
+        )
+    # A quote behind a backslash is escaped, not doubled: so each escape is read by itself.
+    parts = _ESCAPED.split(found[1]) if escapes else [found[1]]
+    for index, part in enumerate(parts):
+        parts[index] = _ESCAPES.get(part, part) if index % 2 else part.replace(quote * 2, quote)
+    return Token(kind, "".join(parts), at, found.end())

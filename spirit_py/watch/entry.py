@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import threading
-import time
 from typing import TYPE_CHECKING, Any, Final
 
-from spirit_py.change.bystander import Bystanders
 from spirit_py.change.position import Position
+from spirit_py.change.writes import OPTION, StatementWrites
 from spirit_py.config import FeedOptions
 from spirit_py.errors import (
     FeedFailure,
@@ -28,11 +27,12 @@ from spirit_py.watch.progress import Progress
 from spirit_py.watch.stream import ScopeStream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from spirit_py.change.events import Event
     from spirit_py.watch.model import Record
     from spirit_py.watch.options import WatchOptions
+    from spirit_py.watch.scope import Scope
 
 BROKEN_PIPE: Final = 141
 """Exit code when the reader of the output has gone: 128 and SIGPIPE, as of ``cat``."""
@@ -80,6 +80,7 @@ class _Watch:
         _check_position(options.position)
         stream = self._connected()
         try:
+            _check_vouched(options.vouched, stream.scope)
             start = stream.open(options.position)
             follower = self._follower(stream, Progress(start))
             self._note(f"following {stream.scope} from {follower.progress.text()}")
@@ -131,11 +132,12 @@ class _Watch:
             out=self._out,
             flush=self._lines.flush,
             forget=stream.forget_codecs,
-            bystanders=Bystanders(
-                stream.facts,
-                hint=ONWARD,
-                onward="then follow on behind the last line that was printed",
-                clock=time.monotonic,
+            writes=StatementWrites(
+                self._options.vouched,
+                stream.scope.covers,
+                ignore_case=stream.ignore_case,
+                onward="go on with --from the last line's position, and {}",
+                give_up=ONWARD,
             ),
             heartbeat=self._options.heartbeat,
         )
@@ -222,6 +224,17 @@ def _check_position(text: str) -> None:
             f"--from is not a position: {text!r} ({error})",
             hint="use the position of a line that spirit-py watch printed, or now",
         ) from error
+
+
+def _check_vouched(vouched: Iterable[tuple[str, str]], scope: Scope) -> None:
+    """Refuse to pass over what is followed: it could not be printed."""
+    for schema, table in vouched:
+        if scope.covers(schema, table):
+            raise UsageFault(
+                f"{OPTION} {schema}.{table}: the table is followed, and a write in STATEMENT format"
+                " to it cannot be printed",
+                hint="follow less with --database and --table, or leave the option out",
+            )
 
 
 def _fit_hint(error: SpiritError) -> None:

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spirit_py.change.branches import XaRows
-    from spirit_py.change.bystander import Bystanders
     from spirit_py.change.events import Event, Place
+    from spirit_py.change.writes import StatementWrites
     from spirit_py.contracts import Clock
     from spirit_py.watch.definitions import Definitions
     from spirit_py.watch.model import Record
@@ -49,7 +49,7 @@ class Follower:
         out: takes each record.
         flush: told when a transaction is complete.
         forget: told when a definition has changed.
-        bystanders: judges the writes in text that name nothing that is followed.
+        writes: stops at a write in text that may not be passed over.
         heartbeat: seconds of quiet after which to say so; 0 for never.
     """
 
@@ -62,7 +62,7 @@ class Follower:
         out: Callable[[Record], None],
         flush: Callable[[], None],
         forget: Callable[[], None],
-        bystanders: Bystanders,
+        writes: StatementWrites,
         heartbeat: float = 0.0,
         clock: Clock = time.monotonic,
     ) -> None:
@@ -72,7 +72,7 @@ class Follower:
         self._out = out
         self._flush = flush
         self._forget = forget
-        self._bystanders = bystanders
+        self._writes = writes
         self._without_rows: set[str] = set()
         self._heartbeat = heartbeat
         self._clock = clock
@@ -189,28 +189,27 @@ class Follower:
 
     def _statement(self, event: StatementSeen) -> None:
         """DDL is printed; rows that were logged as a statement are not known (R13)."""
-        found = list(readings(event))
-        ours = [one for one in found if one.kind and self._scope.touched(one, event.schema)]
-        ddl = any(one.kind == "ddl" for one in found)
-        said = f"{event.excerpt} ({event.where})"
-        if any(one.claim is not None for one in ours):
-            raise UnreadableChange(
-                f"a session wrote in STATEMENT format, without row images: {said}",
-                hint=f"SET binlog_format=ROW in that client; {ONWARD}",
-            )
-        certain = event.certain and all(one.whole_words for one in found)
-        if ddl and not certain and self._scope.may_be_touched(event.sql, event.schema):
+        self._writes.take(event)
+        found = [one for one in readings(event) if one.ddl]
+        uncertain = not all(one.exact for one in found)
+        if uncertain and self._scope.may_be_touched(event.sql, event.schema):
             raise SchemaChanged(
-                "a session may have changed the definition of what is followed, in a character"
-                f" set that cannot be read for certain: {said}",
+                "a session may have changed the definition of what is followed, in a text that"
+                f" cannot be read for certain: {event.excerpt} ({event.where})",
                 hint=ONWARD,
             )
-        self._bystanders.take(event, self.progress.received, followed=ddl and bool(ours))
         for one in found:
-            if one.kind == "ddl" and self._definitions.altered(one, event):
+            if self._definitions.altered(one, event):
                 self._forget()
-        if not (ddl and ours):
+        ours = [one for one in found if self._scope.touched(one, event.schema)]
+        if not ours:
             return
+        if any(one.fills for one in ours):
+            raise UnreadableChange(
+                "a session created and filled a table in STATEMENT format, without row images:"
+                f" {event.excerpt} ({event.where})",
+                hint=f"SET binlog_format=ROW in that client; {ONWARD}",
+            )
         self._statements.append(event)
         if self._open:
             self._say_statements()

@@ -20,6 +20,7 @@ class WatchOptions:
         table: table of it to follow; empty for all of them.
         position: where to go on, as an earlier run printed it; empty for now.
         until_now: end where the server was when the command began.
+        vouched: as in :class:`~spirit_py.config.FeedOptions`.
         heartbeat: seconds of quiet after which a heartbeat is printed; 0 for never.
     """
 
@@ -29,4 +30,5 @@ class WatchOptions:
     position: str = ""
     until_now: bool = False
     format: LineFormat = "json"
+    vouched: tuple[tuple[str, str], ...] = ()
     heartbeat: float = 0.0

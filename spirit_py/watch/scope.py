@@ -35,7 +35,7 @@ class Scope:
         return not self._table or table is None or self._fold(table) == self._table
 
     def touched(self, statement: Statement, schema: str) -> bool:
-        """Tell whether a statement is about what is followed.
+        """Whether DDL is about what is followed.
 
         A statement without the name of a table (CREATE VIEW, CREATE DATABASE) is about its
         default schema.

@@ -18,8 +18,8 @@ from spirit_py.errors import (
     SchemaChanged,
     ServerFault,
     SpiritError,
+    StatementWrite,
     StillDifferent,
-    UnjudgedWrite,
     ValueLost,
 )
 from spirit_py.mysql.connect import connect
@@ -235,7 +235,7 @@ class Keeper:
         self._desk.save(following.feed.position())
         raise MigrationFailure(
             f"the way back of {self._desk.record.names} is kept no longer: {reason.message}",
-            hint=f"{reason.remedy}; {_STILL}" if isinstance(reason, UnjudgedWrite) else _STILL,
+            hint=f"{reason.hint}; {_STILL}" if isinstance(reason, StatementWrite) else _STILL,
             details=reason.details,
         ) from reason
 

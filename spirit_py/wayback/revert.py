@@ -20,6 +20,7 @@ from spirit_py.mysql.facts import read_facts
 from spirit_py.mysql.faults import Disposition, connection_refusal, disposition
 from spirit_py.mysql.locks import AdvisoryLock, named_lock_holder
 from spirit_py.mysql.runs import run_label
+from spirit_py.mysql.vouched import require_word
 from spirit_py.phases import Phase
 from spirit_py.signals import run_aside, stop_on_signals
 from spirit_py.spark.session import SparkEngine, engine_for
@@ -222,6 +223,7 @@ class Revert:
                 )
                 stack.enter_context(lock)
             with connect(connection, role="revert") as session:
+                require_word(session, self._options.feed.vouched, names)
                 end_earlier_sessions(session, connection.label)
                 latest = find_way_back(session, self._options.database, self._options.table)
                 # Where the record is gone, its process has ended, and the tables tell how.

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 from typing import TYPE_CHECKING
 
 import MySQLdb
 import pytest
 
-from spirit_py.change.native import NATIVE, NATIVE_WITH_A_BLANK
-from spirit_py.errors import UnjudgedWrite, UnreadableChange
+from spirit_py.config import FeedOptions
+from spirit_py.errors import Refusal, StatementWrite, UnreadableChange
 from spirit_py.stop import StopSwitch
 from tests.fix_feed import Scene, until
+from tests.migrate_kit import Migrating, config_for, migrate_here
 from tests.watch_kit import Watching, kinds, values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
+    from spirit_py.spark.session import SparkEngine
     from tests.fix_mysql import Database
 
 IN_TEXT = "SET SESSION binlog_format = STATEMENT"
@@ -36,18 +38,22 @@ def run(db: Database, *statements: str | bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("made", "written", "reason"),
+    ("made", "written", "target"),
     [
-        ("CREATE VIEW w AS SELECT * FROM t", "UPDATE w SET n = 9 WHERE id = 1", "is a view"),
-        (TRIGGER, "INSERT INTO other VALUES (100, 1)", "has the trigger tr"),
-        ("CREATE VIEW r AS SELECT f(300) a", "INSERT INTO other SELECT a, 1 FROM r", "the view"),
-        ("DO 1", "INSERT INTO other VALUES (f(400), 1)", "the function"),
-        ("DO 1", "SELECT f(200)", "not certain"),
-        ("DO 1", "DO f(200)", "not certain"),
+        ("CREATE VIEW w AS SELECT * FROM t", "UPDATE w SET n = 9 WHERE id = 1", "w"),
+        (TRIGGER, "INSERT INTO other VALUES (100, 1)", "other"),
+        ("CREATE VIEW r AS SELECT f(300) a", "INSERT INTO other SELECT a, 1 FROM r", "other"),
+        ("DO 1", "INSERT INTO other VALUES (f(400), 1)", "other"),
+        ("DO 1", "/* app */ INSERT INTO other VALUES (f(400), 1)", ""),
+        ("DO 1", "WITH c AS (SELECT f(600) x) UPDATE other, c SET n = x", ""),
+        ("DO 1", "UPDATE other JOIN t ON 1 SET t.n = 5, other.n = 5", ""),
+        ("DO 1", "DELETE t FROM t LEFT JOIN other ON 0", ""),
+        ("DO 1", "SELECT f(200)", ""),
+        ("DO 1", "DO f(200)", ""),
     ],
 )
 def test_a_write_in_text_that_reaches_the_table_stops_the_feed(
-    scene: Scene, made: str, written: str, reason: str
+    scene: Scene, made: str, written: str, target: str
 ) -> None:
     """R13: views, triggers and functions write rows that are nowhere in the binlog."""
     db = scene.db
@@ -56,6 +62,7 @@ def test_a_write_in_text_that_reaches_the_table_stops_the_feed(
         db,
         ELSEWHERE,
         "INSERT INTO t VALUES (1, 'a', 1)",
+        "INSERT INTO other VALUES (1, 1)",
         "CREATE FUNCTION f(k INT) RETURNS INT DETERMINISTIC MODIFIES SQL DATA"
         " BEGIN INSERT INTO t VALUES (k, 'f', 0); RETURN k; END",
         made,
@@ -63,16 +70,64 @@ def test_a_write_in_text_that_reaches_the_table_stops_the_feed(
     scene.open()
     run(db, IN_TEXT, written)
     fault = scene.fault()
+    assert isinstance(fault, StatementWrite)
+    named = f"{db.name}.{target}" if target else "a table that is not certain"
+    assert f"wrote to {named} in STATEMENT format" in str(fault)
+    assert (f"--pass-statement-writes {named} to carry on" in fault.hint) is bool(target)
+
+
+def test_a_write_in_text_to_the_table_itself_is_final(scene: Scene) -> None:
+    """R13: no option brings its rows back; the binlog names the table that LOAD DATA fills."""
+    db = scene.db
+    scene.tables()
+    scene.open()
+    run(db, IN_TEXT, "INSERT INTO t VALUES (1, 'a', 1)")
+    fault = scene.fault()
     assert isinstance(fault, UnreadableChange)
-    assert reason in str(fault)
+    assert f"wrote to {db.name}.t in STATEMENT format" in str(fault)
 
 
-def test_a_write_in_text_that_is_proven_foreign_is_let_pass(either: Scene) -> None:
+def test_load_data_in_text_has_a_target(scene: Scene, tmp_path: Path) -> None:
+    """R13: the server writes the statement anew, and the rows into the binlog before it."""
+    db = scene.db
+    scene.tables()
+    run(db, ELSEWHERE)
+    path = tmp_path / "rows"
+    path.write_text("1\t1\n")
+    for folder in (path, *path.parents[:3]):
+        folder.chmod(0o755)
+    scene.open(vouched=((db.name, "other"),))
+    run(db, IN_TEXT, f"LOAD DATA INFILE '{path}' INTO TABLE {db.name}.other SET n = 3")
+    db.execute("INSERT INTO t VALUES (1, 'a', 1)")
+    scene.drain()
+    scene.assert_equal()
+    run(db, IN_TEXT, f"LOAD DATA INFILE '{path}' IGNORE INTO TABLE t (id)")
+    fault = scene.fault()
+    assert isinstance(fault, UnreadableChange)
+    assert "LOAD DATA" in str(fault)
+
+
+def test_a_query_that_fills_a_table_changes_no_other(db: Database) -> None:
+    """R13: the server sees to that, through functions and views too, so nobody need vouch."""
+    run(
+        db,
+        "CREATE TABLE t (id INT PRIMARY KEY)",
+        "CREATE FUNCTION f(k INT) RETURNS INT DETERMINISTIC MODIFIES SQL DATA"
+        " BEGIN INSERT INTO t VALUES (k); RETURN k; END",
+        "CREATE VIEW w AS SELECT f(1) a",
+    )
+    for query in ("SELECT f(1)", "TABLE w", "VALUES ROW(f(1))"):
+        for kind in ("", "TEMPORARY"):
+            with pytest.raises(MySQLdb.Error, match=r"Can't update table 't' while 'x'"):
+                run(db, IN_TEXT, f"CREATE {kind} TABLE x {query}")
+
+
+def test_a_write_in_text_that_is_vouched_for_is_let_pass(either: Scene) -> None:
     """R13: pt-table-checksum, temporary tables and system tables go on."""
     db = either.db
     either.tables()
     run(db, ELSEWHERE, "CREATE TABLE checksums (tbl CHAR(64), chunk INT, crc CHAR(40), n INT)")
-    either.open()
+    either.open(vouched=tuple((db.name, name) for name in ("other", "checksums", "tmp")))
     run(
         db,
         IN_TEXT,
@@ -84,6 +139,9 @@ def test_a_write_in_text_that_is_proven_foreign_is_let_pass(either: Scene) -> No
         "DELETE FROM checksums WHERE tbl = 't'",
         "CREATE TEMPORARY TABLE tmp (a INT)",
         "INSERT INTO tmp VALUES (1)",
+        "CREATE TEMPORARY TABLE third (a INT)",
+        "DROP TEMPORARY TABLE third",
+        "CREATE TABLE filled AS SELECT * FROM t",
         "INSERT INTO mysql.servers (Server_name, Host, Db, Username, Password, Port, Socket,"
         " Wrapper, Owner) VALUES ('spirit_py', '', '', '', '', 0, '', '', '')",
         "DELETE FROM mysql.servers WHERE Server_name = 'spirit_py'",
@@ -115,104 +173,97 @@ def account(scene: Scene) -> Iterator[str]:
         run(db, f"DROP USER {user}")
 
 
-def test_ordinary_writes_in_text_need_no_more_grants(scene: Scene) -> None:
-    """R13: heartbeats of managed servers, and every way to write to the table's own schema."""
+def test_heartbeats_in_text_need_no_more_grants(scene: Scene) -> None:
+    """R13: of managed servers, of a vouched table in a schema that the account may not see."""
     db = scene.db
     scene.tables()
+    other = f"{db.name}_hb"
     run(
         db,
-        ELSEWHERE,
-        "CREATE TABLE mysql.spirit_py_heartbeat (id INT PRIMARY KEY, value BIGINT)",
-        "CREATE PROCEDURE p(k INT) BEGIN DELETE FROM other WHERE id = k; END",
-        "CREATE TABLE txt (s LONGTEXT)",
+        "CREATE TABLE mysql.spirit_py_heartbeat2 (id INT PRIMARY KEY, value BIGINT)",
+        f"CREATE DATABASE {other}",
+        f"CREATE TABLE {other}.heartbeat (id INT PRIMARY KEY, ts TEXT)",
+        f"CREATE PROCEDURE {other}.p(k INT) BEGIN DELETE FROM heartbeat WHERE id = k; END",
     )
     try:
         with account(scene) as user:
-            scene.open(connection=scene.options(user=user, password="Secret-12"))
+            connection = scene.options(user=user, password="Secret-12")
+            scene.open(connection=connection, vouched=((other, "heartbeat"),))
             run(
                 db,
                 IN_TEXT,
-                "insert into mysql.spirit_py_heartbeat(id, value) values (1,2)"
-                " on duplicate key update value = 2",
-                f"UPDATE {db.name}.other AS o SET o.n = COALESCE (n, NOW()) WHERE o.id IN (1)",
-                "INSERT INTO other (id, n) VALUES (1, UNIX_TIMESTAMP()), (2, 3)",
-                "UPDATE other a JOIN txt b ON b.s = a.id SET a.n = 1",
-                "WITH c AS (SELECT 1 x) DELETE FROM other WHERE id IN (SELECT x FROM c)",
-                "DELETE FROM other WHERE id IN (SELECT id FROM t) OR n IN (SELECT n FROM t)",
+                "INSERT INTO mysql.spirit_py_heartbeat2(id, value) values (1,1531492860000)"
+                " ON DUPLICATE KEY UPDATE value = 1531492860000",
+                f"REPLACE INTO `{other}`.`heartbeat` (id, ts) VALUES (1, NOW())",
+                f"UPDATE {other}.heartbeat SET ts = 'y' WHERE id = 1",
                 "SET NAMES utf8mb4",
-                'insert into txt(s) values ("hi \U0001f600 f(1)")',
-                "CALL p(1)",
+                f'insert into {other}.heartbeat values (2, "hi \U0001f600 f(1)")',
+                f"CALL {other}.p(1)",
             )
             db.execute("INSERT INTO t VALUES (1, 'a', 1)")
             scene.drain()
             scene.assert_equal()
             assert scene.stop.reason is None
     finally:
-        run(db, "DROP TABLE mysql.spirit_py_heartbeat")
+        run(db, "DROP TABLE mysql.spirit_py_heartbeat2", f"DROP DATABASE {other}")
 
 
-def test_a_write_that_the_account_may_not_judge_waits_for_the_grant(scene: Scene) -> None:
-    """R13: the error names it, and the feed goes on behind it from where it was."""
-    db = scene.db
-    scene.tables()
-    other = f"{db.name}_hb"
-    run(
-        db,
-        f"CREATE DATABASE {other}",
-        f"CREATE TABLE {other}.heartbeat (id INT PRIMARY KEY, ts CHAR(9))",
-        f"CREATE TABLE {other}.own (a INT)",
-        f"CREATE FUNCTION {other}.g(k INT) RETURNS INT DETERMINISTIC MODIFIES SQL DATA"
-        f" BEGIN INSERT INTO {db.name}.t VALUES (k, 'g', 1); RETURN k; END",
-    )
-    try:
-        with account(scene) as user:
-            connection = scene.options(user=user, password="Secret-12")
-            scene.open(connection=connection)
-            run(
-                db,
-                "INSERT INTO t VALUES (1, 'a', 1)",
-                IN_TEXT,
-                f"REPLACE INTO {other}.heartbeat SELECT 1, 'x' FROM {other}.own",
-                f"UPDATE {other}.heartbeat SET ts = 'y' WHERE id = 1",
-                f"DELETE FROM {other}.own",
-            )
-            db.execute("INSERT INTO t VALUES (2, 'b', 2)")
-            fault = scene.fault()
-            assert isinstance(fault, UnjudgedWrite)
-            assert f"triggers of {other}.heartbeat" in str(fault)
-            given = fault.remedy
-            assert given == f"GRANT SELECT, TRIGGER ON `{other}`.* TO '{user}'@'%'"
-            position = scene.feed.position()
-            scene.close()
-            run(db, given)
-            scene.stop = StopSwitch()
-            scene.open(connection=connection, position=position)
-            scene.drain()
-            scene.assert_equal()
-            assert len(scene.rows("t")) == 2
-            run(db, IN_TEXT, f"REPLACE INTO {other}.heartbeat VALUES ({other}.g(9), 'z')")
-            fault = scene.fault()
-            assert isinstance(fault, UnjudgedWrite)
-            given = fault.remedy
-            assert given == f"GRANT SHOW_ROUTINE ON *.* TO '{user}'@'%'"
-            position = scene.feed.position()
-            scene.close()
-            run(db, given)
-            scene.stop = StopSwitch()
-            scene.open(connection=connection, position=position)
-            fault = scene.fault()
-            assert isinstance(fault, UnreadableChange)
-            assert f"the function {other}.g" in str(fault)
-    finally:
-        run(db, f"DROP DATABASE {other}")
+def test_the_feed_goes_on_behind_a_write_that_is_vouched_for_later(either: Scene) -> None:
+    """R13: it stops in front of the statement, and its place brings the statement again."""
+    db = either.db
+    either.tables()
+    run(db, ELSEWHERE)
+    either.open()
+    run(db, "INSERT INTO t VALUES (1, 'a', 1)", IN_TEXT, "REPLACE INTO other VALUES (1, 1)")
+    db.execute("INSERT INTO t VALUES (2, 'b', 2)")
+    for vouched in ((), (("elsewhere", "other"),)):
+        assert isinstance(either.fault(), StatementWrite)
+        position = either.feed.position()
+        either.close()
+        either.stop = StopSwitch()
+        either.open(position=position, vouched=vouched)
+    assert isinstance(either.fault(), StatementWrite)
+    position = either.feed.position()
+    either.close()
+    either.stop = StopSwitch()
+    either.open(position=position, vouched=((db.name, "other"),))
+    either.drain()
+    either.assert_equal()
+    assert len(either.rows("t")) == 2
+
+
+def test_a_migration_carries_on_behind_a_write_that_is_vouched_for(
+    db: Database, spark_engine: SparkEngine
+) -> None:
+    """R13: copy and place are kept; the same command with the option ends it."""
+    run(db, "CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (1, 1), (2, 2)")
+    run(db, ELSEWHERE)
+    asked = {"table": "t", "alter": "ADD x INT DEFAULT 7", "no_shortcut": True}
+    stopped = Migrating(spark_engine, config_for(db, **asked, defer_cutover=True))
+    stopped.wait_until(lambda: "_t_snt" in stopped.told.text, "wait for the sentinel")
+    run(db, IN_TEXT, "REPLACE INTO other VALUES (1, 1)")
+    run(db, "INSERT INTO t VALUES (3, 3)", "DROP TABLE IF EXISTS _t_snt")
+    with pytest.raises(StatementWrite, match=rf"wrote to {db.name}\.other"):
+        stopped.end()
+    assert "the copy and its checkpoint are kept" in stopped.told.text
+    left = {row[0] for row in db.query("SHOW TABLES")}
+    assert {"_t_new", "_t_chkpnt"} <= left
+    for name in ("t", "_t_new"):
+        feed = FeedOptions(vouched=((db.name, name),))
+        with pytest.raises(Refusal, match="which is migrated"):
+            migrate_here(spark_engine, config_for(db, **asked, feed=feed))
+    feed = FeedOptions(vouched=((db.name, "other"),))
+    report, told = migrate_here(spark_engine, config_for(db, **asked, feed=feed))
+    assert "0 rows" in told.text or report.resumed, told.text
+    assert db.query("SELECT * FROM t ORDER BY id") == [(1, 1, 7), (2, 2, 7), (3, 3, 7)]
 
 
 def test_ddl_of_others_between_heartbeats_is_nobody_s_business(scene: Scene) -> None:
-    """R13: programs that a passed write could not have run take nothing back."""
+    """R14: DDL of other tables passes, whatever it is called."""
     db = scene.db
     scene.tables()
     run(db, ELSEWHERE)
-    scene.open()
+    scene.open(vouched=((db.name, "other"),))
     for number in range(20):
         run(
             db,
@@ -229,34 +280,45 @@ def test_ddl_of_others_between_heartbeats_is_nobody_s_business(scene: Scene) -> 
     assert scene.stop.reason is None
 
 
-def test_the_server_s_own_functions_are_not_ours(db: Database) -> None:
-    """A bare name of a function that the server does not know would mean a stored one."""
-    with contextlib.closing(db.connect()) as session, session.cursor() as cursor:
-
-        def code(call: str) -> int:
-            try:
-                cursor.execute(f"DO {call}")
-            except MySQLdb.Error as error:
-                return int(error.args[0])
-            return 0
-
-        for name in sorted(NATIVE - {"BENCHMARK", "GET_LOCK", "SLEEP"}):
-            blanks = ("", " ") if name in NATIVE_WITH_A_BLANK else ("",)
-            for blank, values in itertools.product(blanks, ("", "1", "1, 1", "1, 1, 1")):
-                assert code(f"{name}{blank}({values})") not in {1305, 1630}, name
-        assert code("nobodys(1)") == 1305
-
-
-def test_comments_count_as_on_the_server(scene: Scene) -> None:
-    """R13: MariaDB's are comments, and so is what a later version would execute."""
+def test_comments_hide_no_target(scene: Scene) -> None:
+    """R13: MariaDB's are comments to the server, and in front of a target nothing is passed."""
     db = scene.db
     scene.tables()
     run(db, ELSEWHERE, "INSERT INTO t VALUES (1, 'a', 1)")
-    scene.open()
+    scene.open(vouched=((db.name, "other"),))
     run(db, IN_TEXT, "UPDATE /*M! other SET n = 1, */ t SET v = 'lost' WHERE id = 1")
     fault = scene.fault()
-    assert isinstance(fault, UnreadableChange)
-    assert f"wrote to {db.name}.t" in str(fault)
+    assert isinstance(fault, StatementWrite)
+    assert "wrote to a table that is not certain" in str(fault)
+
+
+def test_watch_passes_over_what_is_vouched_for(db: Database) -> None:
+    """R13: what is followed cannot be, because it could not be printed."""
+    run(db, "CREATE TABLE t (id INT PRIMARY KEY)", ELSEWHERE)
+    found = Watching(db, "--table", "t")
+    try:
+        found.started()
+        run(db, "INSERT INTO t VALUES (1)", IN_TEXT, "DELETE FROM other")
+        db.execute("INSERT INTO t VALUES (2)")
+        assert found.ended() == 1
+        option = f"--pass-statement-writes {db.name}.other"
+        assert option in found.errors
+        position = found.lines[-1]["position"]
+    finally:
+        found.close()
+    found = Watching(db, "--table", "t", "--from", position, "--until", "now", *option.split())
+    try:
+        assert found.ended() == 0, found.errors
+        rows = [line for line in found.lines if line["kind"] == "insert"]
+        assert [values(row["after"])["id"] for row in rows] == ["2"]
+    finally:
+        found.close()
+    found = Watching(db, *option.split())
+    try:
+        assert found.ended() == 2
+        assert "cannot be printed" in found.errors
+    finally:
+        found.close()
 
 
 def test_ddl_is_read_in_the_character_set_of_its_client(db: Database) -> None:

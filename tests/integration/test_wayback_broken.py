@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from spirit_py.errors import Interrupted, Refusal, SpiritError
+from spirit_py.errors import Interrupted, MigrationFailure, Refusal, SpiritError, StatementWrite
 from spirit_py.mysql.connect import connect
 from spirit_py.resume.cleanup import clean_up
 from spirit_py.resume.shown import MigrationShown, migrations
@@ -15,12 +16,12 @@ from spirit_py.runner import migrate
 from spirit_py.runner.auxiliary import AuxiliaryTables
 from spirit_py.stop import StopSwitch
 from spirit_py.wayback.keeper import Ending, WayBackLost
-from spirit_py.wayback.record import ENDED, REVERTING, Request
+from spirit_py.wayback.record import ENDED, KEEPING, REVERTING, Request
 from spirit_py.wayback.shown import ways_back
 from spirit_py.wayback.store import KeepStore
 from spirit_py.wayback.undo import Undo
 from tests.cutover_kit import Background, options, until
-from tests.wayback_kit import Borrowed, Changed, Notes, keeping_config
+from tests.wayback_kit import QUICK, Borrowed, Changed, Notes, keeping_config
 
 DAY = 86400.0
 
@@ -80,6 +81,31 @@ def test_ddl_on_the_old_table_just_before_the_swap_back(table, spark_engine, mon
         with pytest.raises(WayBackLost):
             keeping.result()
     assert_lost(changed, "somebody changed the definition of")
+
+
+def test_a_write_in_text_ends_the_keeping_and_a_revert_goes_on_behind_it(table, spark_engine):
+    """R13: the way back stays; whoever vouches for the table goes it, and nobody for its own."""
+    changed = Changed(table, "ADD COLUMN extra INT", engine=spark_engine)
+    keeping = changed.keep()
+    table.execute("CREATE TABLE other (a INT)")
+    with contextlib.closing(table.connect()) as session, session.cursor() as cursor:
+        cursor.execute("SET SESSION binlog_format = STATEMENT")
+        cursor.execute("INSERT INTO other VALUES (1)")
+    with pytest.raises(MigrationFailure, match="is kept no longer: a session wrote to") as ended:
+        keeping.result()
+    for part in (f"--pass-statement-writes {table.name}.other", "spirit-py revert still goes back"):
+        assert part in ended.value.hint
+    with pytest.raises(MigrationFailure, match="is kept no longer: a session wrote to") as ended:
+        changed.revert()
+    assert isinstance(ended.value.__cause__, StatementWrite)
+    for own in ("t", "_t_old", "_t_undone"):
+        with pytest.raises(Refusal, match="which is migrated"):
+            changed.revert(feed=replace(QUICK, vouched=((table.name, own),)))
+    stored = changed.stored()
+    assert stored is not None
+    assert stored.state == KEEPING
+    changed.revert(feed=replace(QUICK, vouched=((table.name, "other"),)))
+    assert changed.tables() == {"t", "other"}
 
 
 @pytest.mark.parametrize("more", ["", ", DROP INDEX c"], ids=["replaced", "inserted"])

@@ -137,6 +137,21 @@ def test_own_writes_are_tagged_when_asked_for(configured):
     assert configured(*BASE).feed.own_writes == ""
 
 
+def test_tables_are_vouched_for_by_name(configured):
+    """Repeatable, also in the environment; quoted where a name has a dot."""
+    assert configured(*BASE).feed.vouched == ()
+    option = "--pass-statement-writes"
+    given = (option, "percona.checksums", option, "`a.b`.`c``d`")
+    expected = (("percona", "checksums"), ("a.b", "c`d"))
+    assert configured(*BASE, *given).feed.vouched == expected
+    assert configured(*BASE, *given, "--tag-own-writes").feed.vouched == expected
+    env = {"SPIRIT_PY_PASS_STATEMENT_WRITES": "percona.checksums hb.heartbeat-1"}
+    vouched = configured(*BASE, env=env).feed.vouched
+    assert vouched == (("percona", "checksums"), ("hb", "heartbeat-1"))
+    for wrong in ("checksums", "a.b.c", "a.", "`a.b", ""):
+        configured(*BASE, option, wrong, code=2)
+
+
 def test_threads_stay_within_the_cores_of_a_local_master(configured):
     """Never more threads than cores for ``local``; a cluster decides for itself."""
     cores = len(os.sched_getaffinity(0))

@@ -1,0 +1,94 @@
+"""Whether the operator may vouch for writes in STATEMENT format to a table of others (R13).
+
+Refused is what the server itself contradicts. What it does not show, such as a trigger that calls a
+procedure, or what the account may not see, is the operator's word.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.errors import Refusal
+from spirit_py.statement.lexer import SqlMode, tokenize
+from spirit_py.table.names import AuxiliaryNames
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from spirit_py.contracts import SqlSession
+
+    Names = Iterable[tuple[str, str]]
+
+_SHOWN_BY_VIEW: Final = (
+    "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.VIEW_TABLE_USAGE"
+    " WHERE VIEW_SCHEMA = %s AND VIEW_NAME = %s"
+)
+_TRIGGERS: Final = (
+    "SELECT TRIGGER_NAME, ACTION_STATEMENT, SQL_MODE FROM information_schema.TRIGGERS"
+    " WHERE EVENT_OBJECT_SCHEMA = %s AND EVENT_OBJECT_TABLE = %s ORDER BY TRIGGER_NAME"
+)
+
+
+def require_word(session: SqlSession, vouched: Names, tables: Names) -> None:
+    """Raise where the operator's word is contradicted.
+
+    Args:
+        vouched: schema and name of each table that the operator vouched for.
+        tables: schema and name of each migrated table.
+
+    Raises:
+        Refusal: a write to one of ``vouched`` is one to a migrated table, or to one beside it, or
+            has a trigger that names one.
+    """
+    vouched = tuple(vouched)
+    if not vouched:
+        return
+    fold: Callable[[str], str] = str
+    if session.query("SELECT @@GLOBAL.lower_case_table_names")[0][0] != 0:
+        fold = str.lower
+    own = {
+        (fold(schema), fold(name))
+        for schema, table in tables
+        for name in (table, *vars(AuxiliaryNames.of(table)).values())
+    }
+    for one in vouched:
+        for reached in _reached(session, (fold(one[0]), fold(one[1]))):
+            named = ".".join(reached)
+            if (fold(reached[0]), fold(reached[1])) in own:
+                raise _refusal(one, f"a write to it is one to {named}, which is migrated")
+            if trigger := _naming(session, reached, {name for _, name in own}, fold):
+                raise _refusal(one, f"the trigger {trigger} of {named} names a migrated table")
+
+
+def _reached(session: SqlSession, table: tuple[str, str]) -> set[tuple[str, str]]:
+    """Return a table, or a view with everything that it shows."""
+    found: set[tuple[str, str]] = set()
+    left = [table]
+    while left:
+        one = left.pop()
+        if one not in found:
+            found.add(one)
+            left += [(str(s), str(t)) for s, t in session.query(_SHOWN_BY_VIEW, one)]
+    return found
+
+
+def _naming(
+    session: SqlSession, table: tuple[str, str], names: set[str], fold: Callable[[str], str]
+) -> str:
+    """Return a trigger of a table that names one of these tables; empty when there is none."""
+    for trigger, body, mode in session.query(_TRIGGERS, table):
+        try:
+            tokens = tokenize(str(body), SqlMode.of(str(mode)), executed=True)
+        except Refusal:
+            return str(trigger)
+        if any(token.is_identifier and fold(token.value) in names for token in tokens):
+            return str(trigger)
+    return ""
+
+
+def _refusal(table: tuple[str, str], why: str) -> Refusal:
+    return Refusal(
+        f"--pass-statement-writes {'.'.join(table)}: {why}",
+        hint="leave the option out for that table, and SET binlog_format=ROW in the client that"
+        " writes to it",
+    )
