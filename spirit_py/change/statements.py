@@ -78,12 +78,10 @@ class Touch:
     Attributes:
         kind: ``ddl`` changes it; ``unread`` may change it, but nobody knows, because the text
             cannot be read for certain.
-        verb: the statement's first keyword.
     """
 
     kind: Literal["ddl", "unread"]
     table: Table
-    verb: str
 
     @property
     def doubt(self) -> str:
@@ -109,11 +107,11 @@ class TableFinder:
             if not statement.ddl:
                 continue
             if found := self._named(statement.names):
-                return Touch("ddl", found, statement.verb)
+                return Touch("ddl", found)
             if not statement.exact:
                 near = (table for table in self._tables.values() if may_name(event.sql, *table))
                 if (found := next(near, None)) is not None:
-                    return Touch("unread", found, statement.verb)
+                    return Touch("unread", found)
         return None
 
     def has(self, schema: str, table: str) -> bool:
