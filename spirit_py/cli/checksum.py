@@ -22,6 +22,7 @@ from spirit_py.cli.options import (
     spark_options,
     split_host,
     threads_of,
+    warn_of_typed,
     yield_option,
 )
 from spirit_py.cli.outcome import ErrorsShown, leave_with
@@ -56,6 +57,7 @@ def target_options(command: Command) -> Command:
             prompt_required=False,
             hide_input=True,
             default=None,
+            callback=warn_of_typed,
             help="Asked for when given without a value. [default: --password]",
         ),
         option(

@@ -77,6 +77,19 @@ class Duration(click.ParamType[float]):
         return seconds
 
 
+def warn_of_typed(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    """Warn of a password on the command line, where every process of the machine can read it."""
+    name = str(parameter.name)
+    if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+        dashed = name.replace("_", "-")
+        click.echo(
+            f"warning: a password behind --{dashed} can be read in the list of processes: give the"
+            f" option without a value, or set SPIRIT_PY_{name.upper()}",
+            err=True,
+        )
+    return value
+
+
 def option(*names: str, **settings: Any) -> Callable[[Command], Command]:
     """Declare an option that can also be set by ``SPIRIT_PY_NAME`` in the environment."""
     longest = max(names, key=len).lstrip("-").split("/")[0]
@@ -128,6 +141,7 @@ def connection_options(command: Command) -> Command:
             prompt_required=False,
             hide_input=True,
             default=None,
+            callback=warn_of_typed,
             help="Password; asked for when given without a value.",
         ),
         option(

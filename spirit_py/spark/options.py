@@ -185,15 +185,18 @@ def environment(options: SparkOptions, scratch: Path, environ: Mapping[str, str]
     """
     drop = _UNWANTED | (_SPARK_PLACES if options.single_machine else frozenset())
     kept = {
-        name: value
-        for name, value in environ.items()
-        if name not in drop and not name.startswith("SPIRIT_PY_PASSWORD")
+        name: value for name, value in environ.items() if name not in drop and not _is_secret(name)
     }
     log4j = f"-Dlog4j2.configurationFile={(scratch / 'log4j2.properties').as_uri()}"
     kept["SPARK_SUBMIT_OPTS"] = " ".join(
         filter(None, [_JVM_OPTIONS, log4j, kept.get("SPARK_SUBMIT_OPTS", "")])
     )
     return kept
+
+
+def _is_secret(name: str) -> bool:
+    """Tell whether a variable may hold a password of ours, of whichever server."""
+    return name.startswith("SPIRIT_PY_") and "PASSWORD" in name
 
 
 def log4j_properties(options: SparkOptions, scratch: Path) -> str:

@@ -287,3 +287,18 @@ def test_help_imports_nothing_heavy(command):
     assert own[command] in done.stdout
     # An example stands on lines of its own, as it can be copied.
     assert f"\n  spirit-py {command} --host db1" in done.stdout
+
+
+@pytest.mark.parametrize("name", ["password", "target-password"])
+def test_a_password_on_the_command_line_is_warned_of(monkeypatch, name):
+    """Every process of the machine can read it there; from the environment nobody can (R20)."""
+    for known in list(os.environ):
+        if known.startswith(("SPIRIT_PY_", "MYSQL_")):
+            monkeypatch.delenv(known)
+    line = ["checksum", "--host", "127.0.0.1:1", "--database", "shop", "t", "s"]
+    typed = CliRunner().invoke(cli.main, [*line, f"--{name}", "hidden"])
+    assert f"--{name} can be read in the list of processes" in typed.stderr
+    assert "hidden" not in typed.output
+    variable = f"SPIRIT_PY_{name.upper().replace('-', '_')}"
+    told = CliRunner(env={variable: "hidden"}).invoke(cli.main, line)
+    assert "list of processes" not in told.output

@@ -120,6 +120,7 @@ def test_secrets_stay_out_of_the_jvms_environment():
         "MYSQL_PWD": "x",
         "SPIRIT_PY_PASSWORD": "x",
         "SPIRIT_PY_PASSWORD_FILE": "x",
+        "SPIRIT_PY_TARGET_PASSWORD": "x",
         "HOME": "/h",
     }
     kept = environment(SparkOptions(), SCRATCH, given)

@@ -1,0 +1,38 @@
+"""The TLS modes of a connection: what is tried next, and what is not."""
+
+from __future__ import annotations
+
+import MySQLdb
+import pytest
+
+from spirit_py.config import ConnectionOptions
+from spirit_py.errors import ServerFault
+from spirit_py.mysql.connect import connect
+from spirit_py.mysql.faults import ACCESS_DENIED, TLS_FAULT, TLS_REQUIRED
+
+FAR = ConnectionOptions(host="db1", user="u", password="wrong")
+NEAR = ConnectionOptions(host="127.0.0.1", user="u", password="wrong")
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "tried"),
+    [
+        (FAR, ACCESS_DENIED, ["REQUIRED"]),
+        (FAR, TLS_FAULT, ["REQUIRED", "DISABLED"]),
+        (NEAR, ACCESS_DENIED, ["DISABLED", "REQUIRED"]),
+        (NEAR, TLS_REQUIRED, ["DISABLED", "REQUIRED"]),
+        (FAR, 2003, ["REQUIRED"]),
+    ],
+)
+def test_a_denied_password_is_not_sent_again_in_the_clear(monkeypatch, options, code, tried):
+    """Under TLS a denial is the last word; an account that requires TLS is tried with it (R20)."""
+    modes = []
+
+    def refuse(**arguments):
+        modes.append(arguments["ssl_mode"])
+        raise MySQLdb.OperationalError(code, "refused")
+
+    monkeypatch.setattr(MySQLdb, "connect", refuse)
+    with pytest.raises(ServerFault):
+        connect(options, role="test")
+    assert modes == tried
