@@ -60,6 +60,9 @@ _log = logging.getLogger(__name__)
 _OUTSTANDING: Final = 2
 _ASSEMBLE_SECONDS: Final = 120.0
 _SNAPSHOT_SECONDS: Final = 10.0
+#: Answers that take longer are lost: of a query for the end of a chunk, and of one for letters.
+_CUT_SECONDS: Final = 60
+_LETTER_SECONDS: Final = 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,7 +166,7 @@ class Sweep:
     def _segments(self) -> Iterator[list[RowDifference]]:
         """Read segment after segment, above what is proven; give the differing rows of each."""
         ledger = self._ledger
-        with connect(self._what.source, role="checksum-cut") as session:
+        with connect(self._what.source, role="checksum-cut", read_timeout=_CUT_SECONDS) as session:
             chunker = make_chunker(self._what.mapping, session.query)
             chunker.restart(ledger.lower)
             while not ledger.complete:
@@ -186,7 +189,7 @@ class Sweep:
         ledger.begin_segment()
         self._show(waiting_for="Spark's tasks to come together")
         with (
-            connect(what.source, role="checksum") as control,
+            connect(what.source, role="checksum", read_timeout=_LETTER_SECONDS) as control,
             Gang[list[RowDifference]](
                 what.engine,
                 control,
@@ -284,7 +287,10 @@ class Sweep:
         """End a task's session that does not end by itself."""
         what = self._what
         options = what.target if server == TARGET and what.target is not None else what.source
-        with contextlib.suppress(ServerFault), connect(options, role="checksum-kill") as killer:
+        with (
+            contextlib.suppress(ServerFault),
+            connect(options, role="checksum-kill", read_timeout=_LETTER_SECONDS) as killer,
+        ):
             kill_session(killer, session)
 
 

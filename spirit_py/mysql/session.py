@@ -19,6 +19,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from spirit_py.mysql.faults import server_fault
+from spirit_py.threads import Background
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -121,20 +122,20 @@ class Session:
         hears of it every second, at most for ``longest`` seconds. A session that is lost shows
         at the next statement. What a statement left behind (its warnings) is gone afterwards.
         """
-        over = threading.Event()
 
-        def keep() -> None:
+        def keep(stopping: threading.Event) -> None:
             until = time.monotonic() + longest
-            while not over.wait(_PING_SECONDS) and time.monotonic() < until and self.alive():
+            while not stopping.wait(_PING_SECONDS) and time.monotonic() < until and self.alive():
                 pass
 
-        thread = threading.Thread(target=keep, name="spirit-keep-alive", daemon=True)
+        thread = Background("keep-alive", keep)
         thread.start()
         try:
             yield
         finally:
-            over.set()
-            thread.join()
+            thread.stop()
+            # To its end: nobody may close a connection that is asked something.
+            thread.wait(None)
 
     def fileno(self) -> int:
         """Give the number of the connection's socket; for :class:`spirit_py.mysql.wire.Wire`."""

@@ -37,6 +37,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from spirit_py.errors import MigrationFailure, ServerFault, SpiritError, WorkersLost
 from spirit_py.mysql.faults import Disposition, disposition
+from spirit_py.spark.silence import Silence
 from spirit_py.threads import Background
 
 if TYPE_CHECKING:
@@ -215,6 +216,7 @@ class Gang(Generic[_R]):
         self._outcomes: list[Outcome[_R]] = []
         self._failure: BaseException | None = None
         self._assembled = False
+        self._silence = Silence(control)
         self._look = _LOOK_SECONDS
         self._control_thread = 0
 
@@ -347,6 +349,10 @@ class Gang(Generic[_R]):
         self._stop.check()
         with self._heard():
             rows = self._control.query(_LETTERS, (_name(self._token),))
+            silent = self._silence.around(self._only_threads)
+        if silent:
+            self._disband()
+            raise WorkersLost("the server hears nothing of a Spark task: its network may be lost")
         if self._assembled:
             present = {int(row[0]) for row in rows}
             if any(seat.thread not in present for seat in self._seats):
@@ -356,6 +362,11 @@ class Gang(Generic[_R]):
         # A variable is NULL between its making and its first value, and while a session ends.
         letters = [(int(thread), json.loads(text)) for thread, text in rows if text is not None]
         return [answer for thread, letter in letters for answer in self._take(thread, letter)]
+
+    @property
+    def _only_threads(self) -> list[int]:
+        """The members' server threads; where one has a second server, it idles rightly."""
+        return [seat.thread for seat in self._seats if len(seat.sessions) == 1]
 
     def _take(self, thread: int, letter: Any) -> list[Answer]:
         """Take one member's letter; give the answers not seen before."""

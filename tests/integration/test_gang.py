@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -14,6 +14,7 @@ import pytest
 from spirit_py.errors import Interrupted, MigrationFailure, ValueLost, WorkersLost
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.kill import kill_session
+from spirit_py.spark import silence
 from spirit_py.spark.gang import Answer, Gang
 from spirit_py.stop import StopSwitch
 from tests.integration.checksum_rig import ThreadEngine, connection_options
@@ -35,6 +36,8 @@ class Echo:
         self.heard.append(order)
         if order == "sleep":
             self.session.query("SELECT SLEEP(60)")
+        if order == "work":
+            self.session.query("SELECT SLEEP(3)")
         if order == "fail":
             raise ValueLost("this value does not fit")
         return f"{self.rank}:{order}"
@@ -239,6 +242,37 @@ def ask_for_ever(together):
     """Give orders until something ends that."""
     while True:
         together.everyone("a", 20)
+
+
+def test_a_member_behind_a_black_hole(db, proxy, monkeypatch, spark_engine):
+    """A task that a network has swallowed, without a word to either side, is noticed and ended."""
+    monkeypatch.setattr(silence, "SILENT_SECONDS", 3)
+    direct = connection_options(db)
+    cut_off = replace(direct, host=proxy.host, port=proxy.port)
+
+    def one_behind_it(rank):
+        return join(cut_off if rank else direct, rank)
+
+    def swallow(together):
+        together.everyone("a", 20)
+        proxy.black_hole = True
+        together.post(1, "b")
+        collect(together, 1)
+
+    with pytest.raises(WorkersLost, match="hears nothing of a Spark task"):
+        run(db, swallow, spark_engine, member=one_behind_it)
+
+
+def test_a_member_that_works_for_long_is_not_silent(db, monkeypatch):
+    """A statement that takes longer than the silence that is allowed is waited for."""
+    monkeypatch.setattr(silence, "SILENT_SECONDS", 1)
+    monkeypatch.setattr(silence, "_LOOK_SECONDS", 0.1)
+
+    def work(together):
+        together.post(0, "work")
+        assert [answer.text for answer in collect(together, 1)] == ["0:work"]
+
+    run(db, work)
 
 
 @pytest.mark.parametrize("how", ["CONNECTION", "QUERY"])
