@@ -141,6 +141,14 @@ class Applier(Protocol):
         """
         ...
 
+    def superseded(self, mapping: TableMapping, key: str, row: RenderedRow) -> bool:
+        """Tell whether the source's row of this key is another one by now than the image says.
+
+        Only once the image's own transaction is visible: then a later change of the row is in the
+        feed behind it, and the image may be passed over. False where it cannot be told.
+        """
+        ...
+
     def interrupt(self) -> None:
         """End the statements that run now; their calls raise, and so do later ones."""
         ...

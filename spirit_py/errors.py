@@ -110,9 +110,11 @@ class WorkersLost(MigrationFailure):
 
 
 class ValueLost(MigrationFailure):
-    """A value would be changed or cut by the conversion to the new column (R10)."""
+    """A value would be changed or cut by the conversion to the new column (R10).
 
-    resumable = False
+    Nothing is lost: once the row is changed in the source, the copy reads the new one, and the feed
+    passes over the image that did not fit.
+    """
 
 
 class PacketTooSmall(MigrationFailure):

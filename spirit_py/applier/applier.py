@@ -15,7 +15,7 @@ from spirit_py.applier.verdicts import (
     judge_warnings,
 )
 from spirit_py.applier.workers import Workers
-from spirit_py.errors import ServerFault
+from spirit_py.errors import ServerFault, ValueLost
 from spirit_py.mysql.faults import connection_lost
 from spirit_py.mysql.lost_values import DEPRECATED
 from spirit_py.mysql.retry import retrying
@@ -142,6 +142,20 @@ class SqlApplier:
             part = keys[at : at + self._batch_rows]
             self._run(mapping, None, lambda s, p=part: self._recopy(s, mapping, p))  # type: ignore[misc]
         return len(keys)
+
+    def superseded(self, mapping: TableMapping, key: str, row: RenderedRow) -> bool:
+        """Tell whether the source's row is another one by now; see the contract."""
+
+        def ask(session: SqlSession) -> bool:
+            stage.fill_stage(session, mapping, [row], self._bounds(session))
+            same = stage.in_source(session, mapping, key, as_staged=True)
+            stage.drop_stage(session, mapping)
+            return not same
+
+        try:
+            return self._run(mapping, None, ask)
+        except (ServerFault, ValueLost):
+            return False
 
     def interrupt(self) -> None:
         """End the statements that run now; their calls raise, and so do later ones."""

@@ -125,12 +125,23 @@ def write_stage(session: SqlSession, mapping: TableMapping) -> int:
     return affected
 
 
-def in_source(session: SqlSession, mapping: TableMapping, key: str) -> bool:
-    """Tell whether the source has a row of this key."""
-    names = identifier_list(mapping.key.columns)
-    return bool(
-        session.query(f"SELECT 1 FROM {source_table(mapping)} WHERE ({names}) IN ({key}) LIMIT 1")
-    )
+def in_source(
+    session: SqlSession, mapping: TableMapping, key: str, *, as_staged: bool = False
+) -> bool:
+    """Tell whether the source has a row of this key.
+
+    Args:
+        as_staged: only one that is the staged row in every column that the new table has, by the
+            columns' own collations: never fewer rows than are the same.
+    """
+    source, staged = source_table(mapping), stage_table(mapping)
+    names = ", ".join(f"{source}.{quote_identifier(name)}" for name in mapping.key.columns)
+    joined = ""
+    if as_staged:
+        columns = (quote_identifier(pair.old.name) for pair in mapping.pairs)
+        same = " AND ".join(f"{source}.{name} <=> {staged}.{name}" for name in columns)
+        joined = f" JOIN {staged} ON {same}"
+    return bool(session.query(f"SELECT 1 FROM {source}{joined} WHERE ({names}) IN ({key}) LIMIT 1"))
 
 
 def drop_stage(session: SqlSession, mapping: TableMapping, kind: str = "rows") -> None:

@@ -63,6 +63,7 @@ def value_lost(mapping: TableMapping, text: str, rows: Sequence[str]) -> ValueLo
     return ValueLost(
         f"a changed row does not fit into {about}{mapping.target.schema}.{mapping.target.name}:"
         f" {text}",
-        hint="change the row, or choose a column type that holds it, then start again",
+        hint="change the row in the source, then run the same command again: it carries on; or"
+        " choose a column type that holds it, which begins at the beginning",
         details=details,
     )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.contracts import KeyedChange
+from spirit_py.errors import ValueLost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     from spirit_py.change.buffer import Pending
     from spirit_py.contracts import Applier, SqlSession
     from spirit_py.table.mapping import TableMapping
+
+_log = logging.getLogger(__name__)
 
 PART_BYTES: Final = 4 << 20
 """Bytes of row images that are rendered as SQL together; the text takes twice as much (R19)."""
@@ -99,6 +103,29 @@ class BatchApplier:
             return ([_keyed(c) for c in part] for part in _parts(batch, self._batch_rows))
 
         return self._applier.write_state(mapping, parts, session, complete=complete)
+
+    def apply_what_counts(
+        self, mapping: TableMapping, batch: Sequence[Pending], *, in_order: bool
+    ) -> None:
+        """Apply a batch change by change, but for images that no longer are the source's.
+
+        An image that does not fit into the new table is passed over when the source's row is
+        another one by now: what made it so comes behind. Its transaction must be visible.
+
+        Raises:
+            ValueLost: the source still has a row that does not fit.
+        """
+        for change in batch if in_order else sorted(batch, key=lambda one: not one.deleted):
+            try:
+                self._write(mapping, [change], None)
+            except ValueLost:
+                image = change.image
+                if not self._applier.superseded(mapping, image.key_sql, image.render()):
+                    raise
+                _log.info(
+                    "%s: a value did not fit, and was changed meanwhile: passed over",
+                    mapping.source.name,
+                )
 
     def interrupt(self) -> None:
         """End what runs."""

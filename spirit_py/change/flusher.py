@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
 from spirit_py.change.buffer import Manner
+from spirit_py.errors import ValueLost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -233,13 +234,23 @@ class Flusher:
             return self._applier.apply_state(
                 mapping, partition.taken, complete=complete, session=session
             )
-        self._applier.apply(
-            mapping,
-            partition.taken,
-            in_order=not buffer.comparable,
-            session=session,
-            spread=not buffer.partitions.divisible,
-        )
+        in_order = not buffer.comparable
+        try:
+            self._applier.apply(
+                mapping,
+                partition.taken,
+                in_order=in_order,
+                session=session,
+                spread=not buffer.partitions.divisible,
+            )
+        except ValueLost:
+            if session is not None:
+                raise
+            # What an image's row has become can be seen only once the image itself can.
+            with self._lock:
+                unproven = self._gate.unproven()
+            self._stream.prove_visible(unproven)
+            self._applier.apply_what_counts(mapping, partition.taken, in_order=in_order)
         return False
 
     def wake(self) -> None:

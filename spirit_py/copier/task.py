@@ -261,5 +261,6 @@ def _lost_value(task: CopyTask, code: int, text: str) -> LostValue:
         code=code,
         column=column.group(1) if column else "",
         row=int(row.group(1)) if row else 0,
-        hint="change the row or the ALTER: a value would not survive it unchanged",
+        hint="change the row in the source, then run the same command again: it carries on; or"
+        " change the ALTER, which begins at the beginning",
     )

@@ -33,6 +33,7 @@ from spirit_py.errors import (
     SchemaChanged,
     ServerFault,
     UnreadableChange,
+    ValueLost,
 )
 from spirit_py.stop import StopSwitch
 from tests.feed_kit import chunk, column, mapping
@@ -56,6 +57,8 @@ class Recorder:
         self.table: dict[str, str] = {}
         self.calls: list[tuple[str, list[str]]] = []
         self.fail: Exception | None = None
+        self.changed_since: set[str] = set()
+        self.unfit = ""
         self.gate = threading.Event()
         self.gate.set()
         self.states: list[tuple[bool, list[KeyedChange]]] = []
@@ -65,6 +68,8 @@ class Recorder:
     ) -> int:
         """Write rows, whose text begins with the key."""
         self.take("upsert", [row.sql for row in rows])
+        if self.unfit and any(self.unfit in row.sql for row in rows):
+            raise ValueLost("it does not fit")
         for row in rows:
             self.table[row.sql.strip("()").partition(",")[0]] = row.sql
         return len(rows)
@@ -89,6 +94,10 @@ class Recorder:
         """Let a waiting call go."""
         self.fail = RuntimeError("interrupted")
         self.gate.set()
+
+    def superseded(self, mapping: TableMapping, key: str, row: RenderedRow) -> bool:
+        """Tell whether the source has another row by now."""
+        return key in self.changed_since
 
     def recopy(self, mapping: TableMapping, keys: Sequence[str]) -> int:
         """Copy nothing."""
@@ -538,6 +547,24 @@ def test_block_wait_waits_as_long_as_something_comes(scene: Scene) -> None:
         scene.stream.commit(T, upsert(number))
     feed.block_wait()
     assert feed.pending() == 50
+
+
+@pytest.mark.parametrize("comparable", [True, False])
+def test_an_image_that_no_longer_is_the_sources_may_not_fit(scene: Scene, comparable: bool) -> None:
+    """R10: it is passed over, because its row's next image comes behind; all others are applied."""
+    table = mapping() if comparable else mapping(key=column("id", 1, "double"))
+    feed, _ = scene.open(table=table)
+    scene.applier.unfit = "bad"
+    scene.stream.commit(T, upsert(1), upsert(2, "(2,bad)"), upsert(3))
+    feed.block_wait()
+    with pytest.raises(ValueLost):
+        feed.flush()
+    assert feed.pending() == 3
+    scene.applier.changed_since.add("(2)")
+    feed.flush()
+    assert set(scene.applier.table) == {"1", "3"}
+    assert scene.stream.proofs > 0
+    assert feed.pending() == 0
 
 
 def test_a_full_buffer_parks_and_frees_itself(scene: Scene) -> None:
