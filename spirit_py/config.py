@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -24,6 +25,8 @@ class ConnectionOptions:
         ssl_mode: ``DISABLED``, ``PREFERRED``, ``REQUIRED``, ``VERIFY_CA``, ``VERIFY_IDENTITY``
             or empty for the driver's default.
         connect_timeout: seconds until a connection attempt gives up.
+        origin: what sessions of these options say of themselves, on whichever machine they are
+            opened: by it they are known to be ours before one is killed (R24).
         label: what sessions say of themselves, so that a later run can find them; see
             :mod:`spirit_py.mysql.earlier`.
         server_uuid: the server that it must be (R14); empty for any.
@@ -42,6 +45,7 @@ class ConnectionOptions:
     label: str = ""
     server_uuid: str = ""
     settings: tuple[tuple[str, str], ...] = ()
+    origin: str = field(default_factory=lambda: secrets.token_hex(8), repr=False, compare=False)
 
     @property
     def address(self) -> str:

@@ -29,7 +29,7 @@ from spirit_py.chunk.chunker import make_chunker
 from spirit_py.errors import ChecksumFailure, ServerFault, SpiritError, WorkersLost
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import Disposition, disposition
-from spirit_py.mysql.kill import kill_session
+from spirit_py.mysql.kill import kill_own
 from spirit_py.mysql.retry import await_server
 from spirit_py.spark.gang import Gang
 
@@ -291,7 +291,7 @@ class Sweep:
             contextlib.suppress(ServerFault),
             connect(options, role="checksum-kill", read_timeout=_LETTER_SECONDS) as killer,
         ):
-            kill_session(killer, session)
+            kill_own(killer, session)
 
 
 def _passing(error: SpiritError) -> bool:

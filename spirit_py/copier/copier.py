@@ -24,7 +24,7 @@ from spirit_py.copier.task import (
 )
 from spirit_py.errors import ServerFault, SpiritError, ValueLost
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.kill import kill_session
+from spirit_py.mysql.kill import kill_own
 from spirit_py.mysql.lost_values import NULL_REFUSED
 from spirit_py.mysql.ownwrites import own_uuid
 from spirit_py.mysql.retry import retrying
@@ -237,7 +237,7 @@ class Copier:
         try:
             with connect(self._connection, role="fence") as session:
                 for number in self._sessions:
-                    kill_session(session, number)
+                    kill_own(session, number)
         except SpiritError as error:
             _log.warning("idle chunk sessions could not be ended: %s", error)
 

@@ -118,7 +118,10 @@ def _prepare(
     """Give a new session its settings; it must be of the server that is meant."""
     label = options.label
     settings = _NATIVE_SETTINGS if native else _SETTINGS
-    said = [f"@spirit_py_role={string_literal(session.role)}"]
+    said = [
+        f"@spirit_py_role={string_literal(session.role)}",
+        f"@spirit_py_origin={string_literal(options.origin)}",
+    ]
     if label:
         said.append(f"@spirit_py_run={string_literal(label)}")
     evaluation = () if native else _evaluation(options.settings)

@@ -9,7 +9,7 @@ import contextlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from spirit_py.errors import ServerFault
+from spirit_py.errors import ServerFault, SpiritError
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import ACCESS_NEEDS_PRIVILEGE, NO_SUCH_THREAD
 
@@ -57,6 +57,18 @@ WHERE LOCK_STATUS = 'GRANTED' AND OWNER_THREAD_ID IN ({})"""
 _MODIFIED: Final = """
 SELECT trx_mysql_thread_id, trx_rows_modified FROM information_schema.INNODB_TRX
 WHERE trx_mysql_thread_id IN ({})"""
+
+_OWN: Final = """
+SELECT 1 FROM performance_schema.threads t
+JOIN performance_schema.user_variables_by_thread v
+  ON v.THREAD_ID = t.THREAD_ID AND v.VARIABLE_NAME = 'spirit_py_origin'
+WHERE t.PROCESSLIST_ID = %s AND v.VARIABLE_VALUE = CAST(@spirit_py_origin AS BINARY)"""
+
+_STILL: Final = """
+SELECT 1 FROM performance_schema.threads t
+JOIN performance_schema.metadata_locks m ON m.OWNER_THREAD_ID = t.THREAD_ID
+WHERE t.THREAD_ID = %s AND m.OWNER_EVENT_ID = %s AND m.LOCK_STATUS = 'GRANTED'
+  AND t.PROCESSLIST_ID = %s LIMIT 1"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,8 +200,41 @@ def _blocker(
     )
 
 
+def kill_own(session: SqlSession, victim: int, *, statement: bool = False) -> str:
+    """Kill a session that was opened by the same options as this one, and no other (R24).
+
+    A number that was remembered may be an application's by now: the numbers begin again when the
+    server restarts, and another server has its own. So the victim is asked first who it is; no
+    number is given out twice as long as this session, which asks and kills, lives.
+
+    Args:
+        statement: kill what it executes, not the session.
+
+    Returns:
+        As :func:`kill_session`.
+    """
+    if not session.query(_OWN, (int(victim),)):
+        return ""
+    return (kill_statement if statement else kill_session)(session, victim)
+
+
+def kill_blocker(session: SqlSession, blocker: Blocker) -> str:
+    """Kill the very session that was judged, as long as it still holds that very lock (R24).
+
+    Returns:
+        As :func:`kill_session`; also where it is no longer in the way.
+    """
+    thread, event = blocker.key
+    if blocker.session is None or not session.query(_STILL, (thread, event, blocker.session)):
+        return "it is no longer in the way"
+    return kill_session(session, blocker.session)
+
+
 def kill_session(session: SqlSession, victim: int) -> str:
     """Kill a session; give the reason when that was not possible, else an empty string.
+
+    The caller has found it through the same session a moment ago, by a named lock of ours or by
+    what it says of itself; for a number that was remembered there is :func:`kill_own`.
 
     A session that has gone by itself counts as killed. A session of our own account needs no
     privilege, another one's needs CONNECTION_ADMIN.
@@ -212,11 +257,11 @@ def end_sessions(options: ConnectionOptions, victims: Collection[int]) -> None:
         return
     soon = replace(options, connect_timeout=min(options.connect_timeout, _END_WITHIN))
     with (
-        contextlib.suppress(ServerFault),
+        contextlib.suppress(SpiritError),
         connect(soon, role="kill", read_timeout=_END_WITHIN) as session,
     ):
         for victim in victims:
-            kill_session(session, victim)
+            kill_own(session, victim)
 
 
 def _kill(session: SqlSession, statement: str) -> str:

@@ -20,8 +20,8 @@ from spirit_py.mysql.kill import (
     FRESH_SECONDS,
     Blocker,
     find_blockers,
-    kill_session,
-    kill_statement,
+    kill_blocker,
+    kill_own,
     reason_to_spare,
 )
 
@@ -184,7 +184,7 @@ class LockWatch:
                 with self._changed:
                     if self._finished or self._held_until is not None:
                         return
-                reason = kill_session(self._session, blocker.session)
+                reason = kill_blocker(self._session, blocker)
             if reason:
                 self.spared.append(f"{blocker}: not killed, {reason}")
             else:
@@ -213,9 +213,8 @@ class LockWatch:
                 return not self._finished
             self.verdict = why
             self._ended = session
-            kill = kill_session if session else kill_statement
             # Inside the condition, so that finish() cannot say yes while the kill is under way.
-            trouble = kill(self._session, self._waiter)
+            trouble = kill_own(self._session, self._waiter, statement=not session)
         if trouble:
             _LOG.warning("could not end session %d: %s", self._waiter, trouble)
         return False

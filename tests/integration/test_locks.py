@@ -8,7 +8,7 @@ import pytest
 
 from spirit_py.errors import CutoverFailure, MigrationFailure, Refusal, ServerFault
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.kill import FRESH_SECONDS, Blocker, find_blockers
+from spirit_py.mysql.kill import FRESH_SECONDS, Blocker, find_blockers, kill_blocker
 from spirit_py.mysql.locks import AdvisoryLock, TableLock, named_lock_holder, take_named_lock
 from spirit_py.mysql.runs import run_label
 from spirit_py.stop import StopSwitch
@@ -223,6 +223,22 @@ def test_blockers_without_the_process_privilege(db, session, lock):
     other.connection.rollback()
     asking.result()
     db.execute(f"DROP USER `{user}`")
+
+
+def test_who_was_judged_is_killed_only_while_it_is_in_the_way(db, session, lock):
+    """A session whose transaction ended since is left alone, as is another of its number (R24)."""
+    other = db.connect(autocommit=False).cursor()
+    other.execute("SELECT * FROM t")
+    asking, (blocker,) = blockers_of(db, session, lock)
+    thread, event = blocker.key
+    with connect(options(db), role="test") as watcher:
+        for key in ((thread, event + 999), (thread + 999, event)):
+            another = dataclasses.replace(blocker, key=key)
+            assert "no longer in the way" in kill_blocker(watcher, another)
+        other.connection.rollback()
+        asking.result()
+        assert "no longer in the way" in kill_blocker(watcher, blocker)
+    other.connection.ping()
 
 
 def test_nobody_in_the_way(db, session):

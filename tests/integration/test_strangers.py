@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from spirit_py import points
 from spirit_py.checkpoint.made import MadeStore
 from spirit_py.errors import Refusal, SchemaChanged
 from spirit_py.mysql.connect import connect
+from spirit_py.mysql.kill import end_sessions, kill_own
 from spirit_py.resume.cleanup import clean_up
 from spirit_py.resume.shown import migrations
 from tests.faults.listener import PointListener
@@ -180,3 +183,22 @@ def test_a_kill_while_the_new_table_is_made_leaves_proofs(db, spark_engine, tmp_
     assert (building == "_t_new") == (point == "create.done")
     assert start(spark_engine, db).end().outcome == "done"
     assert_nothing_left(db)
+
+
+def test_a_remembered_number_kills_no_session_of_somebody_else(db):
+    """Numbers begin again after a restart: an application's session may have one of ours (R24)."""
+    options = config_for(db).connection
+    other = dataclasses.replace(options, origin="another program's")
+    with (
+        connect(options, role="test") as ours,
+        connect(options, role="test") as second,
+        connect(other, role="test") as stranger,
+        db.connect() as application,
+    ):
+        for number in (application.thread_id(), stranger.id):
+            assert kill_own(ours, number) == ""
+            assert kill_own(ours, number, statement=True) == ""
+        end_sessions(options, [application.thread_id(), stranger.id, second.id])
+        application.ping()
+        assert stranger.alive()
+        assert not second.alive()
