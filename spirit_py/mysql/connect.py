@@ -9,6 +9,7 @@ from spirit_py.mysql.evaluation import OWN_SQL_MODE, STRICT_SQL_MODE
 from spirit_py.mysql.faults import ACCESS_DENIED, TLS_FAULT, TLS_REQUIRED, server_fault
 from spirit_py.mysql.runs import refuse_when_taken_over
 from spirit_py.mysql.session import Session
+from spirit_py.mysql.wire import probe
 from spirit_py.sql import string_literal
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ def connect(
     connection = _open(options, role, database=database, read_timeout=read_timeout)
     session = Session(connection, role=role, address=options.address)
     try:
+        probe(session.fileno())
         _prepare(
             session,
             native=native,

@@ -1,4 +1,4 @@
-"""Breaks a session's connection from another thread, when no KILL can reach the server.
+"""A session's socket: probed while it is quiet, and broken when no KILL can reach the server.
 
 The driver lets nobody but the waiting thread touch a connection. On a network that swallows
 everything that thread would wait until its read timeout.
@@ -9,10 +9,35 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from spirit_py.mysql.session import Session
+
+
+#: A peer that answers no probe is lost after IDLE + COUNT * INTERVAL, 45 seconds.
+_PROBES: Final = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 6}
+_UNANSWERED_MILLISECONDS: Final = 45_000
+
+
+def probe(number: int) -> None:
+    """Let the system find out within a minute that nobody is at the other end of a socket.
+
+    A statement may run for hours without a byte, so no read timeout can tell. What the system can
+    not set it leaves as it is.
+
+    Args:
+        number: of the connection's socket.
+    """
+    options = {**_PROBES, "TCP_USER_TIMEOUT": _UNANSWERED_MILLISECONDS}
+    with contextlib.suppress(OSError), socket.socket(fileno=os.dup(number)) as wire:
+        if wire.family not in {socket.AF_INET, socket.AF_INET6}:
+            return
+        wire.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in options.items():
+            option = getattr(socket, name, None)
+            if option is not None:
+                wire.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 class Wire:

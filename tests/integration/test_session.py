@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import socket
 
 import pytest
 
@@ -69,6 +71,21 @@ def test_parameters(session):
 
     assert session.query("SELECT %s, %s, %s, %s, %s", given) == [given]
     assert session.warning_count == 0
+
+
+def test_a_lost_peer_is_noticed_within_a_minute(session):
+    """A statement may run for hours without a byte, so the system asks whether anybody is there."""
+    with socket.socket(fileno=os.dup(session.fileno())) as wire:
+        assert wire.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        idle, between, count, unanswered = (
+            wire.getsockopt(socket.IPPROTO_TCP, option)
+            for option in (
+                *(socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT),
+                socket.TCP_USER_TIMEOUT,
+            )
+        )
+    assert idle + between * count <= 60
+    assert 0 < unanswered <= 60_000
 
 
 def test_affected_rows_and_value(session):
