@@ -265,13 +265,16 @@ class Author:
         """Let a unique value pass from one row to another."""
         unique = quoted(self._shape.unique)
         name = (self._shape.unique,)
-        one, other = self._where("1 + @r MOD 30"), self._where("1 + @s MOD 30")
+        # Under a key of two columns several rows may have the one that is looked for.
+        first = f"{f'ORDER BY {quoted(self._shape.group)} ' * bool(self._shape.group)}LIMIT 1"
+        one = f"{self._where('1 + @r MOD 30')} {first}"
+        other = f"{self._where('1 + @s MOD 30')} {first}"
         return (
             Write(head="BEGIN"),
             Write(head="SET @u = NULL"),
-            Write(head=f"SELECT {unique} INTO @u FROM t", tail=f"{one} LIMIT 1"),
+            Write(head=f"SELECT {unique} INTO @u FROM t", tail=f"{one} FOR UPDATE"),
             Write(head="UPDATE t SET", names=name, values=(self._new(),), tail=one),
-            Write(head="UPDATE t SET", names=name, values=("@u",), tail=f"{other} LIMIT 1"),
+            Write(head="UPDATE t SET", names=name, values=("@u",), tail=other),
             Write(head="COMMIT"),
         )
 
