@@ -33,7 +33,7 @@ def drawn() -> list[int]:
 def test_a_random_migration_does_what_a_native_alter_does(
     seed: int, mysql: MySQLServer, migrate_case: Migrate
 ) -> None:
-    """A random table under random writers ends as the server itself would have changed it."""
+    """A random table under random writers ends as the server would have left it (R21, R22)."""
     verdict = judge(draw(seed), mysql, migrate_case)
     assert not verdict.finding, f"make fuzz-migrations SEED={seed}\n{verdict.story()}"
 
