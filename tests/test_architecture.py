@@ -45,5 +45,6 @@ def test_every_safety_rule_is_named_by_a_test(rule):
 def test_every_safety_rule_says_what_breaks_it(rule):
     """Each rule has a row in docs/rules.md: how it was broken, and which test failed."""
     rows = (ROOT / "docs" / "rules.md").read_text().splitlines()
-    (row,) = [line for line in rows if re.match(rf"\| R{rule} ", line)]
-    assert all(cell.strip() for cell in row.strip("|").split("|")), row
+    found = [line for line in rows if re.match(rf"\| R{rule} ", line)]
+    assert found, f"docs/rules.md has no row for R{rule}"
+    assert all(cell.strip() for row in found for cell in row.strip("|").split("|")), found
