@@ -101,6 +101,8 @@ class MigrationConfig:
         recheck_interval: seconds between two checksums while the cutover is deferred.
         checksum_yield_timeout: seconds after which the checksum renews its snapshot.
         no_repair: a difference that the checksum finds fails the migration.
+        recompute_generated: the new table may hold other values in stored generated columns than
+            the source, where sessions of other settings stored them.
         keep_old_current: seconds for which the old table follows the new one after the swap.
         checkpoint_max_age: seconds after which a checkpoint is too old to resume from.
         threads: chunks copied at the same time; never above the cores for a local master.
@@ -128,6 +130,7 @@ class MigrationConfig:
     recheck_interval: float = 600.0
     checksum_yield_timeout: float = 3600.0
     no_repair: bool = False
+    recompute_generated: bool = False
     keep_old_current: float = 0.0
     checkpoint_max_age: float = 7 * 86400.0
     spark_master: str = ""

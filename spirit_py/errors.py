@@ -23,6 +23,7 @@ exit code of the process, and survives pickling, because Spark sends it between 
     │   │       └── AnotherServer    exit 1   another server answers at the address (R14)
     │   ├── ChangesNotFlushed        exit 1   the backlog does not drain
     │   ├── ChecksumFailure          exit 1   source and new table could not be made equal
+    │   │   ├── StoredOtherwise      exit 1   the source's generated values are not the server's
     │   │   └── StillDifferent       exit 1   they were compared, and differ
     │   └── CutoverFailure           exit 1   the swap did not happen
     │       └── HeldBack             exit 1   somebody defers it between two tries
@@ -173,6 +174,13 @@ class ChangesNotFlushed(MigrationFailure):
 
 class ChecksumFailure(MigrationFailure):
     """Source and new table could not be made equal."""
+
+
+class StoredOtherwise(ChecksumFailure):
+    """The source stores other generated values than the server computes now (R22).
+
+    They can be stored anew in the source, or given up; what was copied stays.
+    """
 
 
 class StillDifferent(ChecksumFailure):

@@ -21,7 +21,14 @@ from spirit_py.checksum.result import (
 from spirit_py.checksum.second_look import SecondLook
 from spirit_py.checksum.sweep import Comparison, Sweep
 from spirit_py.chunk.sizing import ChunkSizer
-from spirit_py.errors import DuplicateForUnique, FeedFailure, Refusal, StillDifferent, ValueLost
+from spirit_py.errors import (
+    DuplicateForUnique,
+    FeedFailure,
+    Refusal,
+    StillDifferent,
+    StoredOtherwise,
+    ValueLost,
+)
 from spirit_py.mysql.retry import retrying, waiting_for
 
 if TYPE_CHECKING:
@@ -137,6 +144,7 @@ class Checker:
         Raises:
             DuplicateForUnique: rows differ because a new UNIQUE key cannot hold them.
             StillDifferent: differences remained.
+            StoredOtherwise: only generated values differ.
             ChecksumFailure: the tables could not be read as a whole.
         """
         began = time.monotonic()
@@ -164,6 +172,7 @@ class Checker:
                 continue
             number += 1
             self._refuse_duplicates(found)
+            self._refuse_stored_otherwise(found, ledger.differences)
             if number == self._options.max_passes:
                 break
             if not self._patiently(partial(self._repair, self._applier, found, ledger)):
@@ -249,6 +258,23 @@ class Checker:
                 " leave the UNIQUE key out",
                 details=duplicates,
             )
+
+    def _refuse_stored_otherwise(self, found: Sequence[RowDifference], rows: int) -> None:
+        """Stop when only generated columns differ: to copy such a row again changes nothing."""
+        computed = {pair.old.name for pair in self._mapping.computed}
+        shown = found[: self._options.examples]
+        names = {name for difference in shown for name in difference.columns}
+        if not names or not all(d.columns and computed.issuperset(d.columns) for d in shown):
+            return
+        raise StoredOtherwise(
+            f"{self._what.name} stores other values in generated columns"
+            f" ({', '.join(sorted(names))}) than the server computes now, in {rows} rows: sessions"
+            " of another time zone or other settings wrote them",
+            hint="a native ALTER that copies the rows would compute them anew; with"
+            " --recompute-generated this one does, or write these rows again in a session with the"
+            " server's own settings, then run the same command again",
+            details=tuple(str(difference) for difference in shown),
+        )
 
     def _repair(self, applier: Recopier, found: Sequence[RowDifference], ledger: PassLedger) -> int:
         """Copy the differing rows again; give how many were treated."""

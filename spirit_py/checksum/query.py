@@ -77,7 +77,7 @@ class ComparisonPlan:
         through_key = not self.aligned
         return tuple(
             pair
-            for pair in self.mapping.pairs
+            for pair in self.mapping.compared
             if not alike(pair.old, pair.new) or (through_key and pair.old.name.lower() in keys)
         )
 
@@ -89,7 +89,7 @@ class ComparisonPlan:
     @cached_property
     def key_places(self) -> tuple[int, ...]:
         """Where the key's columns are among the pairs, in key order."""
-        places = {pair.old.name.lower(): place for place, pair in enumerate(self.mapping.pairs)}
+        places = {pair.old.name.lower(): place for place, pair in enumerate(self.mapping.compared)}
         return tuple(places[name.lower()] for name in self.mapping.key.columns)
 
     @cached_property
@@ -110,11 +110,11 @@ class ComparisonPlan:
 
     def source_fields(self) -> tuple[str, ...]:
         """Render each carried column of the source as the new table would hold it."""
-        return tuple(self._source_field(pair) for pair in self.mapping.pairs)
+        return tuple(self._source_field(pair) for pair in self.mapping.compared)
 
     def target_fields(self) -> tuple[str, ...]:
         """Render each carried column of the new table."""
-        return tuple(self._target_field(pair) for pair in self.mapping.pairs)
+        return tuple(self._target_field(pair) for pair in self.mapping.compared)
 
     def source_row(self) -> tuple[str, ...]:
         """Render the fields of the source's row text, in its order."""
@@ -126,7 +126,7 @@ class ComparisonPlan:
 
     def _row(self, render: Callable[..., str]) -> tuple[str, ...]:
         """Put the last short text to the end, where it needs no length."""
-        pairs = self.mapping.pairs
+        pairs = self.mapping.compared
         tail = next((p for p in reversed(pairs) if is_short(p.new) and not _hashed(p)), None)
         fields = [render(pair, "row") for pair in pairs if pair is not tail]
         return (*fields, render(tail, "end")) if tail is not None else tuple(fields)

@@ -232,9 +232,10 @@ class SnapshotReader:
         target = self._target.query(query.target_values(self._plan, difference.key))
         if len(source) != 1 or len(target) != 1:
             return difference
+        compared = self._plan.mapping.compared
         names = tuple(
             pair.old.name
-            for pair, one, other in zip(self._plan.mapping.pairs, source[0], target[0], strict=True)
+            for pair, one, other in zip(compared, source[0], target[0], strict=True)
             if _bytes(one) != _bytes(other)
         )
         return RowDifference(key=difference.key, kind="changed", columns=names)

@@ -82,6 +82,12 @@ from spirit_py.errors import UsageFault
 @yield_option
 @option("--no-repair", is_flag=True, help="Fail when the checksum finds a difference.")
 @option(
+    "--recompute-generated",
+    is_flag=True,
+    help="Accept that stored generated columns are computed anew, under the server's own time zone"
+    " and settings, where sessions of other settings stored other values.",
+)
+@option(
     "--keep-old-current",
     type=Duration(least=1),
     help="Keep the old table up to date for this long after the swap, for spirit-py revert.",
@@ -167,6 +173,7 @@ def migration_config(options: dict[str, Any]) -> MigrationConfig:
         recheck_interval=options["recheck_interval"],
         checksum_yield_timeout=options["checksum_yield_timeout"],
         no_repair=options["no_repair"],
+        recompute_generated=options["recompute_generated"],
         keep_old_current=options["keep_old_current"] or 0.0,
         checkpoint_max_age=options["checkpoint_max_age"],
         spark_master=options["spark_master"],

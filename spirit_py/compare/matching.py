@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from spirit_py.errors import Refusal
 from spirit_py.table.build import choose_key
+from spirit_py.table.computed import computed_pairs
 from spirit_py.table.conversions import Conversion, conversion, is_timestamp
 from spirit_py.table.guarantees import tightened_indexes
 from spirit_py.table.mapping import ColumnPair, TableMapping
@@ -27,7 +28,7 @@ class Matching:
         only_source: columns that the target has no partner for.
         only_target: columns that the source has no partner for.
         computed: generated columns of both tables that are not read: they are computed from
-            compared columns by the same expression.
+            compared columns by the same expression, and not stored.
     """
 
     mapping: TableMapping
@@ -90,12 +91,16 @@ def match(
     whole = not left_out and not only_source and not only_target
     computed = [new.name for old, new in matched if whole and _computed_alike(old, new)]
     pairs = tuple(_pair(old, new) for old, new in matched if new.name not in computed)
+    alike = computed_pairs(source, target, pairs, frozenset())
+    stored = tuple(pair for pair in alike if pair.new.name in computed)
+    read = {pair.new.name for pair in stored}
+    set_aside = [name for name in computed if name not in read]
     return Matching(
-        mapping=_mapping(source, target, pairs, time_zone),
+        mapping=replace(_mapping(source, target, pairs, time_zone), computed=stored),
         ignored=tuple(sorted(left_out)),
         only_source=tuple(only_source),
         only_target=tuple(only_target),
-        computed=tuple(computed),
+        computed=tuple(set_aside),
     )
 
 

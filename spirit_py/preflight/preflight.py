@@ -106,4 +106,5 @@ def mapping_of(context: PreflightContext, target: TableSchema) -> TableMapping:
     """
     if context.source is None:
         raise AssertionError("a table that does not exist was refused before")
-    return build_mapping(context.source, target, context.statement, context.facts.time_zone)
+    made = build_mapping(context.source, target, context.statement, context.facts.time_zone)
+    return replace(made, computed=()) if context.config.recompute_generated else made

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from spirit_py.errors import Refusal
+from spirit_py.table.computed import computed_pairs
 from spirit_py.table.conversions import (
     Conversion,
     conversion,
@@ -79,6 +80,7 @@ def build_mapping(
         new_key_columns=new_columns,
         tightened=tightened_indexes(source, target, pairs),
         time_zone=time_zone,
+        computed=computed_pairs(source, target, pairs, changes.dropped),
         fills=tuple(_fills(target, fresh)),
     )
 

@@ -62,6 +62,8 @@ class TableMapping:
             conversion of a TIMESTAMP to or from another type, or an expression of the new table
             (:mod:`spirit_py.table.zoned`). Every statement that writes the new table runs in
             it, deletes too, which look for the entries of indexes. Empty otherwise.
+        computed: stored generated columns that must be the same in both tables; never written
+            (:mod:`spirit_py.table.computed`).
         fills: new columns that every write must name a constant for (see
             :mod:`spirit_py.table.fills`): ``REPLACE INTO new (pairs, fills) SELECT pairs,
             constants``. A table with fills takes the staged path.
@@ -77,8 +79,14 @@ class TableMapping:
     new_key_columns: tuple[str, ...]
     tightened: tuple[Index, ...] = ()
     time_zone: str = ""
+    computed: tuple[ColumnPair, ...] = ()
     fills: tuple[Fill, ...] = ()
     kept: tuple[Column, ...] = ()
+
+    @cached_property
+    def compared(self) -> tuple[ColumnPair, ...]:
+        """The pairs that the checksum compares."""
+        return (*self.pairs, *self.computed)
 
     @cached_property
     def converted(self) -> bool:

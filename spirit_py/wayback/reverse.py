@@ -116,7 +116,8 @@ def reverse_mapping(
         Refusal: when there is no way back, with the reason.
     """
     try:
-        mapping = build_mapping(now, old, changes, server_time_zone)
+        # What sessions of other settings store after the swap is recomputed here, as announced.
+        mapping = replace(build_mapping(now, old, changes, server_time_zone), computed=())
     except Refusal as refusal:
         raise Refusal(f"there is no way back: {refusal.message}", hint=_REMEDY) from refusal
     kept = _kept(mapping)
