@@ -6,15 +6,23 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from spirit_py.chunk.order import walk_directions
+from spirit_py.chunk.predicate import above, order_by, up_to
 from spirit_py.sql import quote_identifier, quote_table, string_literal
 from spirit_py.table.casts import cast_to, value_in_new_column, value_of_fresh_column
+from spirit_py.table.guarantees import walkable
+from spirit_py.table.values import bound_from_row, key_select_expressions
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from spirit_py.contracts import SqlSession
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.schema import Index, IndexPart
 
 EXAMPLES = 10
+RANGE_ROWS = 100_000
+"""Rows of a range, but that all rows of one value are in the same."""
 _ROWS = "`_spirit_py_rows`"
 _ARRAY = re.compile(r"cast\((?P<json>.*) as (?P<type>.+?) array\)\Z", re.IGNORECASE | re.DOTALL)
 _ARRAY_TYPES = {"unsigned": "BIGINT UNSIGNED", "signed": "BIGINT"}
@@ -47,35 +55,79 @@ def _shown(value: Any) -> str:
 
 
 def duplicates_for(
-    session: SqlSession, mapping: TableMapping, index: Index, limit: int = EXAMPLES
+    session: SqlSession,
+    mapping: TableMapping,
+    index: Index,
+    limit: int = EXAMPLES,
+    *,
+    seen: Callable[[int], None] = lambda _: None,
 ) -> tuple[Duplicate, ...]:
     """Find values that several rows of the source share in a unique index of the new table.
 
-    Compared under the new collation, type and expression. Reads the whole source (an index on
-    it where one fits) and locks nothing.
+    Compared under the new collation, type and expression. Locks nothing, and reads the whole
+    source: in ranges of an index where :func:`spirit_py.table.guarantees.walkable` finds one, so
+    that no statement is long and no old snapshot is kept; otherwise in one statement, whose
+    groups the server puts on its disk.
 
     Args:
         limit: How many to give at most.
+        seen: is told the number of rows that were looked at, after each range.
     """
-    sql = duplicates_sql(mapping, index, limit)
     columns = tuple(part.column or part.expression or "" for part in index.parts)
+    found: list[Duplicate] = []
     try:
         session.execute(f"SET SESSION time_zone = {string_literal(mapping.time_zone or '+00:00')}")
-        rows = session.query(sql)
+        for number, (by, where) in enumerate(_ranges(session, mapping, index), 1):
+            rows = session.query(duplicates_sql(mapping, index, limit - len(found), by, where))
+            found += [
+                Duplicate(columns=columns, values=tuple(row[:-1]), rows=int(row[-1]))
+                for row in rows
+            ]
+            if len(found) >= limit:
+                break
+            seen(number * RANGE_ROWS)
     finally:
         session.execute("SET SESSION time_zone = '+00:00'")
-    return tuple(
-        Duplicate(columns=columns, values=tuple(row[:-1]), rows=int(row[-1])) for row in rows
-    )
+    return tuple(found)
 
 
-def duplicates_sql(mapping: TableMapping, index: Index, limit: int) -> str:
+def _ranges(session: SqlSession, mapping: TableMapping, index: Index) -> Iterator[tuple[str, str]]:
+    """Give index hint and condition of each range; rows that are equal in ``index`` share one."""
+    walk = walkable(mapping.source, index, mapping.pairs)
+    if walk is None:
+        yield "", ""
+        return
+    column = [mapping.source.column(walk.columns[0])]
+    directions = walk_directions(walk)
+    table = quote_table(mapping.source.schema, mapping.source.name)
+    by = f" FORCE INDEX ({quote_identifier(walk.name)})"
+    shown, order = key_select_expressions(column)[0], order_by(column, directions)
+    # NULL is equal to nothing; without this it would be the first range's bound.
+    lower = f"{quote_identifier(column[0].name)} IS NOT NULL"
+    while True:
+        bounds = session.query(
+            f"SELECT {shown} FROM {table}{by} WHERE {lower}"
+            f" ORDER BY {order} LIMIT 1 OFFSET {RANGE_ROWS - 1}"
+        )
+        if not bounds:
+            yield by, f" WHERE {lower}"
+            return
+        bound = bound_from_row(column, bounds[0])
+        yield by, f" WHERE ({lower}) AND ({up_to(column, bound, directions)})"
+        lower = above(column, bound, directions)
+
+
+def duplicates_sql(
+    mapping: TableMapping, index: Index, limit: int, by: str = "", where: str = ""
+) -> str:
     """Build the query: a row for each duplicate, its last value the number of rows.
+
+    ``by`` and ``where`` stand behind the source's name.
 
     A name of ours could be a column of the table's, which GROUP BY and HAVING would take: so
     they name places of the list and the count itself, and columns are qualified.
     """
-    rows, parts, count = _rows(mapping), [], "COUNT(*)"
+    rows, parts, count = _rows(mapping, f"{by}{where}"), [], "COUNT(*)"
     for number, part in enumerate(index.parts):
         array = _ARRAY.match(part.expression or "")
         if array is None:
@@ -103,7 +155,7 @@ def _element_name(mapping: TableMapping) -> str:
     return quote_identifier(name)
 
 
-def _rows(mapping: TableMapping) -> str:
+def _rows(mapping: TableMapping, of: str) -> str:
     """Give a derived table with the new table's columns for every row of the source."""
     fills = {fill.column.name: fill.sql for fill in mapping.fills}
     sources = {pair.new.name: value_in_new_column(pair) for pair in mapping.pairs}
@@ -114,7 +166,7 @@ def _rows(mapping: TableMapping) -> str:
         if not column.generated
     ]
     table = quote_table(mapping.source.schema, mapping.source.name)
-    rows = f"(SELECT {', '.join(columns)} FROM {table}) AS {_ROWS}"
+    rows = f"(SELECT {', '.join(columns)} FROM {table}{of}) AS {_ROWS}"
     for column in mapping.target.columns:
         if column.generated:
             value = cast_to(f"({column.generation_expression})", None, column)

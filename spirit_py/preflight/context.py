@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from spirit_py.table.names import AuxiliaryNames
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from spirit_py.config import MigrationConfig
     from spirit_py.contracts import SqlSession
     from spirit_py.mysql.facts import ServerFacts
@@ -26,6 +28,8 @@ class PreflightContext:
         source: the table; None when there is no such base table.
         target: the new table, empty; None before it was created.
         mapping: source to new table; None before the new table was created.
+        tell: takes a line about a check that takes long.
+        check_stop: raises when a stop was asked for; called between the statements of such a check.
     """
 
     session: SqlSession
@@ -36,6 +40,8 @@ class PreflightContext:
     source: TableSchema | None
     target: TableSchema | None = None
     mapping: TableMapping | None = None
+    tell: Callable[[str], None] = lambda _: None
+    check_stop: Callable[[], None] = lambda: None
 
     @property
     def schema(self) -> str:

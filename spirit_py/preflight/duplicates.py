@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Final
 
 from spirit_py.mysql.duplicates import EXAMPLES, duplicates_for
 from spirit_py.preflight.finding import refuse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from spirit_py.preflight.context import PreflightContext
     from spirit_py.preflight.finding import Finding
+
+_TELL_SECONDS: Final = 5.0
 
 
 def check(context: PreflightContext) -> Iterator[Finding]:
@@ -20,7 +23,9 @@ def check(context: PreflightContext) -> Iterator[Finding]:
     if mapping is None:
         return
     for index in mapping.tightened:
-        found = duplicates_for(context.session, mapping, index)
+        found = duplicates_for(
+            context.session, mapping, index, seen=_now_and_then(context, index.name)
+        )
         if found:
             count = f"{EXAMPLES} or more" if len(found) == EXAMPLES else str(len(found))
             yield refuse(
@@ -29,3 +34,17 @@ def check(context: PreflightContext) -> Iterator[Finding]:
                 "change or delete these rows, or make the key wider",
                 [str(duplicate) for duplicate in found],
             )
+
+
+def _now_and_then(context: PreflightContext, name: str) -> Callable[[int], None]:
+    """Tell of the rows that were looked at, every few seconds; end the search when asked to."""
+    told = time.monotonic()
+
+    def seen(rows: int) -> None:
+        nonlocal told
+        context.check_stop()
+        if time.monotonic() - told >= _TELL_SECONDS:
+            told = time.monotonic()
+            context.tell(f"looked at about {rows} rows for duplicates of the new key {name}")
+
+    return seen

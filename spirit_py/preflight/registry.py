@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from spirit_py.errors import Refusal, ServerFault
-from spirit_py.mysql.faults import access_denied, connection_lost
+from spirit_py.mysql.faults import INTERRUPTED, access_denied, connection_lost
 from spirit_py.preflight import (
     auto_increment,
     binlog_enabled,
@@ -106,7 +106,7 @@ def run_checks(contexts: Sequence[PreflightContext], *scopes: Scope) -> tuple[Fi
 
     Raises:
         Refusal: with all refusals together, when there is any.
-        ServerFault: when the server was lost on the way.
+        ServerFault: when the server was lost on the way, or the statement was ended.
     """
     findings = list(
         dict.fromkeys(
@@ -130,7 +130,8 @@ def _findings(check: Check, context: PreflightContext) -> list[Finding]:
     except Refusal as error:
         return [refuse(error.message, error.hint, error.details)]
     except ServerFault as error:
-        if connection_lost(error):
+        # A stop request ends a long statement; the caller knows why.
+        if connection_lost(error) or error.code == INTERRUPTED:
             raise
         return [
             refuse(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.checkpoint.beside import drop_beside
@@ -125,7 +126,8 @@ class AuxiliaryTables:
                 building=made.read(session).building,
                 note=note,
             )
-        mapping, findings = check_after_create(context, target)
+        watched = replace(context, tell=self._run.message, check_stop=self._run.stop.check)
+        mapping, findings = check_after_create(watched, target)
         self._run.warn_of(findings)
         return mapping
 

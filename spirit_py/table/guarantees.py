@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
-from spirit_py.table.conversions import values_stay_apart
+from spirit_py.table.conversions import equality_kept, is_text, values_stay_apart
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from spirit_py.table.mapping import ColumnPair
     from spirit_py.table.schema import Index, IndexPart, TableSchema
+
+_WALKED: Final = frozenset(
+    {
+        *("tinyint", "smallint", "mediumint", "int", "bigint", "decimal"),
+        *("date", "time", "datetime", "binary", "varbinary"),
+    }
+)
 
 
 def tightened_indexes(
@@ -33,6 +41,28 @@ def tightened_indexes(
         and not _numbered_afresh(target, index, pairs)
         and not any(_implies(target, index, earlier, by_old, unchanged) for earlier in unique)
     )
+
+
+def walkable(source: TableSchema, index: Index, pairs: Sequence[ColumnPair]) -> Index | None:
+    """Give the first part of an index of the source, by whose ranges ``index`` may be searched.
+
+    Rows that are equal in ``index`` are equal in that column too, and so in the same range.
+    TIMESTAMP is left out, whose literals depend on the session's zone, and FLOAT and DOUBLE.
+    """
+    names = {part.column.lower() for part in index.parts if part.column and part.prefix is None}
+    by_old = {
+        pair.old.name.lower(): pair
+        for pair in pairs
+        if pair.new.name.lower() in names and equality_kept(pair.old, pair.new)
+    }
+    for each in source.indexes:
+        first = each.parts[0]
+        pair = by_old.get((first.column or "").lower())
+        if each.visible and each.kind == "BTREE" and pair is not None and first.prefix is None:
+            old = pair.old
+            if is_text(old) or old.data_type in _WALKED:
+                return replace(each, parts=(first,))
+    return None
 
 
 def _numbered_afresh(target: TableSchema, index: Index, pairs: Sequence[ColumnPair]) -> bool:

@@ -9,6 +9,7 @@ from spirit_py.checkpoint.record import CheckpointRecord, TableProgress
 from spirit_py.checkpoint.store import CheckpointStore
 from spirit_py.config import FeedOptions, MigrationConfig
 from spirit_py.errors import Refusal
+from spirit_py.mysql import duplicates
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.facts import ServerFacts, read_facts
 from spirit_py.mysql.identity import identity
@@ -16,7 +17,7 @@ from spirit_py.mysql.ownwrites import new_run
 from spirit_py.preflight import disk_space, scan
 from spirit_py.preflight.finding import Severity
 from spirit_py.preflight.leftovers import is_ours
-from spirit_py.preflight.preflight import check_before_create, prepare
+from spirit_py.preflight.preflight import check_before_create, mapping_of, prepare
 from spirit_py.preflight.server_version import require_mysql
 from tests.integration.schema_tools import account, desk_of
 
@@ -681,6 +682,44 @@ def test_no_duplicates(db, desk, columns, rows, alter):
     db.execute(f"INSERT INTO t (a) VALUES {rows}")
     mapping, _ = desk.after(alter)
     assert mapping.key.name == "PRIMARY"
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("a INT, KEY k (a, id)", "i"),
+        ("a INT, KEY k (a DESC)", "i"),
+        ("a VARCHAR(20), KEY k (a, id)", "CONCAT(IF(id % 2, 'x', 'X'), LPAD(i, 3, 0))"),
+        ("a DATETIME(3), KEY k (a)", "'2024-01-01' + INTERVAL i SECOND"),
+        ("a DECIMAL(9, 2), KEY k (a)", "i / 2"),
+        ("a VARBINARY(9), KEY k (a)", "LPAD(i, 5, 0)"),
+    ],
+)
+def test_duplicates_by_ranges_of_an_index(db, desk, monkeypatch, column, value):
+    """Short statements find every duplicate once, wherever it is, beside NULLs and frequent values.
+
+    A range holds all rows of a value, also where these are more than its size.
+    """
+    monkeypatch.setattr(duplicates, "RANGE_ROWS", 3)
+    db.execute(f"DROP TABLE t; CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, {column})")
+    db.execute(
+        "INSERT INTO t (id) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n"
+        " WHERE i < 50) SELECT i FROM n"
+    )
+    places = "CASE WHEN id <= 5 THEN NULL WHEN id BETWEEN 20 AND 30 THEN 20 WHEN id = 50 THEN 49"
+    db.execute(
+        f"UPDATE t JOIN (SELECT id AS n, {places} ELSE id END AS i FROM t) q ON q.n = t.id"
+        f" SET a = {value}"
+    )
+    (context,) = prepare(desk.session, desk.config("ADD UNIQUE u (a)"))
+    mapping = mapping_of(context, desk.create("ADD UNIQUE u (a)"))
+    (index,) = mapping.tightened
+    looked: list[int] = []
+    found = duplicates.duplicates_for(desk.session, mapping, index, seen=looked.append)
+    assert sorted(each.rows for each in found) == [2, 11]
+    assert len(looked) > 8
+    walked = duplicates.duplicates_for(desk.session, mapping, index, limit=1)
+    assert len(walked) == 1
 
 
 def test_ten_examples(db, desk):

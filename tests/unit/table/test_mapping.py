@@ -9,6 +9,7 @@ import pytest
 from spirit_py.errors import Refusal
 from spirit_py.statement import alter_of
 from spirit_py.table.build import build_mapping
+from spirit_py.table.guarantees import walkable
 from tests.unit.table.definitions import column, index, table
 
 if TYPE_CHECKING:
@@ -381,6 +382,29 @@ def test_changed_equality(old, new, named):
     key = (index("k", "u"),)
     found = tightened(key, key, old_columns=(old,), new_columns=(new,))
     assert bool(found) is named
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "there", "found"),
+    [
+        (column("u"), column("u"), index("k", "u", "id", unique=False), True),
+        (column("u"), column("u"), index("k", "id", "u", unique=False), False),
+        (column("u", "varchar(9)", **CI), column("u", "varchar(9)", **CI), index("k", "u"), True),
+        (column("u", "varchar(9)", **BIN), column("u", "varchar(9)", **CI), index("k", "u"), False),
+        (column("u", "varchar(9)"), column("u", "varchar(9)"), index("k", "u(3)"), False),
+        (column("u", "decimal(5,2)"), column("u", "decimal(5,1)"), index("k", "u"), False),
+        (column("u", "timestamp"), column("u", "timestamp"), index("k", "u"), False),
+        (column("u", "double"), column("u", "double"), index("k", "u"), False),
+        (column("u"), column("u"), index("k", "(`u` + 1)"), False),
+    ],
+)
+def test_index_by_whose_ranges_duplicates_are_searched(old, new, there, found):
+    """Rows that the new key takes for equal must be in one range of it."""
+    source = table(ID, old, index("PRIMARY", "id"), there)
+    target = table(ID, new, index("PRIMARY", "id"), index("n", "u"))
+    mapping = build(source, target, "FORCE")
+    walk = walkable(source, target.indexes[-1], mapping.pairs)
+    assert (walk is not None and (walk.name, walk.columns) == ("k", ("u",))) is found
 
 
 def test_column_dropped_from_a_key():
