@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from spirit_py.checkpoint.made import MadeStore
 from spirit_py.checkpoint.record import CheckpointRecord, TableProgress
 from spirit_py.checkpoint.store import CheckpointStore
 from spirit_py.config import FeedOptions, MigrationConfig
-from spirit_py.errors import Refusal
+from spirit_py.errors import Interrupted, Refusal
 from spirit_py.mysql import duplicates
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.facts import ServerFacts, read_facts
@@ -17,7 +19,12 @@ from spirit_py.mysql.ownwrites import new_run
 from spirit_py.preflight import disk_space, scan
 from spirit_py.preflight.finding import Severity
 from spirit_py.preflight.leftovers import is_ours
-from spirit_py.preflight.preflight import check_before_create, mapping_of, prepare
+from spirit_py.preflight.preflight import (
+    check_after_create,
+    check_before_create,
+    mapping_of,
+    prepare,
+)
 from spirit_py.preflight.server_version import require_mysql
 from tests.integration.schema_tools import account, desk_of
 
@@ -720,6 +727,24 @@ def test_duplicates_by_ranges_of_an_index(db, desk, monkeypatch, column, value):
     assert len(looked) > 8
     walked = duplicates.duplicates_for(desk.session, mapping, index, limit=1)
     assert len(walked) == 1
+
+
+def test_a_stop_ends_the_search_for_duplicates(db, desk, monkeypatch):
+    """Between two ranges the search looks whether it is to go on."""
+    monkeypatch.setattr(duplicates, "RANGE_ROWS", 2)
+    db.execute("ALTER TABLE t ADD KEY k (a)")
+    db.execute("INSERT INTO t (a) VALUES (1), (2), (3), (4), (5), (6)")
+    asked: list[int] = []
+
+    def stop() -> None:
+        asked.append(1)
+        raise Interrupted(2)
+
+    (context,) = prepare(desk.session, desk.config("ADD UNIQUE u (a)"))
+    target = desk.create("ADD UNIQUE u (a)")
+    with pytest.raises(Interrupted):
+        check_after_create(replace(context, check_stop=stop), target)
+    assert len(asked) == 1
 
 
 def test_ten_examples(db, desk):

@@ -43,6 +43,16 @@ def test_several_refusals():
     )
 
 
+def test_a_statement_that_was_ended_is_no_finding(monkeypatch):
+    """A stop request ends a long search: that is no reason to refuse."""
+
+    def ended(_context: Any) -> Any:
+        raise ServerFault(1317, "Query execution was interrupted", where="a session")
+
+    with pytest.raises(ServerFault, match="interrupted"):
+        run(monkeypatch, Check("a", Scope.SERVER, ended))
+
+
 def test_all_checks_run(monkeypatch):
     """A refusal does not keep the other checks from running; warnings do not refuse."""
     checks = [
