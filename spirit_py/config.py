@@ -95,6 +95,7 @@ class MigrationConfig:
             ``auto``: where an old transaction may hold one.
         no_shortcut: copy even where the server could change the table in place.
         dry_run: do everything but the swap, measure it, and leave nothing behind.
+        writes_only_here: the operator vouches that nobody writes the table through another server.
         replicas: ``host`` or ``host:port`` of replicas whose lag a dry run watches.
         defer_cutover: create a sentinel table, and swap when somebody has dropped it.
         defer_timeout: seconds to wait for that at most; the migration can be resumed then.
@@ -124,6 +125,7 @@ class MigrationConfig:
     snapshot_guard: GuardMode = "auto"
     no_shortcut: bool = False
     dry_run: bool = False
+    writes_only_here: bool = False
     replicas: tuple[str, ...] = ()
     defer_cutover: bool = False
     defer_timeout: float = 48 * 3600.0

@@ -61,6 +61,12 @@ from spirit_py.errors import UsageFault
     help="Replica whose lag a dry run watches; repeatable. [default: those that the server knows]",
 )
 @option(
+    "--writes-only-here",
+    is_flag=True,
+    help="Vouch that nobody writes the table through another server (several primaries, Galera,"
+    " circular replication) until the swap has reached it: the table lock holds on this one alone.",
+)
+@option(
     "--defer-cutover",
     is_flag=True,
     help="Create a sentinel table (_t_snt) and swap only when somebody has dropped it.",
@@ -167,6 +173,7 @@ def migration_config(options: dict[str, Any]) -> MigrationConfig:
         snapshot_guard=options["snapshot_guard"],
         no_shortcut=options["no_shortcut"],
         dry_run=options["dry_run"],
+        writes_only_here=options["writes_only_here"],
         replicas=options["replica"],
         defer_cutover=options["defer_cutover"],
         defer_timeout=options["defer_timeout"],

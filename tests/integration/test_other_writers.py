@@ -1,0 +1,40 @@
+"""A replication channel into the server, on two real servers."""
+
+from __future__ import annotations
+
+import pytest
+
+from spirit_py.config import MigrationConfig
+from spirit_py.mysql.connect import connect
+from spirit_py.preflight import other_writers
+from spirit_py.preflight.preflight import prepare
+from tests.integration.test_rehearsal import options_of, pair, until
+
+
+def found(server, **more):
+    """Give what the check says of a table."""
+    config = MigrationConfig(
+        connection=options_of(server), database="rehearsed", table="w", alter="ADD c INT", **more
+    )
+    with connect(config.connection, role="test") as session:
+        session.execute("CREATE DATABASE IF NOT EXISTS rehearsed")
+        session.execute("CREATE TABLE IF NOT EXISTS rehearsed.w (id INT PRIMARY KEY)")
+        (context,) = prepare(session, config)
+        return list(other_writers.check(context))
+
+
+@pytest.mark.timeout(300)
+def test_a_running_channel_is_refused_until_somebody_vouches():
+    """The source has none; the replica has one, and a filter on the table or its end is enough."""
+    with pair() as servers:
+        assert found(servers.source) == []
+        (finding,) = until(lambda: found(servers.replica), "the channel to run")
+        assert "the default replication channel runs into this server" in finding.cause
+        assert "--writes-only-here" in finding.remedy
+        assert found(servers.replica, writes_only_here=True) == []
+        with connect(options_of(servers.replica), role="test") as session:
+            session.execute("STOP REPLICA")
+            assert found(servers.replica) == []
+            session.execute("CHANGE REPLICATION FILTER REPLICATE_IGNORE_TABLE = (rehearsed.w)")
+            session.execute("START REPLICA")
+        assert found(servers.replica) == []

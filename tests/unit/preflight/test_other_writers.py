@@ -1,0 +1,61 @@
+"""Which servers beside this one may write a table, by what the server shows (R15)."""
+
+from __future__ import annotations
+
+import pytest
+
+from spirit_py.preflight.other_writers import Surroundings, causes, may_write
+
+MULTI = {"group_replication_single_primary_mode": "OFF"}
+
+
+@pytest.mark.parametrize(
+    ("seen", "cause"),
+    [
+        (Surroundings(variables=MULTI, in_group=True), "several primaries"),
+        (Surroundings(variables={"wsrep_on": "ON"}), "Galera"),
+        (Surroundings(variables={}, channels=(("", ()),)), "the default replication channel"),
+        (Surroundings(variables={}, channels=(("east", ()),)), "replication channel 'east'"),
+    ],
+)
+def test_each_way_is_named(seen, cause):
+    """Writes of another server may come in between, and the refusal says from where."""
+    (found,) = causes(seen, "shop", "t")
+    assert cause in found
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        Surroundings(variables={}),
+        Surroundings(variables=MULTI),
+        Surroundings(variables={"group_replication_single_primary_mode": "ON"}, in_group=True),
+        Surroundings(variables={"wsrep_on": "OFF"}),
+        Surroundings(variables={}, channels=(("east", (("REPLICATE_IGNORE_TABLE", "shop.t"),)),)),
+    ],
+)
+def test_one_writer_is_no_trouble(seen):
+    """A single primary, a server outside of its group, a channel that passes the table over."""
+    assert list(causes(seen, "shop", "t")) == []
+
+
+@pytest.mark.parametrize(
+    ("filters", "passes"),
+    [
+        ([], True),
+        ([("REPLICATE_DO_TABLE", "shop.t")], True),
+        ([("REPLICATE_DO_TABLE", "shop.T")], True),
+        ([("REPLICATE_DO_TABLE", "shop.other")], False),
+        ([("REPLICATE_IGNORE_TABLE", "shop.other")], True),
+        ([("REPLICATE_IGNORE_TABLE", "shop.T")], True),
+        ([("REPLICATE_WILD_DO_TABLE", "sh%.t")], True),
+        ([("REPLICATE_WILD_DO_TABLE", "shop.__")], False),
+        ([("REPLICATE_WILD_IGNORE_TABLE", "shop.%")], False),
+        ([("REPLICATE_WILD_IGNORE_TABLE", r"sho\_.%")], True),
+        ([("REPLICATE_DO_TABLE", "shop.t"), ("REPLICATE_IGNORE_TABLE", "shop.t")], True),
+        ([("REPLICATE_DO_DB", "other")], True),
+    ],
+)
+def test_filters_of_a_channel(filters, passes):
+    """In the server's order; what is not sure lets the table pass."""
+    assert may_write(filters, "shop", "t") is passes
