@@ -120,6 +120,20 @@ def test_an_index_of_computed_times_is_kept(
     ]
 
 
+def test_a_default_of_the_moment_is_the_servers_local_time(
+    scene: Scene, applier: SqlApplier
+) -> None:
+    """A new column's CURRENT_TIMESTAMP is what a native ALTER in the server's zone would write."""
+    mapping = scene.tables(
+        alter="ADD made DATETIME DEFAULT CURRENT_TIMESTAMP, ADD day DATE DEFAULT (CURDATE())",
+        time_zone="+05:30",
+    )
+    applier.upsert_rows(mapping, rows("(1, 'a', 1)"))
+    half_hours = "ROUND(TIMESTAMPDIFF(SECOND, UTC_TIMESTAMP(), made) / 1800)"
+    ((ahead, same_day),) = scene.db.query(f"SELECT {half_hours}, day = DATE(made) FROM _t_new")
+    assert (int(ahead), same_day) == (11, 1)
+
+
 def test_new_columns_without_a_default_are_filled(scene: Scene, applier: SqlApplier) -> None:
     """As the native ALTER fills them for rows that are there."""
     mapping = scene.tables(alter="ADD z INT NOT NULL, ADD s VARCHAR(5) NOT NULL")
