@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spirit_py.applier.applier import SqlApplier
+from spirit_py.applier.workers import Workers
 from spirit_py.contracts import KeyedChange, RenderedRow
 from spirit_py.errors import DuplicateForUnique, ServerFault, SpiritError, ValueLost
 from spirit_py.mysql.connect import connect
@@ -247,6 +248,40 @@ def test_a_session_that_lost_its_client_cannot_write_late(scene: Scene, proxy: T
     assert not done.is_alive()
     applier.close()
     assert scene.db.query("SELECT id, v FROM _t_new") == [(1, "b")]
+
+
+def test_what_a_batch_left_behind_ends_before_anybody_writes(scene: Scene, proxy: TcpProxy) -> None:
+    """R18: the fence is the batch's: its rows may come again from another worker or session."""
+    mapping = scene.tables()
+    scene.db.execute("INSERT INTO _t_new (id) VALUES (1)")
+    workers = Workers(scene.options(host=proxy.host, port=proxy.port, ssl_mode="DISABLED"), count=2)
+    blocker = scene.db.connect()
+    blocker.begin()
+    with blocker.cursor() as cursor:
+        cursor.execute("SELECT * FROM _t_new WHERE id = 1 FOR UPDATE")
+    late = f"REPLACE INTO `{scene.db.name}`.{mapping.target.name} (id) VALUES (1)"
+    faults: list[ServerFault] = []
+
+    def give_up() -> None:
+        try:
+            with workers.borrow() as worker:
+                worker.run(lambda session: session.execute(late))
+        except ServerFault as fault:
+            faults.append(fault)
+
+    with workers.borrow() as other:
+        batch = threading.Thread(target=give_up)
+        batch.start()
+        until(lambda: len(waiting(scene)) == 1)
+        proxy.cut()
+        batch.join(DEADLINE)
+        assert len(faults) == 1
+        assert len(waiting(scene)) == 1, "it was to be left over"
+        assert other.run(lambda _: waiting(scene)) == []
+    with connect(scene.options(), role="test") as session:
+        workers.require_alone(session)
+    workers.close()
+    blocker.rollback()
 
 
 def waiting(scene: Scene) -> list[int]:

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import pytest
 
 from spirit_py.cutover.plan import CutoverLimits
-from spirit_py.errors import Interrupted, OutcomeUnknown, Refusal, SpiritError
+from spirit_py.errors import DuplicateForUnique, Interrupted, OutcomeUnknown, Refusal, SpiritError
 from spirit_py.mysql.connect import connect
 from spirit_py.runner import migrate
 from spirit_py.stop import StopSwitch
@@ -18,6 +18,7 @@ from spirit_py.wayback.keeper import Ending, WayBackLost
 from spirit_py.wayback.options import RevertOptions
 from spirit_py.wayback.record import ENDED, KEEPING, REVERTING
 from spirit_py.wayback.revert import Revert
+from spirit_py.wayback.undo import Undo
 from tests.cutover_kit import Background, options, until
 from tests.wayback_kit import Borrowed, Changed, Client, Notes, keeping_config
 
@@ -367,6 +368,30 @@ def test_a_row_that_the_old_unique_key_refuses(db, spark_engine):
     changed.revert()
     assert keeping.result() is Ending.REVERTED
     assert rows_of(db, names="id, v") == [(1, 1), (3, 2)]
+
+
+@pytest.mark.parametrize("index", ["(v)", "((LOWER(v)))"], ids=["plain", "functional"])
+def test_a_duplicate_between_the_proof_and_the_swap_back(db, spark_engine, monkeypatch, index):
+    """Behind the comparison nothing is pushed out of the old table either (R21)."""
+    db.execute(f"CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9), UNIQUE KEY u {index})")
+    db.execute("INSERT INTO t VALUES (1, 'a'), (2, 'b')")
+    changed = Changed(db, "DROP INDEX u", engine=spark_engine)
+    swap = Undo.swap
+
+    def written_before(self):
+        monkeypatch.setattr(Undo, "swap", swap)
+        db.execute("INSERT INTO t VALUES (3, 'c'), (4, 'c')")
+        return swap(self)
+
+    monkeypatch.setattr(Undo, "swap", written_before)
+    with pytest.raises(DuplicateForUnique) as failed:
+        changed.revert()
+    assert failed.value.hint == "remove the duplicates, then run spirit-py revert again"
+    assert rows_of(db, names="id, v") == [(1, "a"), (2, "b"), (3, "c"), (4, "c")]
+    db.execute("UPDATE t SET v = 'd' WHERE id = 3")
+    changed.revert()
+    assert rows_of(db, names="id, v") == [(1, "a"), (2, "b"), (3, "d"), (4, "c")]
+    assert db.query("SHOW INDEX FROM t WHERE Key_name = 'u'")
 
 
 def test_the_end_of_the_time(db, spark_engine):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spirit_py.change.buffer import ENTRY_BYTES, ChangeBuffer, Filters
+from spirit_py.change.buffer import ENTRY_BYTES, ChangeBuffer, Filters, Manner
 from spirit_py.change.ledger import Epoch
 from spirit_py.change.position import GtidFrontier, GtidSet
 from spirit_py.change.visibility import VisibilityProofs
@@ -239,3 +239,101 @@ def test_a_batch_is_bounded_by_rows_and_bytes() -> None:
     for rows, size, taken in ((3, 1 << 30, 3), (100, 2 * (10 + ENTRY_BYTES), 2), (100, 1, 1)):
         assert len(take(made, rows, size)) == taken
         made.settled(made.partitions.live[0])
+
+
+def merging(*, comparable: bool = True, key_merging: bool = False) -> ChangeBuffer:
+    """Build the exact buffer of a merging table whose copy is over."""
+    filters = Filters(
+        tracker=WatermarkTracker((False,)), may_drop=False, by_range=False, active=False
+    )
+    made = ChangeBuffer(
+        comparable=comparable, filters=filters, merging=True, key_merging=key_merging
+    )
+    made.exact = True
+    return made
+
+
+def change(key: int, text: str = "", *, deleted: bool = False, fresh: bool = False) -> Any:
+    """Build a change as a subscription gives it."""
+    return Image((key,), text=text), deleted, fresh
+
+
+@pytest.mark.parametrize("comparable", [True, False])
+def test_a_state_ends_with_a_transaction(comparable: bool) -> None:
+    """What is received of a transaction waits aside, counted, until it ends (R21)."""
+    made = merging(comparable=comparable)
+    made.add_all([change(1)], epoch())
+    made.transaction_ended()
+    made.add_all([change(2), change(3)], epoch())
+    assert (made.pending, keys(take(made, 1))) == (3, [1])
+    assert made.manner is Manner.STATE
+    made.settled(made.partitions.live[0])
+    assert take(made, 1) == []
+    made.transaction_ended()
+    assert keys(take(made, 1, size=1)) == [2, 3], "a state is taken whole, whatever its size"
+    made.settled(made.partitions.live[0])
+    assert (made.pending, made.bytes, made.overwrites) == (0, 0, 0)
+
+
+def test_a_state_that_is_not_exact_is_written_over_others() -> None:
+    """Until then it is taken in bounded batches, each of which may push a row out."""
+    made = merging()
+    made.exact = False
+    made.add_all([change(1, fresh=True), change(2)], epoch())
+    made.transaction_ended()
+    batch = take(made, 1)
+    assert (keys(batch), made.manner, made.overwrites) == ([1], Manner.OVER, 1)
+    assert not batch[0].fresh, "it may have been copied"
+
+
+def test_a_transaction_without_room_is_cut() -> None:
+    """Only where nothing else could make room; what follows is a state again (R19)."""
+    made = merging()
+    made.add_all([change(1)], epoch())
+    made.transaction_ended()
+    made.add_all([change(2)], epoch())
+    made.cut()
+    assert (keys(take_all(made)), made.manner) == ([1], Manner.STATE)
+    made.cut()
+    assert (keys(take_all(made)), made.manner) == ([2], Manner.PART)
+    made.add_all([change(3)], epoch())
+    made.transaction_ended()
+    assert (keys(take_all(made)), made.manner) == ([3], Manner.STATE)
+
+
+def test_a_transaction_that_comes_again_is_not_taken_twice() -> None:
+    """What waited aside is dropped; when a part of it was taken, nothing is exact any more."""
+    made = merging()
+    made.add_all([change(1)], epoch())
+    made.transaction_abandoned()
+    assert (made.pending, made.bytes, made.exact) == (0, 0, True)
+    made.add_all([change(1)], epoch())
+    made.cut()
+    made.transaction_abandoned()
+    assert (made.exact, made.overwrites) == (False, 1)
+
+
+def test_a_key_is_as_fresh_as_its_first_change() -> None:
+    """What counts is whether the new table has a row of the key, not how the row changed last."""
+    made = merging(key_merging=True)
+    made.add_all([change(1, fresh=True), change(1), change(2), change(2, fresh=True)], epoch())
+    made.transaction_ended()
+    made.add_all([change(1, deleted=True)], epoch())
+    made.transaction_ended()
+    assert {c.image.key[0]: c.fresh for c in take_all(made)} == {1: True, 2: False}
+
+
+def test_what_is_given_back_is_not_fresh_any_more() -> None:
+    """Its answer may have been lost only; a newer change of the key knows no better."""
+    made = merging(key_merging=True)
+    made.add_all([change(1, fresh=True), change(2, fresh=True)], epoch())
+    made.transaction_ended()
+    take(made, 1)
+    made.add_all([change(2, "newer")], epoch())
+    made.transaction_ended()
+    give_back(made)
+    batch = take_all(made)
+    assert [(c.image.key[0], c.image.text, c.fresh) for c in batch] == [
+        (2, "newer", False), (1, "", False),
+    ]  # fmt: skip
+    assert made.overwrites == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -682,3 +683,52 @@ def test_another_feed_goes_on_from_a_noted_place(scene):
     other.flush()
 
     assert scene.applier.table == {"2": "(2)"}
+
+
+def tightened() -> TableMapping:
+    """Build the mapping of a table whose new form has a unique key more."""
+    made = mapping()
+    return replace(made, tightened=(made.key,))
+
+
+def test_states_are_applied_from_the_first_wait_on(scene: Scene) -> None:
+    """Before it the new table may be newer than what comes; behind it a state is whole (R21)."""
+    feed, _ = scene.open(table=tightened())
+    scene.stream.commit(T, upsert(1, "(1)"))
+    until(lambda: feed.pending() == 1)
+    feed.flush()
+    assert [kind for kind, _ in scene.applier.calls] == ["upsert"]
+    scene.stream.commit(T, upsert(2, "(2)"), upsert(3, "(3)"))
+    feed.block_wait()
+    feed.flush()
+    assert [(c, [x.key for x in found]) for c, found in scene.applier.states] == [
+        (True, ["(2)", "(3)"])
+    ]
+    assert feed.overwrites(tightened()) == 1
+
+
+def test_a_repair_ends_exactness_until_the_next_wait(scene: Scene) -> None:
+    """What a repair read is newer than what waits: a duplicate of it would be no proof."""
+    feed, _ = scene.open(table=tightened())
+    feed.block_wait()
+    feed.write_over(tightened())
+    scene.stream.commit(T, upsert(1, "(1)"))
+    until(lambda: feed.pending() == 1)
+    feed.flush()
+    assert [kind for kind, _ in scene.applier.calls] == ["upsert"]
+    feed.block_wait()
+    scene.stream.commit(T, upsert(2, "(2)"))
+    feed.block_wait()
+    feed.flush()
+    assert [kind for kind, _ in scene.applier.calls] == ["upsert", "state"]
+    assert feed.overwrites(tightened()) == 2
+
+
+def test_states_are_not_exact_while_the_copy_runs(scene: Scene) -> None:
+    """A chunk may read what the feed has not received."""
+    feed, subscription = scene.open(table=tightened(), copying=True)
+    feed.block_wait()
+    subscription.copy_finished()
+    assert not subscription.buffer.exact
+    feed.block_wait()
+    assert subscription.buffer.exact
