@@ -230,11 +230,17 @@ def test_a_transaction_beyond_the_memory(db, spark_engine, statement):
     assert db.query("SHOW INDEX FROM t WHERE Key_name = 'u'")
 
 
-def test_a_duplicate_in_a_transaction_beyond_the_memory(db, spark_engine):
-    """It is found where the first of the two rows was applied in an earlier part."""
+@pytest.mark.parametrize(
+    "value",
+    ["IF(id = 29999, 3 + 1, v + 1)", "IF(id = 5, 77777, -v)"],
+    ids=["with an earlier part", "with a row that stays"],
+)
+def test_a_duplicate_in_a_transaction_beyond_the_memory(db, spark_engine, value):
+    """It is found where one of the two rows was written in an earlier part, over the other."""
     many(db, 30_000)
+    db.execute("INSERT INTO t (id, v) VALUES (40000, 77777)")
     migrating = deferred(spark_engine, db, "ADD UNIQUE u (v)", SMALL)
-    write(db, "UPDATE t SET v = IF(id = 29999, 3 + 1, v + 1)")
+    write(db, f"UPDATE t SET v = {value} WHERE id < 40000")
     check_refused(db, migrating, ROWS)
 
 
