@@ -21,7 +21,7 @@ from pymysqlreplication import BinLogStreamReader
 
 from spirit_py.change import wire
 from spirit_py.errors import FeedFailure, PositionNotFound
-from spirit_py.mysql.connect import another_server, tls_modes
+from spirit_py.mysql.connect import another_server, identity, tls_modes
 from spirit_py.mysql.faults import ACCESS_DENIED, TLS_FAULT, TLS_REQUIRED
 
 if TYPE_CHECKING:
@@ -178,8 +178,8 @@ class BinlogConnection:
             "charset": "utf8mb4",
             "autocommit": True,
             "program_name": "spirit-py",
-            "init_command": f"SET SESSION net_write_timeout={NET_WRITE_TIMEOUT},"
-            f" @spirit_py_role='feed', @spirit_py_run='{options.label}'",
+            "init_command": f"SET SESSION net_write_timeout={NET_WRITE_TIMEOUT}, "
+            + ", ".join(identity(options, "feed")),
         }
         if options.socket:
             settings["unix_socket"] = options.socket

@@ -114,18 +114,24 @@ def another_server(address: str, *, found: str, wanted: str) -> AnotherServer:
     )
 
 
+def identity(options: ConnectionOptions, role: str) -> tuple[str, ...]:
+    """Return what a session sets to say whose it is and what for, as assignments for SET (R24).
+
+    A session without it is never killed by its number: see :mod:`spirit_py.mysql.kill`.
+    """
+    said = (
+        f"@spirit_py_role={string_literal(role)}",
+        f"@spirit_py_origin={string_literal(options.origin)}",
+    )
+    return (*said, f"@spirit_py_run={string_literal(options.label)}") if options.label else said
+
+
 def _prepare(
     session: Session, *, native: bool, timeouts: tuple[str, ...], options: ConnectionOptions
 ) -> None:
     """Give a new session its settings; it must be of the server that is meant."""
-    label = options.label
     settings = _NATIVE_SETTINGS if native else _SETTINGS
-    said = [
-        f"@spirit_py_role={string_literal(session.role)}",
-        f"@spirit_py_origin={string_literal(options.origin)}",
-    ]
-    if label:
-        said.append(f"@spirit_py_run={string_literal(label)}")
+    said = identity(options, session.role)
     evaluation = () if native else _evaluation(options.settings)
     session.execute("SET " + ", ".join((*settings, *evaluation, *timeouts, *said)))
     names = ", ".join(f"@@SESSION.{name}" for name in _RESTRICTED)
