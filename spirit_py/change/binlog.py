@@ -21,8 +21,7 @@ from pymysqlreplication import BinLogStreamReader
 
 from spirit_py.change import wire
 from spirit_py.errors import FeedFailure, PositionNotFound
-from spirit_py.mysql.connect import another_server, identity, tls_modes
-from spirit_py.mysql.faults import ACCESS_DENIED, TLS_FAULT, TLS_REQUIRED
+from spirit_py.mysql.connect import another_mode_may_do, another_server, identity, tls_modes
 
 if TYPE_CHECKING:
     from spirit_py.change.position import FilePlace, GtidSet
@@ -147,8 +146,7 @@ class BinlogConnection:
                 self._check_server(connection)
                 return connection
             except pymysql.err.OperationalError as error:
-                code = error.args[0]
-                if mode == modes[-1] or code not in {TLS_FAULT, TLS_REQUIRED, ACCESS_DENIED}:
+                if mode == modes[-1] or not another_mode_may_do(error.args[0], mode):
                     raise
             except RuntimeError as error:
                 # Without TLS PyMySQL cannot encrypt a password that the server has forgotten.

@@ -177,12 +177,12 @@ def _open(options: ConnectionOptions, role: str, *, database: str, read_timeout:
             return MySQLdb.connect(**arguments, read_timeout=read_timeout)
         except MySQLdb.Error as error:
             fault = server_fault(error, where=f"{role} session at {options.address}")
-            if mode == modes[-1] or not _another_mode_may_do(fault.code, mode):
+            if mode == modes[-1] or not another_mode_may_do(fault.code, mode):
                 raise fault from error
     raise AssertionError("there is always one TLS mode to try")
 
 
-def _another_mode_may_do(code: int, mode: str) -> bool:
+def another_mode_may_do(code: int, mode: str) -> bool:
     """Tell whether a failure may be the TLS mode's fault.
 
     An account that requires TLS is denied without it; under TLS a denial is the last word, and

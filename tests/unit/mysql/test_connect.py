@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import MySQLdb
+import pymysql
 import pytest
 
+from spirit_py.change import binlog
+from spirit_py.change.position import FilePlace
 from spirit_py.config import ConnectionOptions
-from spirit_py.errors import ServerFault
+from spirit_py.errors import FeedFailure, ServerFault
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import ACCESS_DENIED, TLS_FAULT, TLS_REQUIRED
 
@@ -36,3 +39,26 @@ def test_a_denied_password_is_not_sent_again_in_the_clear(monkeypatch, options, 
     with pytest.raises(ServerFault):
         connect(options, role="test")
     assert modes == tried
+
+
+@pytest.mark.parametrize(("options", "tries"), [(FAR, 1), (NEAR, 2)])
+def test_nor_is_it_by_the_change_feed(monkeypatch, options, tries):
+    """The binlog's connection is another driver's, and goes by the same rule (R20)."""
+    made = []
+
+    def refuse(*_, **__):
+        made.append(True)
+        raise pymysql.err.OperationalError(ACCESS_DENIED, "refused")
+
+    monkeypatch.setattr(binlog, "_DumpConnection", refuse)
+    with pytest.raises((ServerFault, FeedFailure, pymysql.err.OperationalError, binlog.StreamLost)):
+        binlog.BinlogConnection(
+            options,
+            gtids=None,
+            place=FilePlace("binlog.000001", 4),
+            server_uuid="u",
+            replica_uuid="r",
+            heartbeat=1.0,
+            silence=1.0,
+        )
+    assert len(made) == tries
