@@ -79,6 +79,8 @@ class BinlogStream:
         )
         self._replica_uuid = str(uuid.uuid4())
         self._reader: BinlogReader | None = None
+        #: The dump that :meth:`close` has ended.
+        self._ended: BinlogConnection | None = None
         self._between: BetweenRuns | None = None
         self._proof_table = f"_spirit_py_{uuid.uuid4().hex}"
         self._schema = ""
@@ -242,6 +244,10 @@ class BinlogStream:
         reader.parser.emit = hand_on
         with contextlib.suppress(_Ended):
             reader.run(heard)
+        if reader.connection is not None and reader.connection is not self._ended:
+            # Opened while close() looked: the server would notice only when it next sends.
+            end_sessions(self._connection, [reader.connection.id])
+            reader.connection.close()
 
     def _opened(self) -> BinlogReader:
         if self._reader is None:
@@ -343,6 +349,7 @@ class BinlogStream:
         if connection is not None:
             # The server would notice only when it next sends something.
             left.append(connection.id)
+            self._ended = connection
             connection.interrupt()
         end_sessions(self._connection, [number for number in left if number])
 

@@ -555,6 +555,21 @@ def test_closing_leaves_no_thread_and_no_session(either: Scene) -> None:
     assert not [t.name for t in threading.enumerate() if t.name.startswith("spirit-feed")]
 
 
+def test_every_session_of_a_feed_says_whose_it_is(either: Scene) -> None:
+    """R16, R24: only a session that proves to be ours is killed, and a dump must be at the end."""
+    either.tables()
+    feed = either.open()
+    told = (
+        "SELECT t.PROCESSLIST_ID FROM performance_schema.threads t"
+        " JOIN performance_schema.user_variables_by_thread v ON v.THREAD_ID = t.THREAD_ID"
+        " WHERE v.VARIABLE_NAME = 'spirit_py_origin' AND t.PROCESSLIST_COMMAND LIKE 'Binlog Dump%'"
+    )
+    dumps = {number for number, text in either.db.sessions().items() if "Binlog Dump" in text}
+    assert dumps
+    assert {int(row[0]) for row in either.db.query(told)} == dumps
+    feed.close()
+
+
 @pytest.mark.gtid
 def test_the_feed_names_an_account_that_may_not_read(scene: Scene) -> None:
     """A missing privilege is named with its GRANT, not retried for ever."""
