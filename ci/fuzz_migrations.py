@@ -90,6 +90,7 @@ def _all_runs(seeds: Sequence[int], workers: int, *, shrinks: bool) -> list[Verd
             process.join(0.1 if len(verdicts) < len(seeds) else 60)
             process.terminate()
             process.join(60)
+            process.kill()
     return verdicts
 
 
@@ -103,7 +104,13 @@ def _show(verdict: Verdict) -> None:
 
 def _work(todo: Any, done: Any, shrinks: bool) -> None:
     """Carry out runs until there are none left."""
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+
+    def end(number: int, _: object) -> None:
+        # Nobody reads any more once this process is told to end.
+        done.cancel_join_thread()
+        sys.exit(128 + number)
+
+    signal.signal(signal.SIGTERM, end)
     os.environ["TZ"] = ZONE
     time.tzset()
     with contextlib.ExitStack() as stack:
