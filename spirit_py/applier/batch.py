@@ -40,8 +40,10 @@ class Bounds:
 def replace_rows(mapping: TableMapping, rows: Sequence[str], bounds: Bounds) -> Iterator[str]:
     """Give REPLACE statements that write rows of the mapping's pairs, in order."""
     target = quote_table(mapping.target.schema, mapping.target.name)
-    names = identifier_list(pair.new.name for pair in mapping.pairs)
-    head = f"{upsert_verb(mapping)} INTO {target} ({names}) VALUES "
+    head = f"{upsert_verb(mapping)} INTO {target} ({identifier_list(mapping.insert_names)}) VALUES "
+    if mapping.fills:
+        constants = ", ".join(mapping.fill_values)
+        rows = [f"{row[:-1]}, {constants})" for row in rows]
     return _filled(head, upsert_tail(mapping), rows, bounds, mapping)
 
 

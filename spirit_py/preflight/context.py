@@ -28,6 +28,8 @@ class PreflightContext:
         source: the table; None when there is no such base table.
         target: the new table, empty; None before it was created.
         mapping: source to new table; None before the new table was created.
+        moment: when the migration began, ISO 8601 in UTC: the time that defaults of new columns
+            are evaluated at; empty where nothing is to be written.
         tell: takes a line about a check that takes long.
         check_stop: raises when a stop was asked for; called between the statements of such a check.
     """
@@ -40,6 +42,7 @@ class PreflightContext:
     source: TableSchema | None
     target: TableSchema | None = None
     mapping: TableMapping | None = None
+    moment: str = ""
     tell: Callable[[str], None] = lambda _: None
     check_stop: Callable[[], None] = lambda: None
 

@@ -18,6 +18,7 @@ from spirit_py.errors import Refusal
 from spirit_py.mysql.facts import read_facts
 from spirit_py.mysql.grants import read_grants
 from spirit_py.mysql.inspect import read_table
+from spirit_py.mysql.moments import at_one_moment
 from spirit_py.preflight.context import PreflightContext
 from spirit_py.preflight.intent import read_intent
 from spirit_py.preflight.registry import Scope, run_checks
@@ -107,4 +108,6 @@ def mapping_of(context: PreflightContext, target: TableSchema) -> TableMapping:
     if context.source is None:
         raise AssertionError("a table that does not exist was refused before")
     made = build_mapping(context.source, target, context.statement, context.facts.time_zone)
+    if context.moment:
+        made = at_one_moment(context.session, made, context.moment)
     return replace(made, computed=()) if context.config.recompute_generated else made

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from spirit_py.preflight.finding import refuse
 from spirit_py.preflight.scan import first_row
+from spirit_py.table.fills import needs_fill
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +23,11 @@ def check(context: PreflightContext) -> Iterator[Finding]:
     if mapping is None or "NO_ZERO_DATE" not in mode or "STRICT_" not in mode:
         return
     for fill in mapping.fills:
-        if fill.column.data_type in _DATES and first_row(context, "TRUE", mapping.key.columns):
+        if (
+            needs_fill(fill.column)
+            and fill.column.data_type in _DATES
+            and first_row(context, "TRUE", mapping.key.columns)
+        ):
             yield refuse(
                 f"new column {fill.column.name} is NOT NULL without a default, and its implicit"
                 " value, the zero date, is forbidden by sql_mode (NO_ZERO_DATE)",

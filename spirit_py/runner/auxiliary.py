@@ -41,7 +41,7 @@ class AuxiliaryTables:
         self, run: Run, contexts: tuple[PreflightContext, ...], checkpoints: Checkpoints
     ) -> None:
         self._run = run
-        self._contexts = contexts
+        self._contexts = tuple(replace(one, moment=checkpoints.moment) for one in contexts)
         self._checkpoints = checkpoints
         self._marked = False
         self._taken_over = False

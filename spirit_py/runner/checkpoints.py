@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import __version__
@@ -93,9 +92,14 @@ class Checkpoints:
             ),
             server_uuid=contexts[0].facts.uuid,
             phase=self._run.figures.phase.value,
-            started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            started_at=_server_time(contexts[0].session),
             program=__version__,
         )
+
+    @property
+    def moment(self) -> str:
+        """When the migration began, in all its runs: what new columns get for the time."""
+        return self._base.started_at
 
     @property
     def deferred(self) -> bool:
@@ -224,6 +228,12 @@ class Checkpoints:
             "feed_reconnects": seen.reconnects,
         }
         return {name: self._base.totals.get(name, 0) + count for name, count in counted.items()}
+
+
+def _server_time(session: SqlSession) -> str:
+    """Give the server's time, to the second, in the form of a record."""
+    text = session.query("SELECT DATE_FORMAT(UTC_TIMESTAMP(), '%Y-%m-%dT%H:%i:%s')")[0][0]
+    return f"{text}+00:00"
 
 
 def _progress(table: TableProgress, work: TableWork | None) -> TableProgress:

@@ -1,7 +1,8 @@
-"""Values of new NOT NULL columns that have no default (pure).
+"""Values that every row gets in a new column; those of NOT NULL ones without a default (pure).
 
 A native ALTER gives existing rows the type's implicit default (manual 13.6, measured on 9.7),
-while a strict INSERT that leaves such a column out is an error. So writes name the value.
+while a strict INSERT that leaves such a column out is an error. So writes name the value, as they
+name that of a default that is the time (:mod:`spirit_py.table.moments`).
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ class TableMapping:
             (:mod:`spirit_py.table.computed`).
         fills: new columns that every write must name a constant for (see
             :mod:`spirit_py.table.fills`): ``REPLACE INTO new (pairs, fills) SELECT pairs,
-            constants``. A table with fills takes the staged path.
+            constants``.
         kept: columns of the target that no write may touch: rows that exist keep what they have
             there. Then rows are written with ``INSERT ... ON DUPLICATE KEY UPDATE``, and the key
             must be the target's only unique one (:mod:`spirit_py.wayback`).
@@ -90,8 +90,8 @@ class TableMapping:
 
     @cached_property
     def converted(self) -> bool:
-        """Whether changes take the staged path: a carried column is converted, or fills."""
-        return bool(self.fills) or any(pair.converted for pair in self.pairs)
+        """Whether changes take the staged path: a carried column is converted."""
+        return any(pair.converted for pair in self.pairs)
 
     @cached_property
     def key_columns(self) -> tuple[Column, ...]:

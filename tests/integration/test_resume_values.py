@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spirit_py.errors import ValueLost
+from tests.integration.copying import wait_until
 from tests.migrate_kit import Migrating, config_for
 from tests.resume_kit import assert_nothing_left, tables
 
@@ -29,9 +30,11 @@ def make(db: Database, key: str) -> None:
     db.execute("ANALYZE TABLE t")
 
 
-def begin(engine: SparkEngine, db: Database, **config: bool) -> Migrating:
+def begin(
+    engine: SparkEngine, db: Database, alter: str = "MODIFY n TINYINT", **config: bool
+) -> Migrating:
     """Begin the migration, or carry it on."""
-    given = {"table": "t", "alter": "MODIFY n TINYINT", "no_shortcut": True}
+    given = {"table": "t", "alter": alter, "no_shortcut": True}
     return Migrating(engine, config_for(db, target_chunk_time=0.01, **given, **config))
 
 
@@ -86,3 +89,19 @@ def test_a_changed_row_that_does_not_fit(db: Database, spark_engine: SparkEngine
     assert [int(row[0]) for row in db.query("SELECT n FROM t WHERE id = '10005'")] == [5]
     assert int(db.query("SELECT COUNT(*) FROM t")[0][0]) == ROWS
     assert_nothing_left(db)
+
+
+def test_a_new_column_has_one_moment_in_all_runs(db: Database, spark_engine: SparkEngine) -> None:
+    """R22: the time that a new column gets is that of the migration's beginning, in each run."""
+    make(db, "INT")
+    db.execute("UPDATE t SET n = 300 WHERE id = 14000")
+    alter = "MODIFY n TINYINT, ADD made DATETIME(3) NOT NULL DEFAULT CURRENT_TIMESTAMP(3)"
+    with pytest.raises(ValueLost):
+        begin(spark_engine, db, alter).end()
+    copied = db.query("SELECT COUNT(*) FROM _t_new")[0][0]
+    assert 0 < copied < ROWS
+    later = "SELECT NOW() > MAX(made) + INTERVAL 1 SECOND FROM _t_new"
+    wait_until(lambda: db.query(later) == [(1,)], "another second")
+    db.execute(f"UPDATE t SET n = {4000 % 100} WHERE id = 14000")
+    assert_done(db, begin(spark_engine, db, alter))
+    assert db.query("SELECT COUNT(DISTINCT made) FROM t") == [(1,)]

@@ -72,6 +72,7 @@ class Expectation:
         shortcut: let the program take the server's own quick way where there is one.
         server: global variables of the server while the case runs; such a case runs alone.
         ignore: columns whose values the server makes up row by row.
+        moment: a new column that has the time of the migration in the rows from before the swap.
         native_session: statements before the twin's ALTER, for other settings than the server's.
         native: clauses of the twin's ALTER where they are not the case's own.
         keyless: replay into a twin without keys.
@@ -93,6 +94,7 @@ class Expectation:
     shortcut: bool = False
     server: dict[str, Any] = field(default_factory=dict)
     ignore: frozenset[str] = frozenset()
+    moment: str = ""
     native_session: tuple[str, ...] = ()
     native: str = ""
     keyless: bool = True

@@ -67,6 +67,7 @@ def play(case: Case, db: Database, migrate: Migrate) -> Judgement:
                 statement=case.native_statement() if done else "",
                 session=expect.native_session,
                 ignore=expect.ignore,
+                moment=expect.moment,
                 keyless=expect.keyless,
                 rows_from_setup=expect.rows_from_setup,
             )

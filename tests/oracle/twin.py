@@ -46,6 +46,8 @@ class NativeAlter:
         statement: the ALTER with ``{table}`` for the table's name; empty for no change at all.
         session: statements run before it, for another sql_mode or time zone than the server's.
         ignore: columns whose values the server makes up for each row, so that they differ.
+        moment: a column that says when the server evaluated the defaults that are the time: the
+            twin's ALTER is evaluated at its least value, which must be within the migration.
         keyless: take the twin's keys away for the replay.
         rows_from_setup: run the setup's INSERTs in the twin and replay only what came after it.
     """
@@ -53,6 +55,7 @@ class NativeAlter:
     statement: str
     session: tuple[str, ...] = ()
     ignore: frozenset[str] = frozenset()
+    moment: str = ""
     keyless: bool = True
     rows_from_setup: bool = False
 
@@ -97,6 +100,7 @@ class Oracle:
         self.began = rawlog.here(self.server)
         with self._session() as run:
             run(_LENIENT)
+            self.began_at = float(run("SELECT UNIX_TIMESTAMP()")[0][0])
             self.definition = compare.definition(run, self.schema, self.table)
 
     def judge(self, native: NativeAlter) -> Judgement:
@@ -255,9 +259,22 @@ class Oracle:
         """Change the twin as the server does it, in a session with the server's own settings."""
         with self._session() as run:
             run(f"USE {quoted(self.twin)}")
+            if native.moment:
+                run(f"SET SESSION timestamp = {self._moment(run, native.moment)}")
             for statement in native.session:
                 run(statement)
             run(native.statement.replace("{table}", quoted(self.table)))
+
+    def _moment(self, run: Any, column: str) -> str:
+        """Give the moment at which the defaults of the rows before the swap were evaluated."""
+        (found,) = run(
+            f"SELECT UNIX_TIMESTAMP(MIN({quoted(column)})), UNIX_TIMESTAMP()"
+            f" FROM {self._place(self.schema)}"
+        )
+        moment, now = float(found[0]), float(found[1])
+        if not self.began_at - 1 <= moment <= now:
+            raise OracleError(f"{column} is {moment}, not from {self.began_at} to {now}")
+        return str(moment)
 
     def _compare_definitions(self, run: Any) -> None:
         """Compare what SHOW CREATE TABLE says of twin and table."""

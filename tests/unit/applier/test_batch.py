@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from spirit_py.applier.batch import Bounds, delete_keys, insert_rows, replace_rows
 from spirit_py.applier.pieces import PiecedRow
 from spirit_py.errors import PacketTooSmall
-from tests.feed_kit import mapping
+from spirit_py.table.fills import Fill
+from tests.feed_kit import column, mapping
 
 WIDE = Bounds(rows=1000, packet=1 << 20)
 
@@ -16,6 +19,15 @@ def test_the_text_of_a_replace() -> None:
     """Columns are those of the new table, rows come in order."""
     (statement,) = replace_rows(mapping(), ["(1, 'a')", "(2, NULL)"], WIDE)
     assert statement == "REPLACE INTO `s`.`_t_new` (`id`, `v`) VALUES (1, 'a'), (2, NULL)"
+
+
+def test_the_constants_of_new_columns() -> None:
+    """A new column that every row has the same value in is named, behind the row's own."""
+    filled = replace(mapping(), fills=(Fill(column=column("n", 3), sql="0"),))
+    (statement,) = replace_rows(filled, ["(1, 'a')", "(2, ')')"], WIDE)
+    assert statement == (
+        "REPLACE INTO `s`.`_t_new` (`id`, `v`, `n`) VALUES (1, 'a', 0), (2, ')', 0)"
+    )
 
 
 def test_the_text_of_a_delete() -> None:

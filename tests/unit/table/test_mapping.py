@@ -129,7 +129,7 @@ def test_fills():
     }
     assert mapping.insert_names == ("id", "n", "e", "d", "j")
     assert mapping.fill_values == ("0", "1", "'0000-00-00 00:00:00'", "'null'")
-    assert mapping.converted
+    assert not mapping.converted
 
 
 @pytest.mark.parametrize("kind", ["point", "geometry", "vector(3)"])
