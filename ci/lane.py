@@ -118,7 +118,7 @@ class Lane:
     @contextlib.contextmanager
     def _composed(self) -> Iterator[dict[str, str]]:
         """Have the servers of the compose file up for the length of a `with` block."""
-        password = secrets.token_urlsafe(12)
+        password = secrets.token_hex(12)
         ports = {"SOURCE": free_port(), "REPLICA": free_port()}
         environ = {
             **self.environ,

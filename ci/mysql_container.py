@@ -61,7 +61,7 @@ class ContainerServer(MySQLServer):
     def start(self, options: ServerOptions | None = None) -> None:
         """Start a fresh container; on any failure nothing is left behind."""
         self._options = options or ServerOptions()
-        self.password = secrets.token_urlsafe(12)
+        self.password = secrets.token_hex(12)
         try:
             self._run()
         except BaseException:

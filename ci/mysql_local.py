@@ -82,7 +82,7 @@ class LocalServer(MySQLServer):
         self._options = options or ServerOptions()
         home = self._home = Path(tempfile.mkdtemp(prefix="spirit-py-mysql-"))
         self.datadir, self.socket, self.log = home / "data", home / "s", home / "mysqld.log"
-        self.password = secrets.token_urlsafe(12)
+        self.password = secrets.token_hex(12)
         self.port = free_port()
         try:
             if not self._options.survive_parent:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
@@ -17,6 +18,8 @@ Part = TypeVar("Part")
 
 #: A candidate that fails only now and then is tried so often.
 TRIES = 2
+#: So many words tell one failure from another.
+_COMPARED = 12
 
 
 def shrink(
@@ -35,11 +38,21 @@ def shrink(
             if time.monotonic() > until:
                 break
             tries = (play(candidate) for _ in range(TRIES))
-            worse = next((found for found in tries if found.kind == verdict.kind), None)
+            worse = next((found for found in tries if alike(found, verdict)), None)
             if worse is not None:
                 verdict, progress = worse, True
                 break
     return verdict
+
+
+def alike(one: Verdict, other: Verdict) -> bool:
+    """Whether two runs failed in the same way: of one kind, and in the same words."""
+    return one.kind == other.kind and _words(one.text) == _words(other.text)
+
+
+def _words(text: str) -> list[str]:
+    """Give the first words of a message, without names and numbers."""
+    return re.findall(r"[a-z]{3,}", re.sub(r"\b\w*\d\w*\b", "", text.lower()))[:_COMPARED]
 
 
 def _candidates(scenario: Scenario) -> Iterator[Scenario]:

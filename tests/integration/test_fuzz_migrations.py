@@ -13,8 +13,9 @@ import pytest
 
 from tests.fix_cases import DRAW_VARIABLE
 from tests.fuzz.draw import draw
-from tests.fuzz.judge import judge
+from tests.fuzz.judge import Verdict, judge
 from tests.fuzz.model import as_files
+from tests.fuzz.shrink import alike
 
 if TYPE_CHECKING:
     from mysql_server import MySQLServer
@@ -50,3 +51,17 @@ def test_a_column_is_taken_away_with_all_that_mentions_it() -> None:
         scenario = draw(seed)
         name = scenario.columns[0].name
         assert f"`{name}`" not in as_files(scenario.without_column(name).case())
+
+
+def test_the_shrinker_does_not_take_one_failure_for_another() -> None:
+    """Two refusals are alike when they say the same of different tables, and only then."""
+    first, same, other = (
+        Verdict(scenario=draw(1), kind="refused", text=f"a native ALTER succeeds; {text}")
+        for text in (
+            "exit code 1: 11 rows of t_55ed.t are duplicates for a new unique key",
+            "exit code 1: 2 rows of t_9a1f.t are duplicates for a new unique key",
+            "exit code 2: table t has neither a primary key nor a unique key over NOT NULL",
+        )
+    )
+    assert alike(first, same)
+    assert not alike(first, other)
