@@ -1,4 +1,4 @@
-"""Stored generated columns that both tables have, for the checksum (pure; R22).
+"""What both tables compute alike: for the checksum (R22) and for unique keys (R11; pure).
 
 What is stored in the source was computed by the sessions that wrote it; what is stored in the new
 table by this program. They are equal when the expression is the same, nothing that it reads has
@@ -12,6 +12,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.table.mapping import ColumnPair
+from spirit_py.table.steady import steady_column, steady_expression
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,11 +35,7 @@ def computed_pairs(
         dropped: names in lower case of columns that the statement drops; one of the same name
             that it adds is another column.
     """
-    unchanged = {
-        pair.old.name.lower()
-        for pair in pairs
-        if pair.old.name.lower() == pair.new.name.lower() and _same_type(pair.old, pair.new)
-    }
+    alike = Alike(source, target, pairs)
     return tuple(
         ColumnPair(old=source.column(column.name), new=column)
         for column in target.columns
@@ -46,27 +43,53 @@ def computed_pairs(
         and column.name.lower() not in dropped
         and source.has_column(column.name)
         and source.column(column.name).generated == "STORED"
-        and _computed_alike(source, target, column.name, unchanged)
+        and alike.column(column.name)
     )
 
 
-def _computed_alike(
-    source: TableSchema, target: TableSchema, name: str, unchanged: AbstractSet[str]
-) -> bool:
-    """Tell whether both tables compute a column by one expression from the same columns."""
-    if not (source.has_column(name) and target.has_column(name)):
-        return False
-    old, new = source.column(name), target.column(name)
-    if not (old.generated and new.generated):
-        return name.lower() in unchanged
-    return (
-        old.generation_expression == new.generation_expression
-        and _same_type(old, new)
-        and all(
-            _computed_alike(source, target, read, unchanged)
-            for read in _names(old.generation_expression)
+class Alike:
+    """Which columns and expressions have the same value in both tables, for the same row.
+
+    Args:
+        pairs: the carried columns; one that is renamed counts as changed.
+    """
+
+    def __init__(
+        self, source: TableSchema, target: TableSchema, pairs: Sequence[ColumnPair]
+    ) -> None:
+        self._source, self._target = source, target
+        self._unchanged = {
+            pair.old.name.lower()
+            for pair in pairs
+            if pair.old.name.lower() == pair.new.name.lower() and _same_type(pair.old, pair.new)
+        }
+
+    def column(self, name: str) -> bool:
+        """Tell whether a column is unchanged, or computed by one expression from such ones."""
+        if not (self._source.has_column(name) and self._target.has_column(name)):
+            return False
+        old, new = self._source.column(name), self._target.column(name)
+        if not (old.generated and new.generated):
+            return name.lower() in self._unchanged
+        return (
+            old.generation_expression == new.generation_expression
+            and _same_type(old, new)
+            and self.expression(old.generation_expression)
         )
-    )
+
+    def expression(self, text: str) -> bool:
+        """Tell whether an expression, which is the same in both tables, reads the same."""
+        return all(self.column(name) for name in _names(text))
+
+    def steady(self, text: str) -> bool:
+        """Tell whether such an expression gives the same too, whichever session evaluates it."""
+        columns = [self._source.column(name) for name in _names(text) if self.column(name)]
+        return (
+            self.expression(text)
+            and steady_expression(text)
+            and all(steady_column(column) for column in columns)
+            and all(self.steady(c.generation_expression) for c in columns if c.generated)
+        )
 
 
 def _same_type(old: Column, new: Column) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.sql import quote_identifier
+from spirit_py.table.computed import Alike
 from spirit_py.table.conversions import equality_kept, is_text, values_stay_apart
 
 if TYPE_CHECKING:
@@ -32,14 +34,14 @@ def tightened_indexes(
     Whatever is not known to be so counts as tightened.
     """
     by_old = {pair.old.name.lower(): pair for pair in pairs}
-    unchanged = _all_carried_unchanged(source, pairs)
+    alike = Alike(source, target, pairs)
     unique = [index for index in source.indexes if index.unique]
     return tuple(
         index
         for index in target.indexes
         if index.unique
         and not _numbered_afresh(target, index, pairs)
-        and not any(_implies(target, index, earlier, by_old, unchanged) for earlier in unique)
+        and not any(_implies(index, earlier, by_old, alike) for earlier in unique)
     )
 
 
@@ -72,50 +74,32 @@ def _numbered_afresh(target: TableSchema, index: Index, pairs: Sequence[ColumnPa
     return any(column.auto_increment and column.name not in carried for column in columns)
 
 
-def _all_carried_unchanged(source: TableSchema, pairs: Sequence[ColumnPair]) -> bool:
-    """Whether every carried column is the same, so that equal expressions mean the same."""
-    carried = {pair.old.name.lower() for pair in pairs}
-    plain = {column.name.lower() for column in source.columns if not column.generated}
-    return plain <= carried and all(
-        pair.old.name.lower() == pair.new.name.lower()
-        and (pair.old.type_identity, pair.old.collation)
-        == (pair.new.type_identity, pair.new.collation)
-        for pair in pairs
-    )
-
-
-def _implies(
-    target: TableSchema,
-    index: Index,
-    earlier: Index,
-    by_old: Mapping[str, ColumnPair],
-    unchanged: bool,
-) -> bool:
+def _implies(index: Index, earlier: Index, by_old: Mapping[str, ColumnPair], alike: Alike) -> bool:
     """Tell whether rows equal in ``index`` were equal in the source's ``earlier``."""
     return all(
-        any(_same_or_finer(target, part, old, by_old, unchanged) for part in index.parts)
+        any(_same_or_finer(part, old, by_old, alike) for part in index.parts)
         for old in earlier.parts
     )
 
 
 def _same_or_finer(
-    target: TableSchema,
-    part: IndexPart,
-    old: IndexPart,
-    by_old: Mapping[str, ColumnPair],
-    unchanged: bool,
+    part: IndexPart, old: IndexPart, by_old: Mapping[str, ColumnPair], alike: Alike
 ) -> bool:
-    """Tell whether rows equal in ``part`` of the new index were equal in ``old``."""
+    """Tell whether rows equal in ``part`` of the new index were equal in ``old``.
+
+    A computed value counts only where everything that it is computed from, and how, is the same,
+    and no session computes it otherwise: the new table does it anew.
+    """
     if part.column is None or old.column is None:
-        return unchanged and part.expression is not None and part.expression == old.expression
+        same = part.expression is not None and part.expression == old.expression
+        return same and alike.steady(part.expression or "")
     if not _covers(part.prefix, old.prefix):
         return False
     pair = by_old.get(old.column.lower())
     if pair is not None:
         same = pair.new.name.lower() == part.column.lower()
         return same and values_stay_apart(pair.old, pair.new)
-    generated = target.has_column(part.column) and bool(target.column(part.column).generated)
-    return unchanged and generated and part.column.lower() == old.column.lower()
+    return part.column.lower() == old.column.lower() and alike.steady(quote_identifier(part.column))
 
 
 def _covers(new: int | None, old: int | None) -> bool:

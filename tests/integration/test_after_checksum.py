@@ -321,3 +321,41 @@ def test_rows_that_become_one_by_a_coarser_key(db, spark_engine):
     write(db, "INSERT INTO t VALUES ('A', 3)")
     error = check_refused(db, migrating, "SELECT k, v FROM t ORDER BY k")
     assert any("PRIMARY" in line for line in error.details)
+
+
+_COMPUTED = "CREATE TABLE t (id INT PRIMARY KEY, v INT, ts TIMESTAMP, {})"
+_TWO_ZONES = (
+    "SET time_zone = '+14:00'",
+    "INSERT INTO t (id, ts) VALUES (1001, FROM_UNIXTIME(1704110400))",
+    "SET time_zone = '+00:00'",
+    "INSERT INTO t (id, ts) VALUES (1002, FROM_UNIXTIME(1704112200))",
+)
+_TWO_VALUES = ("INSERT INTO t (id, v) VALUES (1001, 1001), (1002, 1002)",)
+RECOMPUTED = {
+    "expression": ("g INT AS (v), UNIQUE u (g)", "MODIFY g INT AS (v DIV 10)", _TWO_VALUES),
+    "indirect": (
+        "h INT AS (v), g INT AS (h + 1), UNIQUE u (g)", "MODIFY h INT AS (v DIV 10)", _TWO_VALUES,
+    ),
+    "added again": (
+        "g INT AS (v), UNIQUE u (g)",
+        "DROP INDEX u, DROP g, ADD g INT AS (v DIV 10), ADD UNIQUE u (g)",
+        _TWO_VALUES,
+    ),
+    "functional": (
+        "g INT AS (v), UNIQUE u ((g + 1))", "MODIFY g INT AS (v DIV 10)", _TWO_VALUES,
+    ),
+    "another zone": ("g DATE AS (DATE(ts)) STORED, UNIQUE u (g)", "ADD x INT", _TWO_ZONES),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RECOMPUTED)
+def test_a_key_that_is_computed_otherwise(db, spark_engine, name):
+    """A key that both tables have is no guarantee where the new table computes other values."""
+    columns, alter, writes = RECOMPUTED[name]
+    db.execute(_COMPUTED.format(columns))
+    db.execute("INSERT INTO t (id, v) VALUES (1, 10), (2, 20), (3, 30)")
+    migrating = deferred(spark_engine, db, alter, TOGETHER)
+    write(db, *writes)
+    with pytest.raises(DuplicateForUnique, match="duplicates"):
+        swap(db, migrating)
+    assert db.query("SELECT COUNT(*) FROM t WHERE id > 1000") == [(2,)]

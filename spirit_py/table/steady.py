@@ -1,0 +1,52 @@
+"""Which expressions every session evaluates alike, whatever its settings (pure; R11, R22).
+
+A generated column or an index over an expression holds what the session that wrote the row made
+of it: in its own time zone, SQL mode, precision of a division. The new table computes it anew, in
+the server's settings. So a whitelist: what is not known to be steady may come out otherwise.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.table.keys import TEMPORALS
+
+if TYPE_CHECKING:
+    from spirit_py.table.schema import Column
+
+_NAME: Final = re.compile(r"`(?:[^`]|``)+`")
+#: The catalogue shows quotes with a backslash. What is more than that is not read.
+_STRING: Final = re.compile(r"\\?'[^'\\]*\\?'")
+_WORD: Final = re.compile(r"[A-Za-z_]\w*")
+#: ``/`` is none: its digits are a setting.
+_SIGNS: Final = re.compile(r"[\s\d.,()+*%<>=!&|^~-]*")
+
+_WORDS: Final = frozenset(
+    {
+        *("and", "or", "not", "xor", "is", "null", "true", "false", "in", "between", "div", "mod"),
+        *("case", "when", "then", "else", "end", "if", "ifnull", "nullif", "coalesce"),
+        *("abs", "sign", "floor", "ceiling", "greatest", "least", "crc32"),
+        *("lower", "lcase", "upper", "ucase", "concat", "trim", "ltrim", "rtrim", "reverse"),
+        *("left", "right", "substr", "substring", "replace", "length", "char_length"),
+        *("md5", "sha", "sha1", "sha2", "hex", "unhex"),
+        *("json_extract", "json_unquote", "json_length"),
+        *("cast", "as", "unsigned", "signed", "char", "binary", "decimal", "array", "charset"),
+        *("convert", "using", "utf8mb4", "utf8mb3", "latin1", "ascii", "_utf8mb4", "_utf8mb3"),
+    }
+)
+
+
+def steady_expression(text: str) -> bool:
+    """Tell whether an expression gives the same in every session, as far as its columns do."""
+    rest = _STRING.sub(" ", _NAME.sub(" ", text))
+    words = {word.lower() for word in _WORD.findall(rest)}
+    return words <= _WORDS and _SIGNS.fullmatch(_WORD.sub(" ", rest)) is not None
+
+
+def steady_column(column: Column) -> bool:
+    """Tell whether an expression reads, or a generated column takes, the same in every session.
+
+    A CHAR has its padding blanks in one SQL mode and none in the others.
+    """
+    return column.data_type not in TEMPORALS and column.data_type != "char"
