@@ -267,7 +267,9 @@ class CompareRun:
             return [
                 f"{index.name}: {duplicate}"
                 for index in matching.mapping.tightened
-                for duplicate in duplicates_for(session, matching.mapping, index)
+                for duplicate in duplicates_for(
+                    session, matching.mapping, index, seen=lambda _: self._stop.check()
+                )
             ]
 
     def _check(self, checker: Checker) -> None:

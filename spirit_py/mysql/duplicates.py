@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from spirit_py.chunk.order import walk_directions
 from spirit_py.chunk.predicate import above, order_by, up_to
+from spirit_py.errors import ServerFault
+from spirit_py.mysql.hashed import Hashes, free_names
 from spirit_py.sql import quote_identifier, quote_table, string_literal
 from spirit_py.table.casts import cast_to, value_in_new_column, value_of_fresh_column
 from spirit_py.table.guarantees import walkable
 from spirit_py.table.values import bound_from_row, key_select_expressions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Sequence
 
     from spirit_py.contracts import SqlSession
     from spirit_py.table.mapping import TableMapping
@@ -65,38 +69,73 @@ def duplicates_for(
     """Find values that several rows of the source share in a unique index of the new table.
 
     Compared under the new collation, type and expression. Locks nothing, and reads the whole
-    source: in ranges of an index where :func:`spirit_py.table.guarantees.walkable` finds one, so
-    that no statement is long and no old snapshot is kept; otherwise in one statement, whose
-    groups the server puts on its disk.
+    source in ranges, so that no statement is long and no old snapshot is kept: those of an index
+    where :func:`spirit_py.table.guarantees.walkable` finds one, otherwise those of the chunk key,
+    with a temporary table of hashes (:mod:`spirit_py.mysql.hashed`).
 
     Args:
         limit: How many to give at most.
-        seen: is told the number of rows that were looked at, after each range.
+        seen: is told the number of rows that were looked at, after each range; may raise.
     """
     columns = tuple(part.column or part.expression or "" for part in index.parts)
     found: list[Duplicate] = []
     try:
         session.execute(f"SET SESSION time_zone = {string_literal(mapping.time_zone or '+00:00')}")
-        for number, (by, where) in enumerate(_ranges(session, mapping, index), 1):
-            rows = session.query(duplicates_sql(mapping, index, limit - len(found), by, where))
-            found += [
-                Duplicate(columns=columns, values=tuple(row[:-1]), rows=int(row[-1]))
-                for row in rows
-            ]
-            if len(found) >= limit:
-                break
-            seen(number * RANGE_ROWS)
+        walk = walkable(mapping.source, index, mapping.pairs)
+        within = (
+            _by_hashes(session, mapping, index, seen)
+            if walk is None
+            else _ranges(session, mapping, walk, seen)
+        )
+        with contextlib.closing(within):
+            for by, where in within:
+                rows = session.query(duplicates_sql(mapping, index, limit - len(found), by, where))
+                found += [
+                    Duplicate(columns=columns, values=tuple(row[:-1]), rows=int(row[-1]))
+                    for row in rows
+                ]
+                if len(found) >= limit:
+                    break
     finally:
         session.execute("SET SESSION time_zone = '+00:00'")
     return tuple(found)
 
 
-def _ranges(session: SqlSession, mapping: TableMapping, index: Index) -> Iterator[tuple[str, str]]:
-    """Give index hint and condition of each range; rows that are equal in ``index`` share one."""
-    walk = walkable(mapping.source, index, mapping.pairs)
-    if walk is None:
-        yield "", ""
-        return
+def _by_hashes(
+    session: SqlSession, mapping: TableMapping, index: Index, seen: Callable[[int], None]
+) -> Generator[tuple[str, str]]:
+    """Give the condition of rows that may be equal, after having hashed all."""
+    own = free_names(mapping, 2 + len(mapping.key.columns))
+    parts = _sources(mapping, index, "").parts
+    hashes = Hashes(session, mapping, parts, own, partial(_selecting, mapping, index, own[2:]))
+    try:
+        rows = 0
+        for rows in hashes.fill(RANGE_ROWS):
+            seen(rows)
+        for where in hashes.several(RANGE_ROWS):
+            if where is None:
+                seen(rows)
+            else:
+                yield "", where
+    finally:
+        with contextlib.suppress(ServerFault):
+            hashes.drop()
+
+
+def _selecting(mapping: TableMapping, index: Index, keys: Sequence[str], where: str) -> str:
+    """Give what stands behind the list of a SELECT of the index's parts and the chunk key."""
+    old = zip(mapping.key.columns, keys, strict=True)
+    more = [f"{quote_identifier(name)} AS {key}" for name, key in old]
+    limit = where if where.startswith(" LIMIT") else ""
+    rows = _sources(mapping, index, "" if limit else where, more)
+    return f"FROM {rows.sql} WHERE {rows.present}{limit}"
+
+
+def _ranges(
+    session: SqlSession, mapping: TableMapping, walk: Index, seen: Callable[[int], None]
+) -> Generator[tuple[str, str]]:
+    """Give index hint and condition of each range; rows that are equal share one."""
+    number = 0
     column = [mapping.source.column(walk.columns[0])]
     directions = walk_directions(walk)
     table = quote_table(mapping.source.schema, mapping.source.name)
@@ -112,8 +151,10 @@ def _ranges(session: SqlSession, mapping: TableMapping, index: Index) -> Iterato
         if not bounds:
             yield by, f" WHERE {lower}"
             return
+        number += 1
         bound = bound_from_row(column, bounds[0])
         yield by, f" WHERE ({lower}) AND ({up_to(column, bound, directions)})"
+        seen(number * RANGE_ROWS)
         lower = above(column, bound, directions)
 
 
@@ -127,7 +168,38 @@ def duplicates_sql(
     A name of ours could be a column of the table's, which GROUP BY and HAVING would take: so
     they name places of the list and the count itself, and columns are qualified.
     """
-    rows, parts, count = _rows(mapping, f"{by}{where}"), [], "COUNT(*)"
+    rows = _sources(mapping, index, f"{by}{where}")
+    key = (f"{_ROWS}.{quote_identifier(name)}" for name in mapping.new_key_columns)
+    count = f"COUNT(DISTINCT {', '.join(key)})" if rows.listed else "COUNT(*)"
+    places = ", ".join(str(place) for place in range(1, len(rows.parts) + 1))
+    return (
+        f"SELECT {', '.join(rows.parts)}, {count} FROM {rows.sql} WHERE {rows.present}"
+        f" GROUP BY {places} HAVING {count} > 1 LIMIT {limit}"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Sources:
+    """What is selected from for an index.
+
+    Attributes:
+        parts: the values of the index's parts.
+        listed: a row may come several times, once for each element of an array.
+    """
+
+    sql: str
+    parts: tuple[str, ...]
+    listed: bool
+
+    @property
+    def present(self) -> str:
+        """The condition that no part is NULL, which is equal to nothing."""
+        return " AND ".join(f"{part} IS NOT NULL" for part in self.parts)
+
+
+def _sources(mapping: TableMapping, index: Index, of: str, more: Sequence[str] = ()) -> _Sources:
+    """Give the rows of the source as the new table has them, with ``more`` columns."""
+    rows, parts, listed = _rows(mapping, of, more), [], False
     for number, part in enumerate(index.parts):
         array = _ARRAY.match(part.expression or "")
         if array is None:
@@ -136,14 +208,8 @@ def duplicates_sql(
         alias, element = f"`_spirit_py_list{number}`", _element_name(mapping)
         rows += _elements(array, alias, element)
         parts.append(f"{alias}.{element}")
-        key = (f"{_ROWS}.{quote_identifier(name)}" for name in mapping.new_key_columns)
-        count = f"COUNT(DISTINCT {', '.join(key)})"
-    places = ", ".join(str(place) for place in range(1, len(parts) + 1))
-    present = " AND ".join(f"{part} IS NOT NULL" for part in parts)
-    return (
-        f"SELECT {', '.join(parts)}, {count} FROM {rows} WHERE {present}"
-        f" GROUP BY {places} HAVING {count} > 1 LIMIT {limit}"
-    )
+        listed = True
+    return _Sources(sql=rows, parts=tuple(parts), listed=listed)
 
 
 def _element_name(mapping: TableMapping) -> str:
@@ -155,7 +221,7 @@ def _element_name(mapping: TableMapping) -> str:
     return quote_identifier(name)
 
 
-def _rows(mapping: TableMapping, of: str) -> str:
+def _rows(mapping: TableMapping, of: str, more: Sequence[str] = ()) -> str:
     """Give a derived table with the new table's columns for every row of the source."""
     fills = {fill.column.name: fill.sql for fill in mapping.fills}
     sources = {pair.new.name: value_in_new_column(pair) for pair in mapping.pairs}
@@ -166,7 +232,7 @@ def _rows(mapping: TableMapping, of: str) -> str:
         if not column.generated
     ]
     table = quote_table(mapping.source.schema, mapping.source.name)
-    rows = f"(SELECT {', '.join(columns)} FROM {table}{of}) AS {_ROWS}"
+    rows = f"(SELECT {', '.join([*columns, *more])} FROM {table}{of}) AS {_ROWS}"
     for column in mapping.target.columns:
         if column.generated:
             value = cast_to(f"({column.generation_expression})", None, column)

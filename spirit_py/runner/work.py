@@ -217,6 +217,8 @@ class TableWork:
             lambda session: [
                 f"{index.name}: {duplicate}"
                 for index in self.mapping.tightened
-                for duplicate in duplicates_for(session, self.mapping, index)
+                for duplicate in duplicates_for(
+                    session, self.mapping, index, seen=lambda _: self.run.stop.check()
+                )
             ],
         )

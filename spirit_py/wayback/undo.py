@@ -143,7 +143,9 @@ class Undo:
             return [
                 f"{index.name}: {duplicate}"
                 for index in mapping.tightened
-                for duplicate in duplicates_for(session, mapping, index)
+                for duplicate in duplicates_for(
+                    session, mapping, index, seen=lambda _: self._stop.check()
+                )
             ]
 
     def _unproven(self) -> list[TableMapping]:

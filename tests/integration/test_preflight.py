@@ -729,6 +729,71 @@ def test_duplicates_by_ranges_of_an_index(db, desk, monkeypatch, column, value):
     assert len(walked) == 1
 
 
+@pytest.mark.parametrize(
+    ("column", "alter", "value"),
+    [
+        ("a INT", "ADD UNIQUE u (a)", "i DIV 3"),
+        ("a DOUBLE", "ADD UNIQUE u (a)", "IF(i % 2, -1e0, 1e0) * (i DIV 25) / 7"),
+        ("a VARCHAR(20)", "ADD UNIQUE u (a)", "CONCAT(IF(i % 2, 'é', 'E'), i DIV 2)"),
+        (
+            "a VARCHAR(20) COLLATE utf8mb4_bin",
+            "ADD UNIQUE u (a)",
+            "CONCAT(i DIV 2, IF(i % 2, ' ', ''))",
+        ),
+        ("a VARCHAR(20)", "ADD UNIQUE u (a)", "CONCAT(i DIV 2, IF(i % 2, ' ', ''))"),
+        ("a TEXT", "ADD UNIQUE u (a(3))", "CONCAT(100 + i DIV 4, i)"),
+        ("a BLOB", "ADD UNIQUE u (a(3))", "CONCAT(100 + i DIV 4, i)"),
+        ("a VARCHAR(20)", "ADD UNIQUE u ((LOWER(a)))", "CONCAT(IF(i % 2, 'a', 'A'), i DIV 2)"),
+        ("a JSON", "ADD UNIQUE u ((CAST(a AS UNSIGNED ARRAY)))", "JSON_ARRAY(i, i + 20, i)"),
+        ("a ENUM('x','y','z'), b BIT(3)", "ADD UNIQUE u (a, b)", "1 + i % 3"),
+        ("a TIMESTAMP NULL", "ADD UNIQUE u (a)", "'2026-03-01' + INTERVAL i DIV 2 HOUR"),
+        ("a VARCHAR(20)", "MODIFY a INT, ADD UNIQUE u (a)", "CONCAT('0', i DIV 2)"),
+        ("a VARCHAR(20)", "MODIFY a INT, ADD UNIQUE u (a)", "CONCAT('no', i)"),
+    ],
+)
+def test_duplicates_by_hashes(db, desk, monkeypatch, column, alter, value):
+    """Without an index short statements find what one statement over the whole table finds."""
+    monkeypatch.setattr(duplicates, "RANGE_ROWS", 7)
+    db.execute(
+        f"DROP TABLE t; CREATE TABLE t (k VARCHAR(9), id INT, {column}, PRIMARY KEY (k, id DESC))"
+    )
+    db.execute(
+        "INSERT INTO t (k, id, a) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n"
+        f" WHERE i < 50) SELECT i % 4, i, IF(i IN (10, 11), NULL, {value}) FROM n"
+    )
+    if "BIT" in column:
+        db.execute("UPDATE t SET b = id % 5")
+    desk.session.execute("SET SESSION sql_require_primary_key = ON")
+    (context,) = prepare(desk.session, desk.config(alter))
+    mapping = mapping_of(context, desk.create(alter))
+    (index,) = mapping.tightened
+    looked: list[int] = []
+    found = duplicates.duplicates_for(desk.session, mapping, index, 100, seen=looked.append)
+    wanted = desk.session.query(duplicates.duplicates_sql(mapping, index, 100))
+    assert sorted((str(one.values[-1]).lower(), one.rows) for one in found) == sorted(
+        (str(row[-2]).lower(), int(row[-1])) for row in wanted
+    )
+    assert len(looked) >= 50 // 7 + 2
+
+
+def test_a_stop_ends_the_search_without_an_index(db, desk, monkeypatch):
+    """Between two ranges too; the temporary tables are gone."""
+    monkeypatch.setattr(duplicates, "RANGE_ROWS", 2)
+    db.execute("INSERT INTO t (a) VALUES (1), (2), (3), (4), (5), (6)")
+    (context,) = prepare(desk.session, desk.config("ADD UNIQUE u (a)"))
+    mapping = mapping_of(context, desk.create("ADD UNIQUE u (a)"))
+    (index,) = mapping.tightened
+
+    def stop(rows: int) -> None:
+        if rows > 2:
+            raise Interrupted(2)
+
+    with pytest.raises(Interrupted):
+        duplicates.duplicates_for(desk.session, mapping, index, seen=stop)
+    temporary = "SELECT COUNT(*) FROM information_schema.INNODB_TEMP_TABLE_INFO"
+    assert desk.session.query(temporary) == [(0,)]
+
+
 def test_a_stop_ends_the_search_for_duplicates(db, desk, monkeypatch):
     """Between two ranges the search looks whether it is to go on."""
     monkeypatch.setattr(duplicates, "RANGE_ROWS", 2)

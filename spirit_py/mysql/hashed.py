@@ -1,0 +1,169 @@
+"""Find equal values without an index: their hashes are put into a temporary table, by ranges.
+
+No statement is long, and between two the search may be ended. The temporary table holds a hash of
+8 bytes and the chunk key for each row; only rows of equal hashes are then compared exactly.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.chunk.order import walk_directions
+from spirit_py.chunk.predicate import above, order_by, up_to
+from spirit_py.sql import binary_literal, quote_identifier, quote_table
+from spirit_py.table.values import bound_from_row, key_select_expressions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from spirit_py.contracts import SqlSession
+    from spirit_py.table.mapping import TableMapping
+
+_HASHES: Final = "_spirit_py_hashes"
+_SHAPE: Final = "_spirit_py_shape"
+_PADDING: Final = "SELECT COLLATION_NAME FROM information_schema.COLLATIONS WHERE PAD_ATTRIBUTE"
+_FLOATS: Final = ("float", "double")
+
+
+class Hashes:
+    """The hashes of one key's values, in a temporary table of a session.
+
+    Args:
+        own: names that no column of either table has: of the hash, of the row's number, and one
+            for each column of the chunk key.
+        selecting: gives a SELECT without its list, over a range of the source.
+    """
+
+    def __init__(
+        self,
+        session: SqlSession,
+        mapping: TableMapping,
+        parts: Sequence[str],
+        own: Sequence[str],
+        selecting: Callable[[str], str],
+    ) -> None:
+        self._session = session
+        self._mapping = mapping
+        self._parts = parts
+        self._hash, self._number, *self._keys = own
+        self._selecting = selecting
+        self._table = quote_table(mapping.source.schema, _HASHES)
+
+    def fill(self, rows: int) -> Iterator[int]:
+        """Hash the whole source, so many rows in a statement; give how many after each."""
+        self.drop()
+        key = ", ".join(f"{name} AS {own}" for name, own in zip(self._old, self._keys, strict=True))
+        self._session.execute(
+            f"CREATE TEMPORARY TABLE {self._table} ({self._number} BIGINT UNSIGNED NOT NULL"
+            f" AUTO_INCREMENT PRIMARY KEY, {self._hash} BINARY(8) NOT NULL DEFAULT '',"
+            f" KEY ({self._hash})) ENGINE=InnoDB SELECT {key} FROM {self._source} LIMIT 0"
+        )
+        hashed, names = self._hashed(), ", ".join((self._hash, *self._keys))
+        for number, where in enumerate(self._ranges(rows), 1):
+            # A value that does not convert is an error of the copy, not of this search.
+            self._session.execute(
+                f"INSERT IGNORE INTO {self._table} ({names})"
+                f" SELECT DISTINCT {', '.join((hashed, *self._keys))} {self._selecting(where)}"
+            )
+            yield number * rows
+
+    def several(self, rows: int) -> Iterator[str | None]:
+        """Give a condition of the source's rows for each hash that several have; None between."""
+        lower = "TRUE"
+        while True:
+            bounds = self._session.query(
+                f"SELECT {self._hash} FROM {self._table} WHERE {lower} ORDER BY {self._hash}"
+                f" LIMIT 1 OFFSET {rows - 1}"
+            )
+            upper = f"{self._hash} <= {binary_literal(bounds[0][0])}" if bounds else "TRUE"
+            found = self._session.query(
+                f"SELECT {self._hash} FROM {self._table} WHERE {lower} AND {upper}"
+                f" GROUP BY {self._hash} HAVING COUNT(*) > 1"
+            )
+            for (value,) in found:
+                yield self._having(value)
+            yield None
+            if not bounds:
+                return
+            lower = f"{self._hash} > {binary_literal(bounds[0][0])}"
+
+    def drop(self) -> None:
+        """Drop the temporary tables."""
+        shape = quote_table(self._mapping.source.schema, _SHAPE)
+        self._session.execute(f"DROP TEMPORARY TABLE IF EXISTS {self._table}, {shape}")
+
+    @property
+    def _source(self) -> str:
+        return quote_table(self._mapping.source.schema, self._mapping.source.name)
+
+    @property
+    def _old(self) -> tuple[str, ...]:
+        return tuple(quote_identifier(name) for name in self._mapping.key.columns)
+
+    def _having(self, value: bytes) -> str:
+        keys = ", ".join(f"{self._table}.{name}" for name in self._keys)
+        return (
+            f" WHERE ({', '.join(self._old)}) IN (SELECT {keys} FROM {self._table}"
+            f" WHERE {self._table}.{self._hash} = {binary_literal(value)})"
+        )
+
+    def _ranges(self, rows: int) -> Iterator[str]:
+        """Give index hint and condition of each range of the chunk key."""
+        key = self._mapping.key
+        columns, directions = self._mapping.key_columns, walk_directions(key)
+        by = f" FORCE INDEX ({quote_identifier(key.name)})"
+        shown, order = ", ".join(key_select_expressions(columns)), order_by(columns, directions)
+        lower = "TRUE"
+        while True:
+            bounds = self._session.query(
+                f"SELECT {shown} FROM {self._source}{by} WHERE {lower}"
+                f" ORDER BY {order} LIMIT 1 OFFSET {rows - 1}"
+            )
+            if not bounds:
+                yield f"{by} WHERE {lower}"
+                return
+            bound = bound_from_row(columns, bounds[0])
+            yield f"{by} WHERE ({lower}) AND ({up_to(columns, bound, directions)})"
+            lower = above(columns, bound, directions)
+
+    def _hashed(self) -> str:
+        """Give the hash of the parts; parts that the server equates have the same.
+
+        Their types are the server's to say, since a part may be any expression.
+        """
+        shape = quote_table(self._mapping.source.schema, _SHAPE)
+        names = [quote_identifier(f"p{number}") for number in range(len(self._parts))]
+        parts = ", ".join(f"{p} AS {name}" for p, name in zip(self._parts, names, strict=True))
+        padded = {str(row[0]) for row in self._session.query(f"{_PADDING} = 'PAD SPACE'")}
+        self._session.execute(
+            f"CREATE TEMPORARY TABLE {shape} (n INT AUTO_INCREMENT PRIMARY KEY) ENGINE=InnoDB"
+            f" SELECT {parts} {self._selecting(' LIMIT 0')}"
+        )
+        columns = self._session.query(f"SHOW FULL COLUMNS FROM {shape}")[1:]
+        forms = [
+            _form(part, str(row[1]), row[2], padded)
+            for part, row in zip(self._parts, columns, strict=True)
+        ]
+        return f"UNHEX(LEFT(SHA2(CONCAT_WS('/', {', '.join(forms)}), 256), 16))"
+
+
+def _form(part: str, kind: str, collation: str | None, padded: set[str]) -> str:
+    """Give text that is the same for values that are equal."""
+    if collation is not None:
+        text = f"TRIM(TRAILING ' ' FROM {part})" if collation in padded else part
+        return f"HEX(WEIGHT_STRING({text}))"
+    if kind.startswith(_FLOATS):
+        return f"IF({part} = 0, 0, {part})"
+    return f"HEX(CAST({part} AS BINARY))"
+
+
+def free_names(mapping: TableMapping, count: int) -> list[str]:
+    """Give quoted names that no column of either table has."""
+    taken = {column.name.lower() for column in (*mapping.source.columns, *mapping.target.columns)}
+    names: list[str] = []
+    number = 0
+    while len(names) < count:
+        name, number = f"_spirit_py_{number}", number + 1
+        if name not in taken:
+            names.append(name)
+    return [quote_identifier(name) for name in names]
