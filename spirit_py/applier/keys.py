@@ -20,7 +20,8 @@ from spirit_py.applier.stage import (
     target_table,
 )
 from spirit_py.applier.verdicts import TRUNCATED, judge_warnings
-from spirit_py.mysql.lost_values import DEPRECATED
+from spirit_py.errors import ServerFault, ValueLost
+from spirit_py.mysql.lost_values import DEPRECATED, VALUE_ERRORS
 from spirit_py.sql import identifier_list, quote_identifier
 
 if TYPE_CHECKING:
@@ -51,21 +52,52 @@ def delete(session: SqlSession, mapping: TableMapping, keys: Sequence[str], boun
     drop_stage(session, mapping, "keys")
 
 
-def convert(session: SqlSession, mapping: TableMapping) -> None:
-    """Convert the staged keys to the new key's types, in a staging table of their own."""
+def convert(
+    session: SqlSession, mapping: TableMapping, kind: str = "keys", into: str = "new_keys"
+) -> None:
+    """Convert staged keys to the new key's types, in a staging table of their own.
+
+    A key that the new types cannot hold is left out: the new table has no row of it (R10).
+    """
     names = identifier_list(mapping.new_key_columns)
-    converted = make_stage(session, mapping, "new_keys", names=names, table=target_table(mapping))
+    converted = make_stage(session, mapping, into, names=names, table=target_table(mapping))
     by_old = {pair.old.name.lower(): pair for pair in mapping.pairs}
     values = ", ".join(
         by_old[name.lower()].value_from(quote_identifier(name)) for name in mapping.key.columns
     )
-    number = number_column(mapping)
+    number, stage = number_column(mapping), stage_table(mapping, kind)
+    statement = (
+        f"INSERT INTO {converted} ({number}, {names}) SELECT {number}, {values} FROM {stage}"
+    )
     with converting_zone(session, mapping):
-        session.execute(
-            f"INSERT INTO {converted} ({number}, {names})"
-            f" SELECT {number}, {values} FROM {stage_table(mapping, 'keys')}"
-        )
+        if _converted(session, mapping, statement):
+            return
+        session.execute(f"DELETE FROM {converted}")
+        ((low, high),) = session.query(f"SELECT MIN({number}), MAX({number}) FROM {stage}")
+        ranges = [(int(low), int(high))]
+        while ranges:
+            low, high = ranges.pop()
+            within = f" WHERE {number} BETWEEN {low} AND {high}"
+            if _converted(session, mapping, statement + within):
+                continue
+            session.execute(f"DELETE FROM {converted}{within}")
+            if low < high:
+                middle = (low + high) // 2
+                ranges += [(low, middle), (middle + 1, high)]
+
+
+def _converted(session: SqlSession, mapping: TableMapping, statement: str) -> bool:
+    """Run a conversion; False when a key does not fit, and some may be there, or none."""
+    try:
+        session.execute(statement)
         judge_warnings(session, mapping)
+    except ServerFault as fault:
+        if fault.code in VALUE_ERRORS:
+            return False
+        raise
+    except ValueLost:
+        return False
+    return True
 
 
 def delete_converted(mapping: TableMapping, *, but: str = "") -> str:
@@ -74,22 +106,22 @@ def delete_converted(mapping: TableMapping, *, but: str = "") -> str:
     Without aliases, which a multi-table DELETE looks for in the session's default schema.
 
     Args:
-        but: a flag of the staged keys; those that have it stay.
+        but: a flag of the staged spellings; those that have it stay.
     """
     target, converted = target_table(mapping), stage_table(mapping, "new_keys")
     which = converted
     if but:
-        keys, number = stage_table(mapping, "keys"), number_column(mapping)
+        spellings, number = stage_table(mapping, "spellings"), number_column(mapping)
         which = (
-            f"{keys} STRAIGHT_JOIN {converted}"
-            f" ON {converted}.{number} = {keys}.{number} AND NOT {keys}.{but}"
+            f"{spellings} STRAIGHT_JOIN {converted}"
+            f" ON {converted}.{number} = {spellings}.{number} AND NOT {spellings}.{but}"
         )
     return f"DELETE {target} FROM {which} STRAIGHT_JOIN {target} ON {found(mapping)}"
 
 
-def found(mapping: TableMapping) -> str:
+def found(mapping: TableMapping, into: str = "new_keys") -> str:
     """Say when a row of the new table has a converted key."""
-    target, converted = target_table(mapping), stage_table(mapping, "new_keys")
+    target, converted = target_table(mapping), stage_table(mapping, into)
     return " AND ".join(
         f"{target}.{quote_identifier(name)} = {converted}.{quote_identifier(name)}"
         for name in mapping.new_key_columns

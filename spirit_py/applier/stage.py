@@ -62,20 +62,20 @@ def make_stage(
     names: str,
     table: str,
     primary: str = "",
-    flag: str = "",
+    more: str = "",
 ) -> str:
     """Create an empty staging table, which has a number for each row.
 
     Args:
         names: the quoted columns, of the same types as in ``table``.
         primary: the columns of its primary key; by default the number, which then counts up.
-        flag: the quoted name of a column for something that is true or false of a row.
+        more: definitions of more columns.
     """
     stage = stage_table(mapping, kind)
     number = f"{number_column(mapping)} BIGINT UNSIGNED NOT NULL"
     number += f" DEFAULT 0, PRIMARY KEY ({primary})" if primary else " AUTO_INCREMENT PRIMARY KEY"
-    if flag:
-        number += f", {flag} BOOLEAN NOT NULL DEFAULT FALSE"
+    if more:
+        number += f", {more}"
     session.execute(f"DROP TEMPORARY TABLE IF EXISTS {stage}")
     session.execute(
         f"CREATE TEMPORARY TABLE {stage} ({number}) ENGINE=InnoDB ROW_FORMAT=DYNAMIC"

@@ -7,12 +7,15 @@ transaction of its own: first all of its keys are deleted, then the latest image
 inserted. Behind that the new table is that state, and a row that could not be inserted is a
 duplicate that the source itself held then. Nothing is pushed out.
 
-Where two keys of the source may be one key of the new table, a key that the source did not have
-before (*fresh*) is not deleted: what the new table has there is another row.
+Where the new table equates keys in another way, one key of the source may be written in several
+ways, each of them another key of the new table. The new table may have any of them that a change
+names, because the copy read ahead: all are deleted. But one that the source did not have before
+(*fresh*) is not: what the new table has there is another row.
 """
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.applier import keys as staged_keys
@@ -44,8 +47,9 @@ if TYPE_CHECKING:
     from spirit_py.table.mapping import TableMapping
 
 _EXAMPLES: Final = 10
-_STAGES: Final = ("keys", "rows", "new_keys")
+_STAGES: Final = ("keys", "rows", "spellings", "new_keys")
 _MOST_WARNINGS: Final = 1000
+_DIGEST_BYTES: Final = 16
 
 
 def write(
@@ -71,7 +75,7 @@ def write(
         DuplicateForUnique: the source held rows that the new table cannot hold together.
     """
     _stage(session, mapping, parts, bounds)
-    staged_keys.convert(session, mapping)
+    staged_keys.convert(session, mapping, "spellings" if mapping.key_merging else "keys")
     over = again and mapping.key_merging
     delete = _delete(mapping, all_keys=again or not mapping.key_merging)
     try:
@@ -96,31 +100,71 @@ def _stage(
 ) -> None:
     """Stage all rows by their number, and for each key the number of its latest change.
 
-    The server says which keys are equal: the key is the staging table's own primary key. It is
-    staged as its first change has it, by which the new table knows it.
+    The server says which keys are equal: the key is the staging table's own primary key.
     """
     number, key = number_column(mapping), identifier_list(mapping.key.columns)
     source = source_table(mapping)
     rows = make_stage(session, mapping, "rows", names=old_names(mapping), table=source)
-    fresh = _fresh(mapping)
-    keys = make_stage(session, mapping, "keys", names=key, table=source, primary=key, flag=fresh)
+    keys = make_stage(session, mapping, "keys", names=key, table=source, primary=key)
+    if mapping.key_merging:
+        _make_spellings(session, mapping)
     latest = f" ON DUPLICATE KEY UPDATE {number} = VALUES({number})"
-    allowed = (DEPRECATED, TRUNCATED)
     last = 0
     with as_stored(session):
         for part in parts:
             numbered = list(enumerate(part, last + 1))
             last += len(numbered)
-            texts = [_behind(f"{n}, {c.fresh:d}", c.key) for n, c in numbered]
-            names = f"{keys} ({number}, {fresh}, {key})"
-            for statement in insert_rows(names, texts, bounds, mapping, latest):
-                session.execute(statement)
-                judge_warnings(session, mapping, allowed=allowed)
+            texts = [_behind(str(n), c.key) for n, c in numbered]
+            _fill(session, mapping, bounds, f"{keys} ({number}, {key})", texts, tail=latest)
+            if mapping.key_merging:
+                _stage_spellings(session, mapping, bounds, numbered)
             texts = [_behind(str(n), c.row.sql) for n, c in numbered if c.row]
-            names = f"{rows} ({number}, {old_names(mapping)})"
-            for statement in insert_rows(names, texts, bounds, mapping):
-                session.execute(statement)
-                judge_warnings(session, mapping, texts, allowed=allowed)
+            _fill(session, mapping, bounds, f"{rows} ({number}, {old_names(mapping)})", texts)
+
+
+def _make_spellings(session: SqlSession, mapping: TableMapping) -> None:
+    """Create the staging table of all ways in which keys are written."""
+    same = _digest(mapping)
+    make_stage(
+        session,
+        mapping,
+        "spellings",
+        names=identifier_list(mapping.key.columns),
+        table=source_table(mapping),
+        primary=same,
+        more=f"{same} BINARY({_DIGEST_BYTES}) NOT NULL DEFAULT '',"
+        f" {_fresh(mapping)} BOOLEAN NOT NULL DEFAULT FALSE",
+    )
+
+
+def _stage_spellings(
+    session: SqlSession,
+    mapping: TableMapping,
+    bounds: Bounds,
+    numbered: Sequence[tuple[int, KeyedChange]],
+) -> None:
+    """Stage the keys as they are written; the first change of each says whether it is fresh."""
+    number, key = number_column(mapping), identifier_list(mapping.key.columns)
+    texts = [_behind(f"{n}, X'{_digest_of(c.key)}', {c.fresh:d}", c.key) for n, c in numbered]
+    names = f"({number}, {_digest(mapping)}, {_fresh(mapping)}, {key})"
+    stage = stage_table(mapping, "spellings")
+    first = f" ON DUPLICATE KEY UPDATE {number} = {stage}.{number}"
+    _fill(session, mapping, bounds, f"{stage} {names}", texts, tail=first)
+
+
+def _fill(
+    session: SqlSession,
+    mapping: TableMapping,
+    bounds: Bounds,
+    names: str,
+    texts: Sequence[str],
+    *,
+    tail: str = "",
+) -> None:
+    """Put rows into a staging table."""
+    for statement in insert_rows(names, texts, bounds, mapping, tail):
+        session.execute(statement)
+        judge_warnings(session, mapping, texts, allowed=(DEPRECATED, TRUNCATED))
 
 
 def _behind(first: str, row: str) -> str:
@@ -129,12 +173,21 @@ def _behind(first: str, row: str) -> str:
 
 
 def _fresh(mapping: TableMapping) -> str:
-    """Give the quoted column that says that a staged key is fresh."""
+    """Give the quoted column that says that a staged spelling is fresh."""
     return number_column(mapping, "_spirit_py_fresh")
 
 
+def _digest(mapping: TableMapping) -> str:
+    """Give the quoted column that is the same for one spelling only."""
+    return number_column(mapping, "_spirit_py_spelling")
+
+
+def _digest_of(key: str) -> str:
+    return hashlib.blake2b(key.encode(), digest_size=_DIGEST_BYTES).hexdigest()
+
+
 def _delete(mapping: TableMapping, *, all_keys: bool) -> str:
-    """Give the statement that deletes the staged keys."""
+    """Give the statement that deletes the staged keys, as far as the new table may have them."""
     return staged_keys.delete_converted(mapping, but="" if all_keys else _fresh(mapping))
 
 
@@ -166,6 +219,7 @@ def _named(
 
     They are inserted once more without a fault for each, and nothing of that is kept.
     """
+    staged_keys.convert(session, mapping, "rows", into="row_keys")
     try:
         with whole(session):
             session.execute(f"SET SESSION max_error_count = {_MOST_WARNINGS}")
@@ -185,14 +239,14 @@ def _named(
 def _left_over(mapping: TableMapping) -> str:
     """Give the query for the old keys of staged rows that the new table does not hold."""
     rows, keys = stage_table(mapping, "rows"), stage_table(mapping, "keys")
-    converted, number = stage_table(mapping, "new_keys"), number_column(mapping)
-    old = ", ".join(f"{keys}.{quote_identifier(name)}" for name in mapping.key.columns)
+    converted, number = stage_table(mapping, "row_keys"), number_column(mapping)
+    old = ", ".join(f"{rows}.{quote_identifier(name)}" for name in mapping.key.columns)
     new = f"{target_table(mapping)}.{quote_identifier(mapping.new_key_columns[0])}"
     return (
         f"SELECT {', '.join(key_select_expressions(mapping.key_columns))} FROM (SELECT {old}"
         f" FROM {keys} STRAIGHT_JOIN {rows} ON {rows}.{number} = {keys}.{number}"
         f" STRAIGHT_JOIN {converted} ON {converted}.{number} = {keys}.{number}"
-        f" LEFT JOIN {target_table(mapping)} ON {staged_keys.found(mapping)}"
+        f" LEFT JOIN {target_table(mapping)} ON {staged_keys.found(mapping, 'row_keys')}"
         f" WHERE {new} IS NULL) AS left_over"
     )
 

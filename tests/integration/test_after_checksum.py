@@ -6,14 +6,19 @@ is an hour away; then the sentinel is dropped, and what was applied is what is s
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import itertools
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
 from spirit_py.config import FeedOptions
 from spirit_py.errors import DuplicateForUnique
 from spirit_py.phases import Phase
+from spirit_py.threads import Background
 from tests.migrate_kit import Migrating, config_for
+
+if TYPE_CHECKING:
+    import threading
 
 #: Applied as they come, or all together at the swap.
 AT_ONCE = FeedOptions(flush_interval=0.05)
@@ -359,3 +364,55 @@ def test_a_key_that_is_computed_otherwise(db, spark_engine, name):
     with pytest.raises(DuplicateForUnique, match="duplicates"):
         swap(db, migrating)
     assert db.query("SELECT COUNT(*) FROM t WHERE id > 1000") == [(2,)]
+
+
+def test_a_finer_key_that_is_spelled_anew_while_rows_are_copied(db, spark_engine):
+    """The copy reads another spelling than the first change that waits; the row is one row."""
+    db.execute(
+        "CREATE TABLE t (k VARCHAR(16) CHARACTER SET latin1 COLLATE latin1_swedish_ci PRIMARY KEY,"
+        " v INT)"
+    )
+    numbers = range(100, 160)
+    rows = ", ".join(f"('ä{n}', {n})" for n in numbers)
+    db.execute(f"INSERT INTO t VALUES {rows}")
+
+    def respell(stopping: threading.Event) -> None:
+        connection = db.connect()
+        with connection.cursor() as cursor:
+            for n in itertools.cycle(numbers):
+                if stopping.is_set():
+                    break
+                other = f"IF(k COLLATE latin1_bin = 'ä{n}', 'Ä{n}', 'ä{n}')"
+                cursor.execute(f"UPDATE t SET k = {other} WHERE k = 'ä{n}'")
+                connection.commit()
+        connection.close()
+
+    writer = Background("respell", respell)
+    writer.start()
+    alter = "MODIFY k VARCHAR(16) CHARACTER SET latin1 COLLATE latin1_general_cs NOT NULL"
+    try:
+        migrating = deferred(spark_engine, db, alter, TOGETHER)
+    finally:
+        writer.stop()
+        writer.wait(None)
+    expected = db.query("SELECT HEX(k), v FROM t ORDER BY v")
+    swap(db, migrating)
+    assert db.query("SELECT HEX(k), v FROM t ORDER BY v") == expected
+
+
+def test_a_key_that_does_not_fit_came_and_went(db, spark_engine):
+    """A native ALTER of what is left succeeds, and so does the run."""
+    db.execute(f"CREATE TABLE t ({INTS})")
+    db.execute(TEN_INTS)
+    alter = "MODIFY id SMALLINT UNSIGNED NOT NULL, ADD UNIQUE u (v)"
+    migrating = deferred(spark_engine, db, alter, TOGETHER)
+    write(
+        db,
+        "BEGIN",
+        "INSERT INTO t VALUES (100000, 5000), (65535, 6000)",
+        "DELETE FROM t WHERE id = 100000",
+        "COMMIT",
+    )
+    expected = db.query(ROWS)
+    swap(db, migrating)
+    assert db.query(ROWS) == expected

@@ -391,6 +391,44 @@ def test_a_fresh_key_deletes_no_other_row(scene: Scene, applier: SqlApplier) -> 
     assert scene.db.query("SELECT n FROM _t_new") == [(2,)]
 
 
+def test_every_spelling_of_a_key_is_deleted(scene: Scene, applier: SqlApplier) -> None:
+    """The copy may have read any state of a row whose key the new table spells in several ways."""
+    mapping = scene.tables(
+        "id VARCHAR(10) COLLATE utf8mb4_0900_ai_ci PRIMARY KEY, n INT",
+        "MODIFY id VARCHAR(10) COLLATE utf8mb4_0900_as_cs",
+    )
+    scene.db.execute("INSERT INTO _t_new VALUES ('A', 1)")
+    state(applier, mapping, gone("('a')"), put("('A')", "('A', 1)"), gone("('A')"),
+          put("('a')", "('a', 2)"), gone("('a')"), put("('A')", "('A', 3)"))  # fmt: skip
+    assert scene.db.query("SELECT id, n FROM _t_new") == [("A", 3)]
+    state(applier, mapping, gone("('A')"), put("('a')", "('a', 4)", fresh=True))
+    assert scene.db.query("SELECT id, n FROM _t_new") == [("a", 4)]
+    scene.db.execute("INSERT INTO _t_new VALUES ('B', 5)")
+    with pytest.raises(DuplicateForUnique):
+        state(applier, mapping, gone("('b')"), put("('B')", "('B', 6)", fresh=True))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "keys"),
+    [
+        ("INT", "SMALLINT UNSIGNED, ADD UNIQUE u (n)", ("1", "65535", "100000")),
+        ("VARCHAR(9)", "VARCHAR(4) COLLATE utf8mb4_0900_as_cs", ("'a'", "'bcde'", "'bcdef'")),
+        ("VARCHAR(9)", "VARCHAR(9) CHARACTER SET latin1", ("'a'", "'?'", "'\u2603'")),
+    ],
+)
+def test_a_key_that_does_not_fit_has_no_row(
+    scene: Scene, applier: SqlApplier, old: str, new: str, keys: tuple[str, str, str]
+) -> None:
+    """What came and went meanwhile ends nothing, and takes no other row along."""
+    mapping = scene.tables(f"id {old} PRIMARY KEY, n INT", f"MODIFY id {new}")
+    first, near, beyond = (f"({key})" for key in keys)
+    scene.db.execute(f"INSERT INTO _t_new VALUES ({keys[0]}, 1), ({keys[1]}, 2)")
+    state(applier, mapping, gone(beyond), gone(first))
+    assert scene.db.query("SELECT n FROM _t_new") == [(2,)]
+    applier.delete_keys(mapping, [beyond, near])
+    assert scene.db.query("SELECT n FROM _t_new") == []
+
+
 def test_staged_and_direct_rows_of_a_key_keep_their_order(
     scene: Scene, applier: SqlApplier
 ) -> None:
