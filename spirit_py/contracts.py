@@ -261,13 +261,28 @@ class ChangeSource(Protocol):
         """Begin at a place that cannot miss a commit (R2). Returns once the stream is open."""
         ...
 
-    def start_from_position(self, position: str, settled: str = "") -> None:
+    def start_from_position(
+        self, position: str, settled: str = "", *, pass_hidden: bool = False
+    ) -> None:
         """Resume. Raises :class:`~spirit_py.errors.PositionNotFound` when that is impossible.
 
         Args:
             settled: the place behind the earlier run's last write to a new table; empty when
                 that is not known.
+            pass_hidden: changes that cannot be read and were committed before this call are passed
+                over: the caller compares such a table as a whole, see :meth:`is_blind`.
         """
+        ...
+
+    def is_blind(self, mapping: TableMapping) -> bool:
+        """Tell whether changes of the table were passed over, and it was not compared since.
+
+        After a ``block_wait``, which receives all that may be passed over.
+        """
+        ...
+
+    def compared(self, mapping: TableMapping) -> None:
+        """Note that a comparison of the whole table, from its beginning, found no difference."""
         ...
 
     def is_disturbed(self, mapping: TableMapping) -> bool:

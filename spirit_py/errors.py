@@ -18,6 +18,7 @@ exit code of the process, and survives pickling, because Spark sends it between 
     │   ├── FeedFailure              exit 1   the change feed cannot go on
     │   │   ├── PositionNotFound     exit 1   a position can no longer be resumed
     │   │   ├── UnreadableChange     exit 1   an event hides the row image (R13)
+    │   │   │   └── HiddenChange     exit 1   a session's settings did it: the copy stays
     │   │   ├── StatementWrite       exit 1   a write as text that nobody vouched for (R13)
     │   │   └── SchemaChanged        exit 1   somebody else changed the table (R14)
     │   │       └── AnotherServer    exit 1   another server answers at the address (R14)
@@ -143,6 +144,16 @@ class UnreadableChange(FeedFailure):
     """A change of the table reached the binlog without its full row image (R13)."""
 
     resumable = False
+
+
+class HiddenChange(UnreadableChange):
+    """A session wrote to the table with settings that hide its rows from the binlog (R13).
+
+    The copy stays: the next run passes over what was so hidden until it began, and compares every
+    row.
+    """
+
+    resumable = True
 
 
 class StatementWrite(FeedFailure):

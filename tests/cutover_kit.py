@@ -225,7 +225,17 @@ class SnapshotSource:
         """Fail."""
         raise AssertionError("the cutover must not do this")
 
-    def start_from_position(self, position: str, settled: str = "") -> None:
+    def start_from_position(
+        self, position: str, settled: str = "", *, pass_hidden: bool = False
+    ) -> None:
+        """Fail."""
+        raise AssertionError("the cutover must not do this")
+
+    def is_blind(self, mapping: Any) -> bool:
+        """Fail."""
+        raise AssertionError("the cutover must not do this")
+
+    def compared(self, mapping: Any) -> None:
         """Fail."""
         raise AssertionError("the cutover must not do this")
 

@@ -28,15 +28,24 @@ class BetweenRuns:
         tables: the new tables.
         behind: everything up to the last write of the earlier run.
         until: everything that was executed before the first write of this run.
+        passing: changes that cannot be read may be passed over up to there.
 
     Attributes:
         disturbed: the tables that were written to. Read by other threads.
     """
 
-    def __init__(self, tables: Iterable[Table], *, behind: Reached, until: Reached) -> None:
+    def __init__(
+        self,
+        tables: Iterable[Table],
+        *,
+        behind: Reached,
+        until: Reached,
+        passing: bool = False,
+    ) -> None:
         self._names = {name_key(*table): table for table in tables}
         self._behind = behind
         self._until = until
+        self._passing = passing
         self.disturbed: set[Table] = set()
 
     def rows(self, name: bytes, place: Place, *, prepared: bool) -> None:
@@ -56,6 +65,14 @@ class BetweenRuns:
             named = hidden or name in said or name.replace("`", "``") in said
             if named and self._is_between(event.place):
                 self.disturbed.add(table)
+
+    def passes(self, place: Place) -> bool:
+        """Tell whether a change there may be passed over that cannot be read.
+
+        It was committed before this run began: whatever a chunk or a checksum of this run reads,
+        it reads the change too.
+        """
+        return self._passing and _has(self._until, place)
 
     def _is_between(self, place: Place) -> bool:
         return not _has(self._behind, place) and _has(self._until, place)

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, Ty
 from spirit_py.change import codec_fields, codec_source
 from spirit_py.change.codec_check import check_table_map
 from spirit_py.change.codec_tablemap import packed_integer
-from spirit_py.errors import SchemaChanged, UnreadableChange
+from spirit_py.change.events import CARRY_ON
+from spirit_py.errors import HiddenChange, SchemaChanged, UnreadableChange
 from spirit_py.table import values
 from spirit_py.table.keys import comparable
 
@@ -45,9 +46,10 @@ _KINDS: dict[int, Kind] = {
 _VERSION_2: Final = WRITE_ROWS
 #: What the objects around an image weigh, measured on CPython 3.11 (64 bits).
 _OBJECT_BYTES: Final = 300
+_BROKEN_HINT = "see whether the binlog is damaged (mysqlbinlog); start the migration again"
 _FULL_IMAGE_HINT = (
-    "some session writes with binlog_row_image other than FULL or with partial JSON updates;"
-    " stop that and run the migration again"
+    "some session writes with binlog_row_image other than FULL: SET binlog_row_image=FULL there,"
+    f" {CARRY_ON}"
 )
 
 
@@ -195,7 +197,8 @@ class RowCodec:
         """Cut a rows event of this table into its changes, in order.
 
         Raises:
-            UnreadableChange: when the event does not hold full row images (R13).
+            HiddenChange: when the event does not hold full row images (R13).
+            UnreadableChange: when it cannot be read.
             SchemaChanged: when it has another number of columns.
         """
         kind, images = self.images(event_type, body)
@@ -246,7 +249,10 @@ class RowCodec:
         for _ in range(1 + doubled):
             present = int.from_bytes(body[at : at + width], "little")
             if present & self._all_present != self._all_present:
-                raise self._unreadable("does not hold all columns of the row")
+                raise HiddenChange(
+                    f"a change of {self._name} does not hold all columns of the row",
+                    hint=_FULL_IMAGE_HINT,
+                )
             at += width
         found: list[Any] = []
         append, split, end = found.append, self._split, len(body)
@@ -262,4 +268,4 @@ class RowCodec:
 
     def _unreadable(self, what: str) -> UnreadableChange:
         """Build the error for an event that hides its rows."""
-        return UnreadableChange(f"a change of {self._name} {what}", hint=_FULL_IMAGE_HINT)
+        return UnreadableChange(f"a change of {self._name} {what}", hint=_BROKEN_HINT)

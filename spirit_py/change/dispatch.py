@@ -7,8 +7,9 @@ position moves at its end. Rows of an XA transaction are kept aside until it is 
 
 from __future__ import annotations
 
+import logging
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from spirit_py.change.branches import Branches
 from spirit_py.change.events import (
@@ -16,13 +17,14 @@ from spirit_py.change.events import (
     Began,
     Committed,
     Failed,
+    Hidden,
     Restarted,
     RowsChanged,
     StatementSeen,
     XaDecided,
     XaPrepared,
 )
-from spirit_py.errors import FeedFailure, SchemaChanged
+from spirit_py.errors import FeedFailure, HiddenChange, SchemaChanged, UnreadableChange
 
 if TYPE_CHECKING:
     import threading
@@ -37,11 +39,16 @@ if TYPE_CHECKING:
     from spirit_py.change.writes import StatementWrites
 
 
+_log = logging.getLogger(__name__)
+_AFRESH: Final = "SET binlog_format=ROW in that client, then start the migration again"
+
+
 class Dispatcher:
     """Takes one event after the other; called by one thread, changes state under ``lock``.
 
     Args:
         writes: stops at a write in text that may not be passed over.
+        passes: whether a change there that cannot be read may be passed over.
         park: waits, without the lock, until the buffers have room.
         know_all_branches: decisions on XA transactions that were never seen prepared may be
             passed over, because it is known that they have no rows that count.
@@ -57,6 +64,7 @@ class Dispatcher:
         gate: VisibilityGate,
         finder: TableFinder,
         writes: StatementWrites,
+        passes: Callable[[Place], bool],
         park: Callable[[], None],
         know_all_branches: bool,
         xa_memory: int,
@@ -68,6 +76,7 @@ class Dispatcher:
         self._gate = gate
         self._finder = finder
         self._writes = writes
+        self._passes = passes
         self._park = park
         self._know_all_branches = know_all_branches
         self._branches = Branches(xa_memory)
@@ -109,6 +118,8 @@ class Dispatcher:
                 self._decided(event)
             case StatementSeen():
                 self._statement(event)
+            case Hidden(place, hidden):
+                self._hidden(hidden, place)
             case Restarted():
                 self._restarted()
             case Failed(error):
@@ -117,21 +128,44 @@ class Dispatcher:
     def _rows(self, event: RowsChanged) -> None:
         """Row changes, at once or aside."""
         if not self._branches.keep(event):
-            self._take_in(event, None)
+            self._take_in(event, None, event.place)
 
-    def _take_in(self, event: RowsChanged, epoch: Epoch | None) -> None:
-        """Decode row changes and buffer them."""
-        changes = event.codec.rows(event.event_type, event.body)
+    def _take_in(self, event: RowsChanged, epoch: Epoch | None, decided: Place) -> None:
+        """Decode row changes and buffer them.
+
+        Args:
+            decided: where it was decided that they count.
+        """
+        try:
+            changes = event.codec.rows(event.event_type, event.body)
+        except HiddenChange as hidden:
+            self._hidden(hidden, decided)
+            return
         subscription = self._subscriptions[event.table]
         self._park()
         with self._lock:
             subscription.receive(changes, epoch or self._ledger.current)
 
+    def _hidden(self, hidden: HiddenChange, place: Place) -> None:
+        """Pass over rows that cannot be read, where the tables will be compared as a whole.
+
+        Raises:
+            HiddenChange: where they may not be passed over.
+        """
+        if not self._passes(place):
+            where = f"before {place.file}:{place.offset} {place.gtid}".strip()
+            hidden.details = (*hidden.details, where)
+            raise hidden
+        _log.warning("passed over, to be found by the checksum: %s", hidden.message)
+        with self._lock:
+            for subscription in self._subscriptions.values():
+                subscription.lose_sight(self._ledger.current)
+
     def _committed(self, place: Place) -> None:
         """The end of a transaction, or of nothing."""
         rows = self._branches.end()
         if rows is not None:  # XA COMMIT ... ONE PHASE
-            self._replay(rows, None)
+            self._replay(rows, None, place)
         with self._lock:
             self._gate.received(place)
             self._ledger.committed(place)
@@ -143,10 +177,10 @@ class Dispatcher:
         for subscription in self._merging:
             subscription.buffer.transaction_ended()
 
-    def _replay(self, rows: XaRows, epoch: Epoch | None) -> None:
+    def _replay(self, rows: XaRows, epoch: Epoch | None, decided: Place) -> None:
         """Buffer the rows that were kept aside, and drop them there."""
         for event in rows.replay():
-            self._take_in(event, epoch)
+            self._take_in(event, epoch, decided)
         rows.close()
 
     def _prepared(self, place: Place, xid: str) -> None:
@@ -168,7 +202,7 @@ class Dispatcher:
                 self._gate.received(event.place)
                 epoch = self._ledger.branch(event.xid)
             if event.commit:
-                self._replay(rows, epoch)
+                self._replay(rows, epoch, event.place)
             rows.close()
         elif event.xid in self._without_rows:
             self._without_rows.remove(event.xid)
@@ -192,7 +226,12 @@ class Dispatcher:
             self._ended = self._ended or (touch is not None and touch.kind == "ddl")
             return
         if touch is None:
-            self._writes.take(event)
+            try:
+                self._writes.take(event)
+            except HiddenChange as hidden:
+                if event.prepared:
+                    raise UnreadableChange(hidden.message, hint=_AFRESH) from hidden
+                self._hidden(hidden, event.place)
             return
         what = "changed the definition of" if touch.kind == "ddl" else "may have changed"
         raise SchemaChanged(

@@ -12,11 +12,17 @@ A transaction without a row of a followed table is one :class:`Committed`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
     from spirit_py.change.codec import RowCodec
-    from spirit_py.errors import SpiritError
+    from spirit_py.errors import HiddenChange, SpiritError
+
+CARRY_ON: Final = (
+    "then run the same command again (without --no-repair): it carries on, passes over what was"
+    " written so until then, and compares every row"
+)
+"""What the operator does about a :class:`Hidden` change, behind its remedy."""
 
 Table: TypeAlias = tuple[str, str]
 """Schema and table, as the server stores the names."""
@@ -111,6 +117,7 @@ class StatementSeen:
         other: what the bytes say in UTF-8, when that is something else.
         certain: ``sql`` is what the server read; else what is in ASCII of it.
         ansi_quotes: the mode has ANSI_QUOTES.
+        prepared: it is of an XA transaction: whether it counts is decided later.
     """
 
     place: Place
@@ -121,6 +128,7 @@ class StatementSeen:
     other: str = ""
     certain: bool = True
     ansi_quotes: bool = False
+    prepared: bool = False
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -136,6 +144,18 @@ class StatementSeen:
     def where(self) -> str:
         """Who ran it, and its place."""
         return f"session {self.session_id} at {self.place.file}:{self.place.offset}"
+
+
+@dataclass(frozen=True, slots=True)
+class Hidden:
+    """Rows of a followed table that are not in the stream.
+
+    Attributes:
+        error: what to raise where they may not be passed over.
+    """
+
+    place: Place
+    error: HiddenChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +187,7 @@ Event: TypeAlias = (
     | XaPrepared
     | XaDecided
     | StatementSeen
+    | Hidden
     | Advanced
     | Restarted
     | Failed
@@ -175,7 +196,7 @@ Event: TypeAlias = (
 
 def is_boundary(event: Event) -> bool:
     """Tell whether nothing of a transaction is incomplete behind the event."""
-    return not isinstance(event, (Began, RowsChanged, StatementSeen))
+    return not isinstance(event, (Began, RowsChanged, StatementSeen, Hidden))
 
 
 def weight(event: Event) -> int:

@@ -150,10 +150,21 @@ class ChangeFeed:
         """Begin at a place that cannot miss a commit (R2). Returns once the stream is open."""
         self._run(self._stream.begin([s.mapping for s in self._subscriptions.values()]))
 
-    def start_from_position(self, position: str, settled: str = "") -> None:
+    def start_from_position(
+        self, position: str, settled: str = "", *, pass_hidden: bool = False
+    ) -> None:
         """Resume after a position; see the contract."""
         mappings = [s.mapping for s in self._subscriptions.values()]
-        self._run(self._stream.resume(mappings, position, settled))
+        self._run(self._stream.resume(mappings, position, settled, pass_hidden=pass_hidden))
+
+    def is_blind(self, mapping: TableMapping) -> bool:
+        """Tell whether changes of the table were passed over; see the contract."""
+        return any(one.blind for one in self._of(mapping))
+
+    def compared(self, mapping: TableMapping) -> None:
+        """Note that the table was compared as a whole; see the contract."""
+        for subscription in self._of(mapping):
+            subscription.compared()
 
     def is_disturbed(self, mapping: TableMapping) -> bool:
         """Tell whether others wrote to the new table between the runs; see the contract."""
@@ -169,6 +180,7 @@ class ChangeFeed:
             gate=self._gate,
             finder=TableFinder(self._subscriptions, ignore_case=self._stream.ignore_case),
             writes=self._statement_writes(),
+            passes=self._stream.passes,
             park=self._parking.wait,
             know_all_branches=self._stream.knows_all_branches,
             xa_memory=self._xa_memory,

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from collections.abc import Set as AbstractSet
 
-    from spirit_py.change.events import Event, Table
+    from spirit_py.change.events import Event, Place, Table
     from spirit_py.change.position import Frontier
     from spirit_py.contracts import Retention, SqlSession
     from spirit_py.table.mapping import TableMapping
@@ -33,7 +33,12 @@ class Stream(Protocol):
         ...
 
     def resume(
-        self, mappings: Sequence[TableMapping], position: str, settled: str = ""
+        self,
+        mappings: Sequence[TableMapping],
+        position: str,
+        settled: str = "",
+        *,
+        pass_hidden: bool = False,
     ) -> Frontier:
         """Open the stream at a position; raises PositionNotFound.
 
@@ -42,6 +47,14 @@ class Stream(Protocol):
         Args:
             settled: the place behind the earlier run's last write to a new table, at or behind
                 ``position``; empty where that is not known.
+            pass_hidden: see :meth:`passes`.
+        """
+        ...
+
+    def passes(self, place: Place) -> bool:
+        """Tell whether a change there that cannot be read may be passed over.
+
+        Only one that was committed, and visible, before the stream was resumed.
         """
         ...
 

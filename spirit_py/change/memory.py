@@ -109,6 +109,7 @@ class MemoryStream:
     _transactions: list[list[Event]] = field(default_factory=list)
     _changed: threading.Condition = field(default_factory=threading.Condition)
     _from: int = 0
+    _passing: int = 0
     _closed: bool = False
 
     def commit(self, table: Table, *changes: RowChange) -> None:
@@ -138,13 +139,20 @@ class MemoryStream:
         mappings: Sequence[TableMapping],  # noqa: ARG002
         position: str,
         settled: str = "",  # noqa: ARG002
+        *,
+        pass_hidden: bool = False,
     ) -> CountFrontier:
         """Begin behind a position."""
         kind, _, count = position.partition(";")
         if kind != "memory" or not self.purged <= int(count) <= len(self._transactions):
             raise PositionNotFound(f"cannot resume from {position!r}", hint="start afresh")
         self._from, self._closed = int(count), False
+        self._passing = len(self._transactions) if pass_hidden else 0
         return CountFrontier(self._from)
+
+    def passes(self, place: Place) -> bool:
+        """Tell whether a place is before the resumption."""
+        return 0 < place.offset <= self._passing
 
     def run(self, emit: Callable[[Event], bool], heard: Callable[[], None]) -> None:
         """Emit transactions as they are appended."""

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from collections.abc import Set as AbstractSet
 
-    from spirit_py.change.events import Event, Table
+    from spirit_py.change.events import Event, Place, Table
     from spirit_py.config import ConnectionOptions, FeedOptions
     from spirit_py.contracts import Applier, Retention, SqlSession
     from spirit_py.mysql.session import Session
@@ -115,7 +115,12 @@ class BinlogStream:
         return self._open(mappings, start)
 
     def resume(
-        self, mappings: Sequence[TableMapping], position: str, settled: str = ""
+        self,
+        mappings: Sequence[TableMapping],
+        position: str,
+        settled: str = "",
+        *,
+        pass_hidden: bool = False,
     ) -> GtidFrontier | FileFrontier:
         """Open the stream after a position of an earlier run; see the protocol.
 
@@ -132,6 +137,7 @@ class BinlogStream:
                 [(m.target.schema, m.target.name) for m in mappings],
                 behind=reached_at(settled) or start.copy(),
                 until=self.executed(),
+                passing=pass_hidden,
             )
         return self._open(mappings, start)
 
@@ -139,6 +145,10 @@ class BinlogStream:
     def disturbed(self) -> AbstractSet[Table]:
         """The new tables that were written to between the runs."""
         return self._between.disturbed if self._between else frozenset()
+
+    def passes(self, place: Place) -> bool:
+        """Tell whether a change that cannot be read may be passed over; see the protocol."""
+        return self._between is not None and self._between.passes(place)
 
     def _wait_for_branches(self) -> None:
         """Wait until the XA transactions that are prepared now are decided (R8).

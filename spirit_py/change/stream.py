@@ -12,9 +12,11 @@ from spirit_py.change import query, wire
 from spirit_py.change.binlog import StreamLost
 from spirit_py.change.codec_tablemap import parse_table_map
 from spirit_py.change.events import (
+    CARRY_ON,
     Advanced,
     Began,
     Committed,
+    Hidden,
     Place,
     Restarted,
     RowsChanged,
@@ -22,7 +24,7 @@ from spirit_py.change.events import (
     XaDecided,
     XaPrepared,
 )
-from spirit_py.errors import FeedFailure, UnreadableChange
+from spirit_py.errors import FeedFailure, HiddenChange, UnreadableChange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -218,7 +220,7 @@ class BinlogEvents:
 
     def _statement(self, found: query.Query) -> None:
         """A client's statement."""
-        event = StatementSeen(self._place(), **found._asdict())
+        event = StatementSeen(self._place(), **found._asdict(), prepared=bool(self._xid))
         if self.between is not None:
             self.between.statement(event)
         self.emit(event)
@@ -263,11 +265,25 @@ class BinlogEvents:
         """Rows whose JSON values are differences."""
         if body[:6] in self._open_tables:
             table, _ = self._open_tables[body[:6]]
-            raise UnreadableChange(
+            self._hidden(
                 f"a session changed {table[0]}.{table[1]} with binlog_row_value_options="
                 f"PARTIAL_JSON, at {self.file}:{self.offset}",
-                hint="end that session or unset the option, then start the migration again",
+                "end that session or unset the option",
             )
+
+    def _hidden(self, message: str, remedy: str) -> None:
+        """Rows of a followed table are not in the stream.
+
+        Raises:
+            HiddenChange: they may not be passed over.
+            UnreadableChange: and never will: XA transactions are decided at another time.
+        """
+        if self._xid:
+            raise UnreadableChange(message, hint=f"{remedy}, then start the migration again")
+        error = HiddenChange(message, hint=f"{remedy}, {CARRY_ON}")
+        if self.between is None or not self.between.passes(self._place()):
+            raise error
+        self.emit(Hidden(self._place(), error))
 
     def _payload(self, body: bytes) -> None:
         """A compressed transaction: its events, as if they had come one by one."""
@@ -311,10 +327,10 @@ class BinlogEvents:
     def _rolled_back(self, *, whole: bool) -> None:
         """A rollback in the binlog: only where a transaction also changed a MyISAM table."""
         if self._began:
-            raise UnreadableChange(
+            self._hidden(
                 f"a transaction was rolled back in the binlog at {self.file}:{self.offset} after"
                 " rows of the table: it also changed a table without transactions",
-                hint="keep such tables out of transactions with this one, then start again",
+                "keep such tables out of transactions with this one",
             )
         if whole:
             self._commit()

@@ -69,6 +69,9 @@ class TableSubscription:
             key_merging=mapping.key_merging,
         )
         self._doubts = 0
+        #: Rows of the table were not in the stream, and it was not compared since.
+        self.blind = False
+        self._pinned: list[Epoch] = []
 
     def dispatch(self, chunk: Chunk) -> str:
         """Raise the high watermark; give the GTID set that the chunk must wait for (R3)."""
@@ -111,7 +114,7 @@ class TableSubscription:
         All that is in the new table was read from the source before the claim, or was applied.
         So everything that waits, taken at once, leads to one state of the source.
         """
-        if claim == self._doubts and not self.buffer.filters.active:
+        if claim == self._doubts and not (self.buffer.filters.active or self.blind):
             self.buffer.exact = True
 
     def write_over(self) -> None:
@@ -119,6 +122,27 @@ class TableSubscription:
         with self._lock:
             self._doubt()
             self.buffer.overwrites += self.mapping.merging
+
+    def lose_sight(self, epoch: Epoch) -> None:
+        """Note that rows of the table were not in the stream; called under the feed's lock.
+
+        A row of the new table may be one that the source has no more. In a merging table it would
+        be in the way of a state: none is exact until the table was compared, in later runs
+        neither, so the safe position stays where it is.
+        """
+        self.blind = True
+        self._doubt()
+        if self.mapping.merging:
+            epoch.pending += 1
+            self._pinned.append(epoch)
+
+    def compared(self) -> None:
+        """Note that the whole table was compared, and is equal to the source."""
+        with self._lock:
+            self.blind = False
+            for epoch in self._pinned:
+                epoch.pending -= 1
+            self._pinned.clear()
 
     def _doubt(self) -> None:
         self._doubts += 1

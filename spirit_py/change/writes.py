@@ -13,8 +13,9 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.change.events import CARRY_ON
 from spirit_py.change.statements import Name, readings
-from spirit_py.errors import StatementWrite, UnreadableChange
+from spirit_py.errors import HiddenChange, StatementWrite
 from spirit_py.sql import quote_identifier
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ class StatementWrites:
         """Take a statement of the stream.
 
         Raises:
-            UnreadableChange: it writes to a followed table.
+            HiddenChange: it writes to a followed table.
             StatementWrite: it is a write that may not be passed over.
         """
         if not any(statement.writes for statement in readings(event)):
@@ -107,9 +108,9 @@ class StatementWrites:
         targets = self._targets(event)
         for target in targets:
             if self._ours(target.schema, target.table or ""):
-                raise UnreadableChange(
+                raise HiddenChange(
                     f"a session wrote to {target} in STATEMENT format, without row images: {said}",
-                    hint=f"{_ROWS_NEXT_TIME}, then start the migration again",
+                    hint=f"{_ROWS_NEXT_TIME}, {CARRY_ON}",
                 )
         unknown = next((target for target in targets if not self._passes(target)), None)
         if targets and unknown is None:

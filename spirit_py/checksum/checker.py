@@ -165,6 +165,8 @@ class Checker:
             if self._applier is None:
                 return
             if not ledger.differences:
+                if self._what.feed is not None:
+                    self._what.feed.compared(self._mapping)
                 if before == self._overwrites():
                     self.proven = before
                     return

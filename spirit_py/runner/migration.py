@@ -152,7 +152,9 @@ class Migration:
             feed.start()
         else:
             works = [carry_on(run, mapping, feed, applier, record) for mapping in mappings]
-            feed.start_from_position(record.position, record.settled_at)
+            feed.start_from_position(
+                record.position, record.settled_at, pass_hidden=not run.config.no_repair
+            )
         for mapping in mappings:
             run.step("definition", partial(require_unchanged, source=mapping.source))
         run.report.start_position = feed.position()

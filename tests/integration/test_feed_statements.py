@@ -76,7 +76,7 @@ def test_a_write_in_text_that_reaches_the_table_stops_the_feed(
     assert (f"--pass-statement-writes {named} to carry on" in fault.hint) is bool(target)
 
 
-def test_a_write_in_text_to_the_table_itself_is_final(scene: Scene) -> None:
+def test_no_option_passes_a_write_in_text_to_the_table_itself(scene: Scene) -> None:
     """R13: no option brings its rows back; the binlog names the table that LOAD DATA fills."""
     db = scene.db
     scene.tables()

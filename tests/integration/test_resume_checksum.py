@@ -55,6 +55,16 @@ def test_a_write_to_the_new_table_between_two_runs_is_found(
     assert report.differences_found == rows
 
 
+def test_a_hidden_change_between_two_runs_is_found(db, spark_engine, monkeypatch):
+    """R13: what is compared again is everything, since nobody knows which rows it changed."""
+    stop_between_snapshots(spark_engine, db, monkeypatch)
+    db.execute("SET SESSION binlog_format = STATEMENT")
+    db.execute("UPDATE t SET b = 'in text' WHERE id IN (6, 8)")
+    told, report = finish(spark_engine, db)
+    assert "changes that are not in the binlog as rows were passed over" in told
+    assert report.differences_found == 2
+
+
 def test_a_new_table_that_was_truncated_is_another_one(db, spark_engine, monkeypatch):
     """To the server it is made anew: nothing says any more that it is the one that was filled."""
     stop_between_snapshots(spark_engine, db, monkeypatch)

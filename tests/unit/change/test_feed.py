@@ -14,6 +14,7 @@ from spirit_py.change.events import (
     Began,
     Committed,
     Failed,
+    Hidden,
     Place,
     Restarted,
     RowsChanged,
@@ -29,6 +30,7 @@ from spirit_py.config import FeedOptions
 from spirit_py.errors import (
     ChangesNotFlushed,
     FeedFailure,
+    HiddenChange,
     Interrupted,
     PositionNotFound,
     SchemaChanged,
@@ -134,6 +136,7 @@ class Scene:
         copying: bool = False,
         position: str = "",
         table: TableMapping | None = None,
+        pass_hidden: bool = False,
         clock: Callable[[], float] = time.monotonic,
         **given: Any,
     ) -> tuple[ChangeFeed, TableSubscription]:
@@ -145,7 +148,7 @@ class Scene:
         if not copying:
             subscription.copy_finished()
         if position:
-            feed.start_from_position(position)
+            feed.start_from_position(position, pass_hidden=pass_hidden)
         else:
             feed.start()
         return feed, subscription
@@ -406,6 +409,53 @@ def test_a_fault_travels_behind_what_came_before_it(scene: Scene) -> None:
     for call in (feed.flush, feed.block_wait):
         with pytest.raises(UnreadableChange):
             call()
+
+
+def hide(scene: Scene) -> None:
+    """Append a transaction whose rows of the table are not in the stream."""
+    place = Place("memory.000001", len(scene.stream._transactions) + 1)
+    scene.stream.append(Hidden(place, HiddenChange("hidden")), Committed(place))
+
+
+def test_what_was_hidden_before_a_resumption_is_passed_over(scene: Scene) -> None:
+    """R13: only in a run that says so, only what was committed when it began, and it tells."""
+    hide(scene)
+    feed, subscription = scene.open(position="memory;0", pass_hidden=True)
+    feed.block_wait()
+    assert feed.is_blind(subscription.mapping)
+    feed.compared(subscription.mapping)
+    assert not feed.is_blind(subscription.mapping)
+    assert feed.position() == "memory;1"
+    hide(scene)
+    assert scene.stop.wait(DEADLINE)
+    assert isinstance(scene.stop.reason, HiddenChange)
+
+
+def test_without_leave_nothing_is_passed_over(scene: Scene) -> None:
+    """R13: a feed of which nobody compares what it made stops in front of what is hidden."""
+    hide(scene)
+    scene.open(position="memory;0")
+    assert scene.stop.wait(DEADLINE)
+    assert isinstance(scene.stop.reason, HiddenChange)
+
+
+def test_a_blind_merging_table_has_no_exact_state(scene: Scene) -> None:
+    """R13, R21: until it is compared, rows are written over others, in later runs neither."""
+    table = tightened()
+    hide(scene)
+    feed, _ = scene.open(position="memory;0", pass_hidden=True, table=table)
+    scene.stream.commit(T, upsert(1))
+    feed.block_wait()
+    feed.flush()
+    assert scene.applier.states == []
+    assert feed.position() == "memory;0"
+    feed.compared(table)
+    feed.block_wait()
+    scene.stream.commit(T, upsert(2))
+    feed.block_wait()
+    feed.flush()
+    assert [complete for complete, _ in scene.applier.states] == [True]
+    assert feed.position() == "memory;3"
 
 
 def test_an_unforeseen_error_is_a_fault_too(scene: Scene) -> None:
