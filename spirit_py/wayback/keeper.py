@@ -11,6 +11,7 @@ from spirit_py import __version__
 from spirit_py.change.resumption import why_unreachable
 from spirit_py.errors import (
     DuplicateForUnique,
+    HiddenChange,
     Interrupted,
     MigrationFailure,
     OutcomeUnknown,
@@ -183,7 +184,7 @@ class Keeper:
                 )
                 following.start(record.position)
             except SpiritError as error:
-                if error.resumable:
+                if not _ends_the_way_back(error):
                     raise
                 raise self._lost(error) from error
             stack.pop_all()
@@ -230,7 +231,7 @@ class Keeper:
         reason = self._stop.reason
         if reason is None:
             return
-        if not reason.resumable:
+        if _ends_the_way_back(reason):
             raise self._lost(reason)
         self._desk.save(following.feed.position())
         raise MigrationFailure(
@@ -258,7 +259,7 @@ class Keeper:
                 # Whoever asked finds nobody here any more, and goes on by itself.
                 say("the process that keeps the way back was told to end")
                 self._check(following)
-            broken = cause is self._stop.reason and not cause.resumable
+            broken = cause is self._stop.reason and _ends_the_way_back(cause)
             if broken or isinstance(cause, SchemaChanged):
                 cause = self._lost(cause)
             desk.withdraw(request)
@@ -347,3 +348,12 @@ class Keeper:
             " it holds, then drop it, or run spirit-py cleanup",
             details=error.details,
         )
+
+
+def _ends_the_way_back(error: SpiritError) -> bool:
+    """Tell whether the old table cannot follow any more after a fault of its feed.
+
+    Where a migration stays resumable because its source can be put right, the table in use here
+    keeps what does not fit back, and no copy is made that would bring hidden rows.
+    """
+    return not error.resumable or isinstance(error, (ValueLost, HiddenChange))
