@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.errors import ServerFault
-from spirit_py.mysql.faults import NO_SUCH_COLUMN, NO_SUCH_TABLE
+from spirit_py.mysql.faults import ABSENT_TABLE, NO_SUCH_COLUMN
 from spirit_py.sql import quote_table, string_literal
 from spirit_py.table.names import AuxiliaryNames, building_name
 
@@ -70,7 +70,7 @@ class MadeStore:
         try:
             rows = session.query(f"SELECT made FROM {self._table} WHERE id = {_ROW}")
         except ServerFault as fault:
-            if fault.code in {NO_SUCH_TABLE, NO_SUCH_COLUMN}:
+            if fault.code in {*ABSENT_TABLE, NO_SUCH_COLUMN}:
                 return Made()
             raise
         return _made(str(rows[0][0])) if rows else Made()

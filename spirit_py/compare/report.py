@@ -62,7 +62,7 @@ class CompareReport(OutcomeReport):
         """Keep what is compared, and what is not."""
         mapping = matching.mapping
         self.key = f"{mapping.key.name} ({', '.join(mapping.key.columns)})"
-        self.columns = [[pair.old.name, pair.new.name] for pair in mapping.pairs]
+        self.columns = [[pair.old.name, pair.new.name] for pair in mapping.compared]
         self.ignored_columns = list(matching.ignored)
         self.only_in_source = list(matching.only_source)
         self.only_in_target = list(matching.only_target)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 TOO_MANY_CONNECTIONS: Final = 1040
 ACCESS_DENIED: Final = 1045
 NO_SUCH_TABLE: Final = 1146
+ABSENT_TABLE: Final = frozenset({NO_SUCH_TABLE, 1109})
+"""No such table; information_schema has a number of its own for that."""
 NO_SUCH_COLUMN: Final = 1054
 TABLE_EXISTS: Final = 1050
 DUPLICATE_ENTRY: Final = 1062
