@@ -12,10 +12,12 @@ from spirit_py.errors import Refusal, SchemaChanged
 from spirit_py.resume.family import members
 from spirit_py.resume.look import look
 from spirit_py.runner.checkpoints import statement_of
+from spirit_py.table.names import AuxiliaryNames
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from spirit_py.checkpoint.decision import Found
     from spirit_py.contracts import SqlSession
     from spirit_py.preflight.context import PreflightContext
     from spirit_py.runner.run import Run
@@ -27,7 +29,7 @@ def choose(
     """Look at what an earlier run left, and say what is done with it. Before any check.
 
     Raises:
-        Refusal: somebody must look; everything is kept.
+        Refusal: somebody must look, or it is a dry run; everything is kept.
         SchemaChanged: the migration is given up, its auxiliary tables are dropped (R14).
         ServerFault: what is there could not be looked at; everything is kept.
     """
@@ -37,6 +39,8 @@ def choose(
     decision = decide(found, wanted)
     if isinstance(decision, Refuse):
         raise Refusal(decision.reason, hint=decision.hint)
+    if run.config.dry_run:
+        _spare(found, decision)
     if isinstance(decision, GiveUp):
         _tell(run, f"given up: {decision.reason}")
         for kept in _drop_all(session, tables, found.record):
@@ -48,13 +52,40 @@ def choose(
                 run, f"an earlier run was stopped here; this one starts afresh: {decision.reason}"
             )
         return decision
-    if run.config.dry_run:
-        raise Refusal(
-            "a migration of this table is under way and can be carried on",
-            hint="finish it, or drop it with spirit-py cleanup, before a dry run",
-        )
     _resuming(run, decision)
     return decision
+
+
+def _spare(found: Found, decision: Resume | Afresh | GiveUp) -> None:
+    """Let a dry run begin only where it need not drop what an earlier run left.
+
+    A run that was stopped before its copy began has left nothing of worth; a dry run that was
+    killed looks the same, as it never writes down where its feed is.
+
+    Raises:
+        Refusal: naming what is there; everything is kept.
+    """
+    worthless = isinstance(found.record, CheckpointRecord) and not found.record.position
+    if isinstance(decision, Afresh) and (worthless or not decision.reason):
+        return
+    left = ", ".join(_left(found)) or "its record"
+    state = "can be carried on" if isinstance(decision, Resume) else "was not finished"
+    raise Refusal(
+        f"an earlier migration {state}, and a dry run would drop what is left of it ({left}):"
+        f" {decision.reason}",
+        hint="finish it with its own command, or drop it with spirit-py cleanup; then begin the dry"
+        " run",
+    )
+
+
+def _left(found: Found) -> Iterator[str]:
+    """Name the tables that earlier runs left beside the tables of this one."""
+    for table in found.tables:
+        names = AuxiliaryNames.of(table.table)
+        there = ((names.new, table.new_shape), (names.old, table.old_shape))
+        yield from (f"{table.schema}.{name}" for name, shape in there if shape)
+        if table.ours:
+            yield f"{table.schema}.{names.checkpoint}"
 
 
 def _resuming(run: Run, decision: Resume) -> None:

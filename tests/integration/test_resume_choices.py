@@ -16,6 +16,7 @@ from spirit_py.preflight import registry
 from spirit_py.resume import look as looking
 from spirit_py.resume.cleanup import clean_up
 from spirit_py.resume.shown import migrations
+from spirit_py.runner import auxiliary
 from spirit_py.table.names import AuxiliaryNames, lock_name
 from tests.migrate_kit import config_for
 from tests.resume_kit import Interruption, assert_nothing_left, make_table, start, tables
@@ -91,6 +92,45 @@ def test_another_alter_begins_afresh(stopped, spark_engine):
     assert "another statement: ALTER TABLE" in report.resumed
     assert report.runs == 1
     assert_migrated(stopped)
+
+
+def test_a_dry_run_never_drops_what_an_earlier_run_left(stopped, spark_engine):
+    """Whatever would become of it: the dry run is refused, and the migration is carried on."""
+
+    def refused(why, **config):
+        row = stopped.query("SELECT * FROM _t_chkpnt")
+        copied = stopped.query("SELECT COUNT(*) FROM _t_new")
+        with pytest.raises(Refusal, match=f"_t_new, .*_t_chkpnt.*{why}") as refusal:
+            start(spark_engine, stopped, dry_run=True, **config).end()
+        assert "spirit-py cleanup" in refusal.value.hint
+        assert refusal.value.exit_code == 2
+        assert tables(stopped) == KEPT
+        assert stopped.query("SELECT * FROM _t_chkpnt") == row
+        assert stopped.query("SELECT COUNT(*) FROM _t_new") == copied
+
+    refused("stopped in the copy phase")
+    refused("another statement", alter="ADD COLUMN z INT")
+    refused("more than", checkpoint_max_age=0)
+    whole = stopped.query("SELECT record FROM _t_chkpnt WHERE id = 1")[0][0]
+    (progress,) = the_record(stopped).tables
+    rewrite(stopped, tables=[{**dataclasses.asdict(progress), "source_shape": "another"}])
+    refused("somebody else changed the definition")
+    stopped.execute("UPDATE _t_chkpnt SET record = '{}' WHERE id = 1")
+    refused("cannot be read")
+    stopped.execute("UPDATE _t_chkpnt SET record = %s WHERE id = 1", (whole,))
+    assert start(spark_engine, stopped).end().runs == 2
+    assert_migrated(stopped)
+
+
+def test_a_dry_run_begins_over_one_that_was_killed(db, spark_engine, interrupt, monkeypatch):
+    """What a dry run left is no work of anybody's: the next one clears it away, and ends well."""
+    make_table(db, 50)
+    with monkeypatch.context() as patched:
+        patched.setattr(auxiliary.AuxiliaryTables, "_leave", lambda *_: None)
+        interrupt.at(spark_engine, db, "checksum.compare", dry_run=True)
+    assert tables(db) == KEPT
+    assert start(spark_engine, db, dry_run=True, alter="MODIFY a BIGINT").end().rehearsal
+    assert_nothing_left(db)
 
 
 def test_proofs_that_nothing_can_be_resumed(stopped, spark_engine):
