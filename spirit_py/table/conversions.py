@@ -95,7 +95,8 @@ def literal_safe(old: Column, new: Column) -> bool:
 def equality_kept(old: Column, new: Column) -> bool:
     """Tell whether values that are equal in the new column were equal in the old one.
 
-    Where this holds, a range of the old column is the same range of the new one.
+    Where this holds, a range of the old column is the same range of the new one, by the same
+    literals: a BINARY that becomes wider adds zeros, and no literal of the old value is equal.
     """
     if not literal_safe(old, new) or old.collation != new.collation:
         return False
@@ -103,7 +104,8 @@ def equality_kept(old: Column, new: Column) -> bool:
         pads = new.data_type == "char" and old.data_type != "char"
         return not pads or old.pad_space is True
     if old.data_type in _BYTES:
-        return new.data_type != "binary" or old.data_type == "binary"
+        kept = old.data_type == "binary" and old.length == new.length
+        return new.data_type != "binary" or kept
     return True
 
 
@@ -119,6 +121,8 @@ def values_stay_apart(old: Column, new: Column) -> bool:
         return True
     if old.data_type == new.data_type == "decimal":
         return (new.scale or 0) >= (old.scale or 0)
+    if old.data_type == new.data_type == "binary":
+        return True
     longer = max(old.length or 0, new.length or 0)
     return equality_kept(old, new if new.length is None else replace(new, length=longer))
 

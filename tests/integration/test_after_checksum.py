@@ -416,3 +416,21 @@ def test_a_key_that_does_not_fit_came_and_went(db, spark_engine):
     expected = db.query(ROWS)
     swap(db, migrating)
     assert db.query(ROWS) == expected
+
+
+@pytest.mark.parametrize("new", ["BINARY(8)", "VARBINARY(8)"])
+def test_a_binary_key_is_found_in_its_new_column(db, spark_engine, new):
+    """A wider BINARY adds zeros to the key: a delete and a move find the row all the same."""
+    db.execute("CREATE TABLE t (k BINARY(4) PRIMARY KEY, v INT)")
+    db.execute("INSERT INTO t VALUES ('a', 1), ('b', 2), ('c', 3), ('dddd', 4)")
+    migrating = deferred(spark_engine, db, f"MODIFY k {new} NOT NULL", AT_ONCE)
+    write(
+        db,
+        "DELETE FROM t WHERE v = 1",
+        "UPDATE t SET k = 'e' WHERE v = 2",
+        "UPDATE t SET v = 30 WHERE v = 3",
+        "DELETE FROM t WHERE v = 4",
+    )
+    swap(db, migrating)
+    zeros = "0" * (14 if new == "BINARY(8)" else 6)
+    assert db.query("SELECT HEX(k), v FROM t ORDER BY k") == [(f"63{zeros}", 30), (f"65{zeros}", 2)]

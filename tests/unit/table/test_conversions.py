@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from spirit_py.table.conversions import Conversion, conversion, literal_safe
+from spirit_py.table.conversions import (
+    Conversion,
+    conversion,
+    equality_kept,
+    literal_safe,
+    values_stay_apart,
+)
 from tests.unit.table.definitions import column
 
 LATIN1 = {"charset": "latin1", "collation": "latin1_swedish_ci"}
@@ -133,3 +139,11 @@ def test_spatial_reference():
 def test_how_values_are_converted(old, new, how):
     """Each pair of types goes the way on which the server agrees with its ALTER TABLE."""
     assert conversion(column("c", old), column("c", new)) is how
+
+
+@pytest.mark.parametrize(("new", "kept"), [("binary(4)", True), ("binary(8)", False)])
+def test_a_wider_binary_is_not_found_by_the_old_literal(new: str, kept: bool) -> None:
+    """It adds zeros: values stay apart, and none of them is what it was."""
+    old = column("k", "binary(4)")
+    assert equality_kept(old, column("k", new)) is kept
+    assert values_stay_apart(old, column("k", new))
