@@ -51,10 +51,10 @@ def evaluated_in_zone(target: TableSchema, fresh: Collection[str]) -> bool:
     """
     if any(column.generated and column.data_type in TEMPORALS for column in target.columns):
         return True
-    return any(_reads_time(target, text) for text in _expressions(target, fresh))
+    return any(_reads_time(target, text) for text in expressions(target, fresh))
 
 
-def _expressions(target: TableSchema, fresh: Collection[str]) -> Iterator[str]:
+def expressions(target: TableSchema, fresh: Collection[str]) -> Iterator[str]:
     """Give the text of every expression that a write may evaluate."""
     for column in target.columns:
         if column.generated:

@@ -900,3 +900,27 @@ def test_forbidden_zero_dates(db, desk):
 def test_no_value_for_existing_rows(desk, kind):
     """A new NOT NULL column of a type without a zero is refused."""
     assert "no value" in after(desk, f"ADD p {kind} NOT NULL")[0]
+
+
+@pytest.mark.parametrize(
+    ("alter", "refused"),
+    [
+        ("MODIFY c VARCHAR(9)", True),
+        ("ADD g VARCHAR(20) AS (CONCAT(c, '|')) STORED", True),
+        ("ADD CHECK (LENGTH(c) < 9)", True),
+        ("MODIFY a BIGINT", False),
+        ("MODIFY c CHAR(12)", False),
+    ],
+)
+def test_padded_chars(db, desk, alter, refused):
+    """Under PAD_CHAR_TO_FULL_LENGTH a CHAR that is converted or computed with is refused."""
+    db.execute("DROP TABLE t; CREATE TABLE t (id INT PRIMARY KEY, a INT, c CHAR(9))")
+    (context,) = prepare(desk.session, desk.config(alter))
+    target = desk.create(alter)
+    padding = {**context.facts.variables, "sql_mode": "PAD_CHAR_TO_FULL_LENGTH"}
+    context = replace(context, facts=replace(context.facts, variables=padding))
+    if not refused:
+        check_after_create(context, target)
+        return
+    with pytest.raises(Refusal, match="CHAR column c"):
+        check_after_create(context, target)
