@@ -153,13 +153,17 @@ class BinlogStream:
     def _wait_for_branches(self) -> None:
         """Wait until the XA transactions that are prepared now are decided (R8).
 
-        Their rows are before the start; once they are decided, every chunk sees them.
+        Their rows are before the start; once they are decided, every chunk sees them. There is no
+        limit while one after the other is decided.
         """
-        deadline = time.monotonic() + self._options.wait_timeout
+        deadline = 0.0
         waiting: set[tuple[object, ...]] | None = None
         while waiting is None or waiting:
             prepared = self._prepared_branches()
-            waiting = prepared if waiting is None else waiting & prepared
+            left = prepared if waiting is None else waiting & prepared
+            if waiting is None or len(left) < len(waiting):
+                deadline = time.monotonic() + self._options.wait_timeout
+            waiting = left
             if waiting and (time.monotonic() > deadline or self._closing.wait(_BRANCH_POLL)):
                 names = ", ".join(str(row[3]) for row in sorted(waiting, key=str))
                 raise FeedFailure(

@@ -27,7 +27,7 @@ from spirit_py.mysql.connect import connect
 from spirit_py.mysql.kill import kill_own
 from spirit_py.mysql.lost_values import NULL_REFUSED
 from spirit_py.mysql.ownwrites import own_uuid
-from spirit_py.mysql.retry import retrying
+from spirit_py.mysql.retry import PATIENCE, retrying
 from spirit_py.spark.waves import Pull, WavePlan, WaveRunner
 from spirit_py.table.values import bound_from_row, key_select_expressions
 
@@ -56,7 +56,8 @@ class CopyOptions:
     Attributes:
         slots: chunks at a time.
         target_chunk_time: seconds that one chunk should take.
-        visibility_timeout: seconds that a chunk waits for the transactions of R3.
+        visibility_timeout: seconds for which commits may stall while a chunk waits for the
+            transactions of R3.
         own_writes: the run whose identifiers the chunks commit under, so that its change feed need
             not receive them; see :mod:`spirit_py.mysql.ownwrites`. Empty for the server's own.
         grace: seconds that running chunks have to end after a stop or a failure.
@@ -64,7 +65,7 @@ class CopyOptions:
 
     slots: int
     target_chunk_time: float = 0.5
-    visibility_timeout: float = 60.0
+    visibility_timeout: float = PATIENCE
     own_writes: str = ""
     grace: float = 3.0
 

@@ -38,6 +38,7 @@ _ATTEMPTS: Final = 8
 _IDLE_SECONDS: Final = 600
 _OWN_TIME_ZONE: Final = "+00:00"
 
+_MISSING: Final = "SELECT GTID_SUBTRACT(%s, @@GLOBAL.gtid_executed)"
 _COLUMN: Final = re.compile(r"[Cc]olumn '((?:[^']|'')+)'")
 _ROW: Final = re.compile(r"at row (\d+)")
 
@@ -53,7 +54,7 @@ class CopyTask:
         time_zone: the session's time zone for it; empty for the program's own.
         lock: the name of its fence, held while the statements run (R18).
         visibility: GTID set to wait for before reading; empty for none (R3).
-        visibility_timeout: seconds to wait for it.
+        visibility_timeout: seconds for which none of it may become visible.
         gtid: what its transaction is called, so that the change feed need not receive it; empty
             for a number of the server's own.
     """
@@ -197,10 +198,14 @@ def _wait_until_visible(session: Session, task: CopyTask) -> None:
     """Wait until every transaction whose rows were dropped can be read by this session (R3)."""
     if not task.visibility:
         return
-    timed_out = session.value(
-        "SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, %s)", (task.visibility, str(task.visibility_timeout))
-    )
-    if timed_out:
+    wait = "SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, %s)"
+    missing, left = None, str(session.value(_MISSING, (task.visibility,)))
+    # As long as more of them become visible there is no limit.
+    while left and left != missing:
+        if not session.value(wait, (left, str(task.visibility_timeout))):
+            return
+        missing, left = left, str(session.value(_MISSING, (task.visibility,)))
+    if left:
         raise CopyFailure(
             f"{task.label}: transactions that the change feed has seen are not visible"
             f" after {task.visibility_timeout:.0f} s",

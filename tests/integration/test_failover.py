@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -12,14 +13,14 @@ import pytest
 
 from mysql_server import SERVER_VARIABLE, ServerOptions, choose, running
 from spirit_py import points
-from spirit_py.errors import AnotherServer
+from spirit_py.errors import AnotherServer, Refusal
 from tests.fix_mysql import Database
 from tests.migrate_kit import Migrating, config_for
 from tests.resume_kit import ALTER, assert_nothing_left, make_table, tables
 from tests.tcp_proxy import TcpProxy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from mysql_server import MySQLServer
     from spirit_py.spark.session import SparkEngine
@@ -53,6 +54,17 @@ class Couple:
         assert int(self.second.query(asked, (executed,))[0][0]) == 0
         self.second.execute("STOP REPLICA; RESET REPLICA ALL")
 
+    def leave_a_gap(self) -> None:
+        """Let the replica lack a transaction between others that it has."""
+        self.stop_replica()
+        ((source,),) = self.first.query("SELECT @@GLOBAL.server_uuid")
+        ((executed,),) = self.second.query("SELECT @@GLOBAL.gtid_executed")
+        (last,) = re.findall(rf"{source}:1-(\d+)", str(executed))
+        self.second.execute(
+            f"SET gtid_next = '{source}:{int(last) + 2}'; BEGIN; COMMIT;"
+            " SET gtid_next = 'AUTOMATIC'"
+        )
+
     def fail_over(self) -> None:
         """End the source and let the replica take its place."""
         self.address.target = (self.replica.host, self.replica.port)
@@ -83,6 +95,29 @@ def couple() -> Iterator[Couple]:
         yield Couple(source, replica, address)
 
 
+def fail_over_at(
+    couple: Couple,
+    engine: SparkEngine,
+    monkeypatch: pytest.MonkeyPatch,
+    steps: list[tuple[str, Callable[[], None]]],
+) -> None:
+    """Run until the other server answers; each step is taken at its point, one after the other."""
+    written, one_at_a_time = 0, threading.Lock()
+
+    def passed(name: str) -> None:
+        nonlocal written
+        written += name == "checkpoint.written"
+        with one_at_a_time:
+            while written and steps and steps[0][0] == name:
+                steps.pop(0)[1]()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(points, "_listener", "here")
+        patched.setattr(points, "_announce", passed)
+        with pytest.raises(AnotherServer):
+            couple.migrating(engine).end()
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
@@ -108,20 +143,7 @@ def test_a_promoted_replica_carries_the_migration_on(
     make_table(couple.first, 20_000)
     rows = list(couple.first.query("SELECT id, a, b FROM t ORDER BY id"))
     steps = [(stopped, couple.stop_replica), (killed, couple.fail_over)]
-    written, one_at_a_time = 0, threading.Lock()
-
-    def passed(name: str) -> None:
-        nonlocal written
-        written += name == "checkpoint.written"
-        with one_at_a_time:
-            while written and steps and steps[0][0] == name:
-                steps.pop(0)[1]()
-
-    with monkeypatch.context() as patched:
-        patched.setattr(points, "_listener", "here")
-        patched.setattr(points, "_announce", passed)
-        with pytest.raises(AnotherServer):
-            couple.migrating(spark_engine).end()
+    fail_over_at(couple, spark_engine, monkeypatch, steps)
     second = couple.second
     second.execute("USE lone; UPDATE t SET a = -1 WHERE id = 2; DELETE FROM t WHERE id = 4")
     assert tables(second) == ["_t_chkpnt", "_t_new", "t"]
@@ -133,3 +155,19 @@ def test_a_promoted_replica_carries_the_migration_on(
     expected = [(i, -1 if i == 2 else a, b, 5) for i, a, b in rows if i != 4]
     assert list(second.query("SELECT id, a, b, z FROM t ORDER BY id")) == expected
     assert_nothing_left(second)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_replica_that_lacks_a_transaction_is_refused(
+    couple: Couple, spark_engine: SparkEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R14, R17: what was copied may tell of a change that this server never had."""
+    make_table(couple.first, 20_000)
+    steps = [("chunk.committed", couple.leave_a_gap), ("chunk.committed", couple.fail_over)]
+    fail_over_at(couple, spark_engine, monkeypatch, steps)
+    with pytest.raises(Refusal, match="there are gaps"):
+        couple.migrating(spark_engine).end()
+    couple.second.execute("USE lone")
+    assert tables(couple.second) == ["_t_chkpnt", "_t_new", "t"]
+    assert int(couple.second.query("SELECT COUNT(*) FROM t")[0][0]) == 20_000

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from spirit_py.change import source
 from spirit_py.change.position import GtidSet, Position
 from spirit_py.errors import FeedFailure
 from tests.feed_kit import chunk
@@ -194,3 +197,22 @@ def test_a_large_undecided_transaction_is_spilled(scene: Scene) -> None:
     scene.drain()
     scene.assert_equal()
     assert feed.statistics().peak_buffered_bytes < 4 << 20
+
+
+def test_the_start_waits_as_long_as_branches_are_decided(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R8: time limits follow progress; only branches of which none is decided end the wait."""
+    scene.tables()
+    branches = [(1, 1, 0, name) for name in "abc"]
+    seconds = itertools.count(0, 20)
+
+    def prepared(_: source.BinlogStream) -> set[tuple[object, ...]]:
+        found: set[tuple[object, ...]] = set(branches)
+        del branches[-1:]
+        return found
+
+    monkeypatch.setattr(source.BinlogStream, "_prepared_branches", prepared)
+    monkeypatch.setattr(source, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
+    scene.open(wait_timeout=30.0)
+    assert not branches

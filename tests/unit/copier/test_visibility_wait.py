@@ -1,0 +1,55 @@
+"""How long a chunk waits for what its reader must see."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from spirit_py.config import ConnectionOptions
+from spirit_py.copier import task as copying
+from spirit_py.errors import CopyFailure
+
+WAIT = copying.CopyTask(
+    number=1,
+    label="chunk 1",
+    connection=ConnectionOptions(),
+    sql="",
+    lock="",
+    visibility="u:1-9",
+    visibility_timeout=7.0,
+)
+
+
+class Server:
+    """A session of a server on which ever fewer transactions are missing."""
+
+    def __init__(self, *missing: str) -> None:
+        self.missing = list(missing)
+        self.waits: list[Any] = []
+
+    def value(self, sql: str, parameters: tuple[object, ...]) -> object:
+        """Answer what is missing, or wait in vain."""
+        if "WAIT_FOR" not in sql:
+            return self.missing.pop(0)
+        self.waits.append(parameters)
+        return 1
+
+
+def wait(server: Server) -> None:
+    """Wait in a session of the server."""
+    session: Any = server
+    copying._wait_until_visible(session, WAIT)
+
+
+def test_as_long_as_commits_become_visible_there_is_no_limit() -> None:
+    """R3: time limits follow progress."""
+    server = Server("u:1-9", "u:5-9", "u:9", "")
+    wait(server)
+    assert server.waits == [("u:1-9", "7.0"), ("u:5-9", "7.0"), ("u:9", "7.0")]
+
+
+def test_what_stands_still_ends_the_wait() -> None:
+    """R3: a chunk never reads without it."""
+    with pytest.raises(CopyFailure, match="not visible after 7 s"):
+        wait(Server("u:1-9", "u:9", "u:9"))
