@@ -30,9 +30,11 @@ _SETTINGS: Final = (
     "SESSION sql_auto_is_null=0",
     "SESSION sql_big_selects=1",
     "SESSION sql_safe_updates=0",
-    "SESSION sql_select_limit=DEFAULT",
+    # DEFAULT would be the server's global value.
+    "SESSION sql_select_limit=18446744073709551615",
     "SESSION sql_quote_show_create=1",
     "SESSION sql_notes=1",
+    "SESSION max_error_count=1024",
     "SESSION max_execution_time=0",
     "SESSION group_concat_max_len=1048576",
     "SESSION information_schema_stats_expiry=0",

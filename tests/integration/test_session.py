@@ -134,6 +134,9 @@ SETTINGS = [
     "sql_auto_is_null",
     "transaction_read_only",
     "completion_type",
+    "sql_select_limit",
+    "max_error_count",
+    "sql_notes",
 ]
 
 
@@ -162,6 +165,9 @@ def test_settings_whatever_the_globals(db):
         "sql_auto_is_null": "ON",
         "transaction_read_only": "ON",
         "completion_type": "RELEASE",
+        "sql_select_limit": 3,
+        "max_error_count": 0,
+        "sql_notes": "OFF",
         "character_set_server": "latin1",
     }.items():
         db.set_global(name, value)
@@ -189,6 +195,9 @@ def test_settings_whatever_the_globals(db):
         "sql_auto_is_null": 0,
         "transaction_read_only": 0,
         "completion_type": "NO_CHAIN",
+        "sql_select_limit": 2**64 - 1,
+        "max_error_count": 1024,
+        "sql_notes": 1,
     }
     assert role == "test"
 
