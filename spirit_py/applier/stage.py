@@ -178,11 +178,16 @@ def as_stored(session: SqlSession) -> Iterator[None]:
 
 @contextlib.contextmanager
 def converting_zone(session: SqlSession, mapping: TableMapping) -> Iterator[None]:
-    """Evaluate what a write evaluates in the server's time zone, where it matters (R22)."""
-    if not mapping.time_zone:
-        yield
-        return
-    with _setting(session, "time_zone", mapping.time_zone, "'+00:00'"):
+    """Evaluate what a write evaluates in the server's time zone, where it matters (R22).
+
+    And without notes, where they can only be about columns that hold no value of the source.
+    """
+    with contextlib.ExitStack() as settings:
+        if mapping.time_zone:
+            zone = _setting(session, "time_zone", mapping.time_zone, "'+00:00'")
+            settings.enter_context(zone)
+        if mapping.quiet:
+            settings.enter_context(_setting(session, "sql_notes", "OFF", "ON"))
         yield
 
 

@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 
 _EXAMPLES: Final = 10
 _STAGES: Final = ("keys", "rows", "spellings", "new_keys")
-_MOST_WARNINGS: Final = 1000
 _DIGEST_BYTES: Final = 16
 
 
@@ -222,7 +221,6 @@ def _named(
     staged_keys.convert(session, mapping, "rows", into="row_keys")
     try:
         with whole(session):
-            session.execute(f"SET SESSION max_error_count = {_MOST_WARNINGS}")
             with converting_zone(session, mapping):
                 session.execute(delete)
                 session.execute(_insert(mapping, "INSERT IGNORE"))

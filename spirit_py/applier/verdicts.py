@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.errors import PacketTooSmall, ServerFault, ValueLost
 from spirit_py.mysql.faults import PACKET_TOO_SMALL, RAISE_PACKET
 from spirit_py.mysql.lost_values import DEPRECATED, VALUE_ERRORS
+from spirit_py.mysql.notes import telling
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -32,9 +33,7 @@ def judge_warnings(
     allowed: Iterable[int] = (DEPRECATED,),
 ) -> None:
     """Raise for any warning of the last statement that is not allowed."""
-    if not session.warning_count:
-        return
-    for level, code, text in session.warnings():
+    for level, code, text in telling(session, mapping.recomputed):
         if code in PACKET_TOO_SMALL:
             raise PacketTooSmall(
                 f"a changed row of {mapping.source.schema}.{mapping.source.name} has a value that"

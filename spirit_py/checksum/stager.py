@@ -22,6 +22,7 @@ from spirit_py.checksum.render import INTEGERS
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.evaluation import OWN_SQL_MODE
 from spirit_py.mysql.lost_values import VALUE_ERRORS
+from spirit_py.mysql.notes import MOST_WARNINGS
 from spirit_py.sql import string_literal
 
 if TYPE_CHECKING:
@@ -36,7 +37,6 @@ HARMLESS_WARNINGS: Final = frozenset({1287, 3719, 3778})
 _WHERE: Final = re.compile(r"for column '_spirit_py_c(\d+)' at row (\d+)$")
 _NUMBERS: Final = INTEGERS | {"decimal", "float", "double"}
 _ROWS: Final = 1000
-_MOST_WARNINGS: Final = 65_535
 
 
 def stage(session: SqlSession, plan: ComparisonPlan, wanted: Selection) -> ComparisonPlan:
@@ -94,16 +94,6 @@ def _converting(session: SqlSession, plan: ComparisonPlan) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _all_warnings(session: SqlSession) -> Iterator[None]:
-    """Let the server keep all warnings."""
-    session.execute(f"SET SESSION max_error_count = {_MOST_WARNINGS}")
-    try:
-        yield
-    finally:
-        session.execute("SET SESSION max_error_count = DEFAULT")
-
-
-@contextlib.contextmanager
 def _setting(session: SqlSession, name: str, value: str, usual: str) -> Iterator[None]:
     """Change a variable of the session for a while; ``usual`` is SQL for its own value."""
     session.execute(f"SET SESSION {name} = {string_literal(value)}")
@@ -142,7 +132,7 @@ def _ignoring(session: SqlSession, plan: ComparisonPlan) -> dict[int, set[int]] 
     None when the server did not tell, or not all; then nothing is converted.
     """
     try:
-        with _converting(session, plan), _all_warnings(session):
+        with _converting(session, plan):
             session.execute(staging.convert_stage(plan, verb="INSERT IGNORE"))
             said = session.warnings() if session.warning_count else []
     except ServerFault as fault:
@@ -169,7 +159,7 @@ def places_of(
     Args:
         doubtful: places of which a note is unclear.
     """
-    if len(said) >= _MOST_WARNINGS:
+    if len(said) >= MOST_WARNINGS:
         return None
     found: dict[int, set[int]] = defaultdict(set)
     for level, code, text in said:

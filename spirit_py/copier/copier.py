@@ -187,6 +187,8 @@ class Copier:
             connection=self._connection,
             sql=copy_sql(self._mapping, chunk),
             time_zone=self._mapping.time_zone,
+            recomputed=self._mapping.recomputed,
+            quiet=self._mapping.quiet,
             lock=chunk_lock(self._mapping, chunk),
             visibility=visibility,
             visibility_timeout=self._options.visibility_timeout,

@@ -23,6 +23,7 @@ from spirit_py.mysql.faults import (
 )
 from spirit_py.mysql.locks import take_named_lock
 from spirit_py.mysql.lost_values import DEPRECATED, VALUE_ERRORS
+from spirit_py.mysql.notes import LOUD, QUIET, telling
 from spirit_py.mysql.ownwrites import committing_as
 from spirit_py.mysql.retry import retrying
 from spirit_py.stop import StopSwitch
@@ -52,6 +53,8 @@ class CopyTask:
         label: the chunk for messages: table and range.
         sql: the statement that copies it.
         time_zone: the session's time zone for it; empty for the program's own.
+        recomputed: columns that hold no value of the source: notes about them count nothing.
+        quiet: a note can be about nothing else.
         lock: the name of its fence, held while the statements run (R18).
         visibility: GTID set to wait for before reading; empty for none (R3).
         visibility_timeout: seconds for which none of it may become visible.
@@ -65,6 +68,8 @@ class CopyTask:
     sql: str
     lock: str
     time_zone: str = ""
+    recomputed: frozenset[str] = frozenset()
+    quiet: bool = False
     visibility: str = ""
     visibility_timeout: float = 60.0
     gtid: str = ""
@@ -218,6 +223,8 @@ def _run(session: Session, task: CopyTask) -> int:
     """Run the statement in its time zone; give the chunk's rows."""
     if task.time_zone:
         session.execute("SET SESSION time_zone = %s", (task.time_zone,))
+    if task.quiet:
+        session.execute(QUIET)
     try:
         with committing_as(session, task.gtid):
             affected = session.execute(task.sql)
@@ -227,6 +234,9 @@ def _run(session: Session, task: CopyTask) -> int:
         if task.time_zone:
             with contextlib.suppress(ServerFault):
                 session.execute("SET SESSION time_zone = %s", (_OWN_TIME_ZONE,))
+        if task.quiet:
+            with contextlib.suppress(ServerFault):
+                session.execute(LOUD)
     return records
 
 
@@ -238,9 +248,7 @@ def _records(info: str, affected: int) -> int:
 
 def _refuse_warnings(session: Session, task: CopyTask) -> None:
     """Take any warning for the loss of a value (R10)."""
-    if not session.warning_count:
-        return
-    for _level, code, text in session.warnings():
+    for _level, code, text in telling(session, task.recomputed):
         if code in PACKET_TOO_SMALL:
             raise PacketTooSmall(f"{task.label}: {text} (error {code})", hint=RAISE_PACKET)
         if code != DEPRECATED:

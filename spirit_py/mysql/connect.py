@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from spirit_py.errors import AnotherServer
 from spirit_py.mysql.evaluation import OWN_SQL_MODE, STRICT_SQL_MODE
 from spirit_py.mysql.faults import ACCESS_DENIED, TLS_FAULT, TLS_REQUIRED, server_fault
+from spirit_py.mysql.notes import MOST_WARNINGS
 from spirit_py.mysql.runs import refuse_when_taken_over
 from spirit_py.mysql.session import Session
 from spirit_py.mysql.wire import probe
@@ -34,7 +35,7 @@ _SETTINGS: Final = (
     "SESSION sql_select_limit=18446744073709551615",
     "SESSION sql_quote_show_create=1",
     "SESSION sql_notes=1",
-    "SESSION max_error_count=1024",
+    f"SESSION max_error_count={MOST_WARNINGS}",
     "SESSION max_execution_time=0",
     "SESSION group_concat_max_len=1048576",
     "SESSION information_schema_stats_expiry=0",

@@ -98,7 +98,7 @@ class Session:
         return int(self._connection.warning_count())
 
     def warnings(self) -> list[tuple[str, int, str]]:
-        """Level, code and text of the last statement's warnings, at most max_error_count (1024)."""
+        """Level, code and text of the last statement's warnings, at most max_error_count."""
         return [
             (str(level), int(code), str(text)) for level, code, text in self.query("SHOW WARNINGS")
         ]

@@ -94,6 +94,20 @@ class TableMapping:
         return any(pair.converted for pair in self.pairs)
 
     @cached_property
+    def recomputed(self) -> frozenset[str]:
+        """Names in lower case of columns of the new table that hold no value of the source.
+
+        Generated columns, and new ones. That one is rounded is noted, and no loss (R10).
+        """
+        carried = {pair.new.name for pair in self.pairs}
+        return frozenset(c.name.lower() for c in self.target.columns if c.name not in carried)
+
+    @cached_property
+    def quiet(self) -> bool:
+        """Whether a note can only be about such a column: no carried one is converted."""
+        return bool(self.recomputed) and not any(pair.converted for pair in self.pairs)
+
+    @cached_property
     def key_columns(self) -> tuple[Column, ...]:
         """The key's columns of the source, in key order."""
         return tuple(self.source.column(name) for name in self.key.columns)

@@ -10,11 +10,13 @@ import pytest
 from spirit_py.applier import verdicts
 from spirit_py.checksum import stager
 from spirit_py.copier import task
-from spirit_py.errors import ServerFault, ValueLost
+from spirit_py.errors import MigrationFailure, ServerFault, ValueLost
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.lost_values import VALUE_ERRORS
+from spirit_py.mysql.notes import MOST_WARNINGS, telling
 from tests.integration.checksum_rig import connection_options
 from tests.integration.tables import map_table
+from tests.integration.test_migrate import run
 
 ARRAY = "v JSON, KEY k ((CAST(v AS UNSIGNED ARRAY)))"
 WKT = "v VARCHAR(30), w DOUBLE AS (ST_Length(ST_GeomFromText(v, 4326)))"
@@ -85,6 +87,54 @@ def test_copy_and_feed_judge_alike(db, code):
     assert isinstance(copied, ValueLost)
     assert isinstance(fed, ValueLost)
     assert stager._about_a_value(fault)
+
+
+ROUNDED = (
+    "CREATE TABLE t (c INT PRIMARY KEY, n INT, d DECIMAL(10,5), v DECIMAL(20,3) AS (c / 7) STORED,"
+    " w DECIMAL(20,3) AS (c / 7), KEY k (w))"
+)
+
+
+@pytest.mark.parametrize(
+    "alter", ["ADD x INT", "ADD x DECIMAL(9,1) AS (c / 3) STORED, MODIFY n VARCHAR(20)"]
+)
+def test_a_rounded_generated_column_is_no_loss(db, alter):
+    """The server notes it at every INSERT, and a native ALTER succeeds: so do copy and feed."""
+    db.execute(ROUNDED)
+    db.execute("INSERT INTO t (c, n) VALUES (1, 10), (2, 20)")
+    done = run(db, "migrate", "--no-shortcut", "--alter", alter)
+    assert done.returncode == 0, done.stderr
+    assert db.query("SELECT CAST(v AS CHAR) FROM t ORDER BY c") == [("0.143",), ("0.286",)]
+
+
+def test_a_rounded_plain_column_is_one_behind_many_notes(db):
+    """Notes about a generated column hide none about a column that is carried over."""
+    db.execute("SET SESSION cte_max_recursion_depth = 10000")
+    db.execute(ROUNDED)
+    db.execute(
+        "INSERT INTO t (c, d) WITH RECURSIVE i (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM i"
+        " WHERE n < 3000) SELECT n, IF(n = 2999, 1.23456, 1.5) FROM i"
+    )
+    done = run(db, "migrate", "--no-shortcut", "--alter", "MODIFY d DECIMAL(10,2)")
+    assert done.returncode == 1
+    assert "'d'" in done.stderr
+
+
+def test_more_warnings_than_are_kept(db):
+    """A list that was cut ends the run: what is not seen may be a lost value."""
+    db.execute(ROUNDED)
+    with connect(connection_options(db), role="test") as session:
+        assert session.value("SELECT @@max_error_count") == MOST_WARNINGS
+        insert = f"INSERT INTO `{db.name}`.t (c) VALUES "
+        session.execute(f"{insert} (1), (2), (3)")
+        assert session.warning_count
+        assert telling(session, {"v", "w"}) == []
+        session.execute(f"{insert} (12)")
+        assert telling(session, {"w"})
+        session.execute("SET max_error_count = 2")
+        session.execute(f"{insert} (8), (9), (10), (11)")
+        with pytest.raises(MigrationFailure, match=r"2 of .* were read"):
+            telling(session, {"v", "w"})
 
 
 def test_a_fault_of_the_statement_is_no_lost_value(db):
