@@ -12,10 +12,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.cutover.attempt import TryFailed
 from spirit_py.errors import CutoverFailure, ServerFault
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import Disposition, access_denied, disposition
-from spirit_py.mysql.instant import add_column, drop_column, guard_columns, no_instant_drop
+from spirit_py.mysql.instant import (
+    add_column,
+    drop_column,
+    drop_guard_columns,
+    guard_columns,
+    no_instant_drop,
+    why_not_by_versions,
+)
 from spirit_py.sql import quote_table
 
 if TYPE_CHECKING:
@@ -62,27 +70,36 @@ class SnapshotGuard:
         self._message = message
         self._columns: tuple[str, ...] = ()
         self._why_not = ""
+        self._broken = ""
         self.snapshots: tuple[str, ...] = ()
         self.outcome = ""
 
     def prepare(self, session: SqlSession, connection: ConnectionOptions) -> None:
-        """Choose the columns' names, and drop what a try that was broken off left; no lock yet."""
-        self._why_not = no_instant_drop(session)
+        """Choose the columns' names, and drop what a try that was broken off left; no lock yet.
+
+        Raises:
+            CutoverFailure: a guard is to be set in any case, and there is no room for one.
+            MigrationFailure: what is left cannot be dropped.
+        """
         columns = []
         for swap in self._swaps:
             left, free = guard_columns(session, swap.schema, swap.new)
             columns.append(free)
-            for name in left:
-                # Without a limit: where it cannot be done instantly, it rebuilds the table.
+            if left:
                 with connect(connection, role="guard", lock_wait_timeout=5) as dropping:
-                    drop_column(dropping, swap.schema, swap.new, name, instant=False)
+                    drop_guard_columns(dropping, swap.schema, swap.new)
         self._columns = tuple(columns)
+        if self._mode != "off":
+            self._why_not = self._broken or why_not_now(session, self._swaps)
+        if self._why_not and self._mode == "on":
+            self._refused()
 
     def apply(self, session: SqlSession) -> None:
         """Make the new tables unreadable for older snapshots; in the locking session.
 
         Raises:
             CutoverFailure: it is to be done in any case, and cannot be.
+            TryFailed: a column could not be dropped; the next try is without a guard.
             ServerFault: as of any statement under the lock.
         """
         if self._mode == "off":
@@ -121,15 +138,19 @@ class SnapshotGuard:
                 raise
             self._why_not = f"{quote_table(swap.schema, swap.new)}: {fault.text}"
             return
-        drop_column(session, swap.schema, swap.new, name, instant=True)
+        try:
+            drop_column(session, swap.schema, swap.new, name)
+        except ServerFault as fault:
+            if disposition(fault) is not Disposition.FATAL:
+                raise
+            # Nothing is swapped in with the column: the next try drops it first, and sets no guard.
+            self._broken = f"{quote_table(swap.schema, swap.new)}: {fault.text}"
+            raise TryFailed(f"the snapshot guard's column is left in {self._broken}") from fault
 
     def _refused(self) -> None:
         """Say that there is no guard; end the cutover where it was asked for."""
         if self._mode == "on":
-            raise CutoverFailure(
-                f"the snapshot guard cannot be set: {self._why_not}",
-                hint="run the same command with --snapshot-guard auto: see docs/operations.md",
-            )
+            raise _refusal(self._why_not)
         self.outcome = f"not possible: {self._why_not}"
 
     def tell(self) -> None:
@@ -145,3 +166,28 @@ class SnapshotGuard:
                 " before the swap, such as mysqldump --single-transaction, finds rows missing in"
                 f" the swapped table, without an error: {who or 'none was seen'}"
             )
+
+
+def why_not_now(session: SqlSession, swaps: Sequence[Swap]) -> str:
+    """Say why there is no guard for these swaps; empty when there is."""
+    if why := no_instant_drop(session):
+        return why
+    whys = (why_not_by_versions(session, swap.schema, swap.new) for swap in swaps)
+    return next(filter(None, whys), "")
+
+
+def require_guard(session: SqlSession, swaps: Sequence[Swap], mode: GuardMode) -> None:
+    """Look before any work whether the guard can be set.
+
+    Raises:
+        CutoverFailure: it is to be set in any case, and cannot be.
+    """
+    if mode == "on" and (why := why_not_now(session, swaps)):
+        raise _refusal(why)
+
+
+def _refusal(why: str) -> CutoverFailure:
+    return CutoverFailure(
+        f"the snapshot guard cannot be set: {why}",
+        hint="run the same command with --snapshot-guard auto: see docs/operations.md",
+    )

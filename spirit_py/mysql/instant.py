@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.errors import MigrationFailure, ServerFault
+from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.sql import comment_literal, quote_identifier, quote_table
 
 if TYPE_CHECKING:
@@ -21,6 +23,13 @@ _DEFINITION: Final = re.compile(
 )
 #: INSTANT drops columns since then.
 _OLDEST: Final = (8, 0, 29)
+# A table that is partitioned has its versions in each partition.
+_VERSIONS: Final = """
+SELECT MAX(TOTAL_ROW_VERSIONS) FROM information_schema.INNODB_TABLES
+WHERE NAME LIKE %s ESCAPE '|' OR NAME LIKE %s ESCAPE '|'"""
+_MORE_VERSIONS: Final = (9, 1)
+#: A column that is added takes one, and one that is dropped another.
+_NEEDED_VERSIONS: Final = 2
 #: Measured on 9.7: INSTANT adds none to a table that has as many.
 MOST_COLUMNS: Final = 1016
 
@@ -36,10 +45,49 @@ def no_instant_drop(session: SqlSession) -> str:
     return why_not_by_version(version)
 
 
+def most_row_versions(version: str) -> int:
+    """Give how often columns of one table are added or dropped instantly (manual 17.12)."""
+    return 255 if _numbers(version) >= _MORE_VERSIONS else 64
+
+
+def why_not_by_versions(session: SqlSession, schema: str, table: str) -> str:
+    """Say why a table has no room for a column that comes and goes; empty when it has.
+
+    Where names look alike in the catalogue, the one with the least room counts.
+    """
+    most = most_row_versions(str(session.query("SELECT @@version")[0][0]))
+    name = "/".join(_like(part) for part in (schema, table))
+    used = session.query(_VERSIONS, (name, f"{name}#p#%"))[0][0]
+    if used is None:
+        return f"{quote_table(schema, table)}: its row versions are not to be seen"
+    if int(used) + _NEEDED_VERSIONS <= most:
+        return ""
+    return (
+        f"{quote_table(schema, table)} has {int(used)} of {most} row versions, and the guard takes"
+        f" {_NEEDED_VERSIONS}"
+    )
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", version)[:3])
+
+
+def _like(name: str) -> str:
+    """Give what LIKE finds a name by, as InnoDB keeps it, and perhaps others."""
+    plain = (c.isascii() and c.isalnum() for c in name)
+    return "".join(
+        c if is_plain else "|_" if c == "_" else "@%"
+        for c, is_plain in zip(name, plain, strict=True)
+    )
+
+
 def why_not_by_version(version: str) -> str:
     """Say the same of a version, such as ``8.0.28``."""
-    numbers = tuple(int(number) for number in re.findall(r"\d+", version)[:3])
-    return "" if numbers >= _OLDEST else f"MySQL {version} drops no column with ALGORITHM=INSTANT"
+    return (
+        ""
+        if _numbers(version) >= _OLDEST
+        else f"MySQL {version} drops no column with ALGORITHM=INSTANT"
+    )
 
 
 def why_not_by_definition(table: TableSchema, row_format: str) -> str:
@@ -73,16 +121,31 @@ def add_column(session: SqlSession, schema: str, table: str, name: str) -> None:
     )
 
 
-def drop_column(session: SqlSession, schema: str, table: str, name: str, *, instant: bool) -> None:
-    """Drop the guard's column."""
-    how = ", ALGORITHM=INSTANT" if instant else ""
+def drop_column(session: SqlSession, schema: str, table: str, name: str) -> None:
+    """Drop the guard's column, and never by a rebuild: that makes another table of it (R24)."""
     session.execute(
-        f"ALTER TABLE {quote_table(schema, table)} DROP COLUMN {quote_identifier(name)}{how}"
+        f"ALTER TABLE {quote_table(schema, table)} DROP COLUMN {quote_identifier(name)},"
+        " ALGORITHM=INSTANT"
     )
 
 
 def drop_guard_columns(session: SqlSession, schema: str, table: str) -> None:
-    """Drop what a guard that was broken off left in a table of ours."""
+    """Drop what a guard that was broken off left in a table of ours.
+
+    Raises:
+        MigrationFailure: the server does not do that instantly.
+        ServerFault: it may at another time.
+    """
     left, _ = guard_columns(session, schema, table)
     for name in left:
-        drop_column(session, schema, table, name, instant=False)
+        try:
+            drop_column(session, schema, table, name)
+        except ServerFault as fault:
+            if disposition(fault) is not Disposition.FATAL:
+                raise
+            raise MigrationFailure(
+                f"column {name} of {schema}.{table}, which a snapshot guard left there, cannot be"
+                f" dropped instantly: {fault.text}",
+                hint="see who has used up the table's row versions meanwhile; a rebuild would make"
+                " another table of it, which nothing proves to be this migration's",
+            ) from fault

@@ -11,6 +11,7 @@ from spirit_py.checksum.result import ChecksumOptions
 from spirit_py.config import FeedOptions
 from spirit_py.cutover.cleanup import drop_old_table
 from spirit_py.cutover.cutover import Cutover
+from spirit_py.cutover.guard import require_guard
 from spirit_py.cutover.look import check_names
 from spirit_py.cutover.plan import CutoverLimits, Swap
 from spirit_py.errors import HeldBack, SchemaChanged, SpiritError
@@ -103,6 +104,7 @@ class Undo:
         with connect(self._means.connection, role="revert") as session:
             check_names(session, swaps_of(self._tables))
             require_definitions(session, self._tables)
+            require_guard(session, swaps_of(self._tables), self._means.guard)
         feed = self._following.feed
         self._say("bringing the old table up to date")
         feed.block_wait()

@@ -9,7 +9,8 @@ import pytest
 
 from spirit_py.cutover import guard
 from spirit_py.cutover.plan import CutoverLimits
-from spirit_py.errors import CutoverFailure, Refusal
+from spirit_py.errors import CutoverFailure, MigrationFailure, Refusal, ServerFault, SpiritError
+from spirit_py.mysql import instant
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.inspect import read_shape
 from spirit_py.mysql.instant import why_not_by_version
@@ -179,6 +180,97 @@ def test_a_table_that_takes_no_instant_column(db, monkeypatch, mode):
     assert swapped(db, one)
 
 
+def use_up(db, table: str, left: int) -> None:
+    """Leave a table so many of its row versions."""
+    most = instant.most_row_versions(db.query("SELECT @@version")[0][0])
+    for number in range(most - left - versions(db, table)):
+        what = "DROP COLUMN used" if number % 2 else "ADD COLUMN used INT"
+        db.execute(f"ALTER TABLE {table} {what}, ALGORITHM=INSTANT")
+
+
+def number_of(db, table: str):
+    """Give InnoDB's number of a table."""
+    sql = "SELECT TABLE_ID FROM information_schema.INNODB_TABLES WHERE NAME = %s"
+    return db.query(sql, (f"{db.name}/{table}",))
+
+
+def test_too_few_row_versions_are_left(db, monkeypatch):
+    """The column could come and not go: said in auto, the end before the lock with on."""
+    monkeypatch.setattr(guard, "OLD_SECONDS", 0)
+    dump, (one,), cutover = swap(db, "on")
+    use_up(db, "_t_new", left=1)
+    number = number_of(db, "_t_new")
+    with pytest.raises(CutoverFailure, match=r"has (254 of 255|63 of 64) row"):
+        cutover.run()
+    assert untouched(db, one)
+    said: list[str] = []
+    cutover = ProvenCutover(
+        db, [one], SnapshotSource(one), stop=StopSwitch(), guard="auto", message=said.append
+    )
+    result = cutover.run()
+    assert "row versions" in result.guard
+    assert any("no snapshot guard (not possible" in line for line in said)
+    assert swapped(db, one)
+    assert number_of(db, "t") == number
+    assert not [row for row in db.query("SHOW COLUMNS FROM t") if "guard" in row[0]]
+    dump.connection.rollback()
+
+
+def test_a_column_that_cannot_be_dropped_is_not_swapped_in(db, monkeypatch):
+    """The next try drops it and goes without a guard in auto; it never rebuilds the table."""
+    monkeypatch.setattr(guard, "OLD_SECONDS", 0)
+    limits = CutoverLimits(attempts=3, pause=0.01, lock_hold=60.0)
+    dump, (one,), cutover = swap(db, "auto", limits=limits)
+    refused = []
+
+    def refuse(*given):
+        refused.append(given)
+        raise ServerFault(4092, "Maximum row versions reached", where="test")
+
+    monkeypatch.setattr(guard, "drop_column", refuse)
+    number = number_of(db, "_t_new")
+    result = cutover.run()
+    assert (result.attempts, len(refused)) == (2, 1)
+    assert "Maximum row versions reached" in result.guard
+    assert swapped(db, one)
+    assert number_of(db, "t") == number
+    assert [row[0] for row in db.query("SHOW COLUMNS FROM t")] == ["id", "v", "extra"]
+    dump.connection.rollback()
+
+
+def test_a_column_that_is_left_is_never_dropped_by_a_rebuild(db):
+    """Without a row version for it the swap does not happen: the table keeps its number."""
+    dump, _, cutover = swap(db, "off")
+    use_up(db, "_t_new", left=1)
+    db.execute(f"ALTER TABLE _t_new {COLUMN}, ALGORITHM=INSTANT")
+    number = number_of(db, "_t_new")
+    with pytest.raises(MigrationFailure, match="cannot be dropped instantly"):
+        cutover.run()
+    assert number_of(db, "_t_new") == number
+    assert number_of(db, "t")
+    dump.connection.rollback()
+
+
+def test_row_versions_are_found_by_any_name(db, monkeypatch):
+    """Also those of partitions, and of a table with letters outside of ASCII in its name."""
+    monkeypatch.setattr(instant, "most_row_versions", lambda _version: 4)
+    made = "(id INT PRIMARY KEY) PARTITION BY HASH (id) PARTITIONS 2"
+    with connect(options(db), role="test") as session:
+        for name in ("plain", "tä-b_$le"):
+            db.execute(f"CREATE TABLE `{name}` {made}")
+            assert instant.why_not_by_versions(session, db.name, name) == ""
+            for number in range(3):
+                db.execute(f"ALTER TABLE `{name}` ADD COLUMN c{number} INT, ALGORITHM=INSTANT")
+            assert "has 3 of 4" in instant.why_not_by_versions(session, db.name, name)
+        assert "not to be seen" in instant.why_not_by_versions(session, db.name, "nowhere")
+
+
+def test_how_many_row_versions_there_are():
+    """64, and 255 from 9.1 on."""
+    assert instant.most_row_versions("8.4.6") == instant.most_row_versions("9.0.1") == 64
+    assert instant.most_row_versions("9.1.0-commercial") == 255
+
+
 def test_the_check_before_the_copy(db, spark_engine):
     """What is asked for and not possible is refused; what is merely wished for is warned of."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, w TEXT, FULLTEXT (w))")
@@ -223,3 +315,23 @@ def test_the_swap_back_is_guarded_too(db, spark_engine):
     assert_ended(dump)
     with contextlib.closing(dump):
         assert rows_seen(dump) == 3
+
+
+def test_a_way_back_without_row_versions(db, spark_engine, monkeypatch):
+    """With on the revert ends before anything, and the way back is kept; with auto it is gone."""
+    monkeypatch.setattr(guard, "OLD_SECONDS", 0)
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT)")
+    db.execute("INSERT INTO t (v) VALUES (1), (2)")
+    use_up(db, "t", left=1)
+    number = number_of(db, "t")
+    changed = Changed(db, "ADD COLUMN z INT NOT NULL DEFAULT 3", engine=spark_engine)
+    dump = a_dump(db)
+    with pytest.raises(SpiritError, match="row versions"):
+        changed.revert(snapshot_guard="on")
+    assert number_of(db, "_t_old") == number
+    assert "z" in changed.columns()
+    notes = changed.revert(snapshot_guard="auto")
+    assert notes.said("no snapshot guard (not possible")
+    assert number_of(db, "t") == number
+    assert "z" not in changed.columns()
+    dump.connection.rollback()
