@@ -196,7 +196,7 @@ def test_settings_whatever_the_globals(db):
         "transaction_read_only": 0,
         "completion_type": "NO_CHAIN",
         "sql_select_limit": 2**64 - 1,
-        "max_error_count": 1024,
+        "max_error_count": 65_535,
         "sql_notes": 1,
     }
     assert role == "test"
