@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from spirit_py.checkpoint.made import MadeStore
 from spirit_py.checkpoint.store import CheckpointStore
-from spirit_py.mysql.identity import drop_if
+from spirit_py.checkpoint.words import may_hold_rows, see_what_it_holds
+from spirit_py.mysql.identity import drop_if, is_one_of
 from spirit_py.mysql.inspect import read_table
 from spirit_py.mysql.newtable import drop_building, drop_sentinel
 from spirit_py.table.names import AuxiliaryNames
@@ -19,7 +20,8 @@ def drop_beside(session: SqlSession, schema: str, table: str) -> str:
     """Drop the new table, the sentinel and the checkpoint beside a table, never the old table.
 
     The checkpoint goes last: it holds the proof of the others. Without one of ours nothing is
-    touched.
+    touched. Neither is anything where the new table may have been in the table's place: it may
+    hold the only copy of what the application wrote since.
 
     Returns:
         What was there and is not ours, for the operator; empty for nothing.
@@ -28,6 +30,11 @@ def drop_beside(session: SqlSession, schema: str, table: str) -> str:
     if not store.is_ours(session):
         return ""
     made = MadeStore(schema, table).read(session)
+    if made.swap_begun and is_one_of(session, schema, names.new, made.new):
+        return (
+            f"{schema}.{names.new} stays, and its checkpoint: {may_hold_rows(schema, table)};"
+            f" {see_what_it_holds(schema, table)}"
+        )
     drop_building(session, schema, table, made.building)
     kept = ""
     if not drop_if(session, schema, names.new, made.new) and read_table(session, schema, names.new):

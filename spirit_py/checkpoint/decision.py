@@ -23,6 +23,9 @@ the swap was done, its cleanup was not          resume, with the cleanup
 a revert was made, its cleanup was not          resume, with the cleanup
 another statement, and a way back is kept, is   refused: everything is kept
 lost, or was gone and not cleaned up
+nothing to resume or a changed definition,      refused: the new table may hold what the
+where a swap was begun and the new table is     application wrote into it
+still there
 a state that tells no story, or a table that    refused: everything is kept
 is not proven to be of the migration
 anything else                                   resume
@@ -33,9 +36,10 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from spirit_py.checkpoint.record import CheckpointRecord, Membership
+from spirit_py.checkpoint.words import may_hold_rows, see_what_it_holds, seen, shortened
 from spirit_py.table.names import AuxiliaryNames
 from spirit_py.units import human_seconds
 
@@ -43,8 +47,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from spirit_py.checkpoint.record import TableProgress
-
-_SHOWN: Final = 200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +62,7 @@ class TableFound:
         changed_here: the table under the source's name is the one that the migration made.
         new_is_ours: so is the one under the new table's name.
         old_is_ours: the table under the old table's name is the one from before the migration.
+        swap_begun: the swap may have been made, and undone by hand since.
         taken_over: what it holds is of another migration, which was begun since.
     """
 
@@ -72,6 +75,7 @@ class TableFound:
     changed_here: bool = False
     new_is_ours: bool = False
     old_is_ours: bool = False
+    swap_begun: bool = False
     taken_over: bool = False
 
     @property
@@ -148,6 +152,12 @@ class Found:
             and self.server_uuid != self.record.server_uuid
         )
 
+    @property
+    def goes_on_here(self) -> bool:
+        """Whether another server was asked, which has all that the first one had."""
+        record = self.record if isinstance(self.record, CheckpointRecord) else None
+        return self.moved and bool(record and record.position) and not self.unreachable
+
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
@@ -208,6 +218,19 @@ Decision: TypeAlias = Resume | Afresh | GiveUp | Refuse
 
 def decide(found: Found, wanted: Wanted) -> Decision:
     """Say what to do."""
+    decision = _decide(found, wanted)
+    if not isinstance(decision, Afresh | GiveUp):
+        return decision
+    for table in found.tables:
+        if table.swap_begun and table.new_is_ours and table.new_shape:
+            return Refuse(
+                reason=f"{decision.reason}; {may_hold_rows(*table.name)}",
+                hint=f"{see_what_it_holds(*table.name)}, and run the same command again",
+            )
+    return decision
+
+
+def _decide(found: Found, wanted: Wanted) -> Decision:
     record, way_back = found.record, found.way_back
     if way_back is not None and not _of_this(record, wanted):
         return _refuse_another(way_back)
@@ -222,10 +245,10 @@ def decide(found: Found, wanted: Wanted) -> Decision:
         )
     if wanted.statement is not None and wanted.statement != record.statement:
         return Afresh(
-            reason=f"it was for another statement: {_shortened(record.statement)}",
+            reason=f"it was for another statement: {shortened(record.statement)}",
             abandoned=record,
         )
-    if found.moved and (found.unreachable or not record.position):
+    if found.moved and not found.goes_on_here:
         return _refuse_other_server(found, record)
     if way_back is not None and way_back.state is not WayBackState.KEPT:
         return Resume(record=record, reason=f"{way_back}", cleanup=True)
@@ -233,7 +256,7 @@ def decide(found: Found, wanted: Wanted) -> Decision:
     if swapped is None:
         return Refuse(
             reason="the tables are neither those before the swap nor those after it: "
-            + "; ".join(_seen(table, record.of(*table.name)) for table in found.tables),
+            + "; ".join(seen(table, record.of(*table.name)) for table in found.tables),
             hint="see what became of the table, its new and its old one, and who made what is not"
             " this migration's; spirit-py cleanup drops what is proven to be",
         )
@@ -295,38 +318,12 @@ def _was_swapped(table: TableFound, progress: TableProgress) -> bool | None:
     if table.changed_here:
         # The old table may have been dropped since; another one in its place is somebody's.
         ours = table.old_is_ours or not table.old_shape
+        ours = ours and table.source_shape == progress.target_shape
         return True if ours and not table.new_shape else None
     if table.old_shape or not progress.target_shape:
         return None if table.old_shape and progress.target_shape else False
     changed = progress.source_shape != progress.target_shape == table.source_shape
     return None if changed and not table.new_shape else False
-
-
-def _seen(table: TableFound, progress: TableProgress) -> str:
-    """Say what is there under the three names, and what is known of it."""
-    names = AuxiliaryNames.of(table.table)
-    if table.changed_here:
-        source = "is the table that this migration made"
-        if table.source_shape != progress.target_shape:
-            source += ", with a definition that somebody changed since"
-    elif not table.source_shape:
-        source = "is gone"
-    elif table.source_shape == progress.target_shape != progress.source_shape:
-        source = (
-            "has the new definition, and is not the table that this migration made: somebody else"
-            " has changed it"
-        )
-    else:
-        source = "is not the table that this migration made"
-    new = _whose(names.new, table.new_shape, "that this migration made", ours=table.new_is_ours)
-    old = _whose(names.old, table.old_shape, "from before the swap", ours=table.old_is_ours)
-    return f"{progress} {source}, {new}, {old}"
-
-
-def _whose(name: str, shape: str, which: str, *, ours: bool) -> str:
-    if not shape:
-        return f"{name} is not there"
-    return f"{name} is the table {which}" if ours else f"{name} is not the table {which}"
 
 
 def _without_record(found: Found) -> Decision:
@@ -419,9 +416,3 @@ def _pairs(found: Found, record: CheckpointRecord) -> Iterator[tuple[TableProgre
     """Give each table of the record together with what is there."""
     for table in found.tables:
         yield record.of(*table.name), table
-
-
-def _shortened(text: str) -> str:
-    """Cut a long statement."""
-    line = " ".join(text.split())
-    return line if len(line) <= _SHOWN else f"{line[:_SHOWN]}..."

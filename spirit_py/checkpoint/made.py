@@ -1,9 +1,9 @@
 """What this program made beside a table, noted before anybody could take it for his own (R24).
 
-The numbers of the table as it was and of the new one stand in the checkpoint table beside it, in
-a row of their own, so that a record that cannot be read takes no proof with it. The new table is
-built under a name with a token that nobody else knows, and gets its own name when its numbers are
-noted: wherever a run ends, each table is proven to be ours, or it is not.
+What the table as it was and the new one are known by stands in the checkpoint table beside it, in
+a row of its own, so that a record that cannot be read takes no proof with it. The new table is
+built under a name with a token that nobody else knows, and gets its own name when it is
+noted which one it is: wherever a run ends, each table is proven to be ours, or it is not.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.faults import ABSENT_TABLE, NO_SUCH_COLUMN
+from spirit_py.mysql.identity import NOTHING, Identity, identity
 from spirit_py.sql import quote_table, string_literal
 from spirit_py.table.names import AuxiliaryNames, building_name
 
 if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
-    from spirit_py.mysql.identity import Identity
 
 _ROW: Final = 9
 
@@ -31,14 +31,16 @@ class Made:
 
     Attributes:
         building: the name under which the new table is built.
-        source: the numbers of the table from before the migration: behind the swap those of the
-            old table.
-        new: the numbers of the table that the migration made.
+        source: the table from before the migration: behind the swap that is the old table.
+        new: the table that the migration made.
+        swap_begun: the swap may have been made, and may have been undone by hand since: then the
+            new table holds what the application wrote into it.
     """
 
     building: str = ""
-    source: Identity = frozenset()
-    new: Identity = frozenset()
+    source: Identity = NOTHING
+    new: Identity = NOTHING
+    swap_begun: bool = False
 
 
 class MadeStore:
@@ -50,20 +52,27 @@ class MadeStore:
     """
 
     def __init__(self, schema: str, table: str) -> None:
-        self._source = table
+        self._schema, self._source = schema, table
         self._table = quote_table(schema, AuxiliaryNames.of(table).checkpoint)
 
     def begin(self, session: SqlSession, source: Identity) -> Made:
         """Note the source, and a name to build the new table under."""
         made = Made(building=building_name(self._source, secrets.token_hex(3)), source=source)
-        self._write(session, made)
+        self.write(session, made)
         return made
 
     def note(self, session: SqlSession, **changes: Any) -> Made:
         """Note more of it."""
         made = replace(self.read(session), **changes)
-        self._write(session, made)
+        self.write(session, made)
         return made
+
+    def renew(self, session: SqlSession, **changes: Any) -> Made:
+        """Note the new table again, behind a change of ours: that gives it another CREATE TIME."""
+        made = self.read(session)
+        found = identity(session, self._schema, AuxiliaryNames.of(self._source).new)
+        new = found if made.new.is_same(found) else made.new
+        return self.note(session, new=new, **changes)
 
     def read(self, session: SqlSession) -> Made:
         """Read it; empty where nothing readable was noted, or there is no checkpoint table."""
@@ -75,14 +84,36 @@ class MadeStore:
             raise
         return _made(str(rows[0][0])) if rows else Made()
 
-    def _write(self, session: SqlSession, made: Made) -> None:
+    def write(self, session: SqlSession, made: Made) -> None:
+        """Write all of it."""
         text = json.dumps(
-            {"building": made.building, "source": sorted(made.source), "new": sorted(made.new)}
+            {
+                "building": made.building,
+                "source": _kept(made.source),
+                "new": _kept(made.new),
+                "swap_begun": made.swap_begun,
+            }
         )
         session.execute(
             f"REPLACE INTO {self._table} (id, record, made)"
             f" VALUES ({_ROW}, '{{}}', {string_literal(text)})"
         )
+
+
+def _kept(identity: Identity) -> dict[str, Any]:
+    return {
+        "server": identity.server,
+        "numbers": sorted(identity.numbers),
+        "born": identity.born,
+    }
+
+
+def _identity(found: dict[str, Any]) -> Identity:
+    return Identity(
+        server=str(found["server"]),
+        numbers=frozenset(int(number) for number in found["numbers"]),
+        born=int(found["born"]),
+    )
 
 
 def _made(text: str) -> Made:
@@ -91,8 +122,9 @@ def _made(text: str) -> Made:
         found = json.loads(text)
         return Made(
             building=str(found["building"]),
-            source=frozenset(int(number) for number in found["source"]),
-            new=frozenset(int(number) for number in found["new"]),
+            source=_identity(found["source"]),
+            new=_identity(found["new"]),
+            swap_begun=bool(found["swap_begun"]),
         )
     except (ValueError, TypeError, KeyError):
         return Made()

@@ -12,9 +12,8 @@ from spirit_py.mysql.inspect import read_table
 from spirit_py.mysql.retry import PATIENCE, retrying
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from spirit_py.config import ConnectionOptions
+    from spirit_py.mysql.identity import Identity
     from spirit_py.stop import StopSwitch
 
 
@@ -23,7 +22,7 @@ def drop_old_table(
     schema: str,
     table: str,
     *,
-    proof: Collection[int],
+    proof: Identity,
     stop: StopSwitch,
     lock_wait: int = 5,
     attempts: int = 8,
@@ -37,7 +36,7 @@ def drop_old_table(
 
     Args:
         patience: seconds for which the server may be away.
-        proof: the numbers of the table; one that somebody else made under its name stays (R24).
+        proof: what the table is known by; one that somebody else made under its name stays (R24).
 
     Returns:
         An empty string, or why there is still a table of this name.

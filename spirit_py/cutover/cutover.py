@@ -350,7 +350,7 @@ class Cutover:
         except OutcomeUnknown:
             self._stop_feed()
             raise
-        except SpiritError:
+        except (SpiritError, TryFailed):
             self.renaming = False
             raise
         self.swapped = True

@@ -8,18 +8,20 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.cutover.verdict import BLIND, Evidence, TableNames, Verdict, judge
-from spirit_py.errors import CutoverFailure, ServerFault
+from spirit_py.errors import CutoverFailure, SchemaChanged, ServerFault
 from spirit_py.mysql.connect import connect
+from spirit_py.mysql.identity import others_than
 from spirit_py.mysql.kill import kill_session
 from spirit_py.mysql.locks import named_lock_holder
 from spirit_py.sql import quote_table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import Clock, SqlSession
     from spirit_py.cutover.plan import Swap
+    from spirit_py.mysql.identity import Identity, Name
 
 _LOG = logging.getLogger(__name__)
 _PAUSE_SECONDS: Final = {Verdict.END_SESSION: 0.02, Verdict.LOOK_AGAIN: 0.5}
@@ -61,6 +63,22 @@ def check_names(session: SqlSession, swaps: Sequence[Swap]) -> None:
                     f"the table {quote_table(swap.schema, name)} is gone",
                     hint="somebody has renamed or dropped it: find out before running again",
                 )
+
+
+def require_these(session: SqlSession, proofs: Mapping[Name, Identity]) -> None:
+    """Require tables to be the very ones that are to be swapped, also under their lock (R24).
+
+    Raises:
+        SchemaChanged: naming those that are gone, or are others.
+    """
+    if others := others_than(session, proofs):
+        names = ", ".join(".".join(name) for name in others)
+        raise SchemaChanged(
+            f"{names}: not proven to be the table that this migration noted: somebody else has"
+            " dropped it, or has put another one in its place, or this is another server",
+            hint="see who made what is there now; drop or rename it, then run the same command"
+            " again",
+        )
 
 
 def look(options: ConnectionOptions, *, fence: str, swaps: Sequence[Swap]) -> Evidence:

@@ -4,33 +4,74 @@ A number is given to one table only, and RENAME TABLE and a restart leave it as 
 is made anew under the name of another one has another number, as has one that was rebuilt. Each
 partition has a number of its own, so that a table has several; as long as one of them is the
 same, it is the same table.
+
+Each server gives its own numbers, so that those of another one prove nothing. What a replica has
+of a table is when it was made: CREATE TIME is that of the statement, wherever that is carried out.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, TypeAlias
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from spirit_py.sql import quote_table
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Iterable, Mapping
 
     from spirit_py.contracts import SqlSession
 
-Identity: TypeAlias = frozenset[int]
-"""The numbers of one table; empty where there is none, or where it cannot be told from others."""
+Name = tuple[str, str]
+"""Schema and name of a table, as the server keeps it."""
 
 # The catalogue shows names as InnoDB keeps them: letters outside of ASCII in a code of their own.
 _NUMBERS: Final = """
-SELECT NAME, TABLE_ID FROM information_schema.INNODB_TABLES WHERE NAME LIKE %s ESCAPE '|'"""
+SELECT NAME, TABLE_ID, @@GLOBAL.server_uuid FROM information_schema.INNODB_TABLES WHERE """
+_NAMED: Final = "NAME LIKE %s ESCAPE '|'"
+# The time is stored without a zone; where it is shown in one does not matter to the difference.
+_BORN: Final = """
+SELECT CAST(UNIX_TIMESTAMP(CREATE_TIME) AS SIGNED) FROM information_schema.TABLES
+WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"""
 _PLAIN: Final = re.compile(r"[0-9A-Za-z_]")
 _CODED: Final = r"@(?:[0-9a-f]{4}|[0-9A-Za-z@]{2})"
 _PARTITION: Final = r"(?:#[pP]#.*)?"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Identity:
+    """What one table is known by; false where there is none, or it cannot be told from others.
+
+    Attributes:
+        server: ``server_uuid`` of the server that gave the numbers.
+        numbers: one, or one for each partition.
+        born: when the table was made or last altered, in seconds since 1970; RENAME leaves it.
+    """
+
+    server: str = ""
+    numbers: frozenset[int] = frozenset()
+    born: int = 0
+
+    def __bool__(self) -> bool:
+        """Tell whether there is a table."""
+        return bool(self.numbers)
+
+    def is_same(self, other: Identity) -> bool:
+        """Tell whether two are one table of one server."""
+        return self.server == other.server and not self.numbers.isdisjoint(other.numbers)
+
+    def is_replica_of(self, other: Identity) -> bool:
+        """Tell whether one statement made or altered both last, each on a server of its own."""
+        apart = self.server != other.server and bool(self and other)
+        return apart and self.born == other.born > 0
+
+
+NOTHING: Final = Identity()
+"""Of no table: proves nothing."""
+
+
 def identity(session: SqlSession, schema: str, table: str) -> Identity:
-    """Give the numbers of a table, named as the server keeps it.
+    """Give what a table is known by, named as the server keeps it.
 
     Two names that differ in letters outside of ASCII alone may look alike: then the answer is
     empty, which proves nothing.
@@ -38,28 +79,52 @@ def identity(session: SqlSession, schema: str, table: str) -> Identity:
     Raises:
         ServerFault: also without the privilege PROCESS.
     """
-    like = "/".join(_like(name) for name in (schema, table)) + "%"
-    wanted = re.compile(
-        "(" + "/".join(_pattern(name) for name in (schema, table)) + ")" + _PARTITION
-    )
-    found: dict[str, set[int]] = {}
-    for name, number in session.query(_NUMBERS, (like,)):
-        if matched := wanted.fullmatch(str(name)):
-            found.setdefault(matched[1], set()).add(int(number))
-    return frozenset(found.popitem()[1]) if len(found) == 1 else frozenset()
+    found = _numbers(session, [(schema, table)])[schema, table]
+    born = session.query(_BORN, (schema, table)) if found else ()
+    if not born or born[0][0] is None:
+        return found
+    return Identity(server=found.server, numbers=found.numbers, born=int(born[0][0]))
 
 
-def is_one_of(session: SqlSession, schema: str, table: str, numbers: Collection[int]) -> bool:
-    """Tell whether a table is there and is the one with these numbers."""
-    return bool(numbers) and not identity(session, schema, table).isdisjoint(numbers)
+def is_one_of(session: SqlSession, schema: str, table: str, proof: Identity) -> bool:
+    """Tell whether a table is there and is the one that is known by this."""
+    return not others_than(session, {(schema, table): proof})
 
 
-def drop_if(session: SqlSession, schema: str, table: str, numbers: Collection[int]) -> bool:
-    """Drop a table if it is the one with these numbers; False where it is another one's."""
-    if not is_one_of(session, schema, table, numbers):
+def others_than(session: SqlSession, proofs: Mapping[Name, Identity]) -> list[Name]:
+    """Give the tables that are gone, or are not the ones that are known by this; in one query."""
+    found = _numbers(session, proofs)
+    return [name for name, proof in proofs.items() if not (proof and proof.is_same(found[name]))]
+
+
+def drop_if(session: SqlSession, schema: str, table: str, proof: Identity) -> bool:
+    """Drop a table if it is the one that is known by this; False where it is another one's."""
+    if not is_one_of(session, schema, table, proof):
         return False
     session.execute(f"DROP TABLE IF EXISTS {quote_table(schema, table)}")
     return True
+
+
+def _numbers(session: SqlSession, names: Iterable[Name]) -> dict[Name, Identity]:
+    """Give the numbers of some tables, empty for one that is not there."""
+    wanted = list(names)
+    likes = ["/".join(_like(part) for part in name) + "%" for name in wanted]
+    rows = session.query(_NUMBERS + " OR ".join([_NAMED] * len(likes)), likes)
+    return {name: _of(name, rows) for name in wanted}
+
+
+def _of(name: Name, rows: Iterable[tuple[object, ...]]) -> Identity:
+    """Give one table's of the rows of all."""
+    pattern = re.compile("(" + "/".join(_pattern(part) for part in name) + ")" + _PARTITION)
+    found: dict[str, set[int]] = {}
+    server = ""
+    for stored, number, server_uuid in rows:
+        if matched := pattern.fullmatch(str(stored)):
+            found.setdefault(matched[1], set()).add(int(str(number)))
+            server = str(server_uuid)
+    if len(found) != 1:
+        return NOTHING
+    return Identity(server=server, numbers=frozenset(found.popitem()[1]))
 
 
 def _like(name: str) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from spirit_py.checkpoint.made import MadeStore
-from spirit_py.checkpoint.record import CheckpointRecord, UnreadableCheckpoint
+from spirit_py.checkpoint.record import CheckpointRecord, Membership, UnreadableCheckpoint
 from spirit_py.errors import Refusal
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.earlier import end_earlier_sessions
@@ -15,13 +15,15 @@ from spirit_py.mysql.identity import is_one_of
 from spirit_py.mysql.locks import named_lock_holder, take_named_lock
 from spirit_py.mysql.newtable import drop_table, is_own_sentinel
 from spirit_py.mysql.runs import run_label
+from spirit_py.resume.elsewhere import made_here
 from spirit_py.resume.family import beside, members, store_of
+from spirit_py.resume.look import progress_of
 from spirit_py.resume.sight import Sight
 from spirit_py.sql import quote_table
 from spirit_py.table.names import AuxiliaryNames, is_building_name, lock_name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
@@ -31,6 +33,10 @@ Ask: TypeAlias = Callable[[str], bool]
 Say: TypeAlias = Callable[[str], None]
 
 _NEEDED: Final = ("SELECT", "DROP")
+_MAY_HOLD: Final = (
+    "After a swap the old table holds the rows from before, and a new one that was swapped back"
+    " by hand those from between."
+)
 _EXISTING: Final = """
 SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s"""
 
@@ -42,8 +48,8 @@ class Leftovers:
     Attributes:
         own: new tables and sentinels, then checkpoints: as long as one of these is there, what
             is beside it is known to be ours.
-        old: old tables, and new ones that a revert has swapped out: after a swap they hold the
-            only copy of what was there before it.
+        old: old tables, and new ones that were, or may have been, in their tables' places: they
+            may hold the only copy of rows.
         others: what only has the right name: nothing proves that this program made it.
     """
 
@@ -97,9 +103,7 @@ def clean_up(
         ended = end_earlier_sessions(session, run_label(tables))
         if ended:
             say(f"ended {ended} sessions of the abandoned run")
-        drop_old = bool(left.old) and ask_old(
-            f"Drop {_names(left.old)} too? After a swap it holds the rows from before."
-        )
+        drop_old = bool(left.old) and ask_old(f"Drop {_names(left.old)} too? {_MAY_HOLD}")
         for schema, name in (*(left.old if drop_old else ()), *left.own):
             drop_table(session, schema, name)
             say(f"dropped {schema}.{name}")
@@ -153,9 +157,10 @@ def _leftovers(session: SqlSession, tables: Sequence[tuple[str, str]]) -> Leftov
     marks: list[tuple[str, str]] = []
     old: list[tuple[str, str]] = []
     others: list[tuple[str, str]] = []
+    record = _record(session, tables)
     for schema, table in tables:
         there, names = _existing(session, schema), AuxiliaryNames.of(table)
-        made = MadeStore(schema, table).read(session)
+        made = made_here(session, schema, table, progress_of(record, (schema, table)))
         proofs = {names.new: made.new, names.old: made.source, names.undone: made.new}
         found: dict[str, list[tuple[str, str]]] = {name: [] for name in proofs}
         for name, numbers in proofs.items():
@@ -163,7 +168,8 @@ def _leftovers(session: SqlSession, tables: Sequence[tuple[str, str]]) -> Leftov
                 found[name].append((schema, name))
             elif name.lower() in there:
                 others.append((schema, name))
-        own += found[names.new]
+        # Behind a swap that was undone by hand it holds what the application wrote.
+        (old if made.swap_begun else own).extend(found[names.new])
         if is_building_name(table, made.building) and made.building.lower() in there:
             own.append((schema, made.building))
         if is_own_sentinel(session, schema, names.sentinel):
@@ -179,6 +185,18 @@ def _leftovers(session: SqlSession, tables: Sequence[tuple[str, str]]) -> Leftov
     )
 
 
+def _record(
+    session: SqlSession, tables: Iterable[tuple[str, str]]
+) -> CheckpointRecord | Membership | None:
+    """Give the record that the tables' checkpoints lead to."""
+    for table in tables:
+        with contextlib.suppress(UnreadableCheckpoint):
+            stored = beside(session, table).stored
+            if stored is not None:
+                return stored.found
+    return None
+
+
 def _existing(session: SqlSession, schema: str) -> set[str]:
     """Give the names of a schema's tables in lower case, which some servers store them in."""
     return {str(row[0]).lower() for row in session.query(_EXISTING, (schema,))}
@@ -189,7 +207,7 @@ def _list(left: Leftovers, say: Say) -> None:
     for schema, name in left.own:
         say(f"  {schema}.{name}")
     for schema, name in left.old:
-        say(f"  {schema}.{name} (an old table: asked for separately)")
+        say(f"  {schema}.{name} (asked for separately: it may hold the only copy of rows)")
     for schema, name in left.others:
         say(f"  {schema}.{name} (stays: nothing proves that this program made it)")
 

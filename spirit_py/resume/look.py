@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from spirit_py.change.resumption import why_unreachable
 from spirit_py.checkpoint.decision import Found, TableFound
-from spirit_py.checkpoint.made import MadeStore
 from spirit_py.checkpoint.record import (
     CheckpointRecord,
     Membership,
@@ -18,6 +17,7 @@ from spirit_py.checkpoint.record import (
 from spirit_py.errors import SpiritError
 from spirit_py.mysql.identity import is_one_of
 from spirit_py.mysql.inspect import read_table, shape_of
+from spirit_py.resume.elsewhere import made_here
 from spirit_py.resume.family import store_of, taken_over
 from spirit_py.table.names import AuxiliaryNames
 from spirit_py.table.values import bound_from_literals
@@ -26,6 +26,7 @@ from spirit_py.wayback.found import what_is_left
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from spirit_py.checkpoint.record import TableProgress
     from spirit_py.checkpoint.store import StoredCheckpoint
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
@@ -46,7 +47,6 @@ def look(session: SqlSession, options: ConnectionOptions, tables: Sequence[Name]
         FeedFailure: the binlog could not be looked at.
     """
     server = str(session.query("SELECT @@GLOBAL.server_uuid")[0][0])
-    seen = tuple(look_at_table(session, *table) for table in tables)
     way_back = what_is_left(session, tables)
     unreadable = ""
     stored: StoredCheckpoint | None = None
@@ -58,6 +58,8 @@ def look(session: SqlSession, options: ConnectionOptions, tables: Sequence[Name]
                 unreadable = unreadable or str(error)
     if stored is not None and isinstance(stored.found, CheckpointRecord):
         unreadable = unreadable or damage(session, stored.found)
+    record = stored.found if stored is not None else None
+    seen = tuple(look_at_table(session, table, record) for table in tables)
     if stored is None or unreadable:
         return Found(unreadable=unreadable, server_uuid=server, tables=seen, way_back=way_back)
     return Found(
@@ -77,24 +79,31 @@ def _home_first(tables: Sequence[Name]) -> list[Name]:
 
 
 def look_at_table(
-    session: SqlSession, schema: str, table: str, *, trusting: bool = False
+    session: SqlSession,
+    name: Name,
+    record: CheckpointRecord | Membership | None,
+    *,
+    trusting: bool = False,
 ) -> TableFound:
     """Look at one table and at those beside it.
 
     Args:
+        record: of the migration; None where it cannot be read.
         trusting: take their definitions for a proof of whose they are: for an account that may
             not see the numbers of tables, and only looks.
     """
+    schema, table = name
     names = AuxiliaryNames.of(table)
     if trusting:
         new, old = (_shape(session, schema, name) for name in (names.new, names.old))
         proofs = {"changed_here": bool(old) and not new, "new_is_ours": True, "old_is_ours": True}
     else:
-        made = MadeStore(schema, table).read(session)
+        made = made_here(session, schema, table, progress_of(record, name))
         proofs = {
             "changed_here": is_one_of(session, schema, table, made.new),
             "new_is_ours": is_one_of(session, schema, names.new, made.new),
             "old_is_ours": is_one_of(session, schema, names.old, made.source),
+            "swap_begun": made.swap_begun,
         }
     return TableFound(
         schema=schema,
@@ -105,6 +114,12 @@ def look_at_table(
         ours=store_of((schema, table)).is_ours(session),
         **proofs,
     )
+
+
+def progress_of(record: CheckpointRecord | Membership | None, name: Name) -> TableProgress | None:
+    """Give what a record says of a table; None for one that says nothing of it."""
+    tables = record.tables if isinstance(record, CheckpointRecord) else ()
+    return next((table for table in tables if table.name == name), None)
 
 
 def marked(

@@ -240,7 +240,9 @@ class _Looking:
         found = Found(
             unreadable=why,
             tables=tuple(
-                look_at_table(self._session, *table, trusting=bool(self.sight.missing(NUMBERS, "")))
+                look_at_table(
+                    self._session, table, None, trusting=bool(self.sight.missing(NUMBERS, ""))
+                )
                 for table in tables
             ),
             way_back=what_is_left(self._session, tables),
@@ -272,7 +274,7 @@ class _Looking:
             unseen = f"cannot be looked at: {error.message} ({hint})"
         tables = [table.name for table in record.tables]
         blind = bool(self.sight.missing(NUMBERS, ""))
-        seen = [look_at_table(self._session, *table, trusting=blind) for table in tables]
+        seen = [look_at_table(self._session, table, record, trusting=blind) for table in tables]
         found = Found(
             record=record,
             age=stored.age,

@@ -96,6 +96,7 @@ class AuxiliaryTables:
     @staticmethod
     def _mapping(session: SqlSession, context: PreflightContext) -> TableMapping:
         drop_guard_columns(session, context.schema, context.names.new)
+        MadeStore(context.schema, context.table).renew(session)
         target = read_table(session, context.schema, context.names.new)
         if target is None:
             raise SchemaChanged(

@@ -9,6 +9,7 @@ from spirit_py.checkpoint.decision import Afresh, GiveUp, Refuse, Resume, Wanted
 from spirit_py.checkpoint.record import CheckpointRecord
 from spirit_py.checkpoint.writer import PERIOD
 from spirit_py.errors import Refusal, SchemaChanged
+from spirit_py.resume.elsewhere import note_here
 from spirit_py.resume.family import members
 from spirit_py.resume.look import look
 from spirit_py.runner.checkpoints import statement_of
@@ -41,6 +42,8 @@ def choose(
         raise Refusal(decision.reason, hint=decision.hint)
     if run.config.dry_run:
         _spare(found, decision)
+    if isinstance(found.record, CheckpointRecord) and found.goes_on_here:
+        note_here(session, found.record)
     if isinstance(decision, GiveUp):
         _tell(run, f"given up: {decision.reason}")
         for kept in _drop_all(session, tables, found.record):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.checkpoint.made import MadeStore
 from spirit_py.cutover.cleanup import drop_old_table
 from spirit_py.cutover.cutover import Cutover
+from spirit_py.cutover.look import require_these
 from spirit_py.cutover.plan import CutoverLimits, CutoverResult, Swap
-from spirit_py.errors import OutcomeUnknown, SchemaChanged, SpiritError
+from spirit_py.errors import OutcomeUnknown, ServerFault, SpiritError
 from spirit_py.mysql.histograms import carry_histograms
-from spirit_py.mysql.identity import identity, is_one_of
+from spirit_py.mysql.identity import identity
 from spirit_py.mysql.newtable import align_auto_increment, set_auto_increment
 from spirit_py.mysql.retry import retrying
 from spirit_py.table.names import AuxiliaryNames
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from spirit_py.runner.run import Run
     from spirit_py.runner.work import TableWork
     from spirit_py.table.mapping import TableMapping
+
+_log = logging.getLogger(__name__)
 
 #: A server that restarts right behind the swap is waited for.
 _PROOF_ATTEMPTS: Final = 8
@@ -54,20 +58,24 @@ def swap_tables(
                 align_auto_increment(session, mapping)
 
     def before_lock(session: SqlSession) -> None:
-        """Do the same, note which tables are to be swapped, give counters, renew histograms."""
+        """Do the same, give counters, renew histograms, note which tables are to be swapped."""
+        for mapping in mappings:
+            _require_new(session, mapping)
         align(session)
         for mapping in mappings:
-            _note_source(session, mapping)
             carry_histograms(session, mapping, rebuild=False)
             given = counters.get((mapping.source.schema, mapping.source.name))
             if given:
                 set_auto_increment(session, mapping, given)
+            proofs.update(_note(session, mapping))
 
     def check(session: SqlSession) -> None:
         for work in works:
             work.require_proven()
+        require_these(session, proofs)
         align(session)
 
+    proofs: dict[tuple[str, str], Identity] = {}
     mappings = [work.mapping for work in works]
     cutover = Cutover(
         run.config.connection,
@@ -90,6 +98,8 @@ def swap_tables(
         raise
     finally:
         auxiliary.keep = auxiliary.keep or cutover.swapped
+        if not (cutover.swapped or cutover.renaming):
+            _note_not_swapped(run, mappings)
     run.figures.note_cutover(result)
     run.message(
         f"swapped in try {result.attempts}",
@@ -99,21 +109,32 @@ def swap_tables(
     return result
 
 
-def _note_source(session: SqlSession, mapping: TableMapping) -> None:
-    """Note which table is going to be the old one.
-
-    Raises:
-        SchemaChanged: the new table is not the one that was made.
-    """
+def _require_new(session: SqlSession, mapping: TableMapping) -> None:
+    """Require the new table to be the one that was made."""
     source, target = mapping.source, mapping.target
-    store = MadeStore(source.schema, source.name)
-    if not is_one_of(session, target.schema, target.name, store.read(session).new):
-        raise SchemaChanged(
-            f"{target.schema}.{target.name} is not the table that this migration made: somebody"
-            " else has put another one in its place",
-            hint="see who made it; drop or rename it, then start the migration again",
-        )
-    store.note(session, source=identity(session, source.schema, source.name))
+    made = MadeStore(source.schema, source.name).read(session)
+    require_these(session, {(target.schema, target.name): made.new})
+
+
+def _note(session: SqlSession, mapping: TableMapping) -> dict[tuple[str, str], Identity]:
+    """Note which table is going to be the old one, and that the swap is begun; give the proofs."""
+    source, target = mapping.source, mapping.target
+    made = MadeStore(source.schema, source.name).renew(
+        session, source=identity(session, source.schema, source.name), swap_begun=True
+    )
+    return {(target.schema, target.name): made.new, (source.schema, source.name): made.source}
+
+
+def _note_not_swapped(run: Run, mappings: Sequence[TableMapping]) -> None:
+    """Note that no RENAME was made; where that is impossible, the new tables are kept for it."""
+    try:
+        with run.session("cleanup") as session:
+            for mapping in mappings:
+                store = MadeStore(mapping.source.schema, mapping.source.name)
+                if store.read(session).swap_begun:
+                    store.renew(session, swap_begun=False)
+    except ServerFault as fault:
+        _log.info("the end of the swap could not be noted: %s", fault.message)
 
 
 def limits_of(config: MigrationConfig) -> CutoverLimits:

@@ -12,12 +12,12 @@ from spirit_py.config import FeedOptions
 from spirit_py.cutover.cleanup import drop_old_table
 from spirit_py.cutover.cutover import Cutover
 from spirit_py.cutover.guard import require_guard
-from spirit_py.cutover.look import check_names
+from spirit_py.cutover.look import check_names, require_these
 from spirit_py.cutover.plan import CutoverLimits, Swap
-from spirit_py.errors import HeldBack, SchemaChanged, SpiritError
+from spirit_py.errors import HeldBack, SpiritError
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.duplicates import duplicates_for
-from spirit_py.mysql.identity import identity, is_one_of
+from spirit_py.mysql.identity import identity
 from spirit_py.mysql.newtable import align_auto_increment
 from spirit_py.mysql.retry import retrying
 from spirit_py.sql import quote_table
@@ -185,15 +185,19 @@ class Undo:
 
         def prepare(session: SqlSession) -> None:
             for table in self._tables:
-                _note_swapped_out(session, table)
+                _require_old(session, table)
             align(session)
+            for table in self._tables:
+                proofs.update(_note(session, table))
 
         def check(session: SqlSession) -> None:
             require_definitions(session, self._tables)
+            require_these(session, proofs)
             if left := self._unproven():
                 raise HeldBack(f"{left[0].target.name} must be compared once more")
             align(session)
 
+        proofs: dict[tuple[str, str], Identity] = {}
         self._say("swapping back")
         cutover = Cutover(
             self._means.connection,
@@ -241,17 +245,20 @@ def _drop(means: Means, table: KeptTable, stop: StopSwitch) -> str:
     return drop_old_table(means.connection, table.schema, table.undone, proof=numbers, stop=stop)
 
 
-def _note_swapped_out(session: SqlSession, table: KeptTable) -> None:
-    """Note which table is going to be swapped out, before it is (R24).
+def _require_old(session: SqlSession, table: KeptTable) -> None:
+    """Require the old table to be the one from before the migration."""
+    made = MadeStore(table.schema, table.table).read(session)
+    require_these(session, {(table.schema, table.old): made.source})
 
-    Raises:
-        SchemaChanged: the old table is not the one from before the migration.
-    """
-    store = MadeStore(table.schema, table.table)
-    if not is_one_of(session, table.schema, table.old, store.read(session).source):
-        raise SchemaChanged(
-            f"{table.schema}.{table.old} is not the table from before the migration: somebody else"
-            " has put another one in its place",
-            hint="see who made it, and what became of the old table",
-        )
-    store.note(session, new=identity(session, table.schema, table.table))
+
+def _note(session: SqlSession, table: KeptTable) -> dict[tuple[str, str], Identity]:
+    """Note which table is going to be swapped out, before it is (R24); give the proofs."""
+    made = MadeStore(table.schema, table.table).note(
+        session,
+        new=identity(session, table.schema, table.table),
+        source=identity(session, table.schema, table.old),
+    )
+    return {
+        (table.schema, table.table): made.new,
+        (table.schema, table.old): made.source,
+    }

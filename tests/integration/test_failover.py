@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import threading
@@ -14,6 +15,7 @@ import pytest
 from mysql_server import SERVER_VARIABLE, ServerOptions, choose, running
 from spirit_py import points
 from spirit_py.errors import AnotherServer, Refusal
+from spirit_py.resume.cleanup import clean_up
 from tests.fix_mysql import Database
 from tests.migrate_kit import Migrating, config_for
 from tests.resume_kit import ALTER, assert_nothing_left, make_table, tables
@@ -23,13 +25,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from mysql_server import MySQLServer
+    from spirit_py.config import MigrationConfig
     from spirit_py.spark.session import SparkEngine
 
 
 class Couple:
-    """A source, a replica of it, and an address that leads to one of them."""
+    """A source, a replica of it, and an address that leads to one of them.
 
-    def __init__(self, source: MySQLServer, replica: MySQLServer, address: TcpProxy) -> None:
+    Args:
+        others: tables that the replica has made by itself: its numbers of tables are higher by so
+            many (R24).
+    """
+
+    def __init__(
+        self, source: MySQLServer, replica: MySQLServer, address: TcpProxy, others: int
+    ) -> None:
         self.address = address
         self.source = source
         self.replica = replica
@@ -45,7 +55,9 @@ class Couple:
             f" SOURCE_USER = 'follower', SOURCE_PASSWORD = '{source.password}',"
             " GET_SOURCE_PUBLIC_KEY = 1, SOURCE_CONNECT_RETRY = 1, SOURCE_AUTO_POSITION = 1"
         )
-        self.second.execute("START REPLICA")
+        local = "".join(f"CREATE TABLE apart.n{n} (i INT);" for n in range(others))
+        self.second.execute(f"SET SESSION sql_log_bin = 0; CREATE DATABASE apart; {local}")
+        self.second.execute("SET SESSION sql_log_bin = 1; START REPLICA")
 
     def stop_replica(self) -> None:
         """Let the replica come as far as the source is now, and no further."""
@@ -71,19 +83,24 @@ class Couple:
         self.source.kill()
         self.address.cut()
 
-    def migrating(self, engine: SparkEngine) -> Migrating:
-        """Begin, or carry on, at the address."""
+    @property
+    def config(self) -> MigrationConfig:
+        """What is asked for, at the address."""
         config = config_for(
             self.first, table="t", alter=ALTER, no_shortcut=True, target_chunk_time=0.02
         )
         connection = replace(
             config.connection, host=self.address.host, port=self.address.port, user="migrator"
         )
-        return Migrating(engine, replace(config, connection=connection))
+        return replace(config, connection=connection)
+
+    def migrating(self, engine: SparkEngine) -> Migrating:
+        """Begin, or carry on."""
+        return Migrating(engine, self.config)
 
 
 @pytest.fixture
-def couple() -> Iterator[Couple]:
+def couple(request: pytest.FixtureRequest) -> Iterator[Couple]:
     """Return two servers of the test's own."""
     provider = choose({k: v for k, v in os.environ.items() if k != SERVER_VARIABLE})
     numbers = [
@@ -92,7 +109,30 @@ def couple() -> Iterator[Couple]:
     with contextlib.ExitStack() as stack:
         source, replica = (stack.enter_context(running(one, provider=provider)) for one in numbers)
         address = stack.enter_context(TcpProxy((source.host, source.port)))
-        yield Couple(source, replica, address)
+        yield Couple(source, replica, address, getattr(request, "param", 7))
+
+
+def fail_over_in_the_middle(
+    couple: Couple,
+    engine: SparkEngine,
+    monkeypatch: pytest.MonkeyPatch,
+    stopped: str = "chunk.committed",
+    killed: str = "chunk.committed",
+) -> None:
+    """Run a migration until the replica is stopped at a point, and the source killed at one."""
+    steps = [(stopped, couple.stop_replica), (killed, couple.fail_over)]
+    fail_over_at(couple, engine, monkeypatch, steps)
+    couple.second.execute("USE lone")
+    assert tables(couple.second) == ["_t_chkpnt", "_t_new", "t"]
+
+
+def numbers(couple: Couple) -> tuple[int, int]:
+    """Give the first server's number of the new table, and the second one's of the source."""
+    found = couple.second.query("SELECT made FROM lone._t_chkpnt WHERE id = 9")[0][0]
+    here = couple.second.query(
+        "SELECT TABLE_ID FROM information_schema.INNODB_TABLES WHERE NAME = 'lone/t'"
+    )
+    return json.loads(found)["new"]["numbers"][0], here[0][0]
 
 
 def fail_over_at(
@@ -142,11 +182,9 @@ def test_a_promoted_replica_carries_the_migration_on(
     """
     make_table(couple.first, 20_000)
     rows = list(couple.first.query("SELECT id, a, b FROM t ORDER BY id"))
-    steps = [(stopped, couple.stop_replica), (killed, couple.fail_over)]
-    fail_over_at(couple, spark_engine, monkeypatch, steps)
+    fail_over_in_the_middle(couple, spark_engine, monkeypatch, stopped, killed)
     second = couple.second
-    second.execute("USE lone; UPDATE t SET a = -1 WHERE id = 2; DELETE FROM t WHERE id = 4")
-    assert tables(second) == ["_t_chkpnt", "_t_new", "t"]
+    second.execute("UPDATE t SET a = -1 WHERE id = 2; DELETE FROM t WHERE id = 4")
     run = couple.migrating(spark_engine)
     report = run.end()
     assert "this is another server" in report.resumed
@@ -171,3 +209,52 @@ def test_a_replica_that_lacks_a_transaction_is_refused(
     couple.second.execute("USE lone")
     assert tables(couple.second) == ["_t_chkpnt", "_t_new", "t"]
     assert int(couple.second.query("SELECT COUNT(*) FROM t")[0][0]) == 20_000
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("couple", [3], indirect=True)
+def test_numbers_of_another_server_prove_no_swap(
+    couple: Couple, spark_engine: SparkEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R24: the source has the number there that the new table had on the first server."""
+    make_table(couple.first, 20_000)
+    fail_over_in_the_middle(couple, spark_engine, monkeypatch)
+    second = couple.second
+    new, source = numbers(couple)
+    assert new == source
+    second.execute("DROP TABLE _t_new")
+    run = couple.migrating(spark_engine)
+    report = run.end()
+    assert "_t_new is gone" in report.resumed
+    assert report.outcome == "done"
+    assert second.query("SELECT COUNT(*), SUM(z) FROM t") == [(20_000, 100_000)]
+    assert_nothing_left(second)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_only_the_new_table_that_was_replicated_is_taken_over(
+    couple: Couple, spark_engine: SparkEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R24: another one of the same definition is refused; cleanup knows the one from the other."""
+    make_table(couple.first, 20_000)
+    fail_over_in_the_middle(couple, spark_engine, monkeypatch)
+    second = couple.second
+    second.execute("RENAME TABLE _t_new TO aside; CREATE TABLE _t_new LIKE aside")
+    with pytest.raises(Refusal, match="_t_new is not the table that the migration"):
+        couple.migrating(spark_engine).end()
+    assert tables(second) == ["_t_chkpnt", "_t_new", "aside", "t"]
+
+    second.execute("RENAME TABLE _t_new TO theirs, aside TO _t_new")
+    said: list[str] = []
+    clean_up(
+        couple.config.connection,
+        database="lone",
+        table="t",
+        ask=lambda _: True,
+        ask_old=lambda _: False,
+        say=said.append,
+    )
+    assert "dropped lone._t_new" in said
+    assert tables(second) == ["t", "theirs"]

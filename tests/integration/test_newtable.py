@@ -13,7 +13,7 @@ from spirit_py.checkpoint.made import MadeStore
 from spirit_py.checkpoint.record import Membership
 from spirit_py.checkpoint.store import CheckpointStore
 from spirit_py.errors import Refusal, ServerFault
-from spirit_py.mysql.identity import identity
+from spirit_py.mysql.identity import NOTHING, identity
 from spirit_py.mysql.inspect import read_table
 from spirit_py.mysql.newtable import (
     align_auto_increment,
@@ -356,25 +356,25 @@ def test_a_table_is_known_by_its_numbers_whatever_it_is_called(db, desk, name):
     db.execute(f"CREATE TABLE `{name}` (id INT AUTO_INCREMENT PRIMARY KEY, a INT)")
     db.execute("CREATE TABLE other (id INT PRIMARY KEY) PARTITION BY HASH (id) PARTITIONS 3")
     numbers = identity(desk.session, db.name, name)
-    assert len(numbers) == 1
+    assert len(numbers.numbers) == 1
     db.execute(f"ALTER TABLE `{name}` AUTO_INCREMENT = 500")
     db.execute(f"ALTER TABLE `{name}` ADD COLUMN c INT, ALGORITHM=INSTANT")
     db.execute(f"ALTER TABLE `{name}` ADD INDEX (a)")
     db.execute(f"RENAME TABLE `{name}` TO moved; CREATE TABLE `{name}` LIKE moved")
-    assert identity(desk.session, db.name, "moved") == numbers
-    assert numbers.isdisjoint(identity(desk.session, db.name, name))
+    assert identity(desk.session, db.name, "moved").is_same(numbers)
+    assert not numbers.is_same(identity(desk.session, db.name, name))
     db.execute("ALTER TABLE moved ENGINE = InnoDB")
-    assert numbers.isdisjoint(identity(desk.session, db.name, "moved"))
+    assert not numbers.is_same(identity(desk.session, db.name, "moved"))
     partitions = identity(desk.session, db.name, "other")
-    assert len(partitions) == 3
+    assert len(partitions.numbers) == 3
     db.execute("ALTER TABLE other COALESCE PARTITION 1")
     db.execute("RENAME TABLE other TO `other x`")
-    assert identity(desk.session, db.name, "gone") == frozenset()
+    assert identity(desk.session, db.name, "gone") == NOTHING
 
 
 def test_names_that_look_alike_prove_nothing(db, desk):
     """Where two names are kept in codes that only the server can read, no number is given."""
     db.execute("CREATE TABLE `ä` (id INT); CREATE TABLE `ö` (id INT)")
-    assert identity(desk.session, db.name, "ä") == frozenset()
+    assert identity(desk.session, db.name, "ä") == NOTHING
     db.execute("DROP TABLE `ö`")
-    assert len(identity(desk.session, db.name, "ä")) == 1
+    assert len(identity(desk.session, db.name, "ä").numbers) == 1

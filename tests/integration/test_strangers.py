@@ -8,7 +8,7 @@ import pytest
 
 from spirit_py import points
 from spirit_py.checkpoint.made import MadeStore
-from spirit_py.errors import Refusal, SchemaChanged
+from spirit_py.errors import CutoverFailure, Refusal, SchemaChanged
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.kill import end_sessions, kill_own
 from spirit_py.resume.cleanup import clean_up
@@ -157,6 +157,65 @@ def test_a_new_table_that_is_exchanged_before_the_swap_stops_the_run(db, spark_e
         start(spark_engine, db).end()
     assert count(db, "t") == ROWS
     assert {"_t_new", "elsewhere"} <= set(tables(db))
+
+
+def test_a_new_table_that_is_exchanged_while_the_lock_is_waited_for_stays(
+    db, spark_engine, monkeypatch
+):
+    """Under the lock it is proven again which table is swapped in: the wait may be a long one."""
+    make_table(db, ROWS)
+    passing(
+        monkeypatch,
+        "cutover.lock",
+        lambda: db.execute("RENAME TABLE _t_new TO elsewhere; CREATE TABLE _t_new LIKE elsewhere"),
+    )
+    with pytest.raises(SchemaChanged, match="_t_new"):
+        start(spark_engine, db).end()
+    assert count(db, "t") == ROWS
+    assert tables(db) == ["_t_new", "elsewhere", "t"]
+
+
+def test_a_swap_that_was_undone_by_hand_leaves_what_was_written_meanwhile(
+    db, spark_engine, tmp_path
+):
+    """The new table was the application's for a while: no run drops it, cleanup asks for it."""
+    make_table(db, ROWS)
+    with PointListener(tmp_path / "points") as listener:
+        kill_at(db, listener, "cutover.renamed", 1)
+    db.execute("INSERT INTO t (a, b) VALUES (777, 'written after the swap')")
+    db.execute("RENAME TABLE t TO _t_new, _t_old TO t")
+
+    run = start(spark_engine, db)
+    with pytest.raises(SchemaChanged):
+        run.end()
+    assert "_t_new holds what the application wrote in between" in run.told.text
+    for alter in ("ADD COLUMN other INT", "ADD INDEX (a)"):
+        with pytest.raises(Refusal, match="_t_new holds what the application wrote in between"):
+            start(spark_engine, db, alter=alter).end()
+    assert tables(db) == ["_t_chkpnt", "_t_new", "t"]
+    assert db.query("SELECT COUNT(*) FROM _t_new WHERE b LIKE 'written%'") == [(1,)]
+    clean_up(
+        config_for(db).connection,
+        database=db.name,
+        table="t",
+        ask=lambda _: True,
+        ask_old=lambda _: False,
+        say=lambda _: None,
+    )
+    assert tables(db) == ["_t_new", "t"]
+
+
+def test_a_swap_that_was_not_made_leaves_no_doubt(db, spark_engine, monkeypatch):
+    """Where the swap ends before its RENAME, what is of no more use is dropped as ever."""
+    make_table(db, ROWS)
+    passing(monkeypatch, "cutover.locked", lambda: db.execute("CREATE TABLE _t_old (mine INT)"))
+    with pytest.raises(CutoverFailure):
+        start(spark_engine, db).end()
+    with connect(config_for(db).connection, role="test") as session:
+        assert not MadeStore(db.name, "t").read(session).swap_begun
+    db.execute("DROP TABLE _t_old")
+    assert start(spark_engine, db).end().outcome == "done"
+    assert_nothing_left(db)
 
 
 def test_an_old_table_that_is_exchanged_after_the_swap_stays(db, spark_engine, monkeypatch):
