@@ -36,10 +36,10 @@ import mysql_server
 import raw_events
 from mysql_base import ServerOptions
 from spirit_py.applier.applier import SqlApplier
-from spirit_py.change.source import binlog_source
 from spirit_py.chunk.chunker import make_chunker
 from spirit_py.config import ConnectionOptions, FeedOptions
 from spirit_py.copier.copier import Copier, CopyOptions
+from spirit_py.feed.source import binlog_source
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.inspect import read_table
 from spirit_py.mysql.ownwrites import new_run

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from bench_writers import ROWS, SCHEMA, Application, Load
 from spirit_py.applier.applier import SqlApplier
-from spirit_py.change.source import binlog_source
 from spirit_py.chunk.chunk import Chunk
 from spirit_py.config import FeedOptions
 from spirit_py.cutover.cutover import Cutover
 from spirit_py.cutover.plan import Swap
+from spirit_py.feed.source import binlog_source
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.inspect import read_table
 from spirit_py.mysql.newtable import align_auto_increment
@@ -32,9 +32,9 @@ from spirit_py.table.build import build_mapping
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from spirit_py.change.feed import ChangeFeed
     from spirit_py.config import ConnectionOptions
     from spirit_py.cutover.plan import CutoverResult
+    from spirit_py.feed.feed import ChangeFeed
     from spirit_py.mysql.session import Session
     from spirit_py.table.mapping import TableMapping
 

@@ -25,8 +25,8 @@ from pymysqlreplication import row_event
 from pymysqlreplication.packet import BinLogPacketWrapper
 
 import raw_events
-from spirit_py.change.codec import RowCodec
-from spirit_py.change.codec_tablemap import parse_table_map
+from spirit_py.binlog.codec.rows import RowCodec
+from spirit_py.binlog.codec.tablemap import parse_table_map
 from spirit_py.mysql.inspect import read_table
 
 if TYPE_CHECKING:

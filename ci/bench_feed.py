@@ -22,8 +22,8 @@ from pymysqlreplication.row_event import UpdateRowsEvent
 
 from mysql_words import binlog_end
 from spirit_py.applier.applier import SqlApplier
-from spirit_py.change.source import binlog_source
 from spirit_py.config import FeedOptions
+from spirit_py.feed.source import binlog_source
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.inspect import read_table
 from spirit_py.statement.parse import alter_of
@@ -33,8 +33,8 @@ from spirit_py.table.build import build_mapping
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spirit_py.change.feed import ChangeFeed
     from spirit_py.config import ConnectionOptions
+    from spirit_py.feed.feed import ChangeFeed
     from spirit_py.mysql.session import Session
     from spirit_py.table.mapping import TableMapping
 

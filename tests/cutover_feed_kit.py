@@ -6,10 +6,10 @@ import contextlib
 from typing import TYPE_CHECKING, Self
 
 from spirit_py.applier.applier import SqlApplier
-from spirit_py.change.source import binlog_source
 from spirit_py.chunk.chunk import Chunk
 from spirit_py.config import FeedOptions
 from spirit_py.cutover.plan import Swap
+from spirit_py.feed.source import binlog_source
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.inspect import read_table
 from spirit_py.mysql.newtable import create_new_table

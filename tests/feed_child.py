@@ -15,8 +15,8 @@ import sys
 import time
 
 from spirit_py.applier.applier import SqlApplier
-from spirit_py.change.source import binlog_source
 from spirit_py.config import ConnectionOptions, FeedOptions
+from spirit_py.feed.source import binlog_source
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.inspect import read_table
 from spirit_py.statement import alter_of

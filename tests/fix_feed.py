@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spirit_py.applier.applier import SqlApplier
-from spirit_py.change.source import binlog_source
 from spirit_py.config import ConnectionOptions, FeedOptions
+from spirit_py.feed.source import binlog_source
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.inspect import read_table
 from spirit_py.statement import alter_of
@@ -19,8 +19,8 @@ from spirit_py.table.build import build_mapping
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from spirit_py.change.feed import ChangeFeed
-    from spirit_py.change.subscription import TableSubscription
+    from spirit_py.feed.feed import ChangeFeed
+    from spirit_py.feed.subscription import TableSubscription
     from spirit_py.table.mapping import TableMapping
     from tests.fix_mysql import Database
 

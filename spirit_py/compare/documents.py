@@ -4,7 +4,7 @@ In a document's text an unsigned number, a DECIMAL and a date look like others; 
 would be an INTEGER, a DOUBLE and a STRING. So the types of all nodes come beside the text, in
 the order of :func:`spirit_py.checksum.render.node_types`, and what text cannot say, or says in a
 way that not every server reads exactly, is written as SQL (:mod:`spirit_py.table.documents`), as
-:mod:`spirit_py.change.jsonb` does with documents in binary form.
+:mod:`spirit_py.binlog.codec.jsonb` does with documents in binary form.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from spirit_py.change.jsonb import sql_expression
+from spirit_py.binlog.codec.jsonb import sql_expression
 from spirit_py.sql import string_literal
 from spirit_py.table import documents
 from spirit_py.table.documents import Node

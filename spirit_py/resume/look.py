@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from spirit_py.change.resumption import why_unreachable
+from spirit_py.binlog.resumption import why_unreachable
 from spirit_py.checkpoint.decision import Found, TableFound
 from spirit_py.checkpoint.record import (
     CheckpointRecord,

@@ -13,9 +13,9 @@ from spirit_py.runner.work import TableWork
 from spirit_py.table.values import bound_from_literals
 
 if TYPE_CHECKING:
-    from spirit_py.change.feed import ChangeFeed
     from spirit_py.checkpoint.record import CheckpointRecord
     from spirit_py.contracts import Applier
+    from spirit_py.feed.feed import ChangeFeed
     from spirit_py.runner.run import Run
     from spirit_py.table.keys import KeyBound
     from spirit_py.table.mapping import TableMapping

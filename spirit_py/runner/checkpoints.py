@@ -26,9 +26,9 @@ from spirit_py.resume.look import shape_digest
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spirit_py.change.feed import ChangeFeed
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
+    from spirit_py.feed.feed import ChangeFeed
     from spirit_py.preflight.context import PreflightContext
     from spirit_py.runner.run import Run
     from spirit_py.runner.work import TableWork

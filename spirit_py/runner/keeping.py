@@ -23,10 +23,10 @@ from spirit_py.wayback.undo import Means
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spirit_py.change.feed import ChangeFeed
     from spirit_py.contracts import SqlSession
     from spirit_py.cutover.plan import CutoverResult
     from spirit_py.errors import SpiritError
+    from spirit_py.feed.feed import ChangeFeed
     from spirit_py.preflight.context import PreflightContext
     from spirit_py.runner.checkpoints import Checkpoints
     from spirit_py.runner.run import Run

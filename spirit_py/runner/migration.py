@@ -6,8 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from spirit_py.applier.applier import SqlApplier
-from spirit_py.change.source import binlog_source
 from spirit_py.errors import HeldBack
+from spirit_py.feed.source import binlog_source
 from spirit_py.phases import Phase
 from spirit_py.runner.auxiliary import AuxiliaryTables, require_unchanged
 from spirit_py.runner.carrying import begin_work, carry_on
@@ -20,9 +20,9 @@ from spirit_py.runner.shortcuts import change_in_place
 from spirit_py.runner.swap import drop_old_tables, swap_tables
 
 if TYPE_CHECKING:
-    from spirit_py.change.feed import ChangeFeed
     from spirit_py.checkpoint.record import CheckpointRecord
     from spirit_py.cutover.plan import CutoverResult
+    from spirit_py.feed.feed import ChangeFeed
     from spirit_py.mysql.session import Session
     from spirit_py.runner.opening import Opening
     from spirit_py.runner.run import Run

@@ -19,9 +19,9 @@ from spirit_py.sql import quote_table
 from spirit_py.throttle.throttler import BacklogThrottler
 
 if TYPE_CHECKING:
-    from spirit_py.change.feed import ChangeFeed
     from spirit_py.checksum.result import ChecksumResult
     from spirit_py.contracts import Applier, Subscription
+    from spirit_py.feed.feed import ChangeFeed
     from spirit_py.runner.run import Run
     from spirit_py.stop import StopSwitch
     from spirit_py.table.keys import KeyBound

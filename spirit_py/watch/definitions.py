@@ -13,8 +13,8 @@ import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.change.codec import RowCodec
-from spirit_py.change.codec_described import agrees, described
+from spirit_py.binlog.codec.described import agrees, described
+from spirit_py.binlog.codec.rows import RowCodec
 from spirit_py.errors import FeedFailure, SchemaChanged
 from spirit_py.mysql.inspect import shape_of
 from spirit_py.watch.harmless import leaves_rows_as_described
@@ -22,11 +22,11 @@ from spirit_py.watch.harmless import leaves_rows_as_described
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spirit_py.change.codec_described import Collation
-    from spirit_py.change.codec_tablemap import TableMap
-    from spirit_py.change.events import Place, StatementSeen, Table
-    from spirit_py.change.position import Frontier
-    from spirit_py.change.statements import Statement
+    from spirit_py.binlog.codec.described import Collation
+    from spirit_py.binlog.codec.tablemap import TableMap
+    from spirit_py.binlog.events import Place, StatementSeen, Table
+    from spirit_py.binlog.position import Frontier
+    from spirit_py.binlog.statements import Statement
     from spirit_py.table.schema import TableSchema
 
 _ATTEMPTS: Final = 20

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
-from spirit_py.change.position import Position
-from spirit_py.change.writes import OPTION, StatementWrites
+from spirit_py.binlog.position import Position
+from spirit_py.binlog.writes import OPTION, StatementWrites
 from spirit_py.config import FeedOptions
 from spirit_py.errors import (
     FeedFailure,
@@ -29,7 +29,7 @@ from spirit_py.watch.stream import ScopeStream
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from spirit_py.change.events import Event
+    from spirit_py.binlog.events import Event
     from spirit_py.watch.model import Record
     from spirit_py.watch.options import WatchOptions
     from spirit_py.watch.scope import Scope

@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.change.branches import Branches
-from spirit_py.change.events import (
+from spirit_py.binlog.events import (
     Advanced,
     Began,
     Committed,
@@ -17,16 +16,17 @@ from spirit_py.change.events import (
     XaDecided,
     XaPrepared,
 )
-from spirit_py.change.statements import readings
+from spirit_py.binlog.statements import readings
+from spirit_py.binlog.xa import Branches
 from spirit_py.errors import SchemaChanged, UnreadableChange
 from spirit_py.watch.model import record, row_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spirit_py.change.branches import XaRows
-    from spirit_py.change.events import Event, Place
-    from spirit_py.change.writes import StatementWrites
+    from spirit_py.binlog.events import Event, Place
+    from spirit_py.binlog.writes import StatementWrites
+    from spirit_py.binlog.xa import XaRows
     from spirit_py.contracts import Clock
     from spirit_py.watch.definitions import Definitions
     from spirit_py.watch.model import Record

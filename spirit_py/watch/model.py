@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from spirit_py.change.codec import RowChange, RowImage
-    from spirit_py.change.events import Place, Table
+    from spirit_py.binlog.codec.rows import RowChange, RowImage
+    from spirit_py.binlog.events import Place, Table
     from spirit_py.table.schema import Column
 
 Record: TypeAlias = dict[str, Any]

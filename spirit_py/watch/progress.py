@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spirit_py.change.position import GtidFrontier, GtidSet
+from spirit_py.binlog.position import GtidFrontier, GtidSet
 
 if TYPE_CHECKING:
-    from spirit_py.change.events import Place
-    from spirit_py.change.position import FileFrontier
+    from spirit_py.binlog.events import Place
+    from spirit_py.binlog.position import FileFrontier
 
 
 class Progress:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spirit_py.change.statements import may_name
+from spirit_py.binlog.statements import may_name
 
 if TYPE_CHECKING:
-    from spirit_py.change.events import Table
-    from spirit_py.change.statements import Statement
+    from spirit_py.binlog.events import Table
+    from spirit_py.binlog.statements import Statement
 
 
 class Scope:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from spirit_py.change.binlog import StreamLost
-from spirit_py.change.codec_described import Collation
-from spirit_py.change.source import BinlogStream
-from spirit_py.change.stream import BinlogEvents
+from spirit_py.binlog.codec.described import Collation
+from spirit_py.binlog.connection import StreamLost
+from spirit_py.binlog.parser import BinlogEvents
+from spirit_py.binlog.source import BinlogStream
 from spirit_py.errors import FeedFailure, ServerFault
 from spirit_py.mysql.faults import NO_SUCH_TABLE, Disposition, connection_lost, disposition
 from spirit_py.mysql.inspect import read_table
@@ -17,10 +17,10 @@ from spirit_py.watch.scope import Scope, TableNames
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from spirit_py.change.codec import RowCodec
-    from spirit_py.change.codec_tablemap import TableMap
-    from spirit_py.change.events import Table
-    from spirit_py.change.position import FileFrontier, Frontier, GtidFrontier
+    from spirit_py.binlog.codec.rows import RowCodec
+    from spirit_py.binlog.codec.tablemap import TableMap
+    from spirit_py.binlog.events import Table
+    from spirit_py.binlog.position import FileFrontier, Frontier, GtidFrontier
     from spirit_py.config import ConnectionOptions, FeedOptions
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.schema import TableSchema

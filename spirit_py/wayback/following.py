@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
 from spirit_py.applier.applier import SqlApplier
-from spirit_py.change.source import binlog_source
 from spirit_py.checkpoint.record import digest_of
 from spirit_py.errors import Refusal, SchemaChanged, ServerFault
+from spirit_py.feed.source import binlog_source
 from spirit_py.mysql.facts import read_facts
 from spirit_py.mysql.faults import NO_SUCH_TABLE
 from spirit_py.mysql.inspect import read_shape, read_table, shape_of
@@ -22,9 +22,9 @@ from spirit_py.wayback.reverse import Losses, ReverseChanges, reverse_mapping
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from spirit_py.change.feed import ChangeFeed
     from spirit_py.config import ConnectionOptions, FeedOptions
     from spirit_py.contracts import SqlSession
+    from spirit_py.feed.feed import ChangeFeed
     from spirit_py.stop import StopSwitch
     from spirit_py.table.build import ColumnChanges
     from spirit_py.table.mapping import TableMapping

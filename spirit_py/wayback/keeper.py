@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import __version__
-from spirit_py.change.resumption import why_unreachable
+from spirit_py.binlog.resumption import why_unreachable
 from spirit_py.errors import (
     DuplicateForUnique,
     HiddenChange,

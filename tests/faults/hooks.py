@@ -74,7 +74,7 @@ def drop_late_events() -> None:
 
 def _keep_only(wanted: Callable[[], bool]) -> None:
     """Forget the changes that are not wanted before they reach the buffer."""
-    from spirit_py.change.subscription import TableSubscription
+    from spirit_py.feed.subscription import TableSubscription
 
     receive = TableSubscription.receive
 
@@ -86,7 +86,7 @@ def _keep_only(wanted: Callable[[], bool]) -> None:
 
 def early_position() -> None:
     """Bug: give out what was received as the safe position, applied or not."""
-    from spirit_py.change.ledger import Ledger
+    from spirit_py.feed.ledger import Ledger
 
     Ledger.safe_text = lambda self: self.received.text()  # type: ignore[method-assign]
 

@@ -13,13 +13,13 @@ import MySQLdb
 import pytest
 
 from spirit_py.applier.applier import SqlApplier
-from spirit_py.change.source import binlog_source
 from spirit_py.checksum.checker import Checker
 from spirit_py.checksum.result import ChecksumOptions, ChecksumProgress, Counts
 from spirit_py.chunk.chunk import KeyBound
 from spirit_py.chunk.optimistic import OptimisticChunker
 from spirit_py.config import FeedOptions
 from spirit_py.errors import ChecksumFailure, DuplicateForUnique, Interrupted, WorkersLost
+from spirit_py.feed.source import binlog_source
 from tests.integration.checksum_rig import Pair, ThreadEngine
 
 if TYPE_CHECKING:

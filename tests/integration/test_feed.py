@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spirit_py.change.partitions import SPLIT_ROWS
 from spirit_py.errors import (
     ChangesNotFlushed,
     FeedFailure,
@@ -17,6 +16,7 @@ from spirit_py.errors import (
     SchemaChanged,
     UnreadableChange,
 )
+from spirit_py.feed.partitions import SPLIT_ROWS
 from spirit_py.mysql.connect import connect
 from tests.feed_kit import chunk
 from tests.fix_feed import DEADLINE, fill, until

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spirit_py.change import source
-from spirit_py.change.position import GtidSet, Position
+from spirit_py.binlog import source
+from spirit_py.binlog.position import GtidSet, Position
 from spirit_py.errors import FeedFailure
 from tests.feed_kit import chunk
 from tests.fix_feed import fill, until

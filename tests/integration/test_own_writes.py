@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spirit_py.change.position import GtidSet
+from spirit_py.binlog.position import GtidSet
 from spirit_py.chunk.chunker import make_chunker
 from spirit_py.config import FeedOptions
 from spirit_py.copier.boundary import BoundaryReader

@@ -20,9 +20,9 @@ from typing import Any
 import pytest
 
 import raw_events
-from spirit_py.change.codec import PARTIAL_UPDATE_ROWS, RowCodec
-from spirit_py.change.codec_tablemap import parse_table_map
-from spirit_py.change.codec_text import CODECS
+from spirit_py.binlog.codec.rows import PARTIAL_UPDATE_ROWS, RowCodec
+from spirit_py.binlog.codec.tablemap import parse_table_map
+from spirit_py.binlog.codec.text import CODECS
 from spirit_py.errors import SchemaChanged, UnreadableChange
 from spirit_py.mysql.inspect import read_table
 from spirit_py.sql import identifier_list

@@ -6,11 +6,11 @@ import contextlib
 import threading
 from typing import TYPE_CHECKING, Any
 
-from spirit_py.change.feed import ChangeFeed
-from spirit_py.change.position import FilePlace, Position
-from spirit_py.change.subscription import TableSubscription
+from spirit_py.binlog.position import FilePlace, Position
 from spirit_py.config import ConnectionOptions, FeedOptions, MigrationConfig
 from spirit_py.copier.sql import chunk_lock
+from spirit_py.feed.feed import ChangeFeed
+from spirit_py.feed.subscription import TableSubscription
 from spirit_py.runner import migrate
 from tests.semisync.evidence import binlog_end
 from tests.semisync.stall import until

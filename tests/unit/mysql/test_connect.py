@@ -6,8 +6,8 @@ import MySQLdb
 import pymysql
 import pytest
 
-from spirit_py.change import binlog
-from spirit_py.change.position import FilePlace
+from spirit_py.binlog import connection as binlog
+from spirit_py.binlog.position import FilePlace
 from spirit_py.config import ConnectionOptions
 from spirit_py.errors import FeedFailure, ServerFault
 from spirit_py.mysql.connect import connect

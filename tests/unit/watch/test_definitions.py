@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from spirit_py.change import codec_tablemap as codes
-from spirit_py.change.codec_tablemap import ColumnType, TableMap
-from spirit_py.change.events import Place, StatementSeen
-from spirit_py.change.position import FileFrontier, FilePlace
-from spirit_py.change.statements import read_statement
+from spirit_py.binlog.codec import tablemap as codes
+from spirit_py.binlog.codec.tablemap import ColumnType, TableMap
+from spirit_py.binlog.events import Place, StatementSeen
+from spirit_py.binlog.position import FileFrontier, FilePlace
+from spirit_py.binlog.statements import read_statement
 from spirit_py.errors import FeedFailure, SchemaChanged
 from spirit_py.table.schema import Column, Index, IndexPart, TableSchema
 from spirit_py.watch.definitions import Definitions

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from spirit_py.change.codec import RowChange
-from spirit_py.change.events import (
+from spirit_py.binlog.codec.rows import RowChange
+from spirit_py.binlog.events import (
     Advanced,
     Began,
     Committed,
@@ -19,8 +19,8 @@ from spirit_py.change.events import (
     XaDecided,
     XaPrepared,
 )
-from spirit_py.change.position import FileFrontier, FilePlace
-from spirit_py.change.writes import StatementWrites
+from spirit_py.binlog.position import FileFrontier, FilePlace
+from spirit_py.binlog.writes import StatementWrites
 from spirit_py.errors import FeedFailure, SchemaChanged, StatementWrite, UnreadableChange
 from spirit_py.table.schema import TableSchema
 from spirit_py.watch.definitions import Definitions

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from spirit_py.change.codec import RowChange
-from spirit_py.change.events import Place
+from spirit_py.binlog.codec.rows import RowChange
+from spirit_py.binlog.events import Place
 from spirit_py.table.schema import Column, TableSchema
 from spirit_py.watch.formats import as_json, as_text
 from spirit_py.watch.model import Record, moment, record, row_record

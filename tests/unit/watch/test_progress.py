@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spirit_py.change.events import Place
-from spirit_py.change.position import FileFrontier, FilePlace, GtidFrontier, GtidSet
+from spirit_py.binlog.events import Place
+from spirit_py.binlog.position import FileFrontier, FilePlace, GtidFrontier, GtidSet
 from spirit_py.watch.progress import Progress
 
 UUID = "16e8969d-e4d3-11f1-b00c-02fc00000001"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spirit_py.change import wire
-from spirit_py.change.statements import read_statement
+from spirit_py.binlog import wire
+from spirit_py.binlog.statements import read_statement
 from spirit_py.watch.scope import Scope, TableNames, read_name
 
 

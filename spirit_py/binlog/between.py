@@ -1,0 +1,96 @@
+"""Whether somebody wrote to a new table between two runs of a migration.
+
+The stream passes over what is about a new table undecoded. While it does, it tells this module:
+behind the place where an earlier run wrote to it last, and up to the place where this run begins,
+nobody had reason to. It may note too much, such as a table that was only locked or a statement
+that only names it; it notes every change that is in the binlog.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spirit_py.binlog.position import FileFrontier, FilePlace, GtidFrontier, GtidSet, Position
+from spirit_py.binlog.wire import name_key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from spirit_py.binlog.events import Place, StatementSeen, Table
+
+Reached = GtidFrontier | FileFrontier
+
+
+class BetweenRuns:
+    """Notes which tables were written to behind one place and up to another.
+
+    Args:
+        tables: the new tables.
+        behind: everything up to the last write of the earlier run.
+        until: everything that was executed before the first write of this run.
+        passing: changes that cannot be read may be passed over up to there.
+
+    Attributes:
+        disturbed: the tables that were written to. Read by other threads.
+    """
+
+    def __init__(
+        self,
+        tables: Iterable[Table],
+        *,
+        behind: Reached,
+        until: Reached,
+        passing: bool = False,
+    ) -> None:
+        self._names = {name_key(*table): table for table in tables}
+        self._behind = behind
+        self._until = until
+        self._passing = passing
+        self.disturbed: set[Table] = set()
+
+    def rows(self, name: bytes, place: Place, *, prepared: bool) -> None:
+        """Take the name of a table map; ``prepared`` for rows that XA COMMIT brings later."""
+        if name in self._names and (prepared or self._is_between(place)):
+            self.disturbed.add(self._names[name])
+
+    def statement(self, event: StatementSeen) -> None:
+        """Take a statement in text, such as TRUNCATE, in any of its readings.
+
+        A write in text to a new table ends the run (R13), and so does one that may reach it.
+        """
+        said = "\n".join(event.texts).lower()
+        for table in self._names.values():
+            name = table[1].lower()
+            hidden = not event.certain and not name.isascii()
+            named = hidden or name in said or name.replace("`", "``") in said
+            if named and self._is_between(event.place):
+                self.disturbed.add(table)
+
+    def passes(self, place: Place) -> bool:
+        """Tell whether a change there may be passed over that cannot be read.
+
+        It was committed before this run began: whatever a chunk or a checksum of this run reads,
+        it reads the change too.
+        """
+        return self._passing and _has(self._until, place)
+
+    def _is_between(self, place: Place) -> bool:
+        return not _has(self._behind, place) and _has(self._until, place)
+
+
+def reached_at(position: str) -> Reached | None:
+    """Read the place of a position; None for a text that is none."""
+    try:
+        found = Position.from_text(position)
+    except ValueError:
+        return None
+    if found.place is not None:
+        return FileFrontier(found.server_uuid, found.place)
+    return GtidFrontier(found.server_uuid, GtidSet.parse(found.gtids or ""))
+
+
+def _has(reached: Reached, place: Place) -> bool:
+    """Tell whether a transaction, or the place of one, lies before the place reached."""
+    if isinstance(reached, GtidFrontier):
+        return reached.gtids.has(place.tsid, place.number)
+    return reached.place is not None and reached.place.reaches(FilePlace(place.file, place.offset))

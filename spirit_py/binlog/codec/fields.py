@@ -1,0 +1,335 @@
+"""What the row image of each column looks like and how its bytes become SQL (pure).
+
+A :class:`Field` holds pieces of Python source that :mod:`spirit_py.binlog.codec.definition` puts
+together into functions specialised for one table. ``{v}`` in a piece stands for the raw
+value: what :mod:`struct` gives for ``code``, or the bytes of a column of variable length.
+Layouts: ``Field_*::pack`` in the server's ``field.cc``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from spirit_py.binlog.codec import jsonb
+from spirit_py.binlog.codec import tablemap as codes
+from spirit_py.binlog.codec import text as codec_text
+from spirit_py.binlog.codec.decimals import decimal_codec
+from spirit_py.errors import SchemaChanged
+from spirit_py.table import temporal, values
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from spirit_py.binlog.codec.tablemap import ColumnType
+    from spirit_py.table.schema import Column
+
+_INTEGERS = {
+    "tinyint": (codes.TINY, "b"),
+    "smallint": (codes.SHORT, "h"),
+    "mediumint": (codes.INT24, "3s"),
+    "int": (codes.LONG, "i"),
+    "bigint": (codes.LONGLONG, "q"),
+}
+_TEMPORALS = {"time": codes.TIME2, "datetime": codes.DATETIME2, "timestamp": codes.TIMESTAMP2}
+_OLD_TEMPORALS = frozenset({codes.TIMESTAMP, codes.DATETIME, codes.TIME})
+_BLOBS = {
+    "tinyblob": 1, "blob": 2, "mediumblob": 3, "longblob": 4,
+    "tinytext": 1, "text": 2, "mediumtext": 3, "longtext": 4,
+}  # fmt: skip
+_SPATIAL = frozenset({
+    "geometry", "point", "linestring", "polygon", "multipoint", "multilinestring",
+    "multipolygon", "geomcollection", "geometrycollection",
+})  # fmt: skip
+_MAXIMUM_CHARACTER_BYTES = {
+    "utf8mb4": 4, "utf16": 4, "utf16le": 4, "utf32": 4, "gb18030": 4,
+    "utf8mb3": 3, "utf8": 3, "ujis": 3, "eucjpms": 3,
+    "ucs2": 2, "gbk": 2, "gb2312": 2, "sjis": 2, "cp932": 2, "big5": 2, "euckr": 2,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Field:
+    """One column of a row image.
+
+    Attributes:
+        index: place in the image, from 0, and so its bit in the null bitmap.
+        code: :mod:`struct` code of a column of fixed width; empty for a variable one.
+        width: bytes of a column of fixed width.
+        prefix: bytes of the length in front of a variable column.
+        key: expression for the value as :mod:`spirit_py.table.keys` describes it.
+        literal: text before, expression and text after, which make the SQL literal.
+        plain: expression for a value that JSON can carry.
+        helpers: the functions that the expressions call, by name.
+        zero_is_staged: whether the raw value 0 needs the staged path (ENUM).
+    """
+
+    index: int
+    name: str
+    nullable: bool
+    code: str = ""
+    width: int = 0
+    prefix: int = 0
+    key: str = "{v}"
+    literal: tuple[str, str, str] = ("", "{v}", "")
+    plain: str = "{v}"
+    helpers: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    zero_is_staged: bool = False
+
+
+def expected_type(column: Column) -> tuple[ColumnType, ...]:
+    """Give the types with which a table map may announce a column of this definition.
+
+    Raises:
+        SchemaChanged: for a type that this program does not know.
+    """
+    kind = column.data_type
+    if kind in _INTEGERS:
+        return (codes.ColumnType(_INTEGERS[kind][0], 0),)
+    if kind in _TEMPORALS:
+        return (codes.ColumnType(_TEMPORALS[kind], column.precision or 0),)
+    if kind in _BLOBS:
+        return (codes.ColumnType(codes.BLOB, _BLOBS[kind]),)
+    if kind in _SPATIAL:
+        return (codes.ColumnType(codes.GEOMETRY, 4),)
+    if kind in {"varchar", "varbinary"}:
+        size = _bytes(column)
+        return codes.ColumnType(codes.VARCHAR, size), codes.ColumnType(codes.VAR_STRING, size)
+    if kind in {"char", "binary"}:
+        return (codes.ColumnType(codes.STRING, _bytes(column)),)
+    if kind in {"enum", "set"}:
+        code = codes.ENUM if kind == "enum" else codes.SET
+        return (codes.ColumnType(code, number_bytes(column)),)
+    known = _other_types(column).get(kind)
+    if known is None:
+        raise SchemaChanged(
+            f"column {column.name} has the type {column.column_type}, unknown to this program",
+            hint="use a newer version of spirit-py",
+        )
+    return known
+
+
+def _other_types(column: Column) -> dict[str, tuple[ColumnType, ...]]:
+    """Give the announced types of the kinds that stand alone."""
+    bits = column.length or 1
+    decimal = (column.precision or 0) << 8 | (column.scale or 0)
+    return {
+        "float": (codes.ColumnType(codes.FLOAT, 4),),
+        "double": (codes.ColumnType(codes.DOUBLE, 8),),
+        "decimal": (codes.ColumnType(codes.NEWDECIMAL, decimal),),
+        "year": (codes.ColumnType(codes.YEAR, 0),),
+        "date": (codes.ColumnType(codes.DATE, 0), codes.ColumnType(codes.NEWDATE, 0)),
+        "bit": (codes.ColumnType(codes.BIT, (bits // 8) << 8 | bits % 8),),
+        "json": (codes.ColumnType(codes.JSON, 4),),
+        "vector": (codes.ColumnType(codes.VECTOR, 4),),
+    }
+
+
+def old_temporal(announced: ColumnType) -> bool:
+    """Tell whether the column still has the temporal format from before MySQL 5.6.4."""
+    return announced.code in _OLD_TEMPORALS
+
+
+def _bytes(column: Column) -> int:
+    """Give the largest size of a text or binary column in bytes."""
+    return (column.length or 0) * _MAXIMUM_CHARACTER_BYTES.get(column.charset or "", 1)
+
+
+def character_bytes(charset: str) -> int:
+    """Give the bytes of the longest character of a character set."""
+    return _MAXIMUM_CHARACTER_BYTES.get(charset, 1)
+
+
+def number_bytes(column: Column) -> int:
+    """Give the bytes that hold an ENUM's ordinal or a SET's mask."""
+    members = len(column.members)
+    if column.data_type == "enum":
+        return 1 if members < 256 else 2
+    size = (members + 7) // 8
+    return size if size <= 4 else 8
+
+
+def field_of(column: Column, index: int) -> Field:
+    """Describe the image of a column in a place, from 0.
+
+    ENUM and SET are rendered by number. That is exact: a column whose members do not just
+    grow is a converted one, and its rows are stored with the old type first (R10).
+    """
+    base: dict[str, Any] = {"index": index, "name": column.name, "nullable": column.nullable}
+    kind = column.data_type
+    if kind in _INTEGERS:
+        return Field(**base, **_integer(column))
+    if kind in {"enum", "set"}:
+        return Field(**base, **_numbered(column, index))
+    if kind in _TEMPORALS or kind == "date":
+        return Field(**base, **_temporal(column, index))
+    if kind in _OTHERS:
+        return Field(**base, **_OTHERS[kind](column, index))
+    if column.charset is not None:
+        return Field(**base, **_text(column, index))
+    return Field(**base, **_binary(column, index))
+
+
+def _integer(column: Column) -> dict[str, Any]:
+    """Describe an integer; three bytes have no struct code."""
+    code = _INTEGERS[column.data_type][1]
+    if code != "3s":
+        return {"code": code.upper() if column.unsigned else code, "width": _WIDTHS[code]}
+    signed = "" if column.unsigned else ", signed=True"
+    value = f"int_of({{v}}, 'little'{signed})"
+    return {"code": code, "width": 3, "key": value, "literal": ("", value, ""), "plain": value}
+
+
+_WIDTHS = {"b": 1, "h": 2, "i": 4, "q": 8}
+
+
+def _numbered(column: Column, index: int) -> dict[str, Any]:
+    """Describe ENUM or SET."""
+    width = number_bytes(column)
+    code = {1: "B", 2: "H", 4: "I", 8: "Q"}.get(width, f"{width}s")
+    number = "{v}" if code[-1] != "s" else "int_of({v}, 'little')"
+    enum = column.data_type == "enum"
+    text = values.enum_text if enum else values.set_members
+    members = column.members
+
+    def plain(value: int) -> str | int:
+        return 0 if enum and not value else text(value, members)
+
+    return {
+        "code": code,
+        "width": width,
+        "key": number,
+        "literal": ("", number, ""),
+        "plain": f"plain{index}({number})",
+        "helpers": {f"plain{index}": plain},
+        "zero_is_staged": enum,
+    }
+
+
+def _temporal(column: Column, index: int) -> dict[str, Any]:
+    """Describe DATE, TIME, DATETIME or TIMESTAMP (``my_time.cc``)."""
+    kind, precision = column.data_type, column.precision or 0
+    width = {"date": 3, "time": 3, "datetime": 5, "timestamp": 4}[kind]
+    width += temporal.fraction_bytes(precision) if kind != "date" else 0
+    if kind == "date":
+        number = "int_of({v}, 'little')"
+    elif kind == "timestamp":
+        number = "int_of({v}, 'big')"
+    else:
+        number = f"int_of({{v}}, 'big') - {1 << (8 * width - 1)}"
+    show, write = f"show{index}({number})", f"write{index}({number})"
+    helpers = {
+        f"show{index}": temporal.show_function(kind, precision),
+        f"write{index}": temporal.literal_function(kind, precision),
+    }
+    return {
+        "code": f"{width}s",
+        "width": width,
+        "key": number,
+        "literal": ("'", write, "'"),
+        "plain": show,
+        "helpers": helpers,
+    }
+
+
+def _decimal(column: Column, index: int) -> dict[str, Any]:
+    """Describe DECIMAL."""
+    decimal = decimal_codec(column.precision or 10, column.scale or 0)
+    shown = f"show{index}({{v}})"
+    return {
+        "code": f"{decimal.width}s",
+        "width": decimal.width,
+        "key": f"read{index}({{v}})",
+        "literal": ("", shown, ""),
+        "plain": shown,
+        "helpers": {f"show{index}": decimal.show, f"read{index}": decimal.read},
+    }
+
+
+def _float(column: Column, index: int) -> dict[str, Any]:
+    """Describe FLOAT or DOUBLE; a key loses the sign of zero, as the server's index does."""
+    single = column.data_type == "float"
+    return {
+        "code": "f" if single else "d",
+        "width": 4 if single else 8,
+        "key": "{v} + 0.0",
+        "literal": ("", f"show{index}({{v}})", ""),
+        "plain": f"plain{index}({{v}})",
+        "helpers": {
+            f"show{index}": values.float_literal,
+            f"plain{index}": codec_text.shortest_single if single else float,
+        },
+    }
+
+
+def _year(_column: Column, _index: int) -> dict[str, Any]:
+    """Describe YEAR: years since 1900, and 0 for the zero year."""
+    value = "({v} and {v} + 1900)"
+    return {"code": "B", "width": 1, "key": value, "literal": ("", value, ""), "plain": value}
+
+
+def _bit(column: Column, _index: int) -> dict[str, Any]:
+    """Describe BIT: a number of as many bytes as needed, largest first."""
+    width = ((column.length or 1) + 7) // 8
+    value = "int_of({v}, 'big')"
+    literal = ("", value, "")
+    return {"code": f"{width}s", "width": width, "key": value, "literal": literal, "plain": value}
+
+
+def _json(_column: Column, index: int) -> dict[str, Any]:
+    """Describe JSON."""
+    return {
+        "prefix": 4,
+        "literal": ("", f"show{index}({{v}})", ""),
+        "plain": f"plain{index}({{v}})",
+        "helpers": {f"show{index}": jsonb.sql_expression, f"plain{index}": jsonb.plain_value},
+    }
+
+
+def _text(column: Column, index: int) -> dict[str, Any]:
+    """Describe CHAR, VARCHAR and the TEXT types."""
+    charset = column.charset or "utf8mb4"
+    return {
+        "prefix": _prefix(column),
+        "literal": (f"{values.row_introducer(charset)}X'", "{v}.hex()", "'"),
+        "plain": f"plain{index}({{v}})",
+        "helpers": {f"plain{index}": partial(codec_text.plain_text, charset=charset)},
+    }
+
+
+def _binary(column: Column, index: int) -> dict[str, Any]:
+    """Describe BINARY, VARBINARY, the BLOB types, spatial types and VECTOR.
+
+    A BINARY image has lost its trailing zero bytes, which belong to the value.
+    """
+    key, shown = "{v}", "{v}.hex()"
+    if column.data_type == "binary":
+        size = column.length or 0
+        key, shown = f"{{v}}.ljust({size}, b'\\0')", f"{{v}}.hex().ljust({2 * size}, '0')"
+    return {
+        "prefix": _prefix(column),
+        "key": key,
+        "literal": ("X'", shown, "'"),
+        "plain": f"plain{index}({key})",
+        "helpers": {f"plain{index}": codec_text.plain_bytes},
+    }
+
+
+def _prefix(column: Column) -> int:
+    """Give the bytes of the length in front of a variable column."""
+    if column.data_type in _BLOBS:
+        return _BLOBS[column.data_type]
+    if column.data_type in {"char", "varchar", "binary", "varbinary"}:
+        return 1 if _bytes(column) < 256 else 2
+    return 4
+
+
+_OTHERS: dict[str, Callable[[Column, int], dict[str, Any]]] = {
+    "decimal": _decimal,
+    "float": _float,
+    "double": _float,
+    "year": _year,
+    "bit": _bit,
+    "json": _json,
+}

@@ -1,0 +1,272 @@
+"""Lossless, lazy decoding of row events (R9, R13, R14; pure).
+
+A :class:`RowCodec` is compiled once for a table map and the definition of its table. It cuts
+the body of a rows event into :class:`RowImage` objects, each a copy of its own bytes, and
+decodes no more than the key. Everything else waits until an image is rendered, so a row
+that a later change replaces in the buffer is never decoded.
+
+Bodies are given without the 19 bytes of the common event header and without the checksum.
+Types, charsets, members and lengths come from the server's definition of the table; the table
+map must agree with it, else somebody has altered the table.
+"""
+
+from __future__ import annotations
+
+import struct
+from functools import partial
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
+
+from spirit_py.binlog.codec import definition as codec_source
+from spirit_py.binlog.codec import fields as codec_fields
+from spirit_py.binlog.codec.check import check_table_map
+from spirit_py.binlog.codec.tablemap import packed_integer
+from spirit_py.binlog.events import CARRY_ON
+from spirit_py.errors import HiddenChange, SchemaChanged, UnreadableChange
+from spirit_py.table import values
+from spirit_py.table.keys import comparable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from spirit_py.binlog.codec.definition import Nulls
+    from spirit_py.binlog.codec.tablemap import TableMap
+    from spirit_py.contracts import RenderedRow
+    from spirit_py.table.mapping import TableMapping
+    from spirit_py.table.schema import Column, TableSchema
+
+Kind: TypeAlias = Literal["insert", "update", "delete"]
+F = TypeVar("F")
+
+WRITE_ROWS_V1, UPDATE_ROWS_V1, DELETE_ROWS_V1 = 23, 24, 25
+WRITE_ROWS, UPDATE_ROWS, DELETE_ROWS, PARTIAL_UPDATE_ROWS = 30, 31, 32, 39
+_KINDS: dict[int, Kind] = {
+    WRITE_ROWS_V1: "insert", UPDATE_ROWS_V1: "update", DELETE_ROWS_V1: "delete",
+    WRITE_ROWS: "insert", UPDATE_ROWS: "update", DELETE_ROWS: "delete",
+}  # fmt: skip
+_VERSION_2: Final = WRITE_ROWS
+#: What the objects around an image weigh, measured on CPython 3.11 (64 bits).
+_OBJECT_BYTES: Final = 300
+_BROKEN_HINT = "see whether the binlog is damaged (mysqlbinlog); start the migration again"
+_FULL_IMAGE_HINT = (
+    "some session writes with binlog_row_image other than FULL: SET binlog_row_image=FULL there,"
+    f" {CARRY_ON}"
+)
+
+
+class RowImage(NamedTuple):
+    """One image of a row, undecoded but for its key.
+
+    Attributes:
+        codec: what can decode it.
+        key: the key's values; comparable as :mod:`spirit_py.table.keys` says, else exact
+            values that only tell whether an update changed the key.
+        data: null bitmap and column values.
+    """
+
+    codec: RowCodec
+    key: tuple[Any, ...]
+    data: bytes
+
+    @property
+    def key_sql(self) -> str:
+        """The key as ``(literal, ...)``, for ``DELETE ... WHERE (columns) IN (...)``."""
+        return self.codec.key_sql(self.key)
+
+    @property
+    def size(self) -> int:
+        """Bytes of memory that the image holds, the objects around it included."""
+        return len(self.data) + _OBJECT_BYTES
+
+    def render(self) -> RenderedRow:
+        """Render the mapping's old columns for SQL."""
+        codec, data = self.codec, self.data
+        return codec.renderers[data[: codec.bitmap_bytes]](data)
+
+    def values(self) -> dict[str, Any]:
+        """Decode every column into a value that JSON can carry without loss."""
+        return self.codec.values(self.data)
+
+
+class RowChange(NamedTuple):
+    """One changed row: ``before`` of an update or delete, ``after`` of an insert or update."""
+
+    kind: Kind
+    before: RowImage | None
+    after: RowImage | None
+
+
+_image = partial(tuple.__new__, RowImage)
+_change = partial(tuple.__new__, RowChange)
+
+
+class _ByBitmap(dict[bytes, F]):
+    """Functions of one kind by null bitmap: the common bitmaps get a function of their own.
+
+    Tables show few bitmaps, but may show 2 ** columns of them, so a bitmap is worth the
+    compilation (a millisecond) only when it comes again and again.
+    """
+
+    WORTH = 24
+    MOST = 64
+
+    def __init__(self, build: Callable[[Nulls], F], *, optional: bool) -> None:
+        super().__init__()
+        self._build = build
+        self._general = build(None)
+        self._optional = optional
+        self._seen: dict[bytes, int] = {}
+
+    def __missing__(self, bitmap: bytes) -> F:
+        """Give the general function, or make one when the bitmap has become common."""
+        if len(self) >= self.MOST:
+            return self._general
+        if not self._optional:
+            self[bitmap] = self._general
+            return self._general
+        seen = self._seen[bitmap] = self._seen.get(bitmap, 0) + 1
+        if seen < self.WORTH:
+            if len(self._seen) > 16 * self.MOST:
+                self._seen.clear()
+            return self._general
+        made = self[bitmap] = self._build(int.from_bytes(bitmap, "little"))
+        return made
+
+
+class RowCodec:
+    """Decodes the row images of one table map; made by :meth:`compile` or :meth:`for_schema`.
+
+    Attributes:
+        schema: the definition that the images follow.
+        comparable: whether keys may be deduplicated and ordered in Python (R6).
+        key_names: the columns of the key.
+        bitmap_bytes: bytes of an image's null bitmap.
+        renderers: by null bitmap, what makes SQL of an image.
+    """
+
+    def __init__(
+        self,
+        schema: TableSchema,
+        key_columns: Sequence[Column],
+        carried: Sequence[Column],
+    ) -> None:
+        self.schema = schema
+        self.comparable = comparable(key_columns)
+        self._key_columns = tuple(key_columns)
+        self.key_names = frozenset(column.name for column in key_columns)
+        places = {column.ordinal: place for place, column in enumerate(schema.columns)}
+        fields = [codec_fields.field_of(c, place) for place, c in enumerate(schema.columns)]
+        key = [places[column.ordinal] for column in key_columns]
+        order = [places[column.ordinal] for column in carried]
+        self._columns = len(fields)
+        self.bitmap_bytes = (len(fields) + 7) // 8
+        self._all_present = (1 << len(fields)) - 1
+        optional = any(field.nullable for field in fields)
+        self._split = _ByBitmap(
+            lambda nulls: codec_source.split_function(fields, key, nulls, self), optional=optional
+        )
+        self.renderers = _ByBitmap(
+            lambda nulls: codec_source.render_function(fields, order, nulls), optional=optional
+        )
+        self._plain = _ByBitmap(
+            lambda nulls: codec_source.plain_function(fields, nulls), optional=optional
+        )
+
+    @classmethod
+    def compile(cls, table_map: TableMap, mapping: TableMapping) -> RowCodec:
+        """Make the codec of a migration's source table.
+
+        Raises:
+            SchemaChanged: when the table map is not that of the mapping's source (R14).
+        """
+        check_table_map(table_map, mapping.source)
+        return cls(mapping.source, mapping.key_columns, [pair.old for pair in mapping.pairs])
+
+    @classmethod
+    def for_schema(cls, table_map: TableMap, schema: TableSchema) -> RowCodec:
+        """Make a codec without a migration; its key is the first index that identifies a row.
+
+        Raises:
+            SchemaChanged: when the table map is not that of ``schema``.
+        """
+        check_table_map(table_map, schema)
+        unique = schema.not_null_unique_indexes()
+        names = unique[0].columns if unique else ()
+        return cls(schema, [schema.column(name) for name in names], schema.columns)
+
+    def rows(self, event_type: int, body: bytes) -> list[RowChange]:
+        """Cut a rows event of this table into its changes, in order.
+
+        Raises:
+            HiddenChange: when the event does not hold full row images (R13).
+            UnreadableChange: when it cannot be read.
+            SchemaChanged: when it has another number of columns.
+        """
+        kind, images = self.images(event_type, body)
+        if kind == "insert":
+            return list(map(_change, zip(repeat(kind), repeat(None), images, strict=False)))
+        if kind == "delete":
+            return list(map(_change, zip(repeat(kind), images, repeat(None), strict=False)))
+        pairs = zip(repeat(kind), images[::2], images[1::2], strict=False)
+        return list(map(_change, pairs))
+
+    def images(self, event_type: int, body: bytes) -> tuple[Kind, list[RowImage]]:
+        """Cut a rows event into its images: of an update before, after, before, after ...
+
+        The same as :meth:`rows` without an object for each change, for the hot path.
+        """
+        kind = _KINDS.get(event_type)
+        if kind is None:
+            raise self._unreadable(f"came as an event of type {event_type}")
+        try:
+            return kind, self._images(body, event_type, doubled=kind == "update")
+        except (IndexError, KeyError, struct.error) as error:
+            raise self._unreadable(f"cannot be read: {error!r}") from error
+
+    def render(self, data: bytes) -> RenderedRow:
+        """Render an image's bytes; see :meth:`RowImage.render`."""
+        return self.renderers[data[: self.bitmap_bytes]](data)
+
+    def values(self, data: bytes) -> dict[str, Any]:
+        """Decode an image's bytes; see :meth:`RowImage.values`."""
+        return self._plain[data[: self.bitmap_bytes]](data)
+
+    def key_sql(self, key: tuple[Any, ...]) -> str:
+        """Render a key of this codec as ``(literal, ...)``; see :attr:`RowImage.key_sql`."""
+        return values.key_sql(self._key_columns, key)
+
+    def _images(self, body: bytes, event_type: int, *, doubled: bool) -> list[RowImage]:
+        """Cut the body into images."""
+        at = 8
+        if event_type >= _VERSION_2:
+            at += int.from_bytes(body[8:10], "little")
+        count, at = packed_integer(body, at)
+        if count != self._columns:
+            raise SchemaChanged(
+                f"a change of {self._name} has {count} columns instead of {self._columns}",
+                hint="somebody altered the table; start the migration again",
+            )
+        width = self.bitmap_bytes
+        for _ in range(1 + doubled):
+            present = int.from_bytes(body[at : at + width], "little")
+            if present & self._all_present != self._all_present:
+                raise HiddenChange(
+                    f"a change of {self._name} does not hold all columns of the row",
+                    hint=_FULL_IMAGE_HINT,
+                )
+            at += width
+        found: list[Any] = []
+        append, split, end = found.append, self._split, len(body)
+        while at < end:
+            at = split[body[at : at + width]](body, at, end, append)
+        if at != end or (doubled and len(found) % 2):
+            raise self._unreadable("does not end where its rows end")
+        return list(map(_image, found))
+
+    @property
+    def _name(self) -> str:
+        return f"{self.schema.schema}.{self.schema.name}"
+
+    def _unreadable(self, what: str) -> UnreadableChange:
+        """Build the error for an event that hides its rows."""
+        return UnreadableChange(f"a change of {self._name} {what}", hint=_BROKEN_HINT)

@@ -1,0 +1,277 @@
+"""The binlog connection: the only importer of pymysqlreplication (and of PyMySQL).
+
+The library connects, authenticates, registers, asks for the dump and frames packets. What it
+does beyond that is not used, because (measured, 1.0.17): it reconnects by itself and then
+sends again from the set it began with; end of stream just ends its iterator; it decodes rows
+lossily; its GTID sets know no tags. The events' bytes are read below it, packet by packet.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import socket
+import ssl
+import struct
+from typing import TYPE_CHECKING, Any, Final
+
+import pymysql
+from pymysql.connections import Connection
+from pymysqlreplication import BinLogStreamReader
+
+from spirit_py.binlog import wire
+from spirit_py.errors import FeedFailure, PositionNotFound
+from spirit_py.mysql.connect import another_mode_may_do, another_server, identity, tls_modes
+
+if TYPE_CHECKING:
+    from spirit_py.binlog.position import FilePlace, GtidSet
+    from spirit_py.config import ConnectionOptions
+
+_COM_BINLOG_DUMP_GTID: Final = 0x1E
+_THROUGH_GTID: Final = 0x04
+_FATAL_BINLOG_READ: Final = 1236
+_FATAL: Final = frozenset({1044, 1045, 1130, 1142, 1227, 1820, 1862, 3118, 3955})
+_GONE: Final = (
+    "purged",
+    "could not find first log file",
+    "could not find next log",
+    "impossible position",
+    "position > file size",
+    "more gtids than",
+    "has more gtids",
+)
+_PASSING: Final = ("same server_uuid", "same server_id", "checksum", "being purged")
+#: What the server says of bytes that are no event, such as those in the middle of one.
+_NO_EVENT: Final = ("exceeded max_allowed_packet", "in the middle of event", "bogus data")
+_PLACEHOLDER: Final = "00000000-0000-0000-0000-000000000000:1"
+_FIRST_SERVER_ID: Final = 1001
+NET_WRITE_TIMEOUT: Final = 3600
+"""Seconds that the server waits for a parked reader before it gives up the connection."""
+
+
+class StreamLost(Exception):
+    """The connection ended or fell silent; the reader opens another one."""
+
+
+class BinlogConnection:
+    """One open binlog dump.
+
+    Args:
+        gtids: transactions not to send; None for a dump from ``place``.
+        server_uuid: the server that it must be (R14).
+        replica_uuid: who we are: the server ends an older dump of the same replica.
+        heartbeat: seconds of quiet after which the server sends a heartbeat.
+        silence: seconds without any packet after which the connection counts as lost (R12).
+
+    Raises:
+        StreamLost: the server cannot be reached now.
+        PositionNotFound: the place is not there any more.
+        AnotherServer: another server answers.
+        FeedFailure: the account may not read the binlog.
+    """
+
+    def __init__(
+        self,
+        options: ConnectionOptions,
+        *,
+        gtids: GtidSet | None,
+        place: FilePlace | None,
+        server_uuid: str,
+        replica_uuid: str,
+        heartbeat: float,
+        silence: float,
+    ) -> None:
+        self._address = options.address
+        self._server_uuid = server_uuid
+        self._gtids = gtids
+        self._place = place
+        self._options = options
+        self._silence = silence
+        where: dict[str, Any] = {"auto_position": _PLACEHOLDER}
+        if place is not None:
+            where = {"log_file": place.file, "log_pos": place.offset, "resume_stream": True}
+        reader = BinLogStreamReader(
+            {},
+            server_id=_FIRST_SERVER_ID + secrets.randbelow(2**32 - _FIRST_SERVER_ID),
+            blocking=True,
+            slave_uuid=replica_uuid,
+            slave_heartbeat=heartbeat,
+            pymysql_wrapper=self._open,
+            enable_logging=False,
+            **where,
+        )
+        with self._translated():
+            # What fetchone() would call first; from here on only its connection is used.
+            reader._BinLogStreamReader__connect_to_stream()  # noqa: SLF001
+            self._connection: Connection[Any] = reader._stream_connection  # noqa: SLF001
+
+    @property
+    def id(self) -> int:
+        """The server's number of this session."""
+        return int(self._connection.thread_id())  # type: ignore[no-untyped-call]
+
+    def read(self) -> bytes:
+        """Wait for the next event; gives its bytes from the header on.
+
+        Raises:
+            StreamLost: also when the server says that the stream is at its end (R12).
+            PositionNotFound: the server has purged what comes next.
+            FeedFailure: the server cannot read its binlog.
+        """
+        with self._translated():
+            packet: Any = self._connection._read_packet()  # type: ignore[no-untyped-call]  # noqa: SLF001
+            data: bytes = packet._data  # noqa: SLF001
+            if data[0]:
+                raise StreamLost("the server ended the stream")
+            if data[5] not in {wire.ROTATE, wire.FORMAT_DESCRIPTION}:
+                self._place = None
+            return data[1:]
+
+    def interrupt(self) -> None:
+        """End a read that waits in another thread."""
+        with contextlib.suppress(OSError, AttributeError):
+            self._connection._sock.shutdown(socket.SHUT_RDWR)  # type: ignore[attr-defined]  # noqa: SLF001
+
+    def close(self) -> None:
+        """Close the connection."""
+        with contextlib.suppress(Exception):
+            self._connection._force_close()  # type: ignore[attr-defined]  # noqa: SLF001
+
+    def _open(self, **_: object) -> Connection[Any]:
+        """Connect for the library, in the first TLS mode that the server accepts."""
+        modes = tls_modes(self._options)
+        for mode in modes:
+            try:
+                connection = _DumpConnection(self._gtids, **self._settings(mode))
+                self._check_server(connection)
+                return connection
+            except pymysql.err.OperationalError as error:
+                if mode == modes[-1] or not another_mode_may_do(error.args[0], mode):
+                    raise
+            except RuntimeError as error:
+                # Without TLS PyMySQL cannot encrypt a password that the server has forgotten.
+                if mode == modes[-1]:
+                    raise StreamLost(f"cannot authenticate at {self._address}: {error}") from error
+        raise AssertionError("there is always one TLS mode to try")
+
+    def _check_server(self, connection: Connection[Any]) -> None:
+        """Refuse another server behind the same address (R14)."""
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT @@GLOBAL.server_uuid")
+            row = cursor.fetchone()
+        found = row[0] if row else ""
+        if found != self._server_uuid:
+            connection.close()
+            raise another_server(self._address, found=str(found), wanted=self._server_uuid)
+
+    def _settings(self, mode: str) -> dict[str, Any]:
+        """Give PyMySQL's arguments."""
+        options = self._options
+        settings: dict[str, Any] = {
+            "user": options.user,
+            "password": options.password,
+            "connect_timeout": options.connect_timeout,
+            "read_timeout": self._silence,
+            "write_timeout": self._silence,
+            "charset": "utf8mb4",
+            "autocommit": True,
+            "program_name": "spirit-py",
+            "init_command": f"SET SESSION net_write_timeout={NET_WRITE_TIMEOUT}, "
+            + ", ".join(identity(options, "feed")),
+        }
+        if options.socket:
+            settings["unix_socket"] = options.socket
+        else:
+            host = "127.0.0.1" if options.host == "localhost" else options.host
+            settings |= {"host": host, "port": options.port}
+        if mode == "DISABLED":
+            settings["ssl_disabled"] = True
+        else:
+            settings["ssl"] = _tls(dict(options.ssl), mode)
+        return settings
+
+    @contextlib.contextmanager
+    def _translated(self) -> Any:
+        """Turn the library's errors into ours."""
+        try:
+            yield
+        except pymysql.err.MySQLError as error:
+            raise self._translate(error) from error
+        except (OSError, struct.error, AttributeError, ValueError) as error:
+            # A connection that is closed under a read shows itself in any of these.
+            raise StreamLost(f"the connection to {self._address} broke: {error}") from error
+
+    def _translate(self, error: pymysql.err.MySQLError) -> Exception:
+        """Sort an error: lost, gone for good, or in need of the operator."""
+        code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
+        text = str(error.args[1]) if len(error.args) > 1 else str(error)
+        where = f"the binlog of {self._address}: {text} (error {code})"
+        if code == _FATAL_BINLOG_READ:
+            low = text.lower()
+            if any(sign in low for sign in _PASSING):
+                return StreamLost(where)
+            if any(sign in low for sign in _GONE):
+                return PositionNotFound(
+                    f"cannot go on reading {where}",
+                    hint="start again; keep binlogs longer (binlog_expire_logs_seconds)",
+                )
+            if self._place is not None and any(sign in low for sign in _NO_EVENT):
+                return FeedFailure(
+                    f"no event of the binlog begins at {self._place}: cannot read {where}",
+                    hint="give a position as spirit-py printed it (--from)",
+                )
+            return FeedFailure(f"cannot read {where}", hint="see the server's error log")
+        if code in _FATAL:
+            return FeedFailure(
+                f"may not read {where}",
+                hint="GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* to the account",
+            )
+        return StreamLost(where)
+
+
+if TYPE_CHECKING:
+    _Connection = Connection[Any]
+else:
+    _Connection = Connection
+
+
+class _DumpConnection(_Connection):
+    """A connection that asks for a dump with our own GTID set, which may have tags."""
+
+    def __init__(self, gtids: GtidSet | None, **settings: Any) -> None:
+        self._gtids = gtids
+        super().__init__(**settings)
+
+    def _write_bytes(self, data: bytes) -> None:
+        """Write a packet; the library's set in the dump command gives way to ours."""
+        if self._gtids is not None and data[4:5] == bytes([_COM_BINLOG_DUMP_GTID]):
+            server_id = struct.unpack_from("<I", data, 7)[0]
+            data = _dump_command(server_id, self._gtids)
+        super()._write_bytes(data)  # type: ignore[misc]
+
+
+def _dump_command(server_id: int, gtids: GtidSet) -> bytes:
+    """Build COM_BINLOG_DUMP_GTID (MySQL source, ``rpl_source.cc``)."""
+    encoded = gtids.encode()
+    payload = struct.pack(
+        "<BHII3xQI",
+        _COM_BINLOG_DUMP_GTID,
+        _THROUGH_GTID,
+        server_id,
+        3,
+        4,
+        len(encoded),
+    )
+    payload += encoded
+    return struct.pack("<I", len(payload)) + payload
+
+
+def _tls(options: dict[str, str], mode: str) -> ssl.SSLContext:
+    """Build the TLS context of a mode."""
+    context = ssl.create_default_context(cafile=options.get("ca"))
+    context.check_hostname = mode == "VERIFY_IDENTITY"
+    verified = mode in {"VERIFY_CA", "VERIFY_IDENTITY"}
+    context.verify_mode = ssl.CERT_REQUIRED if verified else ssl.CERT_NONE
+    if "cert" in options:
+        context.load_cert_chain(options["cert"], options.get("key"))
+    return context

@@ -1,0 +1,374 @@
+"""From binlog bytes to events.
+
+What is not about a followed table is skipped by the name in its table map, before anything
+else of it is read: while the copy runs most of the binlog is our own writes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.binlog import query, wire
+from spirit_py.binlog.codec.tablemap import parse_table_map
+from spirit_py.binlog.connection import StreamLost
+from spirit_py.binlog.events import (
+    CARRY_ON,
+    Advanced,
+    Began,
+    Committed,
+    Hidden,
+    Place,
+    Restarted,
+    RowsChanged,
+    StatementSeen,
+    XaDecided,
+    XaPrepared,
+)
+from spirit_py.errors import FeedFailure, HiddenChange, UnreadableChange
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
+    from spirit_py.binlog.between import BetweenRuns
+    from spirit_py.binlog.codec.rows import RowCodec
+    from spirit_py.binlog.codec.tablemap import TableMap
+    from spirit_py.binlog.events import Event, Table
+    from spirit_py.binlog.position import Frontier
+
+_QUIET_QUERIES: Final = (b"SAVEPOINT", b"XA END")
+
+
+class BinlogEvents:
+    """Parses the bytes of one server's binlog into events.
+
+    Args:
+        compile_codecs: for each followed table what makes a codec of its table map.
+        start: where the stream begins.
+        names: the followed tables by the names in their table maps, where they are more than
+            ``compile_codecs`` can list.
+        own: tables that this program writes, by the names in their table maps; only counted.
+        charsets: the server's character sets, by the number of a collation.
+
+    Attributes:
+        emit: takes each event; it may block, and gives False when the stream is closed.
+        between: learns what the stream passes over of own tables; None where nobody asks.
+        received_bytes: all that the server sent.
+        skipped_bytes: rows and table maps of tables that are not followed; outside of compressed
+            transactions.
+        own_bytes: of these, what is about own tables; whole compressed transactions count.
+    """
+
+    def __init__(
+        self,
+        compile_codecs: Mapping[Table, Callable[[TableMap], RowCodec]],
+        start: Frontier,
+        names: Mapping[bytes, Table] | None = None,
+        own: Collection[bytes] = (),
+        charsets: Mapping[int, str] | None = None,
+    ) -> None:
+        self._charsets = charsets or {}
+        self.between: BetweenRuns | None = None
+        self._own = frozenset(own)
+        self._own_ids: set[bytes] = set()
+        self._compilers = compile_codecs
+        self._followed = names if names is not None else _names(compile_codecs)
+        #: Everything emitted completely: where the next connection goes on.
+        self.complete = start.copy()
+        self.emit: Callable[[Event], bool] = _nowhere
+        self._codecs: dict[bytes, RowCodec] = {}
+        self._open_tables: dict[bytes, tuple[Table, RowCodec]] = {}
+        self._checksums: bool | None = None
+        self.received_bytes = self.skipped_bytes = self.own_bytes = 0
+        self.file = ""
+        self.offset = 0
+        self.in_group = False
+        self._began = False
+        self._xid = ""
+        self._tsid, self._number = "", 0
+        self._time = 0
+        self._handlers: dict[int, Callable[[bytes], None]] = {
+            wire.TABLE_MAP: self._table_map,
+            wire.XID: self._commit,
+            wire.QUERY: self._query,
+            wire.TRANSACTION_PAYLOAD: self._payload,
+            wire.PARTIAL_UPDATE_ROWS: self._partial,
+            wire.XA_PREPARE: self._xa_prepare,
+            wire.ROTATE: self._rotate,
+            wire.FORMAT_DESCRIPTION: self._new_file,
+            wire.PREVIOUS_GTIDS: self._file_begun,
+            wire.EXECUTE_LOAD_QUERY: self._load_query,
+            wire.INCIDENT: self._incident,
+        }
+
+    def reopened(self) -> None:
+        """A new connection begins after the last complete transaction."""
+        self._checksums = None
+        self._open_tables.clear()
+        self._end_group()
+        self.emit(Restarted())
+
+    def forget_codecs(self) -> None:
+        """Ask for a codec again at the next table map of each table."""
+        self._codecs.clear()
+
+    def _end_group(self) -> None:
+        self.in_group = self._began = False
+        self._xid = ""
+
+    def _complete(self, event: Committed | XaPrepared | XaDecided | Advanced) -> None:
+        """Emit an event that ends a transaction or stands between two."""
+        if self.emit(event):
+            self.complete.advance(event.place)
+
+    @property
+    def place(self) -> Place:
+        """The end of the event that was read last."""
+        return self._place()
+
+    def _place(self) -> Place:
+        return Place(self.file, self.offset, self._tsid, self._number, self._time)
+
+    def feed(self, event: bytes) -> None:
+        """Take one event of the stream, from its header on.
+
+        Raises:
+            UnreadableChange: a followed table's change is hidden (R13).
+            SchemaChanged: a table map does not match the followed table any more (R14).
+            FeedFailure: the event is damaged, or says that the binlog lost events.
+        """
+        kind = event[4]
+        self.received_bytes += len(event)
+        if kind in wire.ROWS and event[19:25] not in self._open_tables:
+            self._skip(event)
+            return
+        if kind == wire.TABLE_MAP and not self._is_followed(event):
+            self._skip(event)
+            return
+        if kind == wire.FORMAT_DESCRIPTION:
+            self._checksums = wire.format_has_checksums(event)
+        body = self._body(event, kind)
+        if kind not in {wire.ROTATE, wire.HEARTBEAT, wire.HEARTBEAT_V2}:
+            self._move(event)
+            self._time = int.from_bytes(event[:4], "little")
+        self._handle(kind, body, event)
+
+    def _is_followed(self, table_map: bytes) -> bool:
+        """Look at the name in a table map; what is not followed is only told apart from our own."""
+        name = wire.table_name(table_map[19:])
+        if name in self._followed:
+            return True
+        self._open_tables.pop(table_map[19:25], None)
+        if name in self._own:
+            if self.between is not None:
+                self.between.rows(name, self._place(), prepared=bool(self._xid))
+            self._own_ids.add(table_map[19:25])
+        else:
+            self._own_ids.discard(table_map[19:25])
+        return False
+
+    def _skip(self, event: bytes) -> None:
+        """Pass over an event that is not about a followed table."""
+        self.skipped_bytes += len(event)
+        if event[19:25] in self._own_ids:
+            self.own_bytes += len(event)
+        self._move(event)
+
+    def _move(self, event: bytes) -> None:
+        """Follow the end position, whose upper 32 bits are not in the header."""
+        low = int.from_bytes(event[13:17], "little")
+        if low:
+            offset = self.offset & ~0xFFFFFFFF | low
+            self.offset = offset if offset >= self.offset else offset + (1 << 32)
+
+    def _body(self, event: bytes, kind: int) -> bytes:
+        """Cut header and checksum off, and check the checksum."""
+        checksums = self._checksums
+        if kind == wire.FORMAT_DESCRIPTION:
+            return event[wire.HEADER_SIZE : -wire.CHECKSUM_SIZE]
+        if checksums is None:
+            checksums = wire.has_checksum(event)
+        elif checksums and not wire.has_checksum(event):
+            raise StreamLost(f"an event before {self.file}:{self.offset} has a wrong checksum")
+        end = len(event) - wire.CHECKSUM_SIZE if checksums else len(event)
+        return event[wire.HEADER_SIZE : end]
+
+    def _handle(self, kind: int, body: bytes, event: bytes) -> None:
+        """Handle an event that is not skipped."""
+        if kind in wire.ROWS:
+            self._rows(kind, body)
+        elif kind in {wire.HEARTBEAT, wire.HEARTBEAT_V2}:
+            self._heartbeat(kind, body, event)
+        elif kind in {wire.GTID, wire.GTID_TAGGED, wire.ANONYMOUS_GTID}:
+            self._gtid(kind, body)
+        elif handle := self._handlers.get(kind):
+            handle(body)
+
+    def _new_file(self, _: bytes) -> None:
+        """A transaction that the end of the file before cut off never committed."""
+        if self.in_group:
+            self._end_group()
+            self.emit(Restarted())
+
+    def _file_begun(self, _: bytes) -> None:
+        """The first place in a file where transactions can begin."""
+        if not self.in_group:
+            self._complete(Advanced(Place(self.file, self.offset)))
+
+    def _load_query(self, body: bytes) -> None:
+        """LOAD DATA, logged as a statement."""
+        self._statement(query.parse_load_query(body, self._charsets))
+
+    def _statement(self, found: query.Query) -> None:
+        """A client's statement."""
+        event = StatementSeen(self._place(), **found._asdict(), prepared=bool(self._xid))
+        if self.between is not None:
+            self.between.statement(event)
+        self.emit(event)
+
+    def _incident(self, _: bytes) -> None:
+        """The server could not write everything to its binlog."""
+        raise FeedFailure(
+            f"the server reports lost events in its binlog at {self.file}:{self.offset}",
+            hint="see the server's error log; start the migration again",
+        )
+
+    def _gtid(self, kind: int, body: bytes) -> None:
+        """A transaction's identifier, which begins it."""
+        if self.in_group:
+            self.emit(Restarted())
+        self._end_group()
+        if kind == wire.GTID:
+            self._tsid, self._number = wire.parse_gtid(body)
+        elif kind == wire.GTID_TAGGED:
+            self._tsid, self._number = wire.parse_tagged_gtid(body)
+        else:
+            self._tsid, self._number = "", 0
+
+    def _table_map(self, body: bytes) -> None:
+        """A followed table's map: the rows that follow it are ours."""
+        table = self._followed[wire.table_name(body)]
+        shape = body[6:]
+        codec = self._codecs.get(shape)
+        if codec is None:
+            codec = self._codecs[shape] = self._compilers[table](parse_table_map(body))
+        self._open_tables[body[:6]] = table, codec
+
+    def _rows(self, kind: int, body: bytes) -> None:
+        """Rows of a followed table."""
+        if not self._began:
+            self._began = True
+            self.emit(Began(self._place(), self._xid))
+        table, codec = self._open_tables[body[:6]]
+        self.emit(RowsChanged(table, kind, body, codec, self._place()))
+
+    def _partial(self, body: bytes) -> None:
+        """Rows whose JSON values are differences."""
+        if body[:6] in self._open_tables:
+            table, _ = self._open_tables[body[:6]]
+            self._hidden(
+                f"a session changed {table[0]}.{table[1]} with binlog_row_value_options="
+                f"PARTIAL_JSON, at {self.file}:{self.offset}",
+                "end that session or unset the option",
+            )
+
+    def _hidden(self, message: str, remedy: str) -> None:
+        """Rows of a followed table are not in the stream.
+
+        Raises:
+            HiddenChange: they may not be passed over.
+            UnreadableChange: and never will: XA transactions are decided at another time.
+        """
+        if self._xid:
+            raise UnreadableChange(message, hint=f"{remedy}, then start the migration again")
+        error = HiddenChange(message, hint=f"{remedy}, {CARRY_ON}")
+        if self.between is None or not self.between.passes(self._place()):
+            raise error
+        self.emit(Hidden(self._place(), error))
+
+    def _payload(self, body: bytes) -> None:
+        """A compressed transaction: its events, as if they had come one by one."""
+        own = False
+        for event in wire.split_payload(body):
+            kind = event[4]
+            if kind in wire.ROWS and event[19:25] not in self._open_tables:
+                continue
+            if kind == wire.TABLE_MAP and not self._is_followed(event):
+                own = own or event[19:25] in self._own_ids
+                continue
+            self._handle(kind, event[wire.HEADER_SIZE :], event)
+        self.own_bytes += len(body) if own else 0
+
+    def _commit(self, _: bytes = b"") -> None:
+        """A transaction is complete."""
+        self._end_group()
+        self._complete(Committed(self._place()))
+
+    def _query(self, body: bytes) -> None:
+        """A statement: of the binlog's own framing, or of a client."""
+        text = query.query_text(body)
+        if text == b"BEGIN":
+            self.in_group = True
+        elif text == b"COMMIT":
+            self._commit()
+        elif text.startswith(b"XA START "):
+            self.in_group = True
+            self._xid = text[9:].decode()
+        elif text.startswith(b"XA COMMIT "):
+            self._decide(text[10:].decode(), commit=True)
+        elif text.startswith(b"XA ROLLBACK "):
+            self._decide(text[12:].decode(), commit=False)
+        elif text.startswith(b"ROLLBACK"):
+            self._rolled_back(whole=text == b"ROLLBACK")
+        elif not text.startswith(_QUIET_QUERIES):
+            self._statement(query.parse_query(body, self._charsets))
+            if not self.in_group:
+                self._commit()
+
+    def _rolled_back(self, *, whole: bool) -> None:
+        """A rollback in the binlog: only where a transaction also changed a MyISAM table."""
+        if self._began:
+            self._hidden(
+                f"a transaction was rolled back in the binlog at {self.file}:{self.offset} after"
+                " rows of the table: it also changed a table without transactions",
+                "keep such tables out of transactions with this one",
+            )
+        if whole:
+            self._commit()
+
+    def _xa_prepare(self, body: bytes) -> None:
+        """The end of an XA transaction's rows."""
+        one_phase, xid = wire.parse_xa_prepare(body)
+        if one_phase:
+            self._commit()
+            return
+        self._end_group()
+        self._complete(XaPrepared(self._place(), xid))
+
+    def _decide(self, xid: str, *, commit: bool) -> None:
+        """XA COMMIT or XA ROLLBACK: a transaction of its own."""
+        self._end_group()
+        self._complete(XaDecided(self._place(), xid, commit))
+
+    def _rotate(self, body: bytes) -> None:
+        """The next events are in another file; also sent first on every connection."""
+        file, offset = wire.parse_rotate(body)
+        if (file, offset) != (self.file, self.offset) and not self.in_group:
+            self.file, self.offset = file, offset
+            self._complete(Advanced(Place(file, offset)))
+        self.file, self.offset = file, offset
+
+    def _heartbeat(self, kind: int, body: bytes, event: bytes) -> None:
+        """The server is at this place and has nothing to send."""
+        if kind == wire.HEARTBEAT and not self.in_group and body.decode() == self.file:
+            self._move(event)
+            self._complete(Advanced(Place(self.file, self.offset)))
+
+
+def _names(tables: Iterable[Table]) -> dict[bytes, Table]:
+    """Give the tables by the names in their table maps."""
+    return {wire.name_key(*table): table for table in tables}
+
+
+def _nowhere(_: Event) -> bool:
+    """Take no event: the stream does not run yet."""
+    return False

@@ -1,0 +1,358 @@
+"""Where a stream is: GTID sets (tags included) and file with offset, as opaque text outside.
+
+A set of transactions is kept as ordered half-open intervals for each identifier, which is
+``uuid`` or ``uuid:tag`` (MySQL 8.3 and later; manual, GTID Format and Storage).
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+import uuid
+from bisect import bisect_right
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from spirit_py.binlog.events import Place
+
+MAX_DUMP_OFFSET: Final = 2**32 - 1
+"""The largest offset that COM_BINLOG_DUMP can ask for."""
+
+FIRST_EVENT: Final = 4
+"""Where the first event of a binlog file begins."""
+
+_TAGGED_FORMAT: Final = 1
+_UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_TAG: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,31}")
+_RANGE: Final = re.compile(r"(\d+)(?:-(\d+))?")
+
+Intervals = list[list[int]]
+
+
+class GtidSet:
+    """A mutable set of transactions; adding the next one in order costs constant time."""
+
+    __slots__ = ("_members",)
+
+    def __init__(self) -> None:
+        self._members: dict[str, Intervals] = {}
+
+    @classmethod
+    def parse(cls, text: str) -> GtidSet:
+        """Read a set as the server prints it, such as ``uuid:1-5:7:tag:1-3,uuid:9``.
+
+        Raises:
+            ValueError: when the text is not a set.
+        """
+        found = cls()
+        for member in text.replace("\n", "").split(","):
+            if member.strip():
+                found._parse_member(member.strip())
+        return found
+
+    def _parse_member(self, text: str) -> None:
+        """Add ``uuid:range...:tag:range...``."""
+        identifier, *parts = (part.strip() for part in text.split(":"))
+        if not _UUID.fullmatch(identifier) or not parts:
+            raise ValueError(f"not a GTID set: {text!r}")
+        source = tsid = identifier.lower()
+        for part in parts:
+            if found := _RANGE.fullmatch(part):
+                first = int(found[1])
+                self.add_range(tsid, first, int(found[2] or first) + 1)
+            elif _TAG.fullmatch(part):
+                tsid = f"{source}:{part.lower()}"
+            else:
+                raise ValueError(f"not a GTID set: {text!r}")
+
+    def add(self, tsid: str, number: int) -> None:
+        """Add one transaction; adding it again changes nothing."""
+        intervals = self._members.get(tsid)
+        if intervals is not None and intervals[-1][1] == number:
+            intervals[-1][1] = number + 1
+        else:
+            self.add_range(tsid, number, number + 1)
+
+    def add_range(self, tsid: str, start: int, stop: int) -> None:
+        """Add the transactions from ``start`` up to, not including, ``stop``."""
+        if not 0 < start < stop:
+            raise ValueError(f"not a range of transactions: {start}-{stop - 1}")
+        intervals = self._members.setdefault(tsid, [])
+        first = bisect_right(intervals, start, key=lambda i: i[1] + 1)
+        last = first
+        while last < len(intervals) and intervals[last][0] <= stop:
+            start = min(start, intervals[last][0])
+            stop = max(stop, intervals[last][1])
+            last += 1
+        intervals[first:last] = [[start, stop]]
+
+    def update(self, other: GtidSet) -> None:
+        """Add every transaction of another set."""
+        for tsid, start, stop in other.ranges():
+            self.add_range(tsid, start, stop)
+
+    def subtract(self, other: GtidSet) -> None:
+        """Take out every transaction of another set."""
+        for tsid, start, stop in list(other.ranges()):
+            kept: Intervals = []
+            for low, high in self._members.get(tsid, ()):
+                if low < min(high, start):
+                    kept.append([low, min(high, start)])
+                if max(low, stop) < high:
+                    kept.append([max(low, stop), high])
+            if kept:
+                self._members[tsid] = kept
+            else:
+                self._members.pop(tsid, None)
+
+    def has(self, tsid: str, number: int) -> bool:
+        """Tell whether one transaction is in the set."""
+        return self._covers(tsid, number, number + 1)
+
+    def contains(self, other: GtidSet) -> bool:
+        """Tell whether every transaction of another set is in this one."""
+        return all(self._covers(tsid, start, stop) for tsid, start, stop in other.ranges())
+
+    def _covers(self, tsid: str, start: int, stop: int) -> bool:
+        intervals = self._members.get(tsid, [])
+        place = bisect_right(intervals, start, key=lambda i: i[0]) - 1
+        return place >= 0 and intervals[place][1] >= stop
+
+    def ranges(self) -> Iterator[tuple[str, int, int]]:
+        """Give identifier, first number and the number after the last, for each interval."""
+        for tsid, intervals in self._members.items():
+            for start, stop in intervals:
+                yield tsid, start, stop
+
+    def copy(self) -> GtidSet:
+        """Give an independent copy."""
+        return self.only(lambda _: True)
+
+    def only(self, wanted: Callable[[str], bool]) -> GtidSet:
+        """Give a copy that holds the transactions of the wanted identifiers."""
+        made = GtidSet()
+        made._members = {
+            tsid: [list(interval) for interval in found]
+            for tsid, found in self._members.items()
+            if wanted(tsid)
+        }
+        return made
+
+    def clear(self) -> None:
+        """Take everything out."""
+        self._members.clear()
+
+    def __bool__(self) -> bool:
+        return bool(self._members)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, GtidSet) and self._members == other._members
+
+    def __hash__(self) -> int:
+        raise TypeError("a GtidSet changes; use str() of it")
+
+    def __str__(self) -> str:
+        """Print the set as the server reads it, one member for each identifier."""
+        return ",".join(
+            f"{tsid}:" + ":".join(_show(start, stop) for start, stop in self._members[tsid])
+            for tsid in sorted(self._members)
+        )
+
+    def __repr__(self) -> str:
+        return f"<GtidSet {self}>"
+
+    def encode(self) -> bytes:
+        """Give the bytes that COM_BINLOG_DUMP_GTID and PREVIOUS_GTIDS_EVENT hold.
+
+        A set with tags has its format in the first and the last byte of the count, and the
+        tag's length, as a variable-length integer, and the tag after each uuid.
+        """
+        tagged = any(":" in tsid for tsid in self._members)
+        count = len(self._members)
+        if tagged:
+            count = _TAGGED_FORMAT << 56 | count << 8 | _TAGGED_FORMAT
+        parts = [struct.pack("<Q", count)]
+        for tsid in sorted(self._members):
+            source, _, tag = tsid.partition(":")
+            parts.append(uuid.UUID(source).bytes)
+            if tagged:
+                parts.append(bytes([len(tag) << 1]) + tag.encode())
+            parts.append(struct.pack("<Q", len(self._members[tsid])))
+            parts += (struct.pack("<QQ", *interval) for interval in self._members[tsid])
+        return b"".join(parts)
+
+
+def _show(start: int, stop: int) -> str:
+    """Print one interval."""
+    return str(start) if stop == start + 1 else f"{start}-{stop - 1}"
+
+
+def file_number(name: str) -> int:
+    """Give the running number of a binlog file, from its name."""
+    return int(name.rpartition(".")[2])
+
+
+@dataclass(frozen=True)
+class FilePlace:
+    """A place in the binlog files. The offset has 64 bits, whatever the event header holds."""
+
+    file: str
+    offset: int
+
+    def reaches(self, other: FilePlace) -> bool:
+        """Tell whether this place is at or behind another one."""
+        return (file_number(self.file), self.offset) >= (file_number(other.file), other.offset)
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.offset}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Position:
+    """A place to resume from, on one server.
+
+    Attributes:
+        gtids: every transaction before the place; None on a server without GTIDs.
+        place: file and offset; None on a server with GTIDs.
+    """
+
+    server_uuid: str
+    gtids: str | None = None
+    place: FilePlace | None = None
+
+    def to_text(self) -> str:
+        """Give the opaque text of the position."""
+        if self.place is not None:
+            return f"file;{self.server_uuid};{self.place.file};{self.place.offset}"
+        return f"gtid;{self.server_uuid};{self.gtids}"
+
+    @classmethod
+    def from_text(cls, text: str) -> Position:
+        """Read a position from its text.
+
+        Raises:
+            ValueError: when it is not one of ours.
+        """
+        kind, _, rest = text.partition(";")
+        server_uuid, _, where = rest.partition(";")
+        if kind == "gtid" and _UUID.fullmatch(server_uuid):
+            return cls(server_uuid=server_uuid, gtids=str(GtidSet.parse(where)))
+        if kind == "file" and _UUID.fullmatch(server_uuid):
+            file, _, offset = where.partition(";")
+            file_number(file)
+            if int(offset) < FIRST_EVENT:
+                raise ValueError(f"no event of a binlog begins at {offset}")
+            return cls(server_uuid=server_uuid, place=FilePlace(file, int(offset)))
+        raise ValueError(f"not a position of the change feed: {text!r}")
+
+
+class Frontier(Protocol):
+    """Everything of one stream up to some point: what a ledger adds up. Mutable."""
+
+    def advance(self, place: Place) -> None:
+        """Add the transaction that ends at a place."""
+        ...
+
+    def absorb(self, later: Self) -> None:
+        """Add everything that a later part of the stream brought."""
+        ...
+
+    def empty(self) -> Self:
+        """Give a frontier of the same kind that nothing was added to."""
+        ...
+
+    def copy(self) -> Self:
+        """Give an independent copy."""
+        ...
+
+    def reaches(self, target: Self) -> bool:
+        """Tell whether everything of the target is included."""
+        ...
+
+    def text(self) -> str:
+        """Give the opaque position of this point; empty when there is none."""
+        ...
+
+
+class GtidFrontier:
+    """The transactions of a server with GTIDs."""
+
+    def __init__(self, server_uuid: str, gtids: GtidSet) -> None:
+        self.server_uuid = server_uuid
+        self.gtids = gtids
+
+    def advance(self, place: Place) -> None:
+        """Add one transaction; a place without a GTID adds nothing."""
+        if place.tsid:
+            self.gtids.add(place.tsid, place.number)
+
+    def absorb(self, later: GtidFrontier) -> None:
+        """Add another frontier's transactions."""
+        self.gtids.update(later.gtids)
+
+    def empty(self) -> GtidFrontier:
+        """Give an empty set."""
+        return GtidFrontier(self.server_uuid, GtidSet())
+
+    def copy(self) -> GtidFrontier:
+        """Give an independent copy."""
+        return GtidFrontier(self.server_uuid, self.gtids.copy())
+
+    def reaches(self, target: GtidFrontier) -> bool:
+        """Tell whether the target's transactions are all included."""
+        return self.gtids.contains(target.gtids)
+
+    def text(self) -> str:
+        """Give the opaque position."""
+        return Position(server_uuid=self.server_uuid, gtids=str(self.gtids)).to_text()
+
+
+class FileFrontier:
+    """The place reached in the binlog files of a server without GTIDs.
+
+    The dump command has 32 bits for the offset. Behind 4 GiB, which one huge transaction can
+    reach before the server changes the file, the place before it stays the one to resume from.
+    """
+
+    def __init__(
+        self, server_uuid: str, place: FilePlace | None, resumable: FilePlace | None = None
+    ) -> None:
+        self.server_uuid = server_uuid
+        self.place = place
+        self.resumable = resumable
+        if resumable is None and place is not None and place.offset <= MAX_DUMP_OFFSET:
+            self.resumable = place
+
+    def advance(self, place: Place) -> None:
+        """Move to the end of a transaction or to a new file."""
+        self.place = FilePlace(place.file, place.offset)
+        if place.offset <= MAX_DUMP_OFFSET:
+            self.resumable = self.place
+
+    def absorb(self, later: FileFrontier) -> None:
+        """Move to where a later part of the stream ended."""
+        self.place = later.place or self.place
+        self.resumable = later.resumable or self.resumable
+
+    def empty(self) -> FileFrontier:
+        """Give a frontier that is nowhere."""
+        return FileFrontier(self.server_uuid, None)
+
+    def copy(self) -> FileFrontier:
+        """Give an independent copy."""
+        return FileFrontier(self.server_uuid, self.place, self.resumable)
+
+    def reaches(self, target: FileFrontier) -> bool:
+        """Tell whether this is at or behind the target."""
+        if target.place is None:
+            return True
+        return self.place is not None and self.place.reaches(target.place)
+
+    def text(self) -> str:
+        """Give the opaque position; empty before there is one."""
+        if self.resumable is None:
+            return ""
+        return Position(server_uuid=self.server_uuid, place=self.resumable).to_text()

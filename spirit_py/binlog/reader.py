@@ -1,0 +1,130 @@
+"""Reads a binlog stream over as many connections as it takes (R12)."""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.binlog.connection import BinlogConnection, StreamLost
+from spirit_py.errors import FeedFailure
+from spirit_py.mysql.retry import PATIENCE, Patience
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable
+
+    from spirit_py.binlog.parser import BinlogEvents
+    from spirit_py.contracts import Clock
+
+_FIRST_PAUSE: Final = 0.1
+_LONGEST_PAUSE: Final = 15.0
+_STEADY: Final = 60.0
+"""Seconds over which a connection has proven itself, even where nothing happens."""
+
+
+class BinlogReader:
+    """Reads the stream until it is told to stop; the body of the reader thread.
+
+    Args:
+        connect: opens a dump behind the last complete transaction.
+        parser: takes the bytes.
+        stop: set when reading must end.
+        give_up: seconds without an event that was not read before, from a loss on, after which
+            the stream has failed.
+    """
+
+    def __init__(
+        self,
+        *,
+        connect: Callable[[], BinlogConnection],
+        parser: BinlogEvents,
+        stop: threading.Event,
+        give_up: float = PATIENCE,
+        clock: Clock = time.monotonic,
+    ) -> None:
+        self._connect = connect
+        self.parser = parser
+        self._stop = stop
+        self._give_up = give_up
+        self._clock = clock
+        self.connection: BinlogConnection | None = None
+        self._first = b""
+        self.last_loss = self.trouble = ""
+        self.reconnects = 0
+
+    def open(self) -> None:
+        """Open a connection and wait for its first event, which says where the stream is.
+
+        Only with that does the server say that it cannot, or may not, send the stream.
+        """
+        connection = self._connect()
+        try:
+            self._first = connection.read()
+        except BaseException:
+            connection.close()
+            raise
+        self.connection = connection
+
+    def run(self, heard: Callable[[], None]) -> None:
+        """Read and parse; after a loss open again, behind a pause that grows without progress.
+
+        There is a pause behind every loss: an event that breaks the stream each time it comes,
+        right behind one that does not, must not make a loop without one.
+
+        Args:
+            heard: told of every packet.
+
+        Raises:
+            SpiritError: what the stream cannot go on after.
+        """
+        patience = Patience(self._give_up, clock=self._clock)
+        tries, reached = 0, None
+        while not self._stop.is_set():
+            began = self._clock()
+            try:
+                self._read_until_lost(heard)
+            except StreamLost as error:
+                self._lose(error)
+                if self.parser.place != reached or self._clock() - began > _STEADY:
+                    tries, reached = 0, self.parser.place
+                    patience.answered()
+                if patience.over():
+                    raise FeedFailure(
+                        f"the change feed lost its server for {self._give_up:.0f} s:"
+                        f" {self.last_loss}",
+                        hint="when the server is back, run the same command again",
+                    ) from error
+                self._stop.wait(_pause(tries))
+                tries += 1
+
+    def _read_until_lost(self, heard: Callable[[], None]) -> None:
+        """Read over one connection until it is lost, or until the end.
+
+        Raises:
+            StreamLost: when it is lost.
+        """
+        if self.connection is None:
+            self.open()
+            self.reconnects += 1
+            self.parser.reopened()
+        self.trouble = ""
+        connection = self.connection
+        assert connection is not None  # noqa: S101 - for the type checker
+        while not self._stop.is_set():
+            event, self._first = self._first or connection.read(), b""
+            heard()
+            self.parser.feed(event)
+
+    def _lose(self, error: StreamLost) -> None:
+        """Give the connection up."""
+        self.last_loss = self.trouble = str(error)
+        if self.connection is not None:
+            self.connection.close()
+            self.connection = None
+
+
+def _pause(tries: int) -> float:
+    """Give the seconds to wait before another connection; random, so that not all come at once."""
+    longest = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(tries, 16))
+    return longest * random.uniform(0.5, 1.0)

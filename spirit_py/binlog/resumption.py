@@ -1,0 +1,181 @@
+"""Whether a stream may go on from a position of an earlier run (R14, R17).
+
+With GTIDs also on another server, one that took the place of the first: it must have executed all
+of the position, without a gap, and must have the binlog of the rest.
+"""
+
+from __future__ import annotations
+
+import struct
+import uuid
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.binlog.connection import BinlogConnection, StreamLost
+from spirit_py.binlog.position import (
+    FIRST_EVENT,
+    FileFrontier,
+    FilePlace,
+    GtidFrontier,
+    GtidSet,
+    Position,
+)
+from spirit_py.binlog.wire import FORMAT_DESCRIPTION, HEADER
+from spirit_py.errors import FeedFailure, PositionNotFound
+from spirit_py.mysql.connect import connect
+from spirit_py.mysql.kill import end_sessions
+from spirit_py.mysql.ownwrites import is_own
+
+if TYPE_CHECKING:
+    from spirit_py.config import ConnectionOptions
+    from spirit_py.contracts import SqlSession
+
+_ANSWER_WITHIN: Final = 30
+#: Binlog events carry whole seconds, checkpoints microseconds.
+_ROUNDING: Final = 2.0
+
+
+def frontier_of(
+    session: SqlSession, position: str, *, address: str, whole: bool
+) -> GtidFrontier | FileFrontier:
+    """Give the frontier of a position that this server can go on from.
+
+    Args:
+        whole: what earlier runs copied under identifiers of their own is wanted too.
+
+    Raises:
+        PositionNotFound: purged, never executed here, or of another server without GTIDs.
+        ServerFault: the server could not be asked: that proves nothing.
+    """
+    try:
+        found = Position.from_text(position)
+    except ValueError as error:
+        raise PositionNotFound(str(error), hint="start the migration afresh") from error
+    try:
+        return _frontier(session, found, whole=whole)
+    except _Unreachable as error:
+        raise PositionNotFound(
+            f"the change feed cannot resume on {address}: {error}",
+            hint="start the migration afresh",
+        ) from error
+
+
+def why_unreachable(options: ConnectionOptions, position: str, *, age: float) -> str:
+    """Say why the stream cannot go on from a checkpoint's position; empty when it can.
+
+    After RESET BINARY LOGS the numbers of transactions and files begin again, and may have grown
+    beyond the position's meanwhile. So the oldest file must have begun before the checkpoint was
+    written: that write itself is behind the position, and therefore not purged.
+
+    Args:
+        age: seconds since the checkpoint was written.
+
+    Raises:
+        ServerFault: the server could not be asked: that proves nothing.
+        FeedFailure: likewise, for the account that may not read the binlog.
+    """
+    with connect(options, role="reach", read_timeout=_ANSWER_WITHIN) as session:
+        try:
+            found = Position.from_text(position)
+            _frontier(session, found, whole=False)
+        except (_Unreachable, ValueError) as error:
+            return str(error)
+        row = session.query("SELECT @@GLOBAL.server_uuid, UNIX_TIMESTAMP(CURRENT_TIMESTAMP(6))")[0]
+        files = session.query("SHOW BINARY LOGS")
+    if found.server_uuid != str(row[0]):
+        # Numbers of another server cannot begin again here, and its files are other ones.
+        return ""
+    written = float(row[1]) - age
+    if _created_at(options, str(files[0][0]), str(row[0])) > written + _ROUNDING:
+        return "the server's binlog was reset since (RESET BINARY LOGS)"
+    return ""
+
+
+class _Unreachable(Exception):
+    """The position cannot be gone on from. The message says why."""
+
+
+def _frontier(session: SqlSession, found: Position, *, whole: bool) -> GtidFrontier | FileFrontier:
+    """Hold a position against what the server has."""
+    row = session.query("SELECT @@GLOBAL.server_uuid, @@GLOBAL.gtid_mode")[0]
+    server = str(row[0])
+    moved = found.server_uuid != server
+    if moved and found.gtids is None:
+        raise _Unreachable(f"it is of the server {found.server_uuid}, and has no GTIDs")
+    if (found.gtids is not None) != (row[1] == "ON"):
+        raise _Unreachable("gtid_mode was switched since")
+    if found.place is not None:
+        return FileFrontier(server, _checked_place(session, found.place))
+    gtids = _checked_set(session, GtidSet.parse(found.gtids or ""), whole=whole)
+    if moved:
+        _check_whole(session, found.server_uuid)
+    return GtidFrontier(server, gtids)
+
+
+def _check_whole(session: SqlSession, origin: str) -> None:
+    """Refuse a server that lacks a transaction between others of the one that was followed.
+
+    A replica that applies in parallel, without ``replica_preserve_commit_order``, may have stopped
+    so; then it has a checkpoint, and not all of what that tells of.
+    """
+    executed = GtidSet.parse(str(session.query("SELECT @@GLOBAL.gtid_executed")[0][0]))
+    found = executed.only(lambda tsid: tsid == origin)
+    if len(list(found.ranges())) != 1:
+        raise _Unreachable(f"of the server {origin} it has {found or 'nothing'}: there are gaps")
+
+
+def _checked_set(session: SqlSession, gtids: GtidSet, *, whole: bool) -> GtidSet:
+    """Refuse a set that this server never executed, or cannot send the rest of.
+
+    What earlier runs copied under identifiers of their own counts as received, though it was not.
+    """
+    row = session.query("SELECT @@GLOBAL.gtid_executed, @@GLOBAL.gtid_purged")[0]
+    executed, purged = (GtidSet.parse(str(text)) for text in row)
+    if not whole:
+        gtids.update(executed.only(is_own))
+    if not executed.contains(gtids):
+        gtids.subtract(executed)
+        raise _Unreachable(f"the server never executed {gtids}")
+    if not gtids.contains(purged):
+        purged.subtract(gtids)
+        raise _Unreachable(f"its binlog no longer has {purged}")
+    return gtids
+
+
+def _checked_place(session: SqlSession, place: FilePlace) -> FilePlace:
+    """Refuse a place that is not in the server's binlog files."""
+    files = {str(row[0]): int(row[1]) for row in session.query("SHOW BINARY LOGS")}
+    if place.file not in files:
+        raise _Unreachable(f"its binlog file {place.file} is gone")
+    if place.offset > files[place.file]:
+        raise _Unreachable(f"{place} is behind the end of the file")
+    return place
+
+
+def _created_at(options: ConnectionOptions, file: str, server_uuid: str) -> int:
+    """Read when a binlog file was begun, by the server's clock: the time of its first event."""
+    try:
+        dump = BinlogConnection(
+            options,
+            gtids=None,
+            place=FilePlace(file, FIRST_EVENT),
+            server_uuid=server_uuid,
+            replica_uuid=str(uuid.uuid4()),
+            heartbeat=1.0,
+            silence=float(_ANSWER_WITHIN),
+        )
+        session = dump.id
+        try:
+            while True:
+                time, kind, *_ = HEADER.unpack_from(dump.read())
+                if kind == FORMAT_DESCRIPTION:
+                    return int(time)
+        finally:
+            dump.interrupt()
+            dump.close()
+            # The server would notice only when it next sends something.
+            end_sessions(options, [session])
+    except (StreamLost, struct.error) as error:
+        raise FeedFailure(
+            f"the binlog file {file} cannot be read: {error}",
+            hint="see the server's error log, then run the same command again",
+        ) from error

@@ -1,0 +1,38 @@
+"""How far a server's binlog reaches from the place that is read (pure; R19).
+
+The server drops a binlog file when its last event is older than ``binlog_expire_logs_seconds``
+(manual, Binary Logging Options). So it keeps an event for at least that long, and to say so is on
+the safe side. It does not drop a file that a connected reader is in, but a parked one may lose
+its connection.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spirit_py.contracts import Retention
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spirit_py.binlog.events import Place
+
+
+def reach(place: Place, files: Sequence[tuple[str, int]], *, kept: int, now: int) -> Retention:
+    """Compute the reach.
+
+    Args:
+        place: end of the event that was read last.
+        files: name and size of the server's binlog files, oldest first.
+        kept: the server's ``binlog_expire_logs_seconds``; 0 for ever.
+        now: the server's clock, Unix time.
+    """
+    age = float(max(0, now - place.executed_at)) if place.executed_at else 0.0
+    names = [name for name, _ in files]
+    if place.file not in names:
+        return Retention(kept=float(kept) or None, age=age, gone=True)
+    behind = files[names.index(place.file) :]
+    unread = sum(size for _, size in behind) - min(place.offset, behind[0][1])
+    return Retention(
+        kept=float(kept) or None, age=age, unread_files=len(behind) - 1, unread_bytes=unread
+    )

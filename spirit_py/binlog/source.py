@@ -1,0 +1,381 @@
+"""The change feed over the binlog of one MySQL server."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import threading
+import time
+import uuid
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.binlog import wire
+from spirit_py.binlog.between import BetweenRuns, reached_at
+from spirit_py.binlog.codec.rows import RowCodec
+from spirit_py.binlog.connection import BinlogConnection, StreamLost
+from spirit_py.binlog.parser import BinlogEvents
+from spirit_py.binlog.position import FileFrontier, FilePlace, GtidFrontier, GtidSet
+from spirit_py.binlog.reader import BinlogReader
+from spirit_py.binlog.resumption import frontier_of
+from spirit_py.binlog.retention import reach
+from spirit_py.binlog.sessions import LentSession
+from spirit_py.errors import FeedFailure, ServerFault
+from spirit_py.mysql.connect import another_server, connect
+from spirit_py.mysql.faults import Disposition, disposition
+from spirit_py.mysql.kill import end_sessions
+from spirit_py.mysql.ownwrites import NUMBERS, own_uuid
+from spirit_py.sql import quote_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Set as AbstractSet
+
+    from spirit_py.binlog.events import Event, Place, Table
+    from spirit_py.config import ConnectionOptions, FeedOptions
+    from spirit_py.contracts import Retention, SqlSession
+    from spirit_py.mysql.session import Session
+    from spirit_py.table.mapping import TableMapping
+
+_CHARACTER_SETS: Final = "SELECT ID, CHARACTER_SET_NAME FROM information_schema.COLLATIONS"
+_PARSE_ERROR: Final = 1064
+_BRANCH_POLL: Final = 0.2
+_HEARTBEAT: Final = 5.0
+
+
+class _Ended(Exception):
+    """Nobody takes events any more."""
+
+
+class BinlogStream:
+    """Implements :class:`spirit_py.binlog.stream.Stream` over a MySQL server's binlog."""
+
+    def __init__(self, connection: ConnectionOptions, options: FeedOptions) -> None:
+        self._connection = connection
+        self._options = options
+        self._closing = threading.Event()
+        answer_within = math.ceil(options.wait_timeout) + 1
+        # Proofs may wait for as long as commits stall, so they have a session of their own.
+        self._control, self._proofs = (
+            LentSession(connection, role=role, read_timeout=answer_within)
+            for role in ("feed-control", "feed-proof")
+        )
+        self._replica_uuid = str(uuid.uuid4())
+        self._reader: BinlogReader | None = None
+        #: The dump that :meth:`close` has ended.
+        self._ended: BinlogConnection | None = None
+        self._between: BetweenRuns | None = None
+        self._proof_table = f"_spirit_py_{uuid.uuid4().hex}"
+        self._schema = ""
+        #: Identifiers of this run's own writes, which are not to be sent.
+        self._own: set[str] = set()
+        with self._control.lend() as session:
+            row = session.query(
+                "SELECT @@GLOBAL.server_uuid, @@GLOBAL.gtid_mode, @@GLOBAL.lower_case_table_names"
+            )[0]
+            #: Character sets by the number of a collation.
+            self.charsets = {
+                int(number): str(name) for number, name in session.query(_CHARACTER_SETS)
+            }
+        self._server_uuid = str(row[0])
+        self.has_gtids = row[1] == "ON"
+        self.ignore_case = row[2] != 0
+        self.knows_all_branches = True
+
+    # -- the start
+
+    def begin(self, mappings: Sequence[TableMapping]) -> GtidFrontier | FileFrontier:
+        """Choose a place that cannot miss a commit (R2), wait for older XA branches, open."""
+        start: GtidFrontier | FileFrontier
+        if self.has_gtids:
+            start = self.executed()
+        else:
+            with self._control.lend() as session:
+                session.execute("FLUSH BINARY LOGS")
+                file, _ = self._status(session)
+            start = FileFrontier(self._server_uuid, FilePlace(file, 4))
+        self._wait_for_branches()
+        return self._open(mappings, start)
+
+    def resume(
+        self,
+        mappings: Sequence[TableMapping],
+        position: str,
+        settled: str = "",
+        *,
+        pass_hidden: bool = False,
+    ) -> GtidFrontier | FileFrontier:
+        """Open the stream after a position of an earlier run; see the protocol.
+
+        Raises:
+            PositionNotFound: purged, of another server, or never executed here.
+        """
+        with self._control.lend() as session:
+            start = frontier_of(
+                session, position, address=self._connection.address, whole=not mappings
+            )
+        self._prepared_branches()
+        if mappings:
+            self._between = BetweenRuns(
+                [(m.target.schema, m.target.name) for m in mappings],
+                behind=reached_at(settled) or start.copy(),
+                until=self.executed(),
+                passing=pass_hidden,
+            )
+        return self._open(mappings, start)
+
+    @property
+    def disturbed(self) -> AbstractSet[Table]:
+        """The new tables that were written to between the runs."""
+        return self._between.disturbed if self._between else frozenset()
+
+    def passes(self, place: Place) -> bool:
+        """Tell whether a change that cannot be read may be passed over; see the protocol."""
+        return self._between is not None and self._between.passes(place)
+
+    def _wait_for_branches(self) -> None:
+        """Wait until the XA transactions that are prepared now are decided (R8).
+
+        Their rows are before the start; once they are decided, every chunk sees them. There is no
+        limit while one after the other is decided.
+        """
+        deadline = 0.0
+        waiting: set[tuple[object, ...]] | None = None
+        while waiting is None or waiting:
+            prepared = self._prepared_branches()
+            left = prepared if waiting is None else waiting & prepared
+            if waiting is None or len(left) < len(waiting):
+                deadline = time.monotonic() + self._options.wait_timeout
+            waiting = left
+            if waiting and (time.monotonic() > deadline or self._closing.wait(_BRANCH_POLL)):
+                names = ", ".join(str(row[3]) for row in sorted(waiting, key=str))
+                raise FeedFailure(
+                    f"XA transactions were prepared before the start and are not decided: {names}",
+                    hint="XA COMMIT or XA ROLLBACK them (XA RECOVER shows them), then run again",
+                )
+
+    def _prepared_branches(self) -> set[tuple[object, ...]]:
+        """Ask for the XA transactions that are prepared; note when the account may not see them."""
+        try:
+            with self._control.lend() as session:
+                return set(session.query("XA RECOVER CONVERT XID"))
+        except ServerFault as fault:
+            if disposition(fault) is not Disposition.FATAL:
+                raise
+            self.knows_all_branches = False
+            return set()
+
+    def _open(
+        self, mappings: Sequence[TableMapping], start: GtidFrontier | FileFrontier
+    ) -> GtidFrontier | FileFrontier:
+        """Open the first connection."""
+        self._schema = mappings[0].source.schema if mappings else ""
+        if self._options.own_writes and self.has_gtids:
+            tables = ((m.source.schema, m.source.name) for m in mappings)
+            self._own = {own_uuid(self._options.own_writes, *table) for table in tables}
+        parser = self._parser(mappings, start)
+        parser.between = self._between
+        self._reader = BinlogReader(
+            connect=lambda: self._dump(parser.complete), parser=parser, stop=self._closing
+        )
+        try:
+            self._reader.open()
+        except StreamLost as error:
+            raise FeedFailure(
+                f"the binlog cannot be read: {error}", hint="see the server's error log"
+            ) from error
+        return start
+
+    def _parser(
+        self, mappings: Sequence[TableMapping], start: GtidFrontier | FileFrontier
+    ) -> BinlogEvents:
+        """Make the parser; a stream that follows tables without mappings makes its own."""
+        compilers = {
+            (m.source.schema, m.source.name): partial(RowCodec.compile, mapping=m) for m in mappings
+        }
+        own = [wire.name_key(m.target.schema, m.target.name) for m in mappings]
+        return BinlogEvents(compilers, start, own=own, charsets=self.charsets)
+
+    def _dump(self, after: object) -> BinlogConnection:
+        """Open a dump behind what was received completely."""
+        gtids = after.gtids.copy() if isinstance(after, GtidFrontier) else None
+        if gtids is not None:
+            for tsid in self._own:
+                gtids.add_range(tsid, 1, NUMBERS)
+        place = after.resumable if isinstance(after, FileFrontier) else None
+        self._authenticate()
+        return BinlogConnection(
+            self._connection,
+            gtids=gtids,
+            place=place,
+            server_uuid=self._server_uuid,
+            replica_uuid=self._replica_uuid,
+            heartbeat=min(_HEARTBEAT, self._options.wait_timeout / 3),
+            silence=self._options.wait_timeout,
+        )
+
+    def _authenticate(self) -> None:
+        """Log in with the other driver, so that the server remembers the password's digest.
+
+        It forgets it at a restart and at FLUSH PRIVILEGES, and PyMySQL without TLS can only log
+        in to a server that remembers it.
+        """
+        try:
+            connect(self._connection, role="feed-login").close()
+        except ServerFault as fault:
+            if disposition(fault) is Disposition.FATAL:
+                raise
+            raise StreamLost(fault.message) from fault
+
+    # -- while it runs
+
+    def run(self, emit: Callable[[Event], bool], heard: Callable[[], None]) -> None:
+        """Emit events until closed."""
+        reader = self._opened()
+
+        def hand_on(event: Event) -> bool:
+            if not emit(event):
+                raise _Ended
+            return True
+
+        reader.parser.emit = hand_on
+        with contextlib.suppress(_Ended):
+            reader.run(heard)
+        if reader.connection is not None and reader.connection is not self._ended:
+            # Opened while close() looked: the server would notice only when it next sends.
+            end_sessions(self._connection, [reader.connection.id])
+            reader.connection.close()
+
+    def _opened(self) -> BinlogReader:
+        if self._reader is None:
+            raise FeedFailure("the stream was not opened", hint="this is a bug: report it")
+        return self._reader
+
+    def executed(self, session: SqlSession | None = None) -> GtidFrontier | FileFrontier:
+        """Ask for everything that is committed and visible now.
+
+        Without GTIDs: the end of the binlog, which every visible commit is before. Our own writes
+        that are not sent are left out.
+        """
+        if session is not None:
+            return self._sent(self._executed_in(session))
+        with self._asking(self._control, "what it has executed") as own:
+            return self._sent(self._executed_in(own))
+
+    def _sent(self, found: GtidFrontier | FileFrontier) -> GtidFrontier | FileFrontier:
+        """Leave out our own writes, which are not sent."""
+        if isinstance(found, GtidFrontier) and self._own:
+            found.gtids = found.gtids.only(lambda tsid: tsid not in self._own)
+        return found
+
+    def _executed_in(self, session: SqlSession) -> GtidFrontier | FileFrontier:
+        """Ask one session for what is executed; it must be of the server that is followed."""
+        question = "SELECT @@GLOBAL.server_uuid, @@GLOBAL.gtid_executed"
+        found, gtids = (str(value) for value in session.query(question)[0])
+        if found != self._server_uuid:
+            raise another_server(self._connection.address, found=found, wanted=self._server_uuid)
+        if self.has_gtids:
+            return GtidFrontier(found, GtidSet.parse(gtids))
+        file, offset = self._status(session)
+        return FileFrontier(found, FilePlace(file, offset))
+
+    def position_here(self, session: SqlSession) -> str:
+        """Give the position behind what a session finds executed.
+
+        Empty without GTIDs behind 4 GiB of one file, where no dump can begin.
+        """
+        return self._executed_in(session).text()
+
+    def prove_visible(self, gtids: str) -> None:
+        """Wait for the transactions; without GTIDs commit something through the binlog.
+
+        Our own commit becomes visible after all that is before it in the binlog.
+        """
+        if self.has_gtids and not gtids:
+            return
+        visible = False
+        with self._asking(self._proofs, "whether commits are visible") as session:
+            if self.has_gtids:
+                call = "SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, %s)"
+                seconds = max(1, int(self._options.wait_timeout))
+                visible = session.value(call, (gtids, seconds)) == 0
+            else:
+                table = quote_table(self._schema, self._proof_table)
+                session.execute(f"DROP TABLE IF EXISTS {table}")
+                visible = True
+        if not visible:
+            raise FeedFailure(
+                "transactions in the binlog did not become visible within"
+                f" {self._options.wait_timeout:.0f} s: {gtids}",
+                hint="see whether commits wait for a semi-synchronous replica; run again",
+            )
+
+    def retention(self) -> Retention | None:
+        """Ask how far the binlog reaches from the event that was read last."""
+        place = self._opened().parser.place
+        with self._asking(self._control, "how long it keeps its binlog") as session:
+            files = session.query("SHOW BINARY LOGS")
+            now, kept = session.query(
+                "SELECT UNIX_TIMESTAMP(), @@GLOBAL.binlog_expire_logs_seconds"
+            )[0]
+        return reach(place, [(str(row[0]), int(row[1])) for row in files], kept=kept, now=now)
+
+    @property
+    def reconnects(self) -> int:
+        """How often the stream was opened again."""
+        return self._reader.reconnects if self._reader else 0
+
+    @property
+    def traffic(self) -> tuple[int, int, int]:
+        """Bytes received, those of them passed over as not followed, and of these our own."""
+        if self._reader is None:
+            return 0, 0, 0
+        parser = self._reader.parser
+        return parser.received_bytes, parser.skipped_bytes, parser.own_bytes
+
+    @property
+    def trouble(self) -> str:
+        """Why the stream is not open now."""
+        return self._reader.trouble if self._reader else ""
+
+    def close(self) -> None:
+        """End ``run``, the dump on the server and our sessions, whatever they wait for."""
+        self._closing.set()
+        connection = self._reader.connection if self._reader else None
+        left = [lent.end() for lent in (self._proofs, self._control)]
+        if connection is not None:
+            # The server would notice only when it next sends something.
+            left.append(connection.id)
+            self._ended = connection
+            connection.interrupt()
+        end_sessions(self._connection, [number for number in left if number])
+
+    # -- questions
+
+    @contextlib.contextmanager
+    def _asking(self, lent: LentSession, question: str) -> Iterator[Session]:
+        """Lend a session for a question that a live server answers."""
+        try:
+            with lent.lend() as session:
+                yield session
+        except ServerFault as fault:
+            if disposition(fault) is Disposition.FATAL:
+                raise
+            raise FeedFailure(
+                f"the server at {self._connection.address} does not say {question}: {fault.text}",
+                hint="see whether the server is up, and whether its commits wait for a"
+                " semi-synchronous replica; run the same command again",
+            ) from fault
+
+    @staticmethod
+    def _status(session: SqlSession) -> tuple[str, int]:
+        """Read the end of the binlog; the statement's name changed in 8.2."""
+        try:
+            rows = session.query("SHOW BINARY LOG STATUS")
+        except ServerFault as fault:
+            if fault.code != _PARSE_ERROR:
+                raise
+            rows = session.query("SHOW MASTER STATUS")
+        if not rows:
+            raise FeedFailure("the server writes no binlog", hint="start it with log_bin")
+        return str(rows[0][0]), int(rows[0][1])

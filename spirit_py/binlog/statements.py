@@ -1,0 +1,300 @@
+"""What a statement in the binlog changes, by its text (pure; R13, R14).
+
+A server that logs rows writes DDL and administration as text, and nothing else. Every other
+statement in text is a write of a session that logs statements; :mod:`spirit_py.binlog.writes` says
+which of them may be passed over.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+from itertools import islice, pairwise
+from typing import TYPE_CHECKING, Final, Literal
+
+from spirit_py.errors import Refusal
+from spirit_py.statement.lexer import DEFAULT_MODE, SqlMode, read_tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from spirit_py.binlog.events import StatementSeen, Table
+    from spirit_py.statement.lexer import Token
+
+_DDL: Final = frozenset({"ALTER", "CREATE", "DROP", "RENAME", "TRUNCATE"})
+#: These change no row of a table, and call no stored function.
+_QUIET: Final = frozenset({
+    "ANALYZE", "BEGIN", "CHECK", "COMMIT", "FLUSH", "GRANT", "IMPORT", "INSTALL", "OPTIMIZE",
+    "RELEASE", "REPAIR", "REVOKE", "ROLLBACK", "SAVEPOINT", "UNINSTALL", "XA",
+})  # fmt: skip
+_QUIET_SET: Final = frozenset({"DEFAULT", "PASSWORD", "RESOURCE", "ROLE"})
+#: Words within which the object of a DDL statement stands.
+_HEAD: Final = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A name in a statement; without a table it is a whole schema."""
+
+    schema: str
+    table: str | None
+
+    def within(self, schema: str) -> Name:
+        """Return the name with the session's default schema where none is written."""
+        return Name(self.schema or schema, self.table)
+
+    def __str__(self) -> str:
+        """Show it for an operator."""
+        return ".".join(part for part in (self.schema, self.table) if part)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statement:
+    """What a statement in the binlog is, and what DDL names.
+
+    Attributes:
+        verb: its first keyword; empty where it begins with something else.
+        ddl: it is DDL.
+        writes: it may change rows: it is neither DDL nor administration.
+        fills: it creates a table and fills it from a query, which can change no other table: the
+            server refuses a function that would (error 1746).
+        names: what DDL changes, with the schema filled in; a table of None is a whole schema.
+        exact: it was read as the server read it. Else ``names`` may lack some.
+    """
+
+    verb: str
+    ddl: bool = False
+    writes: bool = False
+    fills: bool = False
+    names: tuple[Name, ...] = ()
+    exact: bool = True
+
+
+@dataclass(frozen=True)
+class Touch:
+    """DDL touches a followed table, or may.
+
+    Attributes:
+        kind: ``ddl`` changes it; ``unread`` may change it, but nobody knows, because the text
+            cannot be read for certain.
+    """
+
+    kind: Literal["ddl", "unread"]
+    table: Table
+
+    @property
+    def doubt(self) -> str:
+        """Why it is not certain, for a message."""
+        return ", in a text that cannot be read for certain" if self.kind == "unread" else ""
+
+
+class TableFinder:
+    """Finds the followed table that a DDL statement names.
+
+    Args:
+        tables: the followed tables.
+        ignore_case: the server's ``lower_case_table_names`` is not 0.
+    """
+
+    def __init__(self, tables: Iterable[Table], *, ignore_case: bool) -> None:
+        self._fold: Callable[[str], str] = str.lower if ignore_case else str
+        self._tables = {(self._fold(s), self._fold(t)): (s, t) for s, t in tables}
+
+    def find(self, event: StatementSeen) -> Touch | None:
+        """Return the followed table whose definition or data the statement changes, if any."""
+        for statement in readings(event):
+            if not statement.ddl:
+                continue
+            if found := self._named(statement.names):
+                return Touch("ddl", found)
+            if not statement.exact:
+                near = (table for table in self._tables.values() if may_name(event.sql, *table))
+                if (found := next(near, None)) is not None:
+                    return Touch("unread", found)
+        return None
+
+    def has(self, schema: str, table: str) -> bool:
+        """Whether this is a followed table."""
+        return (self._fold(schema), self._fold(table)) in self._tables
+
+    def _named(self, names: Iterable[Name]) -> Table | None:
+        for name in names:
+            if name.table is None:
+                here = (t for s, t in self._tables.items() if s[0] == self._fold(name.schema))
+                found = next(here, None)
+            else:
+                found = self._tables.get((self._fold(name.schema), self._fold(name.table)))
+            if found is not None:
+                return found
+        return None
+
+
+def may_name(sql: str, schema: str, table: str) -> bool:
+    """Whether a DDL statement that was not read for certain may be about a table.
+
+    Args:
+        sql: with what is not ASCII in hexadecimal where its characters are not known; letters of
+            ASCII are the same everywhere.
+        table: empty for every table.
+    """
+    folded = sql.lower()
+
+    def stands(name: str) -> bool:
+        return not name.isascii() or name.lower().replace("`", "``") in folded
+
+    return stands(table) or ("drop" in folded and stands(schema))
+
+
+@functools.lru_cache(maxsize=1)
+def readings(event: StatementSeen) -> tuple[Statement, ...]:
+    """Read a statement of the stream in every way that its bytes can be read."""
+    mode = SqlMode(event.ansi_quotes, event.plain_backslash)
+    return tuple(
+        read_statement(sql, event.schema, mode=mode, certain=event.certain) for sql in event.texts
+    )
+
+
+def read_statement(
+    sql: str, schema: str, *, mode: SqlMode = DEFAULT_MODE, certain: bool = True
+) -> Statement:
+    """Read a statement.
+
+    Args:
+        schema: the session's default schema.
+        certain: the text is what the server read.
+    """
+    head, exact = _cut(sql, mode, 2)
+    verb = head[0].upper if head else ""
+    if verb not in _DDL:
+        quiet = _is_quiet(verb, head[1].upper if len(head) > 1 else "")
+        nothing = exact and not head
+        return Statement(verb=verb, writes=not (quiet or nothing), exact=certain and exact)
+    found, exact = _cut(sql, mode)
+    tokens = [token for token in found if token.kind != "string"]
+    return Statement(
+        verb=verb,
+        ddl=True,
+        fills=verb == "CREATE" and _is_filled(tokens),
+        names=tuple(name.within(schema) for name in _ddl_names(tokens)),
+        exact=certain and exact and all(_is_whole(token) for token in tokens),
+    )
+
+
+def _cut(sql: str, mode: SqlMode, most: int | None = None) -> tuple[list[Token], bool]:
+    """Return the first tokens of a statement, and whether nothing hindered it."""
+    found: list[Token] = []
+    try:
+        found.extend(islice(read_tokens(sql, mode, executed=True), most))
+    except Refusal:
+        return found, False
+    return found, True
+
+
+def _is_quiet(verb: str, second: str) -> bool:
+    """Whether a statement is administration, or a part of a transaction's framing."""
+    return second in _QUIET_SET if verb == "SET" else verb in _QUIET
+
+
+def _is_whole(token: Token) -> bool:
+    """Whether a bare word is one in every character set: latin1 has a blank that is no ASCII."""
+    text = token.value
+    return token.kind != "word" or text.isascii() or re.sub(r"[_$]", "", text).isalnum()
+
+
+def _is_filled(tokens: list[Token]) -> bool:
+    """Whether CREATE TABLE runs a query: SELECT, TABLE or VALUES ROW."""
+    words = [token.upper for token in tokens]
+    return words[1:2] == ["TABLE"] and any(
+        word in {"SELECT", "TABLE"} or (word, behind) == ("VALUES", "ROW")
+        for word, behind in pairwise([*words[2:], ""])
+    )
+
+
+def _ddl_names(tokens: list[Token]) -> list[Name]:
+    """Return the tables whose definition, data or name a DDL statement changes."""
+    words = [token.upper for token in tokens[:_HEAD]]
+    verb = words[0]
+    if verb == "TRUNCATE":
+        return _names_from(tokens, _skip(tokens, 1, "TABLE"))
+    if "TABLE" in words[:4] or (verb in {"DROP", "RENAME"} and words[1:2] == ["TABLES"]):
+        if words[1:2] == ["TEMPORARY"]:
+            return []
+        return [*_created(tokens), *_names_after(tokens, "REFERENCES"), *_brought_in(tokens)]
+    if verb == "DROP" and words[1:2] and words[1] in {"DATABASE", "SCHEMA"}:
+        at = _skip(tokens, 2, "IF", "EXISTS")
+        return [Name(n.table or "", None) for n in _names_from(tokens, at)]
+    if "TRIGGER" in words and verb == "CREATE":
+        return _names_after(tokens[words.index("TRIGGER") :], "ON")[:1]
+    if "INDEX" in words[:4]:
+        return _names_after(tokens, "ON")[:1]
+    return []
+
+
+def _created(tokens: list[Token]) -> list[Name]:
+    """Return the names behind the word TABLE or TABLES."""
+    found = (i for i, token in enumerate(tokens) if token.upper in {"TABLE", "TABLES"})
+    at = next(found, len(tokens))
+    return _names_from(tokens, _skip(tokens, at + 1, "IF", "NOT", "EXISTS"))
+
+
+def _brought_in(tokens: list[Token]) -> list[Name]:
+    """Return the other tables of an ALTER TABLE: of EXCHANGE PARTITION and of RENAME."""
+    if tokens[0].upper != "ALTER":
+        return []
+    names = _names_after(tokens, "WITH", "TABLE")
+    for at, token in enumerate(tokens):
+        if token.upper == "RENAME":
+            to = _skip(tokens, at + 1, "TO", "AS") + _is_symbol(tokens, at + 1, "=")
+            name, _ = _name_at(tokens, to)
+            if name is not None and tokens[to].upper not in {"COLUMN", "INDEX", "KEY"}:
+                names.append(name)
+    return names
+
+
+# -- walking over tokens
+
+
+def _is_symbol(tokens: list[Token], at: int, symbol: str) -> bool:
+    return 0 <= at < len(tokens) and tokens[at].is_symbol(symbol)
+
+
+def _skip(tokens: list[Token], at: int, *words: str) -> int:
+    """Return the index behind any of these words."""
+    while at < len(tokens) and tokens[at].upper in words:
+        at += 1
+    return at
+
+
+def _name_at(tokens: list[Token], at: int) -> tuple[Name | None, int]:
+    """Read ``name``, ``.name`` or ``schema.name`` at an index; return the index behind it too."""
+    at += _is_symbol(tokens, at, ".")
+    if at >= len(tokens) or tokens[at].kind == "symbol":
+        return None, at
+    if at + 2 < len(tokens) and _is_symbol(tokens, at + 1, "."):
+        return Name(tokens[at].value, tokens[at + 2].value), at + 3
+    return Name("", tokens[at].value), at + 1
+
+
+def _names_from(tokens: list[Token], at: int) -> list[Name]:
+    """Read names divided by commas or TO."""
+    names: list[Name] = []
+    while True:
+        name, at = _name_at(tokens, at)
+        if name is None:
+            return names
+        names.append(name)
+        if not (_is_symbol(tokens, at, ",") or (at < len(tokens) and tokens[at].upper == "TO")):
+            return names
+        at += 1
+
+
+def _names_after(tokens: list[Token], *words: str) -> list[Name]:
+    """Read the name behind each occurrence of these consecutive words."""
+    names: list[Name] = []
+    for at in range(len(tokens) - len(words)):
+        if all(tokens[at + i].upper == word for i, word in enumerate(words)):
+            name, _ = _name_at(tokens, at + len(words))
+            if name is not None:
+                names.append(name)
+    return names

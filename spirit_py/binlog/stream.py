@@ -1,0 +1,110 @@
+"""What a feed needs of one kind of source; everything else of it is the same for all kinds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from collections.abc import Set as AbstractSet
+
+    from spirit_py.binlog.events import Event, Place, Table
+    from spirit_py.binlog.position import Frontier
+    from spirit_py.contracts import Retention, SqlSession
+    from spirit_py.table.mapping import TableMapping
+
+
+class Stream(Protocol):
+    """One kind of source: where to begin, what comes, what the server has executed.
+
+    ``begin`` or ``resume`` first, then ``run`` in the reader thread; ``executed`` and
+    ``prove_visible`` from other threads; ``close`` ends ``run``.
+    """
+
+    #: Transactions have identifiers that a reader of the source can wait for (R3).
+    has_gtids: bool
+    #: Decisions on XA transactions that were never seen prepared may be passed over (R8).
+    knows_all_branches: bool
+    #: Table names differ in more than case.
+    ignore_case: bool
+
+    def begin(self, mappings: Sequence[TableMapping]) -> Frontier:
+        """Choose a place that cannot miss a commit (R2), and open the stream there."""
+        ...
+
+    def resume(
+        self,
+        mappings: Sequence[TableMapping],
+        position: str,
+        settled: str = "",
+        *,
+        pass_hidden: bool = False,
+    ) -> Frontier:
+        """Open the stream at a position; raises PositionNotFound.
+
+        Called before this run writes: what is in the new tables by then is of others.
+
+        Args:
+            settled: the place behind the earlier run's last write to a new table, at or behind
+                ``position``; empty where that is not known.
+            pass_hidden: see :meth:`passes`.
+        """
+        ...
+
+    def passes(self, place: Place) -> bool:
+        """Tell whether a change there that cannot be read may be passed over.
+
+        Only one that was committed, and visible, before the stream was resumed.
+        """
+        ...
+
+    @property
+    def disturbed(self) -> AbstractSet[Table]:
+        """The new tables that were written to between ``settled`` and ``resume``.
+
+        All of them are known once everything that was executed at ``resume`` is received.
+        """
+        ...
+
+    def run(self, emit: Callable[[Event], bool], heard: Callable[[], None]) -> None:
+        """Emit events until closed; reconnects by itself."""
+        ...
+
+    def executed(self, session: SqlSession | None = None) -> Frontier:
+        """Ask for everything that is committed and visible now; in the given session, if any."""
+        ...
+
+    def position_here(self, session: SqlSession) -> str:
+        """Give the opaque position behind everything that ``session`` finds executed."""
+        ...
+
+    def prove_visible(self, gtids: str) -> None:
+        """Return once everything received before the call is visible to new readers.
+
+        Args:
+            gtids: what was received and is not known to be visible; empty without GTIDs.
+        """
+        ...
+
+    def retention(self) -> Retention | None:
+        """Ask how far the history reaches from the place that is read; None when unknown."""
+        ...
+
+    @property
+    def reconnects(self) -> int:
+        """How often the stream was opened again."""
+        ...
+
+    @property
+    def traffic(self) -> tuple[int, int, int]:
+        """Bytes received, those of them passed over as not followed, and of these our own."""
+        ...
+
+    @property
+    def trouble(self) -> str:
+        """Why the stream is not open now; empty while it is."""
+        ...
+
+    def close(self) -> None:
+        """End ``run`` and every session."""
+        ...

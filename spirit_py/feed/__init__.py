@@ -1,0 +1,6 @@
+"""From events to the applier: what waits, what may be dropped, what is safe to resume from.
+
+``dispatch`` takes events out of the ``store``; ``subscription``, ``buffer`` and ``partitions``
+hold a table's changes; ``flusher`` and ``apply`` hand them to the applier; ``ledger`` knows the
+safe position.
+"""

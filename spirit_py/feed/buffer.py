@@ -1,0 +1,288 @@
+"""Changes of one table that are received and not applied yet (pure; R3 to R6).
+
+The changes wait in partitions (:mod:`spirit_py.feed.partitions`). Where Python's key equality
+is the server's, these are **maps** that keep the latest image for each key; for all other keys
+there is one **queue**, which keeps every change in binlog order. While the copy runs, three
+filters decide about a change:
+
+- *drop* it when a later chunk is sure to read it (R3): comparable keys above the high
+  watermark, on a server with GTIDs, in a table whose new form has no second unique key;
+- *hold* it while a chunk that may have read an older row is in flight (R4);
+- *hold* it, without GTIDs, until its transaction is proven to be visible to new readers.
+
+**Merging tables.** Where rows that the source keeps apart may meet in the new table
+(:attr:`~spirit_py.table.mapping.TableMapping.merging`), only whole states of the source are
+applied, once the copy is over (:mod:`spirit_py.applier.state`). So what is received of a
+transaction waits aside until it ends, and everything that waits then is taken at once.
+
+**Second unique keys.** A chunk that read before a unique value moved writes the value to its
+old owner and REPLACE removes the new owner, wherever that row is. So in a table with a second
+unique key every change waits for all chunks dispatched before it, not only for the one around
+its key, and nothing is dropped: then the removed row always has an image that comes later.
+"""
+
+from __future__ import annotations
+
+import enum
+import sys
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from spirit_py.feed.partitions import Partitions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from spirit_py.binlog.codec.rows import RowImage
+    from spirit_py.chunk.watermark import WatermarkTracker
+    from spirit_py.feed.ledger import Epoch
+    from spirit_py.feed.partitions import Partition
+    from spirit_py.feed.visibility import VisibilityProofs
+
+ENTRY_BYTES: Final = 200
+"""What one pending change costs beside its row image."""
+
+
+class Pending(NamedTuple):
+    """One change that is not applied yet.
+
+    Attributes:
+        image: the row to write, or the row that is deleted.
+        stamp: when it came, counted in dispatched chunks or in visibility proofs.
+        fresh: the new table has no row of this key yet; known only of an exact merging table.
+    """
+
+    image: RowImage
+    deleted: bool
+    epoch: Epoch
+    stamp: int
+    size: int
+    fresh: bool = False
+
+
+_pending = partial(tuple.__new__, Pending)
+
+
+class Manner(enum.Enum):
+    """How a batch is to be applied."""
+
+    OVER = "over others"
+    """Each image by itself, over what is in its way."""
+    STATE = "a state"
+    """All at once: it is everything up to the end of a transaction."""
+    PART = "part of a state"
+    """All at once, but there was no room to wait for the end of a transaction."""
+
+
+@dataclass
+class Counters:
+    """What became of the changes of one table."""
+
+    received: int = 0
+    applied: int = 0
+    deduplicated: int = 0
+    dropped: int = 0
+
+
+@dataclass
+class Filters:
+    """The watermark filters of one table; see the module.
+
+    Attributes:
+        tracker: the chunks dispatched and committed.
+        may_drop: changes above the high watermark may be dropped.
+        by_range: keys are compared with the chunks in flight; otherwise dispatches are counted.
+        proofs: proofs of visibility, on a server without GTIDs; None with GTIDs.
+        active: False once the copy is finished: nothing is dropped or held.
+    """
+
+    tracker: WatermarkTracker
+    may_drop: bool
+    by_range: bool
+    proofs: VisibilityProofs | None = None
+    active: bool = True
+
+    def stamp(self) -> int:
+        """Give the stamp of a change that comes now."""
+        return self.tracker.dispatched if self.proofs is None else self.proofs.begun
+
+    def drops(self, key: tuple[object, ...]) -> bool:
+        """Tell whether a change of this key may be dropped now."""
+        return self.may_drop and self.active and self.tracker.above_high(key)
+
+    def holds(self, change: Pending) -> bool:
+        """Tell whether a change must wait."""
+        if not self.active:
+            return False
+        dispatched: int | None = change.stamp
+        if self.proofs is not None:
+            dispatched = self.proofs.dispatched_at(change.stamp)
+        if dispatched is None:
+            return True
+        if self.by_range:
+            return self.tracker.held(change.image.key)
+        return dispatched > self.tracker.settled
+
+
+class ChangeBuffer:
+    """The pending changes of one table. Not thread-safe: the feed calls it under its lock.
+
+    A change is *waiting*, then *taken* for applying, then settled or given back. While a change
+    is taken a newer one of the same key may wait.
+
+    Args:
+        comparable: the latest change of each key is kept; otherwise all of them, in order.
+        divisible: changes of different rows may be applied in any order, at any time; see
+            :mod:`spirit_py.feed.partitions`.
+        merging: a transaction's changes wait aside until it ends.
+        key_merging: several keys of the source may be one key of the new table.
+
+    Attributes:
+        exact: everything that was ever written to a merging table is older than the end of what
+            waits: from now on what waits is taken as one state.
+        manner: how the batch taken last is to be applied.
+        overwrites: batches of a merging table that may have pushed a row out.
+        bytes: counted for waiting and taken changes.
+        pending: changes that are not applied, those being applied included.
+    """
+
+    def __init__(
+        self,
+        *,
+        comparable: bool,
+        filters: Filters,
+        divisible: bool = False,
+        merging: bool = False,
+        key_merging: bool = False,
+    ) -> None:
+        self.comparable = comparable
+        self.exact = False
+        self.manner = Manner.OVER
+        self.overwrites = 0
+        self._merging = merging
+        self._key_merging = key_merging
+        self._aside: list[Pending] = []
+        self._cut = False
+        self.filters = filters
+        self.counters = Counters()
+        self.partitions = Partitions(ordered=not comparable, divisible=divisible)
+        self.bytes = self.pending = 0
+
+    @property
+    def waiting(self) -> int:
+        """Changes that wait to be taken."""
+        return self.partitions.waiting
+
+    def add(self, image: RowImage, epoch: Epoch, *, deleted: bool) -> bool:
+        """Take in one change; False when it was dropped."""
+        return self.add_all(((image, deleted, False),), epoch) > 0
+
+    def add_all(self, changes: Iterable[tuple[RowImage, bool, bool]], epoch: Epoch) -> int:
+        """Take in changes, in order: each an image, whether it was deleted, whether it is fresh.
+
+        Returns:
+            How many were not dropped.
+        """
+        filters = self.filters
+        add = self._put_aside if self._merging else self.partitions.add
+        drops = filters.drops if filters.active and self.comparable and filters.may_drop else None
+        stamp = filters.stamp()
+        received = kept = size = 0
+        exact = self.exact
+        for image, deleted, fresh in changes:
+            received += 1
+            if drops is not None and drops(image.key):
+                continue
+            weight = image.size + ENTRY_BYTES
+            earlier = add(_pending((image, deleted, epoch, stamp, weight, fresh and exact)))
+            kept += 1
+            size += weight
+            if earlier is not None:
+                self._replaced(earlier)
+        self.counters.received += received
+        self.counters.dropped += received - kept
+        epoch.pending += kept
+        self.pending += kept
+        self.bytes += size
+        return kept
+
+    def _put_aside(self, change: Pending) -> None:
+        self._aside.append(change)
+
+    def transaction_ended(self) -> None:
+        """Note that the transaction being received is complete: its changes may be taken."""
+        self._cut = False
+        if self._aside:
+            self._take_over()
+
+    def transaction_abandoned(self) -> None:
+        """Note that the transaction being received comes again from its beginning, or never."""
+        aside, self._aside = self._aside, []
+        for change in aside:
+            self._replaced(change)
+        if self._cut:
+            # Part of it was taken, and what was new then is not new any more.
+            self.exact = False
+            self.overwrites += 1
+
+    def cut(self) -> None:
+        """Let what was received of a transaction be taken, where nothing else could make room."""
+        if self._aside and not self.waiting:
+            self._take_over()
+            self._cut = True
+
+    def _take_over(self) -> None:
+        """Let what waits aside wait to be taken."""
+        aside, self._aside = self._aside, []
+        for change in aside:
+            earlier = self.partitions.add(change)
+            if earlier is not None:
+                self._replaced(earlier)
+                if earlier.fresh != change.fresh:
+                    self.partitions.add(change._replace(fresh=earlier.fresh))
+
+    def _replaced(self, change: Pending) -> None:
+        """A later change of its key took its place."""
+        change.epoch.pending -= 1
+        self.pending -= 1
+        self.bytes -= change.size
+        self.counters.deduplicated += 1
+
+    def take(self, partition: Partition, rows: int, size: int) -> Sequence[Pending]:
+        """Take changes that need not wait, up to a number and about a size in bytes.
+
+        Of a merging table that is exact: all that wait, whatever their number.
+        """
+        filters = self.filters
+        self.manner = Manner.OVER
+        if self._merging and self.exact:
+            self.manner = Manner.PART if self._cut else Manner.STATE
+            rows = size = sys.maxsize
+        batch = self.partitions.take(
+            partition, filters.holds if filters.active else None, rows, size
+        )
+        if self._merging and batch and self.manner is Manner.OVER:
+            self.overwrites += 1
+        return batch
+
+    def settled(self, partition: Partition) -> None:
+        """Note that what was taken is applied."""
+        batch = partition.taken
+        for change in batch:
+            change.epoch.pending -= 1
+        self.pending -= len(batch)
+        self.bytes -= sum(change.size for change in batch)
+        self.counters.applied += len(batch)
+        self.partitions.settled(partition)
+
+    def give_back(self, partition: Partition) -> None:
+        """Let what was taken wait again; a newer change of a key wins.
+
+        It may have been committed all the same. Where keys merge nothing of it is fresh any more.
+        """
+        if self._key_merging and self.manner is not Manner.OVER:
+            partition.taken = [change._replace(fresh=False) for change in partition.taken]
+            self.overwrites += 1
+        for change in self.partitions.give_back(partition):
+            self._replaced(change)

@@ -1,0 +1,343 @@
+"""Takes changes out of the partitions and has them applied, several at the same time."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from typing import TYPE_CHECKING, Final
+
+from spirit_py import points
+from spirit_py.errors import ValueLost
+from spirit_py.feed.buffer import Manner
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from spirit_py.binlog.events import Table
+    from spirit_py.binlog.stream import Stream
+    from spirit_py.contracts import SqlSession
+    from spirit_py.feed.apply import BatchApplier
+    from spirit_py.feed.gate import VisibilityGate
+    from spirit_py.feed.ledger import Ledger
+    from spirit_py.feed.partitions import Partition
+    from spirit_py.feed.subscription import TableSubscription
+    from spirit_py.stop import StopSwitch
+
+TAKE_ROWS: Final = 10_000
+"""Changes of an indivisible table in one batch: its parts are applied side by side."""
+TAKE_BYTES: Final = 32 << 20
+OWN_ROWS: Final = 4000
+"""Changes of one partition of several in one batch."""
+OWN_BYTES: Final = 8 << 20
+_POLL: Final = 0.2
+
+
+class _Request:
+    """A flush that somebody waits for."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.fault: Exception | None = None
+
+
+class Flusher:
+    """Applies what waits in the buffers of a feed's tables.
+
+    Workers take a batch each, from whichever partition waits longest for its turn. What they may
+    take is asked for, in rounds, by :meth:`flush_once` and :meth:`request`.
+
+    Args:
+        lock: the feed's lock; nothing here waits for the server under it.
+        mutex: what the lock is made of. Workers, and those who wait for them, have conditions of
+            their own, so that not every received transaction wakes them.
+        workers: how many workers there are.
+        ended: set when nothing may be applied any more.
+        stop: once requested, no further batch is begun.
+        fail: told of a fault that nobody waits for.
+        parked: tells whether the reader waits for room.
+    """
+
+    def __init__(
+        self,
+        *,
+        lock: threading.Condition,
+        mutex: threading.RLock,
+        workers: int,
+        subscriptions: Mapping[Table, TableSubscription],
+        applier: BatchApplier,
+        stream: Stream,
+        gate: VisibilityGate,
+        ended: threading.Event,
+        stop: StopSwitch,
+        fail: Callable[[Exception], None],
+        parked: Callable[[], bool],
+    ) -> None:
+        self._lock = lock
+        self._work = threading.Condition(mutex)
+        self._settled = threading.Condition(mutex)
+        self._workers = workers
+        self._subscriptions = subscriptions
+        self._applier = applier
+        self._stream = stream
+        self._gate = gate
+        self._ended = ended
+        self._stop = stop
+        self._fail = fail
+        self._parked = parked
+        self._pausing = threading.Lock()
+        self._paused = False
+        self._rounds = 0
+        self._requests: list[_Request] = []
+        self.ledger: Ledger | None = None
+
+    # -- asking
+
+    def flush_once(self) -> int:
+        """Apply what waits at the call and need not wait longer; gives the changes applied.
+
+        Raises:
+            Exception: the fault of a batch, which waits again.
+        """
+        self._prove_all()
+        with self._lock:
+            before = self._applied()
+            request = _Request(self._ask(insist=True))
+            self._requests.append(request)
+            try:
+                while not self._done(request.number):
+                    if self._over() and not self._running():
+                        break
+                    self._settled.wait(_POLL)
+            finally:
+                self._requests.remove(request)
+            self._settle()
+            if request.fault is not None:
+                raise request.fault
+            return self._applied() - before
+
+    def request(self, *, wait: float) -> bool:
+        """Ask for what nobody has asked for, and wait until a worker has nothing to do.
+
+        Returns:
+            Whether anything was applied meanwhile.
+        """
+        self._prove_all()
+        with self._lock:
+            before = self._applied()
+            if self._ask(insist=False):
+                self._settled.wait_for(lambda: self._over() or self._idle(), wait)
+            self._settle()
+            return self._applied() > before
+
+    def _ask(self, *, insist: bool) -> int:
+        """Begin a round; gives its number, and 0 when there is nothing to do."""
+        self._rounds += 1
+        if self.ledger is not None:
+            self.ledger.seal()
+        wanted = False
+        for subscription in self._subscriptions.values():
+            partitions = subscription.buffer.partitions
+            if self._parked():
+                subscription.buffer.cut()
+            if not self._paused:
+                partitions.balance(self._workers)
+            wanted |= partitions.ask(self._rounds, insist=insist)
+        self._work.notify_all()
+        return self._rounds if wanted or insist else 0
+
+    def _done(self, number: int) -> bool:
+        return all(s.buffer.partitions.done(number) for s in self._subscriptions.values())
+
+    def _running(self) -> int:
+        return sum(s.buffer.partitions.running for s in self._subscriptions.values())
+
+    def _idle(self) -> bool:
+        """Whether a worker has nothing to do."""
+        if self._running() >= self._workers:
+            return False
+        return not any(any(s.buffer.partitions.ready()) for s in self._subscriptions.values())
+
+    def _applied(self) -> int:
+        return sum(s.buffer.counters.applied for s in self._subscriptions.values())
+
+    def _over(self) -> bool:
+        return self._ended.is_set() or self._stop.requested
+
+    def _settle(self) -> None:
+        if self.ledger is not None:
+            self.ledger.settle()
+
+    # -- working
+
+    def work(self) -> None:
+        """Body of a worker's thread: apply batch after batch."""
+        while True:
+            with self._lock:
+                while (found := self._next()) is None:
+                    if self._ended.is_set():
+                        return
+                    self._work.wait()
+            try:
+                self._apply(*found, None)
+            except Exception as error:
+                self._failed(error)
+
+    def _next(self) -> tuple[TableSubscription, Partition] | None:
+        """Take a batch, of the partition that has waited longest."""
+        if self._paused or self._over():
+            return None
+        ready = [
+            (partition.turn, number, subscription, partition)
+            for number, subscription in enumerate(self._subscriptions.values())
+            for partition in subscription.buffer.partitions.ready()
+        ]
+        for _, _, subscription, partition in sorted(ready, key=lambda found: found[:2]):
+            if self._take(subscription, partition):
+                return subscription, partition
+            self._settled.notify_all()
+        return None
+
+    @staticmethod
+    def _take(subscription: TableSubscription, partition: Partition) -> bool:
+        """Take a batch of a partition; False when everything in it must wait."""
+        divided = subscription.buffer.partitions.divisible
+        rows, size = (OWN_ROWS, OWN_BYTES) if divided else (TAKE_ROWS, TAKE_BYTES)
+        return bool(subscription.buffer.take(partition, rows, size))
+
+    def _apply(
+        self, subscription: TableSubscription, partition: Partition, session: SqlSession | None
+    ) -> None:
+        """Apply what was taken of a partition; should that fail, it waits again."""
+        buffer = subscription.buffer
+        done = False
+        points.reach("feed.flushing")
+        try:
+            over = self._write(subscription, partition, session)
+            done = True
+            points.reach("feed.flushed")
+        finally:
+            with self._lock:
+                if done:
+                    buffer.overwrites += over
+                    buffer.settled(partition)
+                else:
+                    buffer.give_back(partition)
+                self.wake()
+
+    def _write(
+        self, subscription: TableSubscription, partition: Partition, session: SqlSession | None
+    ) -> bool:
+        """Write a batch in its manner; tell whether a state was written over other rows."""
+        buffer, mapping = subscription.buffer, subscription.mapping
+        if buffer.manner is not Manner.OVER:
+            complete = buffer.manner is Manner.STATE
+            return self._applier.apply_state(
+                mapping, partition.taken, complete=complete, session=session
+            )
+        in_order = not buffer.comparable
+        try:
+            self._applier.apply(
+                mapping,
+                partition.taken,
+                in_order=in_order,
+                session=session,
+                spread=not buffer.partitions.divisible,
+            )
+        except ValueLost:
+            if session is not None:
+                raise
+            # What an image's row has become can be seen only once the image itself can.
+            with self._lock:
+                unproven = self._gate.unproven()
+            self._stream.prove_visible(unproven)
+            self._applier.apply_what_counts(mapping, partition.taken, in_order=in_order)
+        return False
+
+    def wake(self) -> None:
+        """Let everybody who waits look again; called under the lock."""
+        for condition in (self._lock, self._work, self._settled):
+            condition.notify_all()
+
+    def _failed(self, error: Exception) -> None:
+        """Give up what was asked for; hand the fault to those who asked, or else to the feed."""
+        with self._lock:
+            for subscription in self._subscriptions.values():
+                subscription.buffer.partitions.give_up()
+            for request in self._requests:
+                request.fault = request.fault or error
+            alone = not self._requests
+            self.wake()
+        if alone:
+            self._fail(error)
+
+    # -- alone
+
+    def flush_in(self, session: SqlSession, subscriptions: Sequence[TableSubscription]) -> None:
+        """Apply all of these tables in one session, while all else is paused."""
+        with contextlib.nullcontext() if self._paused else self._quiet():
+            for subscription in subscriptions:
+                self._flush_here(subscription, session)
+
+    def _flush_here(self, subscription: TableSubscription, session: SqlSession) -> None:
+        """Apply one table's changes in this thread; a stop request ends it between two batches."""
+        self._prove(subscription)
+        buffer = subscription.buffer
+        with self._lock:
+            if self.ledger is not None:
+                self.ledger.seal()
+            partition = buffer.partitions.unite()
+            left = len(partition.waiting)
+        while left > 0 and not self._over():
+            with self._lock:
+                taken = buffer.take(partition, min(TAKE_ROWS, left), TAKE_BYTES)
+            if not taken:
+                break
+            self._apply(subscription, partition, session)
+            left -= len(taken)
+        with self._lock:
+            self._settle()
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Hold back all flushes but those in a session; wait until what was applied is visible."""
+        with self._quiet():
+            with self._lock:
+                unproven = self._gate.unproven()
+            self._stream.prove_visible(unproven)
+            with self._lock:
+                self._gate.prove(unproven)
+            yield
+
+    @contextlib.contextmanager
+    def _quiet(self) -> Iterator[None]:
+        """Hold back the workers; running batches end first."""
+        with self._pausing:
+            with self._lock:
+                self._paused = True
+            try:
+                with self._lock:
+                    self._settled.wait_for(lambda: not self._running())
+                yield
+            finally:
+                with self._lock:
+                    self._paused = False
+                    self._work.notify_all()
+
+    # -- visibility
+
+    def _prove_all(self) -> None:
+        for subscription in list(self._subscriptions.values()):
+            self._prove(subscription)
+
+    def _prove(self, subscription: TableSubscription) -> None:
+        """Without GTIDs: prove that what was received is visible, before anything is applied."""
+        filters = subscription.buffer.filters
+        if filters.proofs is None or not filters.active:
+            return
+        with self._lock:
+            if not subscription.buffer.waiting:
+                return
+            number = filters.proofs.begin()
+        self._stream.prove_visible("")
+        with self._lock:
+            filters.proofs.end(number, subscription.tracker.dispatched)

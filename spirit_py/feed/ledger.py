@@ -1,0 +1,126 @@
+"""Which position is safe to resume from (pure; R7, R8).
+
+Transactions are gathered in epochs, in stream order. Every pending change is counted in the
+epoch of the latest transaction that changed its key; an epoch is done when it is closed and
+nothing in it is pending; the safe position is the end of the last epoch of the done prefix.
+A prepared XA transaction counts as pending in the epoch in which it was prepared, and its rows
+go there too when it commits.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from spirit_py.binlog.events import Place
+    from spirit_py.binlog.position import Frontier
+
+EPOCH_TRANSACTIONS: Final = 64
+
+
+class Epoch:
+    """Transactions next to each other in the stream.
+
+    Attributes:
+        pending: changes and undecided XA transactions that are not applied yet; the buffers
+            count here directly, because they do so for every row.
+    """
+
+    __slots__ = ("closed", "gained", "pending", "transactions")
+
+    def __init__(self, gained: Frontier) -> None:
+        self.pending = 0
+        self.closed = False
+        self.transactions = 0
+        self.gained = gained
+
+
+class Ledger:
+    """The positions of one stream. Not thread-safe: the feed calls it under its lock.
+
+    Args:
+        start: where the stream begins; everything before it is safe.
+    """
+
+    def __init__(self, start: Frontier) -> None:
+        self._safe = start
+        self._branches: dict[str, Epoch] = {}
+        self._received = start.copy()
+        self._in_transaction = False
+        self._epochs: deque[Epoch] = deque([Epoch(start.empty())])
+
+    @property
+    def current(self) -> Epoch:
+        """The epoch that changes of the transaction being received belong to."""
+        return self._epochs[-1]
+
+    @property
+    def received(self) -> Frontier:
+        """Everything received completely."""
+        return self._received
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction with rows is received in part."""
+        return self._in_transaction
+
+    @property
+    def undecided(self) -> int:
+        """How many XA transactions with rows of ours wait for their decision."""
+        return len(self._branches)
+
+    def began(self) -> None:
+        """A transaction with rows begins."""
+        self._in_transaction = True
+        self.current.transactions += 1
+
+    def abandoned(self) -> None:
+        """The transaction being received comes again from its beginning, or never."""
+        self._in_transaction = False
+
+    def committed(self, place: Place) -> None:
+        """A transaction is complete, or the stream moved on between two."""
+        self._received.advance(place)
+        self.current.gained.advance(place)
+        self._in_transaction = False
+        if self.current.transactions >= EPOCH_TRANSACTIONS:
+            self.seal()
+
+    def prepared(self, xid: str, place: Place) -> Epoch:
+        """An XA transaction with rows is prepared; gives the epoch that its rows belong to."""
+        epoch = self.current
+        epoch.pending += 1
+        self._branches[xid] = epoch
+        self.committed(place)
+        return epoch
+
+    def branch(self, xid: str) -> Epoch | None:
+        """Give the epoch of a prepared XA transaction with rows of ours; None for another one."""
+        return self._branches.get(xid)
+
+    def decided(self, xid: str) -> None:
+        """An XA transaction is decided, and its rows are taken over or dropped."""
+        epoch = self._branches.pop(xid, None)
+        if epoch is not None:
+            epoch.pending -= 1
+
+    def seal(self) -> None:
+        """Close the current epoch, so that it can become safe.
+
+        Also inside a transaction: its end, which alone moves a position, goes to the epoch that
+        is current then, and that cannot become safe before this one.
+        """
+        self.current.closed = True
+        self._epochs.append(Epoch(self._safe.empty()))
+
+    def settle(self) -> None:
+        """Move the safe position past every epoch of the done prefix."""
+        if self.current.pending == 0:
+            self.seal()
+        while self._epochs[0].closed and self._epochs[0].pending == 0:
+            self._safe.absorb(self._epochs.popleft().gained)
+
+    def safe_text(self) -> str:
+        """Give the safe position as text."""
+        return self._safe.text()

@@ -1,0 +1,340 @@
+"""Who applies which keys of one table (pure; design section 4, R5 to R7).
+
+The keys of a table are divided into **partitions**, each a range of keys::
+
+    ..... | low ........ | low .... | low ............
+      p0       p1            p2          p3
+
+Each has its own waiting changes, and at most one batch of them is being applied at a time, so
+that one worker at most works for it. What follows from that:
+
+- a key is in exactly one partition, and its changes are applied in commit order: a later one
+  waits while an earlier one is being applied;
+- a slow batch holds up its own partition and no other;
+- a partition that grows hot is split at the median of its waiting keys, and neighbours that are
+  idle are merged (:meth:`Partitions.balance`). The children take over what waits at once, but
+  nothing of a child is applied before its parents have ended: those partitions that are applying
+  keys of its range.
+
+Changes in different partitions are applied in any order. That is right only where no change of
+one row can touch another one, so a table with a second unique key, or one that the new table
+makes narrower, is *not divisible*: it stays one partition, whose batch is one consistent state
+of all its rows. So does a queue, of keys that Python cannot compare.
+
+**Rounds.** Changes gather until somebody asks for them to be applied, because a row that changes
+often is then written once. To ask gives each partition a *quota*, what waits in it now; a round is
+*done* for a partition once that is applied, or must wait longer. Not thread-safe.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import deque
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from spirit_py.feed.buffer import Pending
+
+Key: TypeAlias = tuple[Any, ...]
+
+SPLIT_ROWS: Final = 4000
+"""Waiting changes below which a partition is not worth a worker of its own."""
+MERGE_ROWS: Final = SPLIT_ROWS // 4
+"""Waiting changes of two neighbours up to which one worker is enough for both."""
+PARTS_PER_WORKER: Final = 4
+"""Partitions to aim at for each worker, so that none is idle while one is slow."""
+_SAMPLE: Final = 255
+"""Keys that are looked at to find a median."""
+
+
+class Partition:
+    """The changes of a range of keys.
+
+    Attributes:
+        low: the first key; None in the first partition.
+        waiting: the latest change of each key, or, in a queue, all changes in order.
+        taken: the changes that are being applied.
+        parents: partitions that this one came from, while they apply.
+        quota: changes that were asked for and are not taken yet.
+        asked: the last round that the quota belongs to.
+        finished: the last round that is done.
+        turn: when it was last taken from, counted in batches.
+    """
+
+    __slots__ = (
+        "_ending", "asked", "finished", "low", "parents", "quota", "taken", "turn", "waiting",
+    )  # fmt: skip
+
+    def __init__(self, low: Key | None, waiting: dict[Key, Pending] | deque[Pending]) -> None:
+        self.low = low
+        self.waiting = waiting
+        self.taken: Sequence[Pending] = ()
+        self.parents: frozenset[Partition] = frozenset()
+        self.quota = self.asked = self.finished = self.turn = 0
+        self._ending = 0
+
+    @property
+    def ready(self) -> bool:
+        """Whether a worker may take from it."""
+        return self.quota > 0 and not self.taken and not self.parents
+
+    @property
+    def running(self) -> frozenset[Partition]:
+        """Give what must end before a child of this one may begin, where they share keys."""
+        return frozenset((self,)) if self.taken else self.parents
+
+    def applies_within(self, low: Key | None, high: Key | None) -> bool:
+        """Tell whether keys from ``low`` up to ``high`` are among those being applied."""
+        keys = [change.image.key for change in self.taken]
+        return (low is None or low <= max(keys)) and (high is None or min(keys) < high)
+
+    def ask(self, number: int) -> None:
+        """Want everything that waits now."""
+        self.quota = len(self.waiting)
+        self.asked = number
+        self.look()
+
+    def look(self) -> None:
+        """See whether the round is done."""
+        if not self.quota and not self.taken and not self.parents:
+            self.finished = self.asked
+
+    def begin(self, batch: Sequence[Pending], *, more: bool) -> None:
+        """Note what is being applied, and whether more may be taken in this round."""
+        self.taken = batch
+        self.quota = max(0, self.quota - len(batch)) if more else 0
+        self._ending = 0 if self.quota else self.asked
+        self.look()
+
+    def end(self, *, failed: bool) -> None:
+        """Note that what was taken is applied, or was given back."""
+        self.taken = ()
+        if failed:
+            self.quota = 0
+        self.finished = max(self.finished, self._ending)
+        self.look()
+
+    def changes(self) -> Iterable[Pending]:
+        """Give what waits."""
+        return self.waiting.values() if isinstance(self.waiting, dict) else self.waiting
+
+
+class Partitions:
+    """The partitions of one table.
+
+    Args:
+        ordered: every change is kept, in order, because keys cannot be compared.
+        divisible: partitions are split and merged.
+    """
+
+    def __init__(self, *, ordered: bool, divisible: bool) -> None:
+        if ordered and divisible:
+            raise ValueError("a queue is one partition")
+        self.ordered = ordered
+        self.divisible = divisible
+        self.live: list[Partition] = [Partition(None, deque() if ordered else {})]
+        self._lows: list[Key] = []
+        self._running: set[Partition] = set()
+        self._turns = 0
+        self.splits = self.merges = 0
+
+    @property
+    def waiting(self) -> int:
+        """Changes that wait to be taken."""
+        return sum(len(each.waiting) for each in self.live)
+
+    @property
+    def running(self) -> int:
+        """Partitions of which something is being applied, those that were divided included."""
+        return len(self._running)
+
+    def route(self, key: Key) -> Partition:
+        """Give the partition that a key is in."""
+        return self.live[bisect_right(self._lows, key)]
+
+    def add(self, change: Pending) -> Pending | None:
+        """Let a change wait; gives the earlier one of its key that it replaces."""
+        if self.ordered:
+            self.live[0].waiting.append(change)  # type: ignore[union-attr]
+            return None
+        key = change.image.key
+        waiting: Any = self.live[bisect_right(self._lows, key)].waiting
+        earlier: Pending | None = waiting.get(key)
+        waiting[key] = change
+        return earlier
+
+    # -- applying
+
+    def take(
+        self, partition: Partition, holds: Callable[[Pending], bool] | None, rows: int, size: int
+    ) -> Sequence[Pending]:
+        """Take changes that need not wait, up to a number and about a size in bytes.
+
+        From a queue in order, up to the first one that must wait.
+        """
+        if partition.taken or partition.parents:
+            raise ValueError("something of this partition is being applied")
+        batch: list[Pending] = []
+        room = size
+        full = False
+        for change in self._free(partition, holds):
+            batch.append(change)
+            room -= change.size
+            if len(batch) >= rows or room <= 0:
+                full = True
+                break
+        waiting: Any = partition.waiting
+        for change in batch:
+            if self.ordered:
+                waiting.popleft()
+            else:
+                del waiting[change.image.key]
+        self._turns += 1
+        partition.turn = self._turns
+        partition.begin(batch, more=full)
+        if batch:
+            self._running.add(partition)
+        return batch
+
+    def _free(
+        self, partition: Partition, holds: Callable[[Pending], bool] | None
+    ) -> Iterator[Pending]:
+        """Give the changes that need not wait."""
+        for change in partition.changes():
+            if holds is None or not holds(change):
+                yield change
+            elif self.ordered:
+                return
+
+    def settled(self, partition: Partition) -> None:
+        """Note that what was taken is applied."""
+        self._ended(partition, failed=False)
+
+    def give_back(self, partition: Partition) -> list[Pending]:
+        """Let what was taken wait again; gives the changes of which a newer one waits already."""
+        batch = partition.taken
+        late: list[Pending] = []
+        if self.ordered:
+            partition.waiting.extendleft(reversed(batch))  # type: ignore[union-attr]
+        else:
+            for change in batch:
+                waiting: Any = self.route(change.image.key).waiting
+                if waiting.setdefault(change.image.key, change) is not change:
+                    late.append(change)
+        self._ended(partition, failed=True)
+        return late
+
+    def _ended(self, partition: Partition, *, failed: bool) -> None:
+        """Nothing of a partition is being applied any more: its children may begin."""
+        partition.end(failed=failed)
+        self._running.discard(partition)
+        for child in self.live:
+            if partition in child.parents:
+                child.parents -= {partition}
+                child.look()
+
+    # -- rounds
+
+    def ask(self, number: int, *, insist: bool) -> bool:
+        """Want everything that waits now; without ``insist`` only where nothing is wanted.
+
+        Returns:
+            Whether there is something to do.
+        """
+        for each in self.live:
+            if insist or not each.quota:
+                each.ask(number)
+        return any(each.quota for each in self.live)
+
+    def give_up(self) -> None:
+        """Want nothing any more; what is being applied still ends by itself."""
+        for each in self.live:
+            each.quota = 0
+            each.look()
+
+    def done(self, number: int) -> bool:
+        """Tell whether a round that was insisted on is done."""
+        return all(each.finished >= number for each in self.live)
+
+    def ready(self) -> Iterator[Partition]:
+        """Give the partitions that a worker may take from."""
+        return (each for each in self.live if each.ready)
+
+    # -- dividing
+
+    def balance(self, workers: int) -> None:
+        """Merge neighbours that are idle, split partitions that are hot."""
+        if not self.divisible:
+            return
+        self._merge_idle()
+        share = max(SPLIT_ROWS, self.waiting // (max(1, workers) * PARTS_PER_WORKER))
+        place = 0
+        while place < len(self.live):
+            if len(self.live[place].waiting) <= share or not self.split(self.live[place]):
+                place += 1
+
+    def unite(self) -> Partition:
+        """Make one partition of all, for a flush in one session; nothing may be applied now."""
+        while len(self.live) > 1:
+            self.merge(self.live[0], self.live[1])
+        return self.live[0]
+
+    def _merge_idle(self) -> None:
+        """Merge neighbours that have little to do."""
+        place = 0
+        while place + 1 < len(self.live):
+            one, other = self.live[place : place + 2]
+            idle = not (one.taken or other.taken)
+            if idle and len(one.waiting) + len(other.waiting) <= MERGE_ROWS:
+                self.merge(one, other)
+            else:
+                place += 1
+
+    def split(self, partition: Partition) -> bool:
+        """Divide a partition at the median of its waiting keys; False when it has one key only."""
+        waiting: Any = partition.waiting
+        step = max(1, len(waiting) // _SAMPLE)
+        sample = sorted(islice(waiting, 0, None, step))
+        if len(sample) < 2:
+            return False
+        self.split_at(partition, sample[len(sample) // 2])
+        return True
+
+    def split_at(self, partition: Partition, key: Key) -> None:
+        """Divide a partition: keys from ``key`` on go to the second child."""
+        halves: tuple[dict[Key, Pending], dict[Key, Pending]] = ({}, {})
+        for change in partition.changes():
+            halves[change.image.key >= key][change.image.key] = change
+        children = [Partition(partition.low, halves[0]), Partition(key, halves[1])]
+        for child in children:
+            child.quota = min(partition.quota, len(child.waiting))
+            child.asked, child.finished = partition.asked, partition.finished
+        self._replace(children, (partition,))
+        self.splits += 1
+
+    def merge(self, one: Partition, other: Partition) -> None:
+        """Make one partition of two neighbours."""
+        child = Partition(one.low, {**one.waiting, **other.waiting})  # type: ignore[dict-item]
+        child.quota = one.quota + other.quota
+        child.asked = max(one.asked, other.asked)
+        child.finished = min(one.finished, other.finished)
+        self._replace([child], (one, other))
+        self.merges += 1
+
+    def _replace(self, children: list[Partition], parents: tuple[Partition, ...]) -> None:
+        """Put children where their parents were."""
+        place = self.live.index(parents[0])
+        if self.live[place : place + len(parents)] != list(parents) or not self.divisible:
+            raise ValueError("these are not neighbours, or must stay whole")
+        running = frozenset[Partition]().union(*(each.running for each in parents))
+        self.live[place : place + len(parents)] = children
+        self._lows = [each.low for each in self.live if each.low is not None]
+        for number, child in enumerate(children, place):
+            high = self.live[number + 1].low if number + 1 < len(self.live) else None
+            child.parents = frozenset(
+                each for each in running if each.applies_within(child.low, high)
+            )
+            child.look()

@@ -1,0 +1,183 @@
+"""One table's side of the feed: its buffer, its watermarks, and the wait for visibility."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spirit_py.chunk.order import walk_directions
+from spirit_py.chunk.watermark import Place, WatermarkTracker
+from spirit_py.feed.buffer import ChangeBuffer, Filters
+from spirit_py.feed.visibility import VisibilityProofs
+from spirit_py.table.keys import comparable
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Iterator, Sequence
+
+    from spirit_py.binlog.codec.rows import RowChange, RowImage
+    from spirit_py.chunk.chunk import Chunk, ComparableKey, KeyBound
+    from spirit_py.feed.gate import VisibilityGate
+    from spirit_py.feed.ledger import Epoch
+    from spirit_py.table.mapping import TableMapping
+
+
+class TableSubscription:
+    """A followed table; implements :class:`spirit_py.contracts.Subscription`.
+
+    Args:
+        lock: the feed's lock, which guards everything here.
+        gate: what chunks must wait for; without GTIDs it never asks for anything.
+        wake: tells the flusher that changes may have become free.
+        resumed_above: what an earlier run has committed already.
+        keep_up_to: nothing up to this key is dropped (R17).
+        copied: an earlier run has copied everything: nothing is held or dropped.
+    """
+
+    def __init__(
+        self,
+        mapping: TableMapping,
+        *,
+        lock: threading.Condition,
+        gate: VisibilityGate,
+        wake: Callable[[], None],
+        resumed_above: KeyBound | None = None,
+        keep_up_to: ComparableKey | Place = Place.BEGINNING,
+        copied: bool = False,
+    ) -> None:
+        self.mapping = mapping
+        self._lock = lock
+        self._gate = gate
+        self._wake = wake
+        self._waits: dict[int, str] = {}
+        ordered = comparable(mapping.key_columns)
+        by_range = ordered and not (mapping.merging or has_second_unique(mapping))
+        self.tracker = WatermarkTracker(
+            walk_directions(mapping.key), resumed_above=resumed_above, keep_up_to=keep_up_to
+        )
+        filters = Filters(
+            tracker=self.tracker,
+            may_drop=by_range and gate.has_gtids,
+            by_range=by_range,
+            proofs=None if gate.has_gtids else VisibilityProofs(),
+            active=not copied,
+        )
+        self.buffer = ChangeBuffer(
+            comparable=ordered,
+            filters=filters,
+            divisible=by_range and rows_are_independent(mapping),
+            merging=mapping.merging,
+            key_merging=mapping.key_merging,
+        )
+        self._doubts = 0
+        #: Rows of the table were not in the stream, and it was not compared since.
+        self.blind = False
+        self._pinned: list[Epoch] = []
+
+    def dispatch(self, chunk: Chunk) -> str:
+        """Raise the high watermark; give the GTID set that the chunk must wait for (R3)."""
+        with self._lock:
+            self.tracker.dispatch(chunk)
+            wait = self._gate.unproven()
+            self._waits[chunk.number] = wait
+            return wait
+
+    def committed(self, chunk: Chunk) -> None:
+        """Note that a dispatched chunk has committed (R4): what it waited for is visible."""
+        with self._lock:
+            self.tracker.committed(chunk)
+            self._gate.prove(self._waits.pop(chunk.number, ""))
+            if self.buffer.filters.proofs is not None:
+                self.buffer.filters.proofs.prune(self.tracker.settled)
+        self._wake()
+
+    def copy_finished(self) -> None:
+        """Note that every chunk has committed: nothing is held or dropped any more."""
+        self.set_filters(active=False)
+
+    def set_filters(self, *, active: bool) -> None:
+        """Switch the watermark filters."""
+        with self._lock:
+            self.buffer.filters.active = active
+            if active:
+                self._doubt()
+        self._wake()
+
+    # -- exactness of a merging table; called under the feed's lock
+
+    def claim(self) -> int:
+        """Begin to wait for everything that is executed now; gives what :meth:`trust` takes."""
+        return -1 if self.buffer.filters.active else self._doubts
+
+    def trust(self, claim: int) -> None:
+        """Note that what was executed at a claim is received: states are exact from now on.
+
+        All that is in the new table was read from the source before the claim, or was applied.
+        So everything that waits, taken at once, leads to one state of the source.
+        """
+        if claim == self._doubts and not (self.buffer.filters.active or self.blind):
+            self.buffer.exact = True
+
+    def write_over(self) -> None:
+        """Note that rows of the new table may be newer than what waits."""
+        with self._lock:
+            self._doubt()
+            self.buffer.overwrites += self.mapping.merging
+
+    def lose_sight(self, epoch: Epoch) -> None:
+        """Note that rows of the table were not in the stream; called under the feed's lock.
+
+        A row of the new table may be one that the source has no more. In a merging table it would
+        be in the way of a state: none is exact until the table was compared, in later runs
+        neither, so the safe position stays where it is.
+        """
+        self.blind = True
+        self._doubt()
+        if self.mapping.merging:
+            epoch.pending += 1
+            self._pinned.append(epoch)
+
+    def compared(self) -> None:
+        """Note that the whole table was compared, and is equal to the source."""
+        with self._lock:
+            self.blind = False
+            for epoch in self._pinned:
+                epoch.pending -= 1
+            self._pinned.clear()
+
+    def _doubt(self) -> None:
+        self._doubts += 1
+        self.buffer.exact = False
+
+    def receive(self, changes: Sequence[RowChange], epoch: Epoch) -> None:
+        """Take in row changes, in order; called under the feed's lock."""
+        self.buffer.add_all(_images(changes), epoch)
+
+
+def _images(changes: Sequence[RowChange]) -> Iterator[tuple[RowImage, bool, bool]]:
+    """Give what becomes of which key: a new key is an upsert, an old one a delete (R6).
+
+    With each image: whether it is deleted, and whether its key was not there before.
+    """
+    for _, before, after in changes:
+        if after is None:
+            if before is not None:
+                yield before, True, False
+            continue
+        known = before is not None and before.key == after.key
+        if before is not None and not known:
+            yield before, True, False
+        yield after, False, not known
+
+
+def has_second_unique(mapping: TableMapping) -> bool:
+    """Tell whether the new table has a unique index besides the one that is the chunk key."""
+    key = {name.lower() for name in mapping.new_key_columns}
+    return any(
+        index.unique and {name.lower() for name in index.columns} != key
+        for index in mapping.target.indexes
+    )
+
+
+def rows_are_independent(mapping: TableMapping) -> bool:
+    """Tell whether writing one row of the new table can never touch another one."""
+    return mapping.key_order_kept and not (mapping.merging or has_second_unique(mapping))

@@ -1,0 +1,205 @@
+"""A change source without a server: the second implementation of the stream interface.
+
+Changes are appended by whoever holds it and come out as events, numbered from 1. It serves
+tests of everything above the stream, and shows that nothing there is MySQL's shape: positions
+are numbers, and a change is already what it becomes.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from spirit_py.binlog.codec.rows import RowChange
+from spirit_py.binlog.events import Began, Committed, Place, RowsChanged
+from spirit_py.contracts import RenderedRow, Retention
+from spirit_py.errors import PositionNotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from spirit_py.binlog.events import Event, Table
+    from spirit_py.contracts import SqlSession
+    from spirit_py.table.mapping import TableMapping
+
+
+class MemoryImage(NamedTuple):
+    """A row image that is rendered already."""
+
+    key: tuple[Any, ...]
+    sql: str = ""
+
+    @property
+    def key_sql(self) -> str:
+        """The key as literals."""
+        return f"({', '.join(str(value) for value in self.key)})"
+
+    @property
+    def size(self) -> int:
+        """Bytes that the image counts."""
+        return len(self.sql) + 100
+
+    def render(self) -> RenderedRow:
+        """Give the row."""
+        return RenderedRow(sql=self.sql)
+
+
+@dataclass
+class CountFrontier:
+    """How many transactions are known; implements the ledger's frontier."""
+
+    count: int = 0
+
+    def advance(self, place: Place) -> None:
+        """Add a transaction, which are numbered without gaps."""
+        self.count = max(self.count, place.offset)
+
+    def absorb(self, later: CountFrontier) -> None:
+        """Add what a later part brought."""
+        self.count = max(self.count, later.count)
+
+    def empty(self) -> CountFrontier:
+        """Give a frontier at the beginning."""
+        return CountFrontier()
+
+    def copy(self) -> CountFrontier:
+        """Give an independent copy."""
+        return CountFrontier(self.count)
+
+    def reaches(self, target: CountFrontier) -> bool:
+        """Tell whether this is at or behind the target."""
+        return self.count >= target.count
+
+    def text(self) -> str:
+        """Give the opaque position."""
+        return f"memory;{self.count}"
+
+
+class _Prepared:
+    """Stands where a codec decodes: the changes of an event are there already."""
+
+    def __init__(self, changes: Sequence[RowChange]) -> None:
+        self._changes = changes
+
+    def rows(self, _: int, __: bytes) -> Sequence[RowChange]:
+        """Give the changes."""
+        return self._changes
+
+
+@dataclass
+class MemoryStream:
+    """Implements :class:`spirit_py.binlog.stream.Stream` over a list.
+
+    Attributes:
+        purged: transactions at the beginning that can no longer be sent.
+        visible: transactions that a new reader sees; None for all of them.
+    """
+
+    purged: int = 0
+    visible: int | None = None
+    has_gtids: bool = False
+    knows_all_branches: bool = True
+    ignore_case: bool = False
+    reconnects: int = 0
+    trouble: str = ""
+    traffic: tuple[int, int, int] = (0, 0, 0)
+    disturbed: frozenset[Table] = frozenset()
+    proofs: int = 0
+    _transactions: list[list[Event]] = field(default_factory=list)
+    _changed: threading.Condition = field(default_factory=threading.Condition)
+    _from: int = 0
+    _passing: int = 0
+    _closed: bool = False
+
+    def commit(self, table: Table, *changes: RowChange) -> None:
+        """Append a transaction with changes of one table."""
+        with self._changed:
+            number = len(self._transactions) + 1
+            place = Place("memory.000001", number)
+            codec: Any = _Prepared(changes)
+            self._transactions.append(
+                [Began(place), RowsChanged(table, 0, b"", codec), Committed(place)]
+            )
+            self._changed.notify_all()
+
+    def append(self, *events: Event) -> None:
+        """Append a transaction of given events."""
+        with self._changed:
+            self._transactions.append(list(events))
+            self._changed.notify_all()
+
+    def begin(self, mappings: Sequence[TableMapping]) -> CountFrontier:
+        """Begin behind what is there."""
+        self._from, self._closed = len(self._transactions), False
+        return CountFrontier(self._from)
+
+    def resume(
+        self,
+        mappings: Sequence[TableMapping],
+        position: str,
+        settled: str = "",
+        *,
+        pass_hidden: bool = False,
+    ) -> CountFrontier:
+        """Begin behind a position."""
+        kind, _, count = position.partition(";")
+        if kind != "memory" or not self.purged <= int(count) <= len(self._transactions):
+            raise PositionNotFound(f"cannot resume from {position!r}", hint="start afresh")
+        self._from, self._closed = int(count), False
+        self._passing = len(self._transactions) if pass_hidden else 0
+        return CountFrontier(self._from)
+
+    def passes(self, place: Place) -> bool:
+        """Tell whether a place is before the resumption."""
+        return 0 < place.offset <= self._passing
+
+    def run(self, emit: Callable[[Event], bool], heard: Callable[[], None]) -> None:
+        """Emit transactions as they are appended."""
+        at = self._from
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._closed or len(self._transactions) > at)  # noqa: B023
+                if self._closed:
+                    return
+                events = self._transactions[at]
+            at += 1
+            heard()
+            for event in events:
+                if not emit(event):
+                    return
+
+    def executed(self, session: SqlSession | None = None) -> CountFrontier:
+        """Give how many transactions there are."""
+        return CountFrontier(len(self._transactions))
+
+    def position_here(self, session: SqlSession) -> str:
+        """Give the place behind what there is."""
+        return self.executed().text()
+
+    def prove_visible(self, gtids: str) -> None:
+        """Everything is visible at once."""
+        self.proofs += 1
+
+    def retention(self) -> Retention | None:
+        """Everything is kept."""
+        return Retention(kept=None, age=0.0)
+
+    def close(self) -> None:
+        """End ``run``."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+
+def upsert(key: int, sql: str = "", *, before: int | None = None) -> RowChange:
+    """Build an insert, or an update of the row that had the key ``before``."""
+    old: Any = None if before is None else MemoryImage((before,))
+    new: Any = MemoryImage((key,), sql or f"({key})")
+    return RowChange("insert" if before is None else "update", old, new)
+
+
+def delete(key: int) -> RowChange:
+    """Build a delete."""
+    old: Any = MemoryImage((key,))
+    return RowChange("delete", old, None)

@@ -1,0 +1,124 @@
+"""From which positions of earlier runs the stream may go on, where own writes were not received."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from spirit_py.binlog import resumption, wire
+from spirit_py.binlog.resumption import frontier_of
+from spirit_py.config import ConnectionOptions
+from spirit_py.errors import FeedFailure, PositionNotFound
+from spirit_py.mysql.ownwrites import is_own, own_uuid
+
+SERVER = "16e8969d-e4d3-11f1-b00c-02fc00000001"
+OWN = own_uuid("a run", "s", "t")
+
+
+class Server:
+    """A session that answers the two questions about GTID sets."""
+
+    def __init__(self, executed: str, purged: str) -> None:
+        self._sets = executed, purged
+
+    def query(self, sql: str) -> list[tuple[Any, ...]]:
+        """Answer."""
+        return [(SERVER, "ON")] if "gtid_mode" in sql else [self._sets]
+
+
+def resumed(server: Server, gtids: str, *, whole: bool) -> str:
+    """Give the set that a stream from this position begins with."""
+    session: Any = server
+    position = f"gtid;{SERVER};{gtids}"
+    return frontier_of(session, position, address="db1", whole=whole).text().split(";")[2]
+
+
+def test_what_was_copied_unseen_counts_as_received() -> None:
+    """Also where it is purged: else the server would send it all, or refuse."""
+    server = Server(f"{SERVER}:1-90,{OWN}:1-50", f"{SERVER}:1-10,{OWN}:1-20")
+    assert resumed(server, f"{SERVER}:1-60", whole=False) == f"{SERVER}:1-60,{OWN}:1-50"
+
+
+def test_a_stream_of_everything_wants_it_too() -> None:
+    """``spirit-py watch`` may follow the new table itself."""
+    kept = Server(f"{SERVER}:1-90,{OWN}:1-50", f"{SERVER}:1-10")
+    assert resumed(kept, f"{SERVER}:1-60,{OWN}:1-3", whole=True) == f"{SERVER}:1-60,{OWN}:1-3"
+    with pytest.raises(PositionNotFound, match="no longer has"):
+        resumed(Server(f"{SERVER}:1-90,{OWN}:1-50", f"{OWN}:1-20"), f"{SERVER}:1-60", whole=True)
+
+
+FIRST = "0b2f5a1c-e4d3-11f1-b00c-02fc00000002"
+
+
+def moved(executed: str, purged: str = "") -> str:
+    """Give where a stream goes on whose position is of another server."""
+    session: Any = Server(executed, purged)
+    return frontier_of(session, f"gtid;{FIRST};{FIRST}:1-60", address="db1", whole=False).text()
+
+
+def test_a_promoted_replica_goes_on_where_its_source_was_left() -> None:
+    """It has executed the position and has the binlog of the rest; from now on it is the server."""
+    found = moved(f"{FIRST}:1-90,{SERVER}:1-7", f"{FIRST}:1-10")
+    assert found == f"gtid;{SERVER};{FIRST}:1-60"
+
+
+@pytest.mark.parametrize(
+    ("executed", "purged", "why"),
+    [
+        (f"{FIRST}:1-59,{SERVER}:1-7", "", f"never executed {FIRST}:60"),
+        (f"{FIRST}:1-90", f"{FIRST}:1-70", f"no longer has {FIRST}:61-70"),
+        (f"{FIRST}:1-70:72-90", "", "there are gaps"),
+    ],
+)
+def test_another_server_without_proof_is_refused(executed: str, purged: str, why: str) -> None:
+    """R17: behind on the first one, without the binlog, or with a gap behind the position."""
+    with pytest.raises(PositionNotFound, match=why):
+        moved(executed, purged)
+
+
+def test_another_server_without_gtids_is_refused() -> None:
+    """A file and an offset say nothing there."""
+    session: Any = Server("", "")
+    with pytest.raises(PositionNotFound, match="has no GTIDs"):
+        frontier_of(session, f"file;{FIRST};binlog.000009;4", address="db1", whole=False)
+
+
+def test_identifiers_of_runs_and_tables_differ() -> None:
+    """They are uuids, known by their beginning."""
+    found = {own_uuid(run, s, t) for run in "ab" for s in ("s", "st") for t in ("t", "tt")}
+    assert len(found) == 8
+    assert all(is_own(tsid) and len(tsid) == 36 for tsid in found)
+    assert not is_own(SERVER)
+
+
+def test_looking_at_the_oldest_file_leaves_no_session_behind(monkeypatch) -> None:
+    """The server notices a closed dump only when it next sends something, so it is ended."""
+    ended: list[int] = []
+
+    class Dump:
+        """Gives the one event that is wanted, or breaks."""
+
+        id = 77
+        event = wire.HEADER.pack(1000, wire.FORMAT_DESCRIPTION, 1, 19, 0, 0)
+
+        def __init__(self, *_: Any, **__: Any) -> None:
+            pass
+
+        def read(self) -> bytes:
+            return self.event
+
+        def interrupt(self) -> None:
+            pass
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(resumption, "BinlogConnection", Dump)
+    monkeypatch.setattr(resumption, "end_sessions", lambda _, ids: ended.extend(ids))
+    options = ConnectionOptions()
+    assert resumption._created_at(options, "b.000001", SERVER) == 1000
+    monkeypatch.setattr(Dump, "event", b"broken")
+    with pytest.raises(FeedFailure, match="cannot be read"):
+        resumption._created_at(options, "b.000001", SERVER)
+    assert ended == [77, 77]

@@ -1,0 +1,31 @@
+"""How far the binlog reaches from the place that is read."""
+
+from __future__ import annotations
+
+from spirit_py.binlog.events import Place
+from spirit_py.binlog.retention import reach
+
+FILES = [("b.1", 100), ("b.2", 1000), ("b.3", 50), ("b.4", 7)]
+
+
+def test_what_is_unread_counts_from_the_place() -> None:
+    """The rest of the file that is read, and all files after it."""
+    found = reach(Place("b.2", 400, executed_at=500), FILES, kept=3600, now=1500)
+    assert (found.unread_bytes, found.unread_files, found.gone) == (657, 2, False)
+    assert (found.age, found.left) == (1000.0, 2600.0)
+
+
+def test_a_server_that_keeps_its_binlog_for_ever() -> None:
+    """binlog_expire_logs_seconds=0: nothing is dropped by itself."""
+    assert reach(Place("b.1", 4, executed_at=1), FILES, kept=0, now=10**9).left is None
+
+
+def test_a_file_that_is_no_longer_there() -> None:
+    """A purged file is said to be gone, not to be unread by nothing."""
+    assert reach(Place("b.0", 4), FILES, kept=60, now=100).gone
+
+
+def test_an_event_older_than_the_retention_may_go_at_any_time() -> None:
+    """Nothing is left, never less than nothing; clocks that differ make no negative age."""
+    assert reach(Place("b.1", 4, executed_at=1), FILES, kept=60, now=100).left == 0.0
+    assert reach(Place("b.1", 4, executed_at=200), FILES, kept=60, now=100).left == 60.0

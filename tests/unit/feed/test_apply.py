@@ -1,0 +1,128 @@
+"""How a batch of changes is divided among threads, and what stays in order."""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from spirit_py.errors import FeedFailure
+from spirit_py.feed.apply import PART_BYTES, BatchApplier
+from spirit_py.feed.buffer import Pending
+from spirit_py.feed.ledger import Epoch
+from tests.feed_kit import mapping
+from tests.memory_stream import MemoryImage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+SEED = int(os.environ.get("SPIRIT_PY_SEED") or random.randrange(1 << 32))
+EPOCH: Any = Epoch(None)  # type: ignore[arg-type]
+
+
+class Recorder:
+    """An applier that notes its calls, and how many ran at the same time."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, tuple[str, ...], Any]] = []
+        self.threads: set[str] = set()
+        self.together: threading.Barrier | None = None
+        self.fails: str = ""
+        self._lock = threading.Lock()
+
+    def _note(self, kind: str, texts: Sequence[str], session: Any) -> None:
+        if self.together is not None:
+            self.together.wait(10)
+        with self._lock:
+            self.calls.append((kind, tuple(texts), session))
+            self.threads.add(threading.current_thread().name)
+        if self.fails and self.fails in texts:
+            raise FeedFailure(f"cannot write {self.fails}")
+
+    def upsert_rows(self, _: Any, rows: Sequence[Any], session: Any = None) -> int:
+        """Note rows."""
+        self._note("upsert", [row.sql for row in rows], session)
+        return len(rows)
+
+    def delete_keys(self, _: Any, keys: Sequence[str], session: Any = None) -> int:
+        """Note keys."""
+        self._note("delete", keys, session)
+        return len(keys)
+
+
+@pytest.fixture
+def recorder() -> Recorder:
+    """Return an applier that writes nothing."""
+    return Recorder()
+
+
+@pytest.fixture
+def batches(recorder: Recorder) -> Iterator[BatchApplier]:
+    """Return a batch applier of two threads and ten rows a part."""
+    made = BatchApplier(recorder, threads=2, batch_rows=10)  # type: ignore[arg-type]
+    yield made
+    made.close()
+
+
+def change(key: int, *, deleted: bool = False, size: int = 100) -> Pending:
+    """Build a change."""
+    image: Any = MemoryImage((key,), f"({key})")
+    return Pending(image, deleted, EPOCH, 0, size)
+
+
+def test_a_key_is_in_exactly_one_part(batches: BatchApplier, recorder: Recorder) -> None:
+    """Any batch of distinct keys is written whole, in parts of at most so many rows and bytes."""
+    made = random.Random(SEED)
+    keys = made.sample(range(10_000), 300)
+    sizes = {key: made.choice([100, 1000, PART_BYTES // 3, 2 * PART_BYTES]) for key in keys}
+    batch = [change(k, deleted=made.random() < 0.3, size=sizes[k]) for k in keys]
+    batches.apply(mapping(), batch, in_order=False, session=None)
+    written = [text for _, texts, _ in recorder.calls for text in texts]
+    assert sorted(written) == sorted(f"({key})" for key in keys), f"SPIRIT_PY_SEED={SEED}"
+    for _, texts, _ in recorder.calls:
+        part = [int(text.strip("()")) for text in texts]
+        assert part == sorted(part)
+        assert len(part) <= 10
+        assert len(part) == 1 or sum(sizes[key] for key in part) <= PART_BYTES
+    deleted = {f"({c.image.key[0]})" for c in batch if c.deleted}
+    assert {t for kind, texts, _ in recorder.calls if kind == "delete" for t in texts} == deleted
+
+
+def test_parts_run_side_by_side(batches: BatchApplier, recorder: Recorder) -> None:
+    """Two parts are written at the same time, or this would wait for ever."""
+    recorder.together = threading.Barrier(2)
+    batches.apply(mapping(), [change(n) for n in range(20)], in_order=False, session=None)
+    assert len(recorder.threads) == 2
+
+
+def test_the_queue_keeps_its_order(batches: BatchApplier, recorder: Recorder) -> None:
+    """Changes of keys that Python cannot compare are applied one part after the other."""
+    kinds = [False] * 15 + [True] * 3 + [False] * 4
+    batch = [change(n % 7, deleted=deleted) for n, deleted in enumerate(kinds)]
+    batches.apply(mapping(), batch, in_order=True, session=None)
+    assert [(kind, len(texts)) for kind, texts, _ in recorder.calls] == [
+        ("upsert", 10), ("upsert", 5), ("delete", 3), ("upsert", 4),
+    ]  # fmt: skip
+    assert [t for _, texts, _ in recorder.calls for t in texts] == [f"({n % 7})" for n in range(22)]
+    assert recorder.threads == {threading.current_thread().name}
+
+
+def test_with_a_session_everything_runs_there(batches: BatchApplier, recorder: Recorder) -> None:
+    """Under the table lock no other session could write."""
+    session: Any = object()
+    batches.apply(mapping(), [change(n) for n in range(35)], in_order=False, session=session)
+    assert {given for _, _, given in recorder.calls} == {session}
+    assert recorder.threads == {threading.current_thread().name}
+
+
+def test_a_fault_is_raised_when_every_part_has_ended(
+    batches: BatchApplier, recorder: Recorder
+) -> None:
+    """Nothing of a failed batch is still being written when it is given back."""
+    recorder.fails = "(5)"
+    with pytest.raises(FeedFailure, match=r"cannot write \(5\)"):
+        batches.apply(mapping(), [change(n) for n in range(50)], in_order=False, session=None)
+    assert len(recorder.calls) == 5

@@ -1,0 +1,784 @@
+"""The feed's threads, filters and positions over the in-memory stream."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from spirit_py.binlog.events import (
+    Advanced,
+    Began,
+    Committed,
+    Failed,
+    Hidden,
+    Place,
+    Restarted,
+    RowsChanged,
+    StatementSeen,
+    XaDecided,
+    XaPrepared,
+)
+from spirit_py.config import FeedOptions
+from spirit_py.errors import (
+    ChangesNotFlushed,
+    FeedFailure,
+    HiddenChange,
+    Interrupted,
+    PositionNotFound,
+    SchemaChanged,
+    ServerFault,
+    UnreadableChange,
+    ValueLost,
+)
+from spirit_py.feed.feed import ChangeFeed
+from spirit_py.feed.flusher import OWN_ROWS
+from spirit_py.feed.partitions import SPLIT_ROWS
+from spirit_py.stop import StopSwitch
+from tests.feed_kit import chunk, column, mapping
+from tests.memory_stream import MemoryStream, _Prepared, delete, upsert
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from spirit_py.binlog.events import Event
+    from spirit_py.contracts import KeyedChange, RenderedRow, SqlSession
+    from spirit_py.feed.subscription import TableSubscription
+    from spirit_py.table.mapping import TableMapping
+
+DEADLINE = 10.0
+T = ("s", "t")
+
+
+class Recorder:
+    """An applier that remembers what it is given, and fails when it is told to."""
+
+    def __init__(self) -> None:
+        self.table: dict[str, str] = {}
+        self.calls: list[tuple[str, list[str]]] = []
+        self.fail: Exception | None = None
+        self.changed_since: set[str] = set()
+        self.unfit = ""
+        self.gate = threading.Event()
+        self.gate.set()
+        self.states: list[tuple[bool, list[KeyedChange]]] = []
+
+    def upsert_rows(
+        self, mapping: TableMapping, rows: Sequence[RenderedRow], session: SqlSession | None = None
+    ) -> int:
+        """Write rows, whose text begins with the key."""
+        self.take("upsert", [row.sql for row in rows])
+        if self.unfit and any(self.unfit in row.sql for row in rows):
+            raise ValueLost("it does not fit")
+        for row in rows:
+            self.table[row.sql.strip("()").partition(",")[0]] = row.sql
+        return len(rows)
+
+    def delete_keys(
+        self, mapping: TableMapping, keys: Sequence[str], session: SqlSession | None = None
+    ) -> int:
+        """Delete keys."""
+        self.take("delete", list(keys))
+        for key in keys:
+            self.table.pop(key.strip("()"), None)
+        return len(keys)
+
+    def take(self, kind: str, items: list[str]) -> None:
+        """Remember a call."""
+        assert self.gate.wait(DEADLINE)
+        if self.fail is not None:
+            raise self.fail
+        self.calls.append((kind, items))
+
+    def interrupt(self) -> None:
+        """Let a waiting call go."""
+        self.fail = RuntimeError("interrupted")
+        self.gate.set()
+
+    def superseded(self, mapping: TableMapping, key: str, row: RenderedRow) -> bool:
+        """Tell whether the source has another row by now."""
+        return key in self.changed_since
+
+    def recopy(self, mapping: TableMapping, keys: Sequence[str]) -> int:
+        """Copy nothing."""
+        return len(keys)
+
+    def write_state(
+        self,
+        mapping: TableMapping,
+        parts: Callable[[], Iterable[Sequence[KeyedChange]]],
+        session: SqlSession | None = None,
+        *,
+        complete: bool,
+    ) -> bool:
+        """Remember a state; one that is not complete was written over others."""
+        changes = [change for part in parts() for change in part]
+        self.take("state", [change.key for change in changes])
+        self.states.append((complete, changes))
+        return not complete
+
+
+class Scene:
+    """A feed over a stream in memory."""
+
+    def __init__(self) -> None:
+        self.stream = MemoryStream()
+        self.applier = Recorder()
+        self.stop = StopSwitch()
+        self.feeds: list[ChangeFeed] = []
+
+    def open(
+        self,
+        *,
+        copying: bool = False,
+        position: str = "",
+        table: TableMapping | None = None,
+        pass_hidden: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+        **given: Any,
+    ) -> tuple[ChangeFeed, TableSubscription]:
+        """Open a feed; unless ``copying``, as after the copy."""
+        options = FeedOptions(**({"wait_timeout": DEADLINE, "flush_interval": 3600.0} | given))
+        feed = ChangeFeed(self.stream, self.applier, options=options, stop=self.stop, clock=clock)
+        self.feeds.append(feed)
+        subscription = feed.add_subscription(table or mapping())
+        if not copying:
+            subscription.copy_finished()
+        if position:
+            feed.start_from_position(position, pass_hidden=pass_hidden)
+        else:
+            feed.start()
+        return feed, subscription
+
+
+@pytest.fixture
+def scene() -> Iterator[Scene]:
+    """Return a scene, whose feeds end with the test without a thread left."""
+    made = Scene()
+    yield made
+    made.applier.gate.set()
+    for feed in made.feeds:
+        feed.close()
+    assert not [t.name for t in threading.enumerate() if t.name.startswith("spirit-feed")]
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait for a condition."""
+    deadline = time.monotonic() + DEADLINE
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def test_changes_are_received_and_applied(scene: Scene) -> None:
+    """The life of a feed: start, wait, flush, nothing left."""
+    feed, _ = scene.open()
+    scene.stream.commit(T, upsert(1, "(1, 'a')"), upsert(2, "(2, 'b')"))
+    scene.stream.commit(T, delete(1), upsert(3, "(3, 'c')", before=2))
+    feed.block_wait()
+    assert feed.pending() == 3
+    assert not feed.all_changes_flushed()
+    feed.flush()
+    assert scene.applier.table == {"3": "(3, 'c')"}
+    assert feed.all_changes_flushed()
+    found = feed.statistics()
+    assert (found.received, found.applied, found.deduplicated) == (5, 3, 2)
+    assert found.pending == 0
+    assert found.buffered_bytes == 0
+
+
+def test_keys_that_are_not_comparable_are_applied_in_order(scene: Scene) -> None:
+    """R6: runs of one kind are joined, their order is kept."""
+    key = column("id", 1, "varchar", charset="utf8mb4", collation="utf8mb4_0900_ai_ci")
+    feed, _ = scene.open(table=mapping(key=key))
+    scene.stream.commit(T, upsert(1), upsert(2), delete(1), upsert(1), upsert(1, before=2))
+    feed.block_wait()
+    feed.flush()
+    assert scene.applier.calls == [
+        ("upsert", ["(1)", "(2)"]),
+        ("delete", ["(1)"]),
+        ("upsert", ["(1)"]),
+        ("delete", ["(2)"]),
+        ("upsert", ["(1)"]),
+    ]
+
+
+def test_large_batches_are_applied_in_parallel(scene: Scene) -> None:
+    """R5: every change once, in parts of the batch size."""
+    feed, _ = scene.open(batch_rows=10, apply_threads=3)
+    scene.stream.commit(T, *(upsert(n) for n in range(95)), *(delete(n) for n in range(200, 215)))
+    feed.block_wait()
+    feed.flush()
+    assert sorted(scene.applier.table) == sorted(map(str, range(95)))
+    assert all(len(items) <= 10 for _, items in scene.applier.calls)
+    assert len(scene.applier.calls) == 12
+
+
+def test_a_slow_batch_stalls_no_other_partition(scene: Scene) -> None:
+    """What waits elsewhere is applied meanwhile, also what comes later; the position waits (R7)."""
+    rows = 8 * SPLIT_ROWS
+    feed, subscription = scene.open(flush_interval=0.01)
+    slow = threading.Event()
+    blocked = threading.Event()
+
+    class Slow(Recorder):
+        def take(self, kind: str, items: list[str]) -> None:
+            """Wait where the first row is."""
+            if "(0)" in items:
+                blocked.set()
+                assert slow.wait(DEADLINE)
+            super().take(kind, items)
+
+    applier = feed._applier._applier = Slow()
+    scene.stream.commit(T, *(upsert(n) for n in range(rows)))
+    feed.block_wait()
+    assert blocked.wait(DEADLINE)
+    until(lambda: str(rows - 1) in applier.table)
+    partitions = subscription.buffer.partitions
+    assert partitions.splits > 0
+    scene.stream.commit(T, upsert(rows - 1, f"({rows - 1}, 'later')"), upsert(rows))
+    feed.block_wait()
+    until(lambda: str(rows) in applier.table)
+    until(lambda: feed.pending() <= rows // 4 + OWN_ROWS)
+    assert applier.table[str(rows - 1)] == f"({rows - 1}, 'later')"
+    assert "0" not in applier.table
+    assert feed.position() == "memory;0"
+    slow.set()
+    feed.flush()
+    until(feed.all_changes_flushed)
+    assert len(applier.table) == rows + 1
+    assert feed.position() == "memory;2"
+
+
+def test_pausing_waits_for_every_partition(scene: Scene) -> None:
+    """A repair, or the lock's session, must not meet a batch that is still being written."""
+    feed, _ = scene.open(flush_interval=0.01)
+    scene.applier.gate.clear()
+    scene.stream.commit(T, *(upsert(n) for n in range(4 * SPLIT_ROWS)))
+    until(lambda: feed._flusher._running() == 2)
+    paused: list[int] = []
+
+    def pause() -> None:
+        with feed.applies_paused():
+            paused.append(feed._flusher._running())
+
+    thread = threading.Thread(target=pause)
+    thread.start()
+    assert not paused
+    scene.applier.gate.set()
+    thread.join(DEADLINE)
+    assert paused == [0]
+    feed.flush()
+    until(feed.all_changes_flushed)
+
+
+def test_a_change_in_a_chunk_in_flight_waits(scene: Scene) -> None:
+    """R4: flushed once the chunk has committed."""
+    feed, subscription = scene.open(copying=True)
+    scene.stream.has_gtids = False
+    subscription.dispatch(chunk(0, None, 10))
+    scene.stream.commit(T, upsert(5), upsert(50))
+    feed.block_wait()
+    feed.flush()
+    assert scene.applier.table == {"50": "(50)"}
+    subscription.committed(chunk(0, None, 10))
+    feed.flush()
+    assert set(scene.applier.table) == {"5", "50"}
+    assert scene.stream.proofs >= 2, "without GTIDs each flush proves what it applies"
+
+
+def test_the_drop_filter_and_the_dispatch_are_one(scene: Scene) -> None:
+    """R3: what was received before a dispatch, dropped or not, is in the set to wait for."""
+    scene.stream.has_gtids = True
+    feed, subscription = scene.open(copying=True)
+    uuid = "16e8969d-e4d3-11f1-b00c-02fc00000001"
+
+    def commit(number: int, key: int) -> None:
+        place = Place("m.000001", len(scene.stream._transactions) + 1, uuid, number)
+        codec: Any = _Prepared([upsert(key)])
+        scene.stream.append(Began(place), RowsChanged(T, 0, b"", codec), Committed(place))
+
+    commit(7, 5)
+    feed.block_wait()
+    assert subscription.dispatch(chunk(0, None, 10)) == f"{uuid}:7"
+    commit(8, 11)
+    commit(9, 10)
+    feed.block_wait()
+    assert subscription.dispatch(chunk(1, 10, 20)) == f"{uuid}:7-9"
+    subscription.committed(chunk(0, None, 10))
+    subscription.committed(chunk(1, 10, 20))
+    assert subscription.dispatch(chunk(2, 20, None)) == ""
+    found = feed.statistics()
+    assert (found.received, found.dropped_above_high_watermark, found.pending) == (3, 2, 1)
+
+
+def test_a_second_unique_key_drops_nothing_and_waits_for_all(scene: Scene) -> None:
+    """R5 with R4: a chunk that read before a value moved may push out a row anywhere."""
+    scene.stream.has_gtids = True
+    feed, subscription = scene.open(copying=True, table=mapping(unique=("v",)))
+    subscription.dispatch(chunk(0, None, 10))
+    scene.stream.commit(T, upsert(5), upsert(500))
+    feed.block_wait()
+    feed.flush()
+    assert scene.applier.table == {}
+    assert feed.statistics().dropped_above_high_watermark == 0
+    subscription.committed(chunk(0, None, 10))
+    feed.flush()
+    assert set(scene.applier.table) == {"5", "500"}
+
+
+def test_a_resumed_run_drops_nothing_that_was_copied(scene: Scene) -> None:
+    """R17: up to the largest key of the new table every change is kept."""
+    scene.stream.has_gtids = True
+    feed = ChangeFeed(
+        scene.stream,
+        scene.applier,
+        options=FeedOptions(wait_timeout=DEADLINE, flush_interval=3600.0),
+        stop=scene.stop,
+    )
+    scene.feeds.append(feed)
+    feed.add_subscription(mapping(), keep_up_to=(100,))
+    feed.start()
+    scene.stream.commit(T, delete(90), delete(100), delete(101))
+    feed.block_wait()
+    assert feed.pending() == 2
+    assert feed.statistics().dropped_above_high_watermark == 1
+
+
+def test_of_a_table_that_an_earlier_run_has_copied_nothing_is_dropped_or_held(scene: Scene) -> None:
+    """Resumed after its copy: every change is applied, whatever its key."""
+    scene.stream.has_gtids = True
+    feed = ChangeFeed(
+        scene.stream,
+        scene.applier,
+        options=FeedOptions(wait_timeout=DEADLINE, flush_interval=3600.0),
+        stop=scene.stop,
+    )
+    scene.feeds.append(feed)
+    feed.add_subscription(mapping(), copied=True)
+    feed.start()
+    scene.stream.commit(T, upsert(5, "(5, 'a')"), upsert(10**6, "(1000000, 'b')"))
+    feed.block_wait()
+    feed.flush()
+    assert set(scene.applier.table) == {"5", "1000000"}
+
+
+def test_the_position_moves_only_behind_applied_changes(scene: Scene) -> None:
+    """R7: and a resumed feed gets the rest again."""
+    feed, subscription = scene.open(copying=True)
+    assert feed.position() == "memory;0"
+    scene.stream.commit(T, upsert(50, "(50, 'a')"))
+    feed.block_wait()
+    feed.flush()
+    assert feed.position() == "memory;1"
+    subscription.dispatch(chunk(0, None, 10))
+    scene.stream.commit(T, upsert(5, "(5, 'held')"))
+    scene.stream.commit(T, upsert(60))
+    feed.block_wait()
+    feed.flush()
+    assert feed.position() == "memory;1"
+    feed.close()
+    again, _ = scene.open(position="memory;1")
+    again.block_wait()
+    again.flush()
+    assert set(scene.applier.table) == {"5", "50", "60"}
+    assert again.position() == "memory;3"
+
+
+@pytest.mark.parametrize("position", ["memory;1", "memory;9", "gtid;x"])
+def test_a_position_that_is_gone_is_not_found(scene: Scene, position: str) -> None:
+    """Purged, never reached, or of another kind."""
+    for n in range(5):
+        scene.stream.commit(T, upsert(n))
+    scene.stream.purged = 3
+    with pytest.raises(PositionNotFound):
+        scene.open(position=position)
+
+
+def test_a_fault_travels_behind_what_came_before_it(scene: Scene) -> None:
+    """The stop switch learns it, and every waiting call raises it."""
+    feed, _ = scene.open()
+    scene.stream.commit(T, upsert(1))
+    scene.stream.append(Failed(UnreadableChange("hidden")))
+    assert scene.stop.wait(DEADLINE)
+    assert isinstance(scene.stop.reason, UnreadableChange)
+    assert feed.pending() == 1
+    for call in (feed.flush, feed.block_wait):
+        with pytest.raises(UnreadableChange):
+            call()
+
+
+def hide(scene: Scene) -> None:
+    """Append a transaction whose rows of the table are not in the stream."""
+    place = Place("memory.000001", len(scene.stream._transactions) + 1)
+    scene.stream.append(Hidden(place, HiddenChange("hidden")), Committed(place))
+
+
+def test_what_was_hidden_before_a_resumption_is_passed_over(scene: Scene) -> None:
+    """R13: only in a run that says so, only what was committed when it began, and it tells."""
+    hide(scene)
+    feed, subscription = scene.open(position="memory;0", pass_hidden=True)
+    feed.block_wait()
+    assert feed.is_blind(subscription.mapping)
+    feed.compared(subscription.mapping)
+    assert not feed.is_blind(subscription.mapping)
+    assert feed.position() == "memory;1"
+    hide(scene)
+    assert scene.stop.wait(DEADLINE)
+    assert isinstance(scene.stop.reason, HiddenChange)
+
+
+def test_without_leave_nothing_is_passed_over(scene: Scene) -> None:
+    """R13: a feed of which nobody compares what it made stops in front of what is hidden."""
+    hide(scene)
+    scene.open(position="memory;0")
+    assert scene.stop.wait(DEADLINE)
+    assert isinstance(scene.stop.reason, HiddenChange)
+
+
+def test_a_blind_merging_table_has_no_exact_state(scene: Scene) -> None:
+    """R13, R21: until it is compared, rows are written over others, in later runs neither."""
+    table = tightened()
+    hide(scene)
+    feed, _ = scene.open(position="memory;0", pass_hidden=True, table=table)
+    scene.stream.commit(T, upsert(1))
+    feed.block_wait()
+    feed.flush()
+    assert scene.applier.states == []
+    assert feed.position() == "memory;0"
+    feed.compared(table)
+    feed.block_wait()
+    scene.stream.commit(T, upsert(2))
+    feed.block_wait()
+    feed.flush()
+    assert [complete for complete, _ in scene.applier.states] == [True]
+    assert feed.position() == "memory;3"
+
+
+def test_an_unforeseen_error_is_a_fault_too(scene: Scene) -> None:
+    """A bug in a thread never looks like a quiet stream."""
+    feed, _ = scene.open()
+    broken: Any = None
+    scene.stream.append(RowsChanged(T, 0, b"", broken), Committed(Place("m.000001", 1)))
+    assert scene.stop.wait(DEADLINE)
+    with pytest.raises(FeedFailure, match="broke"):
+        feed.flush()
+    put, got, acknowledged = feed._store.cursors
+    assert (put, got) == (2, acknowledged), "the batch was not taken over"
+
+
+def test_a_failed_flush_loses_nothing(scene: Scene) -> None:
+    """The batch waits again, the error is raised, the next flush applies it."""
+    feed, _ = scene.open()
+    scene.stream.commit(T, upsert(1), upsert(2))
+    feed.block_wait()
+    scene.applier.fail = ServerFault(1205, "lock wait", where="test")
+    with pytest.raises(ServerFault):
+        feed.flush()
+    assert feed.pending() == 2
+    assert feed.position() == "memory;0"
+    scene.applier.fail = None
+    feed.flush()
+    assert set(scene.applier.table) == {"1", "2"}
+    assert feed.position() == "memory;1"
+
+
+def test_a_failed_periodic_flush_stops_the_migration(scene: Scene) -> None:
+    """Nobody waits for the flusher, so the stop switch must know."""
+    scene.applier.fail = ServerFault(1146, "no such table", where="test")
+    scene.open(flush_interval=0.001)
+    scene.stream.commit(T, upsert(1))
+    assert scene.stop.wait(DEADLINE)
+    assert isinstance(scene.stop.reason, ServerFault)
+
+
+def test_foreign_ddl_and_statement_writes_are_fatal(scene: Scene) -> None:
+    """R13, R14: the error names table, session and statement."""
+    scene.open()
+    place = Place("m.000001", 1)
+    scene.stream.append(StatementSeen(place, "s", "TRUNCATE t", 77), Committed(place))
+    assert scene.stop.wait(DEADLINE)
+    assert isinstance(scene.stop.reason, SchemaChanged)
+    assert "s.t" in str(scene.stop.reason)
+    assert "session 77" in str(scene.stop.reason)
+
+
+def test_our_own_ddl_ends_the_feed(scene: Scene) -> None:
+    """Behind the swap nothing is taken in, whoever it is by."""
+    feed, _ = scene.open()
+    feed.expect_own_ddl(77)
+    scene.stream.append(
+        StatementSeen(Place("m.000001", 1), "s", "RENAME TABLE t TO x, _t_new TO t", 77),
+        Committed(Place("m.000001", 1)),
+    )
+    scene.stream.commit(T, upsert(1))
+    feed.block_wait()
+    assert feed.pending() == 0
+    assert scene.stop.reason is None
+
+
+def test_a_restart_in_a_transaction_is_idempotent(scene: Scene) -> None:
+    """R12: the half received transaction comes again, and counts once for the position."""
+    feed, _ = scene.open()
+    place = Place("m.000001", 1)
+    codec: Any = _Prepared([upsert(1, "(1, 'half')")])
+    whole: Any = _Prepared([upsert(1, "(1, 'half')"), upsert(2)])
+    scene.stream.append(
+        Began(place),
+        RowsChanged(T, 0, b"", codec),
+        Restarted(),
+        Began(place),
+        RowsChanged(T, 0, b"", whole),
+        Committed(place),
+    )
+    feed.block_wait()
+    feed.flush()
+    assert set(scene.applier.table) == {"1", "2"}
+    assert feed.position() == "memory;1"
+    assert feed.all_changes_flushed()
+
+
+def test_half_received_xa_rows_are_forgotten(scene: Scene) -> None:
+    """R8, R12: only the rows of the complete PREPARE count."""
+    feed, _ = scene.open()
+    first, second = Place("m.000001", 1), Place("m.000001", 2)
+    half: Any = _Prepared([upsert(1)])
+    whole: Any = _Prepared([upsert(2)])
+    scene.stream.append(
+        Began(first, "x"),
+        RowsChanged(T, 0, b"", half),
+        Restarted(),
+        Began(first, "x"),
+        RowsChanged(T, 0, b"", whole),
+        XaPrepared(first, "x"),
+    )
+    feed.block_wait()
+    assert not feed.all_changes_flushed()
+    assert feed.position() == "memory;0"
+    scene.stream.append(XaDecided(second, "x", commit=True))
+    feed.block_wait()
+    feed.flush()
+    assert set(scene.applier.table) == {"2"}
+    assert feed.position() == "memory;2"
+    assert feed.all_changes_flushed()
+
+
+def test_block_wait_times_out_on_a_silent_stream(scene: Scene) -> None:
+    """R12: silence never means that everything is here."""
+    feed, _ = scene.open()
+    scene.stream.append(Advanced(Place("m.000001", 1)))
+    feed.block_wait()
+    scene.stream.trouble = "no route"
+    scene.stream.append()
+    with pytest.raises(FeedFailure, match="no route"):
+        feed.block_wait(0.05)
+
+
+def test_block_wait_waits_as_long_as_something_comes(scene: Scene) -> None:
+    """A backlog may take longer than the limit, which is for standing still."""
+    ticks, allowed = 0, threading.Semaphore(0)
+
+    def clock() -> float:
+        nonlocal ticks
+        ticks += 1
+        allowed.release()
+        return float(ticks)
+
+    emit = scene.stream.run
+
+    def slowly(take: Callable[[Event], bool], heard: Callable[[], None]) -> None:
+        emit(lambda event: allowed.acquire(timeout=DEADLINE) and take(event), heard)
+
+    setattr(scene.stream, "run", slowly)  # noqa: B010
+    feed, _ = scene.open(wait_timeout=20.0, clock=clock)
+    for number in range(50):
+        scene.stream.commit(T, upsert(number))
+    feed.block_wait()
+    assert feed.pending() == 50
+
+
+@pytest.mark.parametrize("comparable", [True, False])
+def test_an_image_that_no_longer_is_the_sources_may_not_fit(scene: Scene, comparable: bool) -> None:
+    """R10: it is passed over, because its row's next image comes behind; all others are applied."""
+    table = mapping() if comparable else mapping(key=column("id", 1, "double"))
+    feed, _ = scene.open(table=table)
+    scene.applier.unfit = "bad"
+    scene.stream.commit(T, upsert(1), upsert(2, "(2,bad)"), upsert(3))
+    feed.block_wait()
+    with pytest.raises(ValueLost):
+        feed.flush()
+    assert feed.pending() == 3
+    scene.applier.changed_since.add("(2)")
+    feed.flush()
+    assert set(scene.applier.table) == {"1", "3"}
+    assert scene.stream.proofs > 0
+    assert feed.pending() == 0
+
+
+def test_a_full_buffer_parks_and_frees_itself(scene: Scene) -> None:
+    """R19: the flusher is called when it matters; the waiting time is counted."""
+    feed, _ = scene.open(soft_limit_bytes=1 << 20)
+    scene.applier.gate.clear()
+    for at in range(0, 20_000, 100):
+        scene.stream.commit(T, *(upsert(n) for n in range(at, at + 100)))
+    until(lambda: feed.statistics().parked)
+    assert feed.statistics().pending < 20_000
+    scene.applier.gate.set()
+    feed.block_wait()
+    feed.flush()
+    assert len(scene.applier.table) == 20_000
+    assert not feed.statistics().parked
+    assert feed.statistics().parked_seconds > 0
+
+
+def test_a_flush_under_the_lock_is_refused_when_it_would_be_long(scene: Scene) -> None:
+    """The application waits meanwhile."""
+    feed, _ = scene.open(under_lock_changes=5)
+    scene.stream.commit(T, *(upsert(n) for n in range(6)))
+    feed.block_wait()
+    session: Any = object()
+    with pytest.raises(ChangesNotFlushed), feed.applies_paused():
+        feed.flush_under_table_lock(session)
+    feed.flush()
+    with feed.applies_paused():
+        feed.flush_under_table_lock(session)
+
+
+def test_a_flush_under_the_lock_is_in_as_few_statements_as_possible(scene: Scene) -> None:
+    """R15: whatever partitions there were, what is left is written together."""
+    feed, subscription = scene.open()
+    scene.stream.commit(T, *(upsert(n) for n in range(5 * SPLIT_ROWS)))
+    feed.block_wait()
+    feed.flush()
+    partitions = subscription.buffer.partitions
+    assert len(partitions.live) > 2
+    scene.applier.calls.clear()
+    scene.stream.commit(T, *(upsert(n) for n in range(0, 5 * SPLIT_ROWS, SPLIT_ROWS)))
+    feed.block_wait()
+    session: Any = object()
+    with feed.applies_paused():
+        feed.flush_under_table_lock(session)
+    assert [len(items) for _, items in scene.applier.calls] == [5]
+    assert feed.all_changes_flushed()
+
+
+def test_flush_gives_up_when_the_backlog_does_not_shrink(scene: Scene) -> None:
+    """A table that is written faster than changes are applied is said to be so."""
+    feed, _ = scene.open(under_lock_changes=10)
+    written = iter(range(1_000_000))
+
+    class Flood(Recorder):
+        def take(self, kind: str, items: list[str]) -> None:
+            """Let more come than was taken."""
+            scene.stream.commit(T, *(upsert(next(written)) for _ in range(len(items) + 20)))
+            feed.block_wait()
+
+    feed._applier._applier = Flood()
+    scene.stream.commit(T, *(upsert(next(written)) for _ in range(20)))
+    feed.block_wait()
+    with pytest.raises(ChangesNotFlushed, match="still pending"):
+        feed.flush()
+
+
+def test_a_stop_request_ends_a_flush_between_two_batches(scene: Scene) -> None:
+    """A backlog of any length does not keep a signal waiting; what was not applied is kept."""
+    feed, _ = scene.open()
+    scene.stream.commit(T, upsert(1), upsert(2))
+    feed.block_wait()
+    scene.stop.request(Interrupted(15))
+    with pytest.raises(Interrupted):
+        feed.flush()
+    feed._flusher.flush_once()
+    assert scene.applier.table == {}
+    assert feed.pending() == 2
+
+
+def test_nothing_is_applied_after_stop(scene: Scene) -> None:
+    """R15: behind the RENAME the old images must not reach the new table."""
+    feed, _ = scene.open()
+    scene.stream.commit(T, upsert(1))
+    feed.block_wait()
+    feed.stop()
+    feed._flusher.flush_once()
+    assert scene.applier.table == {}
+
+
+def test_closing_ends_a_batch_that_would_not_end(scene: Scene) -> None:
+    """R16: within seconds, whatever a statement waits for."""
+    feed, _ = scene.open(flush_interval=0.001)
+    scene.applier.gate.clear()
+    scene.stream.commit(T, upsert(1))
+    until(lambda: feed._flusher._running() > 0)
+    feed.close()
+    assert scene.applier.fail is not None
+    assert scene.applier.table == {}
+
+
+def test_another_feed_goes_on_from_a_noted_place(scene):
+    """A place noted in a session is where another feed begins, also when this one has stopped."""
+    session: Any = None
+    feed, _ = scene.open()
+    scene.stream.commit(T, upsert(1))
+    feed.block_wait(DEADLINE, session)
+    feed.stop()
+    place = feed.position_here(session)
+    scene.stream.commit(T, upsert(2))
+    feed.close()
+
+    other, _ = scene.open(position=place)
+    other.block_wait(DEADLINE)
+    other.flush()
+
+    assert scene.applier.table == {"2": "(2)"}
+
+
+def tightened() -> TableMapping:
+    """Build the mapping of a table whose new form has a unique key more."""
+    made = mapping()
+    return replace(made, tightened=(made.key,))
+
+
+def test_states_are_applied_from_the_first_wait_on(scene: Scene) -> None:
+    """Before it the new table may be newer than what comes; behind it a state is whole (R21)."""
+    feed, _ = scene.open(table=tightened())
+    scene.stream.commit(T, upsert(1, "(1)"))
+    until(lambda: feed.pending() == 1)
+    feed.flush()
+    assert [kind for kind, _ in scene.applier.calls] == ["upsert"]
+    scene.stream.commit(T, upsert(2, "(2)"), upsert(3, "(3)"))
+    feed.block_wait()
+    feed.flush()
+    assert [(c, [x.key for x in found]) for c, found in scene.applier.states] == [
+        (True, ["(2)", "(3)"])
+    ]
+    assert feed.overwrites(tightened()) == 1
+
+
+def test_a_repair_ends_exactness_until_the_next_wait(scene: Scene) -> None:
+    """What a repair read is newer than what waits: a duplicate of it would be no proof."""
+    feed, _ = scene.open(table=tightened())
+    feed.block_wait()
+    feed.write_over(tightened())
+    scene.stream.commit(T, upsert(1, "(1)"))
+    until(lambda: feed.pending() == 1)
+    feed.flush()
+    assert [kind for kind, _ in scene.applier.calls] == ["upsert"]
+    feed.block_wait()
+    scene.stream.commit(T, upsert(2, "(2)"))
+    feed.block_wait()
+    feed.flush()
+    assert [kind for kind, _ in scene.applier.calls] == ["upsert", "state"]
+    assert feed.overwrites(tightened()) == 2
+
+
+def test_states_are_not_exact_while_the_copy_runs(scene: Scene) -> None:
+    """A chunk may read what the feed has not received."""
+    feed, subscription = scene.open(table=tightened(), copying=True)
+    feed.block_wait()
+    subscription.copy_finished()
+    assert not subscription.buffer.exact
+    feed.block_wait()
+    assert subscription.buffer.exact

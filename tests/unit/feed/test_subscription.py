@@ -1,0 +1,66 @@
+"""When a subscription may order and drop changes by ranges of the key."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+import pytest
+
+from spirit_py.feed.gate import VisibilityGate
+from spirit_py.feed.subscription import (
+    TableSubscription,
+    has_second_unique,
+    rows_are_independent,
+)
+from spirit_py.table.schema import Index, IndexPart
+from tests.feed_kit import column, mapping
+
+WHOLE = IndexPart(column="ID")
+
+
+@pytest.mark.parametrize(
+    ("parts", "unique", "second"),
+    [
+        ((), True, False),
+        ((WHOLE,), True, False),
+        ((replace(WHOLE, descending=True),), True, False),
+        ((replace(WHOLE, prefix=3),), False, False),
+        ((IndexPart(column="v"),), False, False),
+        ((IndexPart(column="v"),), True, True),
+        ((WHOLE, IndexPart(column="v")), True, True),
+        ((replace(WHOLE, prefix=3),), True, True),
+        ((IndexPart(column=None, expression="`id` DIV 10"),), True, True),
+        ((WHOLE, IndexPart(column=None, expression="`v`")), True, True),
+    ],
+    ids=[
+        *("none", "the key's column", "the key's column descending", "prefix, not unique"),
+        *("other, not unique", "other column", "key and other", "prefix of the key"),
+        *("expression of the key", "key and expression"),
+    ],
+)
+def test_only_a_unique_index_over_the_whole_key_adds_nothing(parts, unique, second):
+    """A prefix or an expression of the key's column is stricter than the key: a second one."""
+    found = mapping()
+    if parts:
+        more = Index(name="more", unique=unique, parts=parts)
+        found = replace(found, target=replace(found.target, indexes=(*found.target.indexes, more)))
+    assert has_second_unique(found) is second
+
+
+def test_only_tables_with_independent_rows_are_divided() -> None:
+    """Where one row's image may push another row out, all of them are applied as one state (R5)."""
+    tight = mapping()
+    text = column("id", 1, "varchar", charset="utf8mb4", collation="utf8mb4_0900_ai_ci")
+    assert rows_are_independent(mapping())
+    assert not rows_are_independent(mapping(unique=("v",)))
+    assert not rows_are_independent(replace(tight, tightened=(tight.key,)))
+    tables = ((mapping(), True), (mapping(unique=("v",)), False), (mapping(key=text), False))
+    for table, divisible in tables:
+        made = TableSubscription(
+            table,
+            lock=threading.Condition(),
+            gate=VisibilityGate(has_gtids=True),
+            wake=lambda: None,
+        )
+        assert made.buffer.partitions.divisible is divisible
