@@ -134,13 +134,14 @@ def _ignoring(session: SqlSession, plan: ComparisonPlan) -> dict[int, set[int]] 
     try:
         with _converting(session, plan):
             session.execute(staging.convert_stage(plan, verb="INSERT IGNORE"))
-            said = session.warnings() if session.warning_count else []
+            count = session.warning_count
+            said = session.warnings() if count else []
     except ServerFault as fault:
         if not _about_a_value(fault):
             raise
         return None
     texts = {p for p, pair in enumerate(plan.staged) if _text_to_decimal(pair)}
-    found = places_of(said, doubtful=texts)
+    found = places_of(said, doubtful=texts) if len(said) >= count else None
     if found is None:
         session.execute(staging.take_back(plan))
     return found

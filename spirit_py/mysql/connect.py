@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from spirit_py.errors import AnotherServer
+from spirit_py.errors import AnotherServer, ServerFault
 from spirit_py.mysql.evaluation import OWN_SQL_MODE, STRICT_SQL_MODE
-from spirit_py.mysql.faults import ACCESS_DENIED, TLS_FAULT, TLS_REQUIRED, server_fault
+from spirit_py.mysql.faults import (
+    ACCESS_DENIED,
+    ACCESS_NEEDS_PRIVILEGE,
+    TLS_FAULT,
+    TLS_REQUIRED,
+    server_fault,
+)
 from spirit_py.mysql.notes import MOST_WARNINGS
 from spirit_py.mysql.runs import refuse_when_taken_over
 from spirit_py.mysql.session import Session
@@ -35,7 +41,6 @@ _SETTINGS: Final = (
     "SESSION sql_select_limit=18446744073709551615",
     "SESSION sql_quote_show_create=1",
     "SESSION sql_notes=1",
-    f"SESSION max_error_count={MOST_WARNINGS}",
     "SESSION max_execution_time=0",
     "SESSION group_concat_max_len=1048576",
     "SESSION information_schema_stats_expiry=0",
@@ -146,6 +151,16 @@ def _prepare(
     for (name, wanted), value in zip(_RESTRICTED.items(), found, strict=True):
         if value != wanted:
             session.execute(f"SET SESSION {name}={wanted}")
+    _keep_warnings(session)
+
+
+def _keep_warnings(session: Session) -> None:
+    """Have all warnings kept where the account may say so; a list that is cut is found (R10)."""
+    try:
+        session.execute(f"SET SESSION max_error_count={MOST_WARNINGS}")
+    except ServerFault as fault:
+        if fault.code != ACCESS_NEEDS_PRIVILEGE:
+            raise
 
 
 def evaluate_with(session: Session, settings: Iterable[tuple[str, str]]) -> None:

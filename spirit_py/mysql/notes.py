@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
 
 MOST_WARNINGS: Final = 65_535
-"""``max_error_count`` of all our sessions: the server's limit, and that of what it counts."""
+"""``max_error_count`` of our sessions, where the account may set it; nothing counts further."""
 QUIET: Final = "SET SESSION sql_notes = 0"
 LOUD: Final = "SET SESSION sql_notes = 1"
 
