@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from spirit_py import points
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal, SpiritError, StatementWrite
 from spirit_py.mysql.connect import connect
 from spirit_py.resume.cleanup import clean_up
@@ -81,6 +82,26 @@ def test_ddl_on_the_old_table_just_before_the_swap_back(table, spark_engine, mon
         with pytest.raises(WayBackLost):
             keeping.result()
     assert_lost(changed, "somebody changed the definition of")
+
+
+def test_an_old_table_that_is_exchanged_while_the_lock_is_waited_for(
+    table, spark_engine, monkeypatch
+):
+    """Under the lock it is proven again which table is swapped back (R24)."""
+    changed = Changed(table, "ADD COLUMN extra INT", engine=spark_engine)
+    left = ["RENAME TABLE _t_old TO elsewhere; CREATE TABLE _t_old LIKE elsewhere"]
+
+    def passed(name: str) -> None:
+        if name == "cutover.lock" and left:
+            table.execute(left.pop())
+
+    monkeypatch.setattr(points, "_listener", "here")
+    monkeypatch.setattr(points, "_announce", passed)
+    with pytest.raises(SpiritError, match="_t_old: not proven to be the table") as failed:
+        changed.revert()
+    assert failed.value.exit_code == 1
+    assert "extra" in changed.columns()
+    assert {"_t_old", "elsewhere", "t"} <= changed.tables()
 
 
 def test_a_write_in_text_ends_the_keeping_and_a_revert_goes_on_behind_it(table, spark_engine):
