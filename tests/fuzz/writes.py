@@ -19,7 +19,9 @@ _MODES = (
     "''",
     "'STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE'",
     "'STRICT_TRANS_TABLES,PIPES_AS_CONCAT'",
-    "'NO_AUTO_VALUE_ON_ZERO,PAD_CHAR_TO_FULL_LENGTH'",
+    # Not PAD_CHAR_TO_FULL_LENGTH: MySQL 9.7.4 loses entries of an index on a generated column
+    # over a CHAR when sessions with and without it write the table, and then stops at an assertion.
+    "'NO_AUTO_VALUE_ON_ZERO,HIGH_NOT_PRECEDENCE'",
     "'ANSI'",
 )
 #: Settings that no value depends on, and others.
