@@ -176,7 +176,9 @@ class BinlogConnection:
             "charset": "utf8mb4",
             "autocommit": True,
             "program_name": "spirit-py",
-            "init_command": f"SET SESSION net_write_timeout={NET_WRITE_TIMEOUT}, "
+            # The library asks for some settings of the server before it reads.
+            "init_command": f"SET SESSION net_write_timeout={NET_WRITE_TIMEOUT},"
+            " SESSION sql_big_selects=1, SESSION max_execution_time=0, "
             + ", ".join(identity(options, "feed")),
         }
         if options.socket:

@@ -42,16 +42,25 @@ _SETTINGS: Final = (
     "SESSION sql_quote_show_create=1",
     "SESSION sql_notes=1",
     "SESSION max_execution_time=0",
+    # Without a limit: a list of keys that exceeds it is read from end to end, with a warning.
+    "SESSION range_optimizer_max_mem_size=0",
     "SESSION group_concat_max_len=1048576",
     "SESSION information_schema_stats_expiry=0",
     "SESSION lc_messages='en_US'",
     "SESSION net_read_timeout=600",
     "SESSION net_write_timeout=600",
 )
-# Whatever new sessions are given, this one is to change the table that it was opened for.
+# Whatever new sessions are given, this one is to change the table that it was opened for, and is
+# asked about it: none of these has a say in what an ALTER does.
 _NATIVE_SETTINGS: Final = (
     "NAMES utf8mb4",
     "SESSION transaction_read_only=0",
+    "SESSION autocommit=1",
+    "SESSION completion_type=NO_CHAIN",
+    "SESSION sql_big_selects=1",
+    "SESSION sql_select_limit=18446744073709551615",
+    "SESSION sql_quote_show_create=1",
+    "SESSION max_execution_time=0",
     "SESSION lc_messages='en_US'",
 )
 # Setting these needs SESSION_VARIABLES_ADMIN, so they are only set where they differ.

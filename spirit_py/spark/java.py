@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import Refusal
 
@@ -22,6 +22,8 @@ _REMEDY = (
 )
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 _ANSWER_SECONDS = 30
+#: By which MySQL's own programs take a password.
+_OF_CLIENTS: Final = "MYSQL_PWD"
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,16 @@ class Java:
 
     program: str
     version: int
+
+
+def without_secrets(environ: Mapping[str, str]) -> dict[str, str]:
+    """Give an environment for a child process: without a password of whichever server (R20)."""
+    return {name: value for name, value in environ.items() if not _is_secret(name)}
+
+
+def _is_secret(name: str) -> bool:
+    ours = name.startswith("SPIRIT_PY_") and "PASSWORD" in name
+    return ours or name == _OF_CLIENTS
 
 
 def require_java(environ: Mapping[str, str] = os.environ) -> Java:
@@ -50,7 +62,7 @@ def require_java(environ: Mapping[str, str] = os.environ) -> Java:
             text=True,
             check=True,
             timeout=_ANSWER_SECONDS,
-            env=dict(environ),
+            env=without_secrets(environ),
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise Refusal(f"{program} does not run: {type(error).__name__}", hint=_REMEDY) from error

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import spirit_py
 from spirit_py.errors import UsageFault
+from spirit_py.spark.java import without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: Variables that would steer Spark elsewhere, or that hold a secret (R20).
+#: Variables that would steer Spark elsewhere, or that hold a secret of another Spark (R20).
 _UNWANTED: Final = frozenset(
     {
-        "MYSQL_PWD",
         "PYSPARK_SUBMIT_ARGS",
         "PYSPARK_GATEWAY_PORT",
         "PYSPARK_GATEWAY_SECRET",
@@ -184,19 +184,12 @@ def environment(options: SparkOptions, scratch: Path, environ: Mapping[str, str]
     A local run takes the Spark that came with PySpark and no configuration of the machine.
     """
     drop = _UNWANTED | (_SPARK_PLACES if options.single_machine else frozenset())
-    kept = {
-        name: value for name, value in environ.items() if name not in drop and not _is_secret(name)
-    }
+    kept = {name: value for name, value in without_secrets(environ).items() if name not in drop}
     log4j = f"-Dlog4j2.configurationFile={(scratch / 'log4j2.properties').as_uri()}"
     kept["SPARK_SUBMIT_OPTS"] = " ".join(
         filter(None, [_JVM_OPTIONS, log4j, kept.get("SPARK_SUBMIT_OPTS", "")])
     )
     return kept
-
-
-def _is_secret(name: str) -> bool:
-    """Tell whether a variable may hold a password of ours, of whichever server."""
-    return name.startswith("SPIRIT_PY_") and "PASSWORD" in name
 
 
 def log4j_properties(options: SparkOptions, scratch: Path) -> str:

@@ -96,6 +96,7 @@ class SparkEngine:
         self._failure: BaseException | None = None
         self._process: JavaProcess | None = None
         self._context: Any = None
+        self._application = ""
         self._gateway: Any = None
         self._feedback: Any = None
         self._scratch: Path | None = None
@@ -264,6 +265,9 @@ class SparkEngine:
         self._gateway = _connect(*self._process.wait_for_gateway(scratch))
         spark_conf = SparkConf(loadDefaults=False).setAll(list(conf.items()))
         self._context = SparkContext(conf=spark_conf, gateway=self._gateway)
+        self._application = str(self._context.applicationId)
+        # What it would print at length is told by whoever waits for Spark.
+        self._context._accumulatorServer.handle_error = _note_lost_feedback  # noqa: SLF001
         self._context.pythonExec = self._worker_python(conf)
         self._context.addPyFile(str(ship_package(scratch)))
         param: Any = _Feedback(self._route)
@@ -313,8 +317,6 @@ class SparkEngine:
         context, self._context = self._context, None
         if context is None:
             return
-        application = str(context.applicationId)
-
         stopper = Background(
             "spark-stop",
             lambda _stopping: context.stop(),
@@ -326,7 +328,7 @@ class SparkEngine:
         if self.options.resolved_master.startswith("local-cluster["):
             # Spark's own workers log into the Spark folder and leave that behind.
             work = Path(_bundled_spark()) / "work"
-            shutil.rmtree(work / application, ignore_errors=True)
+            shutil.rmtree(work / self._application, ignore_errors=True)
             with contextlib.suppress(OSError):
                 work.rmdir()
 
@@ -362,6 +364,11 @@ def engine_for(asked: AsksForSpark) -> SparkEngine:
         Refusal: when there is no usable Java.
     """
     return SparkEngine(SparkOptions.of(asked))
+
+
+def _note_lost_feedback(_request: object, address: object) -> None:
+    """Log that the JVM broke off what its tasks report; in the handler of the exception."""
+    _log.debug("the feedback of Spark from %s was cut off", address, exc_info=True)
 
 
 def _bundled_spark() -> str:

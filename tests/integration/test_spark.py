@@ -345,6 +345,22 @@ time.sleep(600)
     shutil.rmtree(said["scratch"])
 
 
+def test_a_jvm_that_is_killed_leaves_no_trace_on_the_terminal(script):
+    """What ended the run is said by the run; Spark's own traces are for --verbose."""
+    running = script("""
+from spirit_py.status.logs import to_terminal
+to_terminal(verbose=False)
+engine = SparkEngine(SparkOptions(threads=2))
+engine.start()
+run(engine, lambda n: n, range(4))
+engine._process._popen.kill()
+engine._process._popen.wait()
+engine.stop()
+""")
+    code, written = running.end()
+    assert (code, written) == (0, "")
+
+
 def test_signals_of_the_terminal_do_not_reach_spark(script):
     """Ctrl-C and a closed terminal signal the whole group; Spark goes on until it is stopped."""
     running = script("""

@@ -28,6 +28,18 @@ def test_java_home_is_taken(tmp_path, text, version):
     assert (found.program, found.version) == (str(program), version)
 
 
+def test_java_is_told_no_password(tmp_path):
+    """Whoever may look at a process sees its environment (R20)."""
+    seen = tmp_path / "seen"
+    program = fake_java(tmp_path, 'openjdk version "17.0.1"')
+    program.write_text(program.read_text().replace("#!/bin/sh", f"#!/bin/sh\nenv > {seen}"))
+    secrets = ("SPIRIT_PY_PASSWORD", "MYSQL_PWD", "SPIRIT_PY_TARGET_PASSWORD")
+    given = {"JAVA_HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "LANG": "C"}
+    require_java({**given, **dict.fromkeys(secrets, "sesame")})
+    assert "LANG=C" in seen.read_text()
+    assert "sesame" not in seen.read_text()
+
+
 def test_java_on_the_path_is_taken(tmp_path):
     """Without JAVA_HOME the PATH decides."""
     program = fake_java(tmp_path, 'openjdk version "17.0.1"')
