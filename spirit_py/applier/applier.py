@@ -196,14 +196,14 @@ class SqlApplier:
     def _replace(self, session: SqlSession, mapping: TableMapping, rows: Sequence[str]) -> None:
         """The direct path."""
         for statement in replace_rows(mapping, rows, self._bounds(session)):
-            with stage.converting_zone(session, mapping), self._judged(session):
+            with stage.evaluating(session, mapping), self._judged(session):
                 session.execute(statement)
                 judge_warnings(session, mapping, rows)
 
     def _delete(self, session: SqlSession, mapping: TableMapping, keys: Sequence[str]) -> None:
         """Delete by keys that need no conversion."""
         for statement in delete_keys(mapping, keys, self._bounds(session)):
-            with stage.converting_zone(session, mapping):
+            with stage.evaluating(session, mapping):
                 session.execute(statement)
                 judge_warnings(session, mapping, allowed=(DEPRECATED, UNDEFINED_CHARACTER))
 

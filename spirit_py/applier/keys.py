@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from spirit_py.applier.batch import insert_rows
 from spirit_py.applier.stage import (
     as_stored,
-    converting_zone,
     drop_stage,
+    evaluating,
     make_stage,
     number_column,
     source_table,
@@ -46,7 +46,7 @@ def delete(session: SqlSession, mapping: TableMapping, keys: Sequence[str], boun
             session.execute(statement)
             judge_warnings(session, mapping, allowed=(DEPRECATED, TRUNCATED))
     convert(session, mapping)
-    with converting_zone(session, mapping):
+    with evaluating(session, mapping):
         session.execute(delete_converted(mapping))
     drop_stage(session, mapping, "new_keys")
     drop_stage(session, mapping, "keys")
@@ -69,7 +69,7 @@ def convert(
     statement = (
         f"INSERT INTO {converted} ({number}, {names}) SELECT {number}, {values} FROM {stage}"
     )
-    with converting_zone(session, mapping):
+    with evaluating(session, mapping):
         if _converted(session, mapping, statement):
             return
         session.execute(f"DELETE FROM {converted}")

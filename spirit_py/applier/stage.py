@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.applier.batch import insert_rows, upsert_tail, upsert_verb
 from spirit_py.applier.verdicts import TRUNCATED, judge_warnings
 from spirit_py.errors import ServerFault
-from spirit_py.mysql.evaluation import OWN_SQL_MODE
+from spirit_py.mysql.evaluation import DATE_SQL_MODE, OWN_SQL_MODE
 from spirit_py.mysql.lost_values import DEPRECATED
 from spirit_py.sql import identifier_list, quote_identifier, quote_table, string_literal
 
@@ -119,7 +119,7 @@ def write_stage(session: SqlSession, mapping: TableMapping) -> int:
         f" ({identifier_list(mapping.insert_names)}) SELECT {selected} FROM {stage_table(mapping)}"
         f" ORDER BY {number_column(mapping)}{upsert_tail(mapping)}"
     )
-    with converting_zone(session, mapping):
+    with evaluating(session, mapping):
         affected = session.execute(statement)
         judge_warnings(session, mapping)
     return affected
@@ -172,22 +172,25 @@ def whole(session: SqlSession) -> Iterator[None]:
 @contextlib.contextmanager
 def as_stored(session: SqlSession) -> Iterator[None]:
     """Let every value that the source holds into columns of the same type."""
-    with _setting(session, "sql_mode", LENIENT_SQL_MODE, OWN_SQL_MODE):
+    with _setting(session, "sql_mode", string_literal(LENIENT_SQL_MODE), OWN_SQL_MODE):
         yield
 
 
 @contextlib.contextmanager
-def converting_zone(session: SqlSession, mapping: TableMapping) -> Iterator[None]:
-    """Evaluate what a write evaluates in the server's time zone, where it matters (R22).
+def evaluating(session: SqlSession, mapping: TableMapping) -> Iterator[None]:
+    """Evaluate what a write evaluates as the server does, where it matters (R22).
 
-    And without notes, where they can only be about columns that hold no value of the source.
+    That is in its time zone and with its modes about dates. And without notes, where they can
+    only be about columns that hold no value of the source.
     """
     with contextlib.ExitStack() as settings:
         if mapping.time_zone:
-            zone = _setting(session, "time_zone", mapping.time_zone, "'+00:00'")
-            settings.enter_context(zone)
+            zone = string_literal(mapping.time_zone)
+            settings.enter_context(_setting(session, "time_zone", zone, "'+00:00'"))
+        if mapping.makes_dates:
+            settings.enter_context(_setting(session, "sql_mode", DATE_SQL_MODE, OWN_SQL_MODE))
         if mapping.quiet:
-            settings.enter_context(_setting(session, "sql_notes", "OFF", "ON"))
+            settings.enter_context(_setting(session, "sql_notes", "0", "1"))
         yield
 
 
@@ -198,9 +201,10 @@ def _setting(session: SqlSession, name: str, value: str, usual: str) -> Iterator
     After a fault it is set back too, and should that fail the first fault is the one raised.
 
     Args:
+        value: SQL for what it is for the while.
         usual: SQL for what it is set back to.
     """
-    session.execute(f"SET SESSION {quote_identifier(name)}={string_literal(value)}")
+    session.execute(f"SET SESSION {quote_identifier(name)}={value}")
     try:
         yield
     except BaseException:

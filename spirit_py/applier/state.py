@@ -22,8 +22,8 @@ from spirit_py.applier import keys as staged_keys
 from spirit_py.applier.batch import insert_rows
 from spirit_py.applier.stage import (
     as_stored,
-    converting_zone,
     drop_stage,
+    evaluating,
     make_stage,
     number_column,
     old_names,
@@ -192,7 +192,7 @@ def _delete(mapping: TableMapping, *, all_keys: bool) -> str:
 
 def _write(session: SqlSession, mapping: TableMapping, delete: str, insert: str) -> None:
     """Delete the keys and write the rows; both or nothing."""
-    with whole(session), converting_zone(session, mapping):
+    with whole(session), evaluating(session, mapping):
         session.execute(delete)
         session.execute(insert)
         judge_warnings(session, mapping)
@@ -221,7 +221,7 @@ def _named(
     staged_keys.convert(session, mapping, "rows", into="row_keys")
     try:
         with whole(session):
-            with converting_zone(session, mapping):
+            with evaluating(session, mapping):
                 session.execute(delete)
                 session.execute(_insert(mapping, "INSERT IGNORE"))
                 said = session.warnings() if session.warning_count else []

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from spirit_py.checksum import staging
 from spirit_py.checksum.render import INTEGERS
 from spirit_py.errors import ServerFault
-from spirit_py.mysql.evaluation import OWN_SQL_MODE
+from spirit_py.mysql.evaluation import DATE_SQL_MODE, OWN_SQL_MODE
 from spirit_py.mysql.lost_values import VALUE_ERRORS
 from spirit_py.mysql.notes import MOST_WARNINGS
 from spirit_py.sql import string_literal
@@ -75,7 +75,7 @@ def _make(session: SqlSession, plan: ComparisonPlan) -> None:
 
 def _fill(session: SqlSession, plan: ComparisonPlan, rows: Sequence[Sequence[Any]]) -> None:
     """Put rows into the table with the old types."""
-    with _setting(session, "sql_mode", staging.FILL_SQL_MODE, OWN_SQL_MODE):
+    with _setting(session, "sql_mode", string_literal(staging.FILL_SQL_MODE), OWN_SQL_MODE):
         for statement in staging.fill_stage(plan, rows):
             session.execute(statement)
 
@@ -87,16 +87,20 @@ def _about_a_value(fault: ServerFault) -> bool:
 
 @contextlib.contextmanager
 def _converting(session: SqlSession, plan: ComparisonPlan) -> Iterator[None]:
-    """Give the session the time zone of a conversion."""
+    """Give the session the time zone of a conversion, and the modes in which it makes dates."""
     zone = plan.mapping.time_zone
-    with _setting(session, "time_zone", zone, "'+00:00'") if zone else contextlib.nullcontext():
+    with contextlib.ExitStack() as stack:
+        if zone:
+            stack.enter_context(_setting(session, "time_zone", string_literal(zone), "'+00:00'"))
+        if plan.mapping.makes_dates:
+            stack.enter_context(_setting(session, "sql_mode", DATE_SQL_MODE, OWN_SQL_MODE))
         yield
 
 
 @contextlib.contextmanager
 def _setting(session: SqlSession, name: str, value: str, usual: str) -> Iterator[None]:
-    """Change a variable of the session for a while; ``usual`` is SQL for its own value."""
-    session.execute(f"SET SESSION {name} = {string_literal(value)}")
+    """Change a variable of the session for a while; both values are SQL, ``usual`` its own."""
+    session.execute(f"SET SESSION {name} = {value}")
     try:
         yield
     finally:

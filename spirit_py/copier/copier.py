@@ -187,6 +187,7 @@ class Copier:
             connection=self._connection,
             sql=copy_sql(self._mapping, chunk),
             time_zone=self._mapping.time_zone,
+            makes_dates=self._mapping.makes_dates,
             recomputed=self._mapping.recomputed,
             quiet=self._mapping.quiet,
             lock=chunk_lock(self._mapping, chunk),

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py import points
 from spirit_py.errors import CopyFailure, PacketTooSmall, ServerFault, ValueLost
 from spirit_py.mysql.connect import connect
+from spirit_py.mysql.evaluation import DATE_SQL_MODE, OWN_SQL_MODE
 from spirit_py.mysql.faults import (
     LOCK_WAIT_TIMEOUT,
     PACKET_TOO_SMALL,
@@ -53,6 +54,7 @@ class CopyTask:
         label: the chunk for messages: table and range.
         sql: the statement that copies it.
         time_zone: the session's time zone for it; empty for the program's own.
+        makes_dates: it runs with the server's modes about dates.
         recomputed: columns that hold no value of the source: notes about them count nothing.
         quiet: a note can be about nothing else.
         lock: the name of its fence, held while the statements run (R18).
@@ -68,6 +70,7 @@ class CopyTask:
     sql: str
     lock: str
     time_zone: str = ""
+    makes_dates: bool = False
     recomputed: frozenset[str] = frozenset()
     quiet: bool = False
     visibility: str = ""
@@ -220,9 +223,11 @@ def _wait_until_visible(session: Session, task: CopyTask) -> None:
 
 
 def _run(session: Session, task: CopyTask) -> int:
-    """Run the statement in its time zone; give the chunk's rows."""
+    """Run the statement in its time zone and mode; give the chunk's rows."""
     if task.time_zone:
         session.execute("SET SESSION time_zone = %s", (task.time_zone,))
+    if task.makes_dates:
+        session.execute(f"SET SESSION sql_mode = {DATE_SQL_MODE}")
     if task.quiet:
         session.execute(QUIET)
     try:
@@ -234,6 +239,9 @@ def _run(session: Session, task: CopyTask) -> int:
         if task.time_zone:
             with contextlib.suppress(ServerFault):
                 session.execute("SET SESSION time_zone = %s", (_OWN_TIME_ZONE,))
+        if task.makes_dates:
+            with contextlib.suppress(ServerFault):
+                session.execute(f"SET SESSION sql_mode = {OWN_SQL_MODE}")
         if task.quiet:
             with contextlib.suppress(ServerFault):
                 session.execute(LOUD)

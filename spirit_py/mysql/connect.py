@@ -5,7 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.errors import AnotherServer, ServerFault
-from spirit_py.mysql.evaluation import OWN_SQL_MODE, STRICT_SQL_MODE
+from spirit_py.mysql.evaluation import (
+    DATE_SQL_MODE,
+    OWN_SQL_MODE,
+    STRICT_SQL_MODE,
+    date_mode,
+)
 from spirit_py.mysql.faults import (
     ACCESS_DENIED,
     ACCESS_NEEDS_PRIVILEGE,
@@ -179,13 +184,14 @@ def evaluate_with(session: Session, settings: Iterable[tuple[str, str]]) -> None
 
 def _evaluation(settings: Iterable[tuple[str, str]]) -> list[str]:
     """Render the assignments; ``OWN_SQL_MODE`` keeps the mode for those who change it a while."""
-    values = {"sql_mode": STRICT_SQL_MODE, **dict(settings)}
+    values = {"sql_mode": STRICT_SQL_MODE, DATE_SQL_MODE: date_mode(""), **dict(settings)}
     mode = string_literal(values["sql_mode"])
     numbers = {name: value for name, value in values.items() if value.isdigit()}
     return [
         f"{OWN_SQL_MODE}={mode}",
         *(
-            f"SESSION {name}={value if name in numbers else string_literal(value)}"
+            f"{'' if name.startswith('@') else 'SESSION '}{name}="
+            f"{value if name in numbers else string_literal(value)}"
             for name, value in values.items()
         ),
     ]

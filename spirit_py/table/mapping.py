@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from spirit_py.sql import quote_identifier
 from spirit_py.table.conversions import equality_kept, values_stay_apart
-from spirit_py.table.zoned import instant_text
+from spirit_py.table.zoned import instant_text, makes_dates
 
 if TYPE_CHECKING:
     from spirit_py.table.fills import Fill
@@ -106,6 +106,11 @@ class TableMapping:
     def quiet(self) -> bool:
         """Whether a note can only be about such a column: no carried one is converted."""
         return bool(self.recomputed) and not any(pair.converted for pair in self.pairs)
+
+    @cached_property
+    def makes_dates(self) -> bool:
+        """Whether writes run with the server's modes about dates (R22), deletes too."""
+        return makes_dates(self.target, self.pairs)
 
     @cached_property
     def key_columns(self) -> tuple[Column, ...]:

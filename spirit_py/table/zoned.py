@@ -1,4 +1,4 @@
-"""What a write evaluates in the session's time zone (pure; R22).
+"""What a write evaluates in the session's time zone, or as a date (pure; R22).
 
 Measured on 9.7 in a zone that repeats an hour: a TIMESTAMP literal with an offset stores its very
 instant; ``INSERT ... SELECT`` of a TIMESTAMP, a comparison of one with any literal and a join over
@@ -17,6 +17,7 @@ from spirit_py.table.keys import TEMPORALS
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
+    from spirit_py.table.mapping import ColumnPair
     from spirit_py.table.schema import TableSchema
 
 #: Every function, type and unit whose value is or reads a date or a time has one of these in its
@@ -24,8 +25,10 @@ if TYPE_CHECKING:
 _TEMPORAL: Final = re.compile(
     r"date|time|now|day|hour|minute|second|week|month|quarter|year|zone|interval", re.IGNORECASE
 )
+_DATED: Final = TEMPORALS | {"year"}
 _NAME: Final = re.compile(r"`((?:[^`]|``)+)`")
 _CHECK: Final = re.compile(r"^  (?:CONSTRAINT `(?:[^`]|``)+` )?CHECK \((.*)$", re.MULTILINE)
+_MOMENT: Final = re.compile(r"(?:now|current_timestamp)(?:\(\d?\))?", re.IGNORECASE)
 _FIXED: Final = re.compile(r"[+-]\d\d:\d\d|(?:Etc/)?(?:UTC|GMT|UCT|Zulu)", re.IGNORECASE)
 
 
@@ -52,6 +55,22 @@ def evaluated_in_zone(target: TableSchema, fresh: Collection[str]) -> bool:
     if any(column.generated and column.data_type in TEMPORALS for column in target.columns):
         return True
     return any(_reads_time(target, text) for text in expressions(target, fresh))
+
+
+def makes_dates(target: TableSchema, pairs: Collection[ColumnPair]) -> bool:
+    """Tell whether writing a row of the new table may make a date of something else.
+
+    The server's modes say which dates there are: in expressions, and where another type becomes
+    a date or a time. A column that is a date already is no reason, nor is the time of a default.
+    """
+    if any(pair.old.data_type != pair.new.data_type in _DATED for pair in pairs):
+        return True
+    if any(column.generated and column.data_type in _DATED for column in target.columns):
+        return True
+    carried = {pair.new.name for pair in pairs}
+    fresh = {column.name for column in target.columns if column.name not in carried}
+    found = (text for text in expressions(target, fresh) if not _MOMENT.fullmatch(text))
+    return any(_reads_time(target, text) for text in found)
 
 
 def expressions(target: TableSchema, fresh: Collection[str]) -> Iterator[str]:

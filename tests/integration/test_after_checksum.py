@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from spirit_py.config import FeedOptions
-from spirit_py.errors import DuplicateForUnique
+from spirit_py.errors import DuplicateForUnique, ValueLost
 from spirit_py.phases import Phase
 from spirit_py.threads import Background
 from tests.migrate_kit import Migrating, config_for
@@ -434,3 +434,32 @@ def test_a_binary_key_is_found_in_its_new_column(db, spark_engine, new):
     swap(db, migrating)
     zeros = "0" * (14 if new == "BINARY(8)" else 6)
     assert db.query("SELECT HEX(k), v FROM t ORDER BY k") == [(f"63{zeros}", 30), (f"65{zeros}", 2)]
+
+
+IMPOSSIBLE = {
+    "generated": (
+        "id INT PRIMARY KEY, v VARCHAR(20), g DATE AS (CAST(v AS DATE)) STORED",
+        "ADD x INT",
+    ),
+    "added": ("id INT PRIMARY KEY, v VARCHAR(20)", "ADD g INT AS (TO_DAYS(v))"),
+    "functional": ("id INT PRIMARY KEY, v VARCHAR(20)", "ADD KEY k ((LAST_DAY(v)))"),
+    "converted": ("id INT PRIMARY KEY, v VARCHAR(20)", "MODIFY v DATE"),
+}
+
+
+@pytest.mark.parametrize("feed", [AT_ONCE, TOGETHER], ids=["at once", "together"])
+@pytest.mark.parametrize("name", IMPOSSIBLE)
+def test_an_impossible_date_is_no_date(db, spark_engine, name, feed):
+    """What the server refuses as a date ends the run; it is never computed with, nor stored."""
+    columns, alter = IMPOSSIBLE[name]
+    db.set_global("sql_mode", "NO_ENGINE_SUBSTITUTION")
+    db.execute(f"CREATE TABLE t ({columns})")
+    db.execute("INSERT INTO t (id, v) VALUES (1,'2024-02-10'),(2,'2024-02-11'),(3,'2024-02-12')")
+    migrating = deferred(spark_engine, db, alter, feed)
+    write(db, "SET sql_mode=''", "INSERT INTO t (id, v) VALUES (7,'2024-02-31'),(8,'2024-02-28')")
+    with pytest.raises(ValueLost, match=r"2024-02-31|functional index 'k'"):
+        swap(db, migrating)
+    assert db.query("SELECT v FROM t WHERE id IN (7, 8) ORDER BY id") == [
+        ("2024-02-31",),
+        ("2024-02-28",),
+    ]

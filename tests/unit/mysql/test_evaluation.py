@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from spirit_py.mysql.evaluation import STRICT_SQL_MODE, evaluating_mode, evaluation_settings
+from spirit_py.mysql.evaluation import (
+    DATE_SQL_MODE,
+    STRICT_SQL_MODE,
+    date_mode,
+    evaluating_mode,
+    evaluation_settings,
+)
 from spirit_py.mysql.facts import ServerFacts
 
 
@@ -14,6 +20,7 @@ def test_settings_are_the_servers():
     facts = ServerFacts(version="8.4.0", user="u@h", variables=own)
     assert evaluation_settings(facts) == (
         ("sql_mode", STRICT_SQL_MODE),
+        (DATE_SQL_MODE, "STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO"),
         ("default_week_format", "3"),
         ("lc_time_names", "de_DE"),
     )
@@ -33,3 +40,18 @@ def test_settings_are_the_servers():
 def test_modes_that_change_a_value(server, added):
     """Of the server's sql_mode only what changes a computed value is added to the strict mode."""
     assert evaluating_mode(server) == STRICT_SQL_MODE + added
+
+
+@pytest.mark.parametrize(
+    ("server", "modes"),
+    [
+        ("", ""),
+        ("ALLOW_INVALID_DATES", "ALLOW_INVALID_DATES"),
+        ("NO_ZERO_DATE,NO_ZERO_IN_DATE", "NO_ZERO_DATE,NO_ZERO_IN_DATE"),
+        ("TIME_TRUNCATE_FRACTIONAL", "TIME_TRUNCATE_FRACTIONAL"),
+    ],
+)
+def test_modes_about_dates_are_the_servers(server, modes):
+    """Dates are made strictly, by the server's own modes about them."""
+    found = set(date_mode(server).split(","))
+    assert found == {"STRICT_ALL_TABLES", "NO_AUTO_VALUE_ON_ZERO", *filter(None, modes.split(","))}

@@ -9,7 +9,9 @@ import pytest
 from spirit_py.errors import Refusal
 from spirit_py.statement import alter_of
 from spirit_py.table.build import build_mapping
+from spirit_py.table.mapping import ColumnPair
 from spirit_py.table.schema import Column, Index, IndexPart, TableSchema
+from spirit_py.table.zoned import makes_dates
 from tests.unit.table.definitions import column, index, table
 
 ID = column("id")
@@ -99,3 +101,28 @@ def test_timestamp_in_the_key_of_a_fixed_zone(server):
     source, target = table(AT, key), table(AT, computed("hour(`at`)"), key)
     mapping = build_mapping(source, target, alter_of("s", "t", "ADD g INT"), server)
     assert mapping.time_zone == server
+
+
+@pytest.mark.parametrize(
+    ("made", "makes"),
+    [
+        (computed("cast(`id` as date)"), True),
+        (computed("(`id` + 1)"), False),
+        (column("id", "date"), True),
+        (
+            replace(column("g"), extra="DEFAULT_GENERATED", default="(to_days(`id`))"),
+            True,
+        ),
+        (replace(column("g"), extra="DEFAULT_GENERATED", default="now(6)"), False),
+    ],
+)
+def test_what_makes_dates(made, makes):
+    """An expression and a conversion may make a date; a carried date and the clock do not."""
+    columns = [one for one in (ID, AT, TIME) if one.name != made.name]
+    source, target = table(ID, AT, TIME), table(*columns, made)
+    pairs = [
+        ColumnPair(old=source.column(c.name), new=c)
+        for c in target.columns
+        if source.has_column(c.name) and not c.generated
+    ]
+    assert makes_dates(target, pairs) is makes
