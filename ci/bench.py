@@ -188,7 +188,7 @@ class Unthrottled:
     """Never a reason to wait."""
 
     def throttled(self) -> str:
-        """Give none."""
+        """Return none."""
         return ""
 
 
@@ -199,7 +199,7 @@ def copy_on_spark(
     subscription: Subscription | None = None,
     own_writes: str = "",
 ) -> tuple[float, RecordingEngine]:
-    """Copy the table as a migration does; give the seconds and the tasks that it took."""
+    """Copy the table as a migration does; return the seconds and the tasks that it took."""
     mapping = mapping or bench.fresh_target()
     recording = RecordingEngine(engine)
     with bench.session() as session:
@@ -220,7 +220,7 @@ def copy_on_spark(
 
 
 def copy_in_threads(bench: Bench, tasks: Sequence[CopyTask]) -> float:
-    """Run the same statements on as many plain threads, each with a session; give the seconds."""
+    """Run the same statements on as many plain threads, each with a session; return the seconds."""
     bench.fresh_target()
     sessions: list[Session] = []
     lock = threading.Lock()

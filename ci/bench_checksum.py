@@ -53,7 +53,7 @@ class Measured:
         return [each.seconds for each in self.checksums]
 
     def notes(self) -> dict[str, Any]:
-        """Give what else is worth knowing."""
+        """Return what else is worth knowing."""
         results, total = self.checksums, statistics.median(self.seconds)
         gathered = statistics.median(each.gather_seconds for each in results)
         bare = statistics.median(self.bare)
@@ -106,14 +106,14 @@ def _fill(session: Session, mapping: TableMapping) -> None:
 
 
 def _span(session: Session, mapping: TableMapping) -> tuple[int, int]:
-    """Give the smallest and the largest key."""
+    """Return the smallest and the largest key."""
     source = quote_table(mapping.source.schema, mapping.source.name)
     ((first, last),) = session.query(f"SELECT MIN(id), MAX(id) FROM {source}")
     return int(first), int(last)
 
 
 def _megabytes(session: Session, mapping: TableMapping) -> float:
-    """Give the size of the rows of both tables."""
+    """Return the size of the rows of both tables."""
     session.execute("SET SESSION information_schema_stats_expiry = 0")
     ((size,),) = session.query(
         "SELECT SUM(DATA_LENGTH) / 1e6 FROM information_schema.TABLES"
@@ -143,7 +143,7 @@ def _checksum(
 def _bare(
     options: ConnectionOptions, mapping: TableMapping, threads: int, span: tuple[int, int]
 ) -> float:
-    """Run the bare aggregate over both tables; give the seconds, connecting not included."""
+    """Run the bare aggregate over both tables; return the seconds, connecting not included."""
     tables = [quote_table(each.schema, each.name) for each in (mapping.source, mapping.target)]
     columns = identifier_list(pair.new.name for pair in mapping.pairs)
     first, last = span

@@ -259,10 +259,10 @@ def _settle() -> None:
 
 
 def _span(end: float) -> tuple[float, float]:
-    """Give the span around the end of a swap, in monotonic seconds."""
+    """Return the span around the end of a swap, in monotonic seconds."""
     return end - BEFORE, end + BEHIND
 
 
 def seconds(stalls: Sequence[Stall]) -> list[float]:
-    """Give the seconds of the stalls, beyond what transactions that ran took."""
+    """Return the seconds of the stalls, beyond what transactions that ran took."""
     return [stall.beyond / 1000 for stall in stalls]

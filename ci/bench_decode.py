@@ -125,7 +125,7 @@ def _shape(session: Any, connect: Callable[[], Any], name: str, rows: int) -> Re
 
 
 def _rate(rows: int, work: Callable[[], int], repeats: int = 5) -> float:
-    """Give the best rows a CPU second of some repeats."""
+    """Return the best rows a CPU second of some repeats."""
     best = float("inf")
     for _ in range(repeats):
         began = time.process_time()

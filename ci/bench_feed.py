@@ -144,7 +144,7 @@ class FeedBench:
             yield feed
 
     def _end(self) -> tuple[str, int]:
-        """Give the end of the binlog."""
+        """Return the end of the binlog."""
         with self._session() as session:
             return binlog_end(session.query)
 
@@ -252,7 +252,7 @@ class CpuMeter:
         self._thread.start()
 
     def stop(self) -> dict[str, float]:
-        """Look no more; give the seconds of driver, JVM and Spark's Python workers."""
+        """Look no more; return the seconds of driver, JVM and Spark's Python workers."""
         self._ended.set()
         self._thread.join()
         found = dict.fromkeys(("driver", "jvm", "workers"), 0.0)

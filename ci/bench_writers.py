@@ -50,7 +50,7 @@ class Application:
         self.writes: list[Write] = []
 
     def longest_ms(self, span: tuple[float, float]) -> float:
-        """Give the longest write that overlaps a span, when all such writes have ended."""
+        """Return the longest write that overlaps a span, when all such writes have ended."""
         began, ended = span
         time.sleep(max(0.0, ended - time.monotonic()))
         self._pipe.send("take")
@@ -63,7 +63,7 @@ class Application:
         )
 
     def per_second(self) -> float:
-        """Give the writes a second so far."""
+        """Return the writes a second so far."""
         first, last = self.writes[0][0], max(at for at, _ in self.writes)
         return len(self.writes) / max(0.001, last - first)
 
@@ -121,7 +121,7 @@ class _Writer:
             session.execute(f"INSERT INTO t (k, c) VALUES ({number}, 'insert')")
 
     def take(self) -> list[Write]:
-        """Give the writes since the last call, and the one that is under way as far as it is."""
+        """Return the writes since the last call, and the one that is under way as far as it is."""
         with self._lock:
             taken, self._writes = self._writes, []
             if since := self._since:

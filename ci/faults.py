@@ -63,7 +63,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _seeds_of(fault: str, point: str, first: int, runs: int) -> list[int]:
-    """Give the next seeds that draw a fault, a point, or both."""
+    """Return the next seeds that draw a fault, a point, or both."""
     if fault and fault not in {each.name for each in FAULTS}:
         raise SystemExit(f"no fault is named {fault}: {', '.join(each.name for each in FAULTS)}")
     drawn = (draw(seed) for seed in range(first, first + _SEARCHED))
@@ -111,7 +111,7 @@ def _prove(workers: int) -> int:
 
 
 def _seed_of(bug: Bug, number: int) -> int:
-    """Give a seed whose run a bug does harm in, the first for number 0."""
+    """Return a seed whose run a bug does harm in, the first for number 0."""
     harmed = (seed for seed in itertools.count() if bug.harms(draw(seed, repair=False)))
     return next(itertools.islice(harmed, number, None))
 
@@ -165,7 +165,7 @@ def _work(todo: Any, done: Any) -> None:
 
 
 def _summary(verdicts: list[Verdict], seconds: float, *, strict: bool) -> int:
-    """Print what was drawn and what came of it; give the exit code."""
+    """Print what was drawn and what came of it; return the exit code."""
     drawn = Counter(verdict.fault for verdict in verdicts)
     struck = Counter(verdict.fault for verdict in verdicts if verdict.struck)
     bad = [verdict for verdict in verdicts if verdict.problem]

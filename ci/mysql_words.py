@@ -15,7 +15,7 @@ _RENAMED = (8, 2)
 
 
 def version_number(version: str) -> tuple[int, ...]:
-    """Give the numbers of a version such as ``8.0.45-0ubuntu1``."""
+    """Return the numbers of a version such as ``8.0.45-0ubuntu1``."""
     found = re.match(r"\d+(?:\.\d+)*", version)
     if found is None:
         message = f"{version!r} is no version of a server"
@@ -24,18 +24,18 @@ def version_number(version: str) -> tuple[int, ...]:
 
 
 def binlog_status(version: str) -> str:
-    """Give the statement that says where the binlog ends."""
+    """Return the statement that says where the binlog ends."""
     return "SHOW BINARY LOG STATUS" if version_number(version) >= _RENAMED else "SHOW MASTER STATUS"
 
 
 def reset_binlogs(version: str) -> str:
-    """Give the statement that forgets all binlogs and GTIDs."""
+    """Return the statement that forgets all binlogs and GTIDs."""
     renamed = version_number(version) >= _RENAMED
     return "RESET BINARY LOGS AND GTIDS" if renamed else "RESET MASTER"
 
 
 def binlog_end(query: Callable[[str], Sequence[Any]]) -> tuple[str, int]:
-    """Give file and offset of the binlog's end; ``query`` gives the rows of a statement."""
+    """Return file and offset of the binlog's end; ``query`` gives the rows of a statement."""
     ((version,),) = query("SELECT VERSION()")
     row = query(binlog_status(str(version)))[0]
     return str(row[0]), int(row[1])

@@ -46,7 +46,7 @@ def connect(host: str, port: int, user: str, password: str) -> Any:
 
 
 def position(connection: Any) -> Position:
-    """Give the end of the server's binlog."""
+    """Return the end of the server's binlog."""
     with connection.cursor() as cursor:
 
         def query(sql: str) -> Any:

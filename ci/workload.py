@@ -66,7 +66,7 @@ def load(server: MySQLServer, schema: str, rows: int) -> None:
 
 
 def initial_row(number: int) -> Row:
-    """Give what :data:`LOAD` stored under this id."""
+    """Return what :data:`LOAD` stored under this id."""
     digest = hashlib.sha256(str(number).encode()).hexdigest()
     return (
         (number * 7919) % 100003,
@@ -135,7 +135,7 @@ class Writer:
             self.failed = f"writer {self.number}: {type(error).__name__}: {error}"
 
     def _transaction(self, connection: Any) -> list[list[Any]]:
-        """Run one transaction; give the journal lines: ``[id, row]``, row None for a deletion."""
+        """Run one transaction; return the journal lines: ``[id, row]``, row None for a deletion."""
         self._count += 1
         action = self._random.choices(
             (self._insert, self._update, self._delete, self._move_slot, self._change_key),
@@ -205,7 +205,7 @@ class Writer:
         return [[giver, {"slot": None}], [taker, {"slot": slot}]]
 
     def _change_key(self, cursor: Any) -> list[list[Any]]:
-        """Give a row the id of a row deleted earlier."""
+        """Return a row the id of a row deleted earlier."""
         if not self._free:
             return self._delete(cursor)
         place = self._random.randrange(len(self._own))
@@ -268,7 +268,7 @@ class Application:
             thread.join()
 
     def failures(self) -> list[str]:
-        """Give the errors that writers met."""
+        """Return the errors that writers met."""
         return [writer.failed for writer in self.writers if writer.failed is not None]
 
     def acknowledged(self, accept: Callable[[float], bool]) -> int:
@@ -276,7 +276,7 @@ class Application:
         return sum(accept(moment) for writer in self.writers for moment in writer.acknowledged)
 
     def longest_stall(self, since: float, until: float) -> float:
-        """Give the seconds of the longest transaction that began in a span."""
+        """Return the seconds of the longest transaction that began in a span."""
         spans = (span for w in self.writers for span, began in w.stalls if since <= began <= until)
         return max(spans, default=0.0)
 

@@ -35,7 +35,7 @@ class Clock(Protocol):
     """Monotonic time in seconds, so that tests can turn it."""
 
     def __call__(self) -> float:
-        """Give the time now, in seconds."""
+        """Return the time now, in seconds."""
         ...
 
 
@@ -45,7 +45,7 @@ class SqlSession(Protocol):
     id: int
 
     def execute(self, sql: str, parameters: Sequence[object] | None = None) -> int:
-        """Run a statement without a result; give the affected rows."""
+        """Run a statement without a result; return the affected rows."""
         ...
 
     def query(self, sql: str, parameters: Sequence[object] | None = None) -> list[tuple[Any, ...]]:
@@ -105,7 +105,7 @@ class Applier(Protocol):
     def upsert_rows(
         self, mapping: TableMapping, rows: Sequence[RenderedRow], session: SqlSession | None = None
     ) -> int:
-        """Write row images with multi-row REPLACE, in bounded statements; give the rows written."""
+        """Write row images with multi-row REPLACE, in bounded statements; return their number."""
         ...
 
     def delete_keys(
@@ -142,7 +142,7 @@ class Applier(Protocol):
         ...
 
     def superseded(self, mapping: TableMapping, key: str, row: RenderedRow) -> bool:
-        """Tell whether the source's row of this key is another one by now than the image says.
+        """Return whether the source's row of this key is another one by now than the image says.
 
         Only once the image's own transaction is visible: then a later change of the row is in the
         feed behind it, and the image may be passed over. False where it cannot be told.
@@ -275,7 +275,7 @@ class ChangeSource(Protocol):
         ...
 
     def is_blind(self, mapping: TableMapping) -> bool:
-        """Tell whether changes of the table were passed over, and it was not compared since.
+        """Return whether changes of the table were passed over, and it was not compared since.
 
         After a ``block_wait``, which receives all that may be passed over.
         """
@@ -286,7 +286,7 @@ class ChangeSource(Protocol):
         ...
 
     def is_disturbed(self, mapping: TableMapping) -> bool:
-        """Tell whether the new table was written to between ``settled`` and the resumption.
+        """Return whether the new table was written to between ``settled`` and the resumption.
 
         It was not by this run, and behind ``settled`` not by the earlier one. After a
         ``block_wait``, which receives that stretch whole.
@@ -294,7 +294,7 @@ class ChangeSource(Protocol):
         ...
 
     def position(self) -> str:
-        """Give the position that is safe to resume from (R7); empty before the first. No I/O."""
+        """Return the position that is safe to resume from (R7); empty before the first. No I/O."""
         ...
 
     def flush(self) -> None:
@@ -343,7 +343,7 @@ class ChangeSource(Protocol):
         ...
 
     def position_here(self, session: SqlSession) -> str:
-        """Give the place behind everything that is executed now, read through ``session``.
+        """Return the place behind everything that is executed now, read through ``session``.
 
         One or two short statements. Under a table lock that ``session`` holds, a feed that
         starts from it misses no change of that table, and gets none from before the lock.
@@ -356,7 +356,7 @@ class ChangeSource(Protocol):
         ...
 
     def all_changes_flushed(self, only: TableMapping | None = None) -> bool:
-        """Tell whether every received change is applied, and no transaction is half received.
+        """Return whether every received change is applied, and no transaction is half received.
 
         With ``only`` a locked table's changes alone are looked at: no transaction that is open
         now can hold any, because the lock was not granted while one did.
@@ -404,7 +404,7 @@ class ChangeSource(Protocol):
         ...
 
     def statistics(self) -> FeedStatistics:
-        """Give the counters. No I/O."""
+        """Return the counters. No I/O."""
         ...
 
     def close(self) -> None:
@@ -416,7 +416,7 @@ class Chunker(Protocol):
     """Cuts the table into chunks in key order. Only the driver calls it, from one thread."""
 
     def next_chunk(self, rows: int) -> Chunk | None:
-        """Give the next chunk of about ``rows`` rows, None after the last. May ask the server."""
+        """Return the next chunk of about ``rows`` rows, None after the last. May ask the server."""
         ...
 
     def observed(self, chunk: Chunk, rows: int) -> None:
@@ -424,7 +424,7 @@ class Chunker(Protocol):
         ...
 
     def estimated_fraction(self) -> float:
-        """Give how far the cut has come, 0.0 to 1.0, an estimate."""
+        """Return how far the cut has come, 0.0 to 1.0, an estimate."""
         ...
 
     def restart(self, lower: KeyBound | None) -> None:
@@ -436,7 +436,7 @@ class Throttler(Protocol):
     """Says when the copy must wait, and why."""
 
     def throttled(self) -> str:
-        """Give the reason to wait now, or an empty string. Must not block."""
+        """Return the reason to wait now, or an empty string. Must not block."""
         ...
 
 

@@ -74,7 +74,7 @@ class PhaseLog:
         self.current, self.entered_at = phase, now
 
     def seconds(self, now: float) -> dict[str, float]:
-        """Give the seconds spent in each phase entered so far, the current one included."""
+        """Return the seconds spent in each phase entered so far, the current one included."""
         spent: dict[str, float] = {}
         for phase, seconds in [*self.history, (self.current, now - self.entered_at)]:
             spent[phase.value] = spent.get(phase.value, 0.0) + seconds

@@ -53,7 +53,7 @@ def make_tables(db, name: str = "t", rows: int = 10) -> Swap:
 
 
 def tables(db) -> set[str]:
-    """Give the names of the schema's tables."""
+    """Return the names of the schema's tables."""
     return {name for (name,) in db.query("SHOW TABLES")}
 
 
@@ -73,7 +73,7 @@ def untouched(db, swap: Swap) -> bool:
 
 
 def lock_request(db) -> int | None:
-    """Give the session that waits for a table lock, or None."""
+    """Return the session that waits for a table lock, or None."""
     rows = db.query(
         "SELECT processlist_id FROM performance_schema.threads"
         " WHERE processlist_info LIKE 'LOCK TABLES%%' AND processlist_state LIKE 'Waiting for%%'"
@@ -112,7 +112,7 @@ class ProvenCutover(Cutover):
 
 
 def _left_behind(watching: Any) -> list[tuple[Any, ...]]:
-    """Give the sessions of a cutover, and the locks of LOCK TABLES ... WRITE and RENAME."""
+    """Return the sessions of a cutover, and the locks of LOCK TABLES ... WRITE and RENAME."""
     with contextlib.closing(watching.cursor()) as cursor:
         cursor.execute(
             "SELECT t.processlist_id, CONVERT(v.variable_value USING utf8mb4)"
@@ -190,11 +190,11 @@ class SnapshotSource:
         return 0
 
     def position(self) -> str:
-        """Give a position."""
+        """Return a position."""
         return "here"
 
     def position_here(self, session: SqlSession) -> str:
-        """Give a position."""
+        """Return a position."""
         self._call("position_here", session)
         return "behind"
 
@@ -273,7 +273,7 @@ class Background:
             self._error = error
 
     def result(self, seconds: float = 60.0) -> Any:
-        """Wait for the end; give the result or raise the error."""
+        """Wait for the end; return the result or raise the error."""
         self._thread.join(seconds)
         assert not self._thread.is_alive(), "still running"
         if self._error is not None:

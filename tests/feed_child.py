@@ -25,7 +25,7 @@ from spirit_py.table.build import build_mapping
 
 
 def peak() -> int:
-    """Give the largest resident size of this process so far, in bytes."""
+    """Return the largest resident size of this process so far, in bytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 

@@ -57,7 +57,7 @@ def follow(db: Database, columns: str, statement: str, soft_limit: int) -> dict[
 
 
 def many_rows(count: int, value: str) -> str:
-    """Give the statement that inserts so many rows in one transaction; ``i`` is the key."""
+    """Return the statement that inserts so many rows in one transaction; ``i`` is the key."""
     return (
         "INSERT INTO t WITH RECURSIVE s AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM s WHERE"
         f" i < {count}) SELECT i, {value} FROM s"

@@ -41,7 +41,7 @@ class MemoryImage(NamedTuple):
         return len(self.sql) + 100
 
     def render(self) -> RenderedRow:
-        """Give the row."""
+        """Return the row."""
         return RenderedRow(sql=self.sql)
 
 
@@ -60,19 +60,19 @@ class CountFrontier:
         self.count = max(self.count, later.count)
 
     def empty(self) -> CountFrontier:
-        """Give a frontier at the beginning."""
+        """Return a frontier at the beginning."""
         return CountFrontier()
 
     def copy(self) -> CountFrontier:
-        """Give an independent copy."""
+        """Return an independent copy."""
         return CountFrontier(self.count)
 
     def reaches(self, target: CountFrontier) -> bool:
-        """Tell whether this is at or behind the target."""
+        """Return whether this is at or behind the target."""
         return self.count >= target.count
 
     def text(self) -> str:
-        """Give the opaque position."""
+        """Return the opaque position."""
         return f"memory;{self.count}"
 
 
@@ -83,7 +83,7 @@ class _Prepared:
         self._changes = changes
 
     def rows(self, _: int, __: bytes) -> Sequence[RowChange]:
-        """Give the changes."""
+        """Return the changes."""
         return self._changes
 
 
@@ -151,7 +151,7 @@ class MemoryStream:
         return CountFrontier(self._from)
 
     def passes(self, place: Place) -> bool:
-        """Tell whether a place is before the resumption."""
+        """Return whether a place is before the resumption."""
         return 0 < place.offset <= self._passing
 
     def run(self, emit: Callable[[Event], bool], heard: Callable[[], None]) -> None:
@@ -170,11 +170,11 @@ class MemoryStream:
                     return
 
     def executed(self, session: SqlSession | None = None) -> CountFrontier:
-        """Give how many transactions there are."""
+        """Return how many transactions there are."""
         return CountFrontier(len(self._transactions))
 
     def position_here(self, session: SqlSession) -> str:
-        """Give the place behind what there is."""
+        """Return the place behind what there is."""
         return self.executed().text()
 
     def prove_visible(self, gtids: str) -> None:

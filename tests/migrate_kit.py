@@ -55,12 +55,12 @@ class Lent:
         """Leave it running."""
 
     def __getattr__(self, name: str) -> Any:
-        """Give everything else as the engine has it."""
+        """Return everything else as the engine has it."""
         return getattr(self._engine, name)
 
 
 def config_for(db: Database, **more: Any) -> MigrationConfig:
-    """Give the configuration of a small migration in the test's schema."""
+    """Return the configuration of a small migration in the test's schema."""
     server = db.server
     connection = ConnectionOptions(
         host=server.host, port=server.port, user=server.user, password=server.password
@@ -114,7 +114,7 @@ class Migrating:
             time.sleep(0.02)
 
     def end(self, seconds: float = 240.0) -> MigrationReport:
-        """Wait for the end; give the report, or raise what ended it."""
+        """Wait for the end; return the report, or raise what ended it."""
         self._thread.join(seconds)
         assert not self._thread.is_alive(), f"still running: {self.told.text}"
         if self.error is not None:
@@ -124,6 +124,6 @@ class Migrating:
 
 
 def migrate_here(engine: SparkEngine, config: MigrationConfig) -> tuple[MigrationReport, Lines]:
-    """Run a migration to its end; give the report and what was said."""
+    """Run a migration to its end; return the report and what was said."""
     migrating = Migrating(engine, config)
     return migrating.end(), migrating.told

@@ -88,14 +88,14 @@ class Watching:
         return self
 
     def ended(self) -> int:
-        """Wait for its end; give the exit code."""
+        """Wait for its end; return the exit code."""
         code = self.process.wait(DEADLINE)
         for thread in self._threads:
             thread.join(DEADLINE)
         return code
 
     def interrupt(self) -> str:
-        """End it as Ctrl-C does; give the position to go on from."""
+        """End it as Ctrl-C does; return the position to go on from."""
         self.process.send_signal(signal.SIGINT)
         assert self.ended() == 130, self.errors
         assert (self.lines[-1]["kind"], self.lines[-1]["reason"]) == ("end", "interrupted")
@@ -114,17 +114,17 @@ class Watching:
 
 
 def kinds(lines: list[dict[str, Any]]) -> list[str]:
-    """Give the kinds of the lines between the first and the last."""
+    """Return the kinds of the lines between the first and the last."""
     return [line["kind"] for line in lines if line["kind"] not in {"start", "end"}]
 
 
 def values(columns: list[dict[str, Any]]) -> dict[str, Any]:
-    """Give the values of a row's columns by name."""
+    """Return the values of a row's columns by name."""
     return {column["name"]: column["value"] for column in columns}
 
 
 def committed(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Give the row events of complete transactions, as a consumer that keeps its place does."""
+    """Return the row events of complete transactions, as a consumer that keeps its place does."""
     found: list[dict[str, Any]] = []
     rows: list[dict[str, Any]] = []
     for line in lines:

@@ -182,11 +182,11 @@ class Changed:
             return self.keep_store.read(session)
 
     def columns(self, table: str | None = None) -> list[str]:
-        """Give the columns of a table."""
+        """Return the columns of a table."""
         return [row[0] for row in self.db.query(f"SHOW COLUMNS FROM `{table or self.table}`")]
 
     def tables(self) -> set[str]:
-        """Give the names of the schema's tables."""
+        """Return the names of the schema's tables."""
         return {name for (name,) in self.db.query("SHOW TABLES")}
 
 
@@ -207,7 +207,7 @@ class Borrowed:
 
 
 def keeping_config(db: Any, **more: Any) -> MigrationConfig:
-    """Give the configuration of a migration that keeps the way back."""
+    """Return the configuration of a migration that keeps the way back."""
     return MigrationConfig(
         connection=options(db), database=db.name, threads=2, keep_old_current=600.0, **more
     )

@@ -66,7 +66,7 @@ class SqlApplier:
     def upsert_rows(
         self, mapping: TableMapping, rows: Sequence[RenderedRow], session: SqlSession | None = None
     ) -> int:
-        """Write row images with multi-row REPLACE; give the rows written.
+        """Write row images with multi-row REPLACE; return the rows written.
 
         Raises:
             ValueLost: a value does not fit unchanged (R10), or a row is larger than a packet.
@@ -120,7 +120,7 @@ class SqlApplier:
     def delete_keys(
         self, mapping: TableMapping, keys: Sequence[str], session: SqlSession | None = None
     ) -> int:
-        """Delete by key of the source; give the keys treated."""
+        """Delete by key of the source; return the keys treated."""
         if not keys:
             return 0
         if staged_keys.needed(mapping):
@@ -144,7 +144,7 @@ class SqlApplier:
         return len(keys)
 
     def superseded(self, mapping: TableMapping, key: str, row: RenderedRow) -> bool:
-        """Tell whether the source's row is another one by now; see the contract."""
+        """Return whether the source's row is another one by now; see the contract."""
 
         def ask(session: SqlSession) -> bool:
             stage.fill_stage(session, mapping, [row], self._bounds(session))
@@ -186,7 +186,7 @@ class SqlApplier:
             raise judge_fault(fault, mapping, rows) from fault
 
     def _bounds(self, session: SqlSession) -> Bounds:
-        """Give the size of statements; asks the server the first time."""
+        """Return the size of statements; asks the server the first time."""
         with self._lock:
             if self._max_packet is None:
                 found = session.query("SELECT @@SESSION.max_allowed_packet")[0][0]

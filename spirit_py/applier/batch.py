@@ -38,7 +38,7 @@ class Bounds:
 
 
 def replace_rows(mapping: TableMapping, rows: Sequence[str], bounds: Bounds) -> Iterator[str]:
-    """Give REPLACE statements that write rows of the mapping's pairs, in order."""
+    """Return REPLACE statements that write rows of the mapping's pairs, in order."""
     target = quote_table(mapping.target.schema, mapping.target.name)
     head = f"{upsert_verb(mapping)} INTO {target} ({identifier_list(mapping.insert_names)}) VALUES "
     if mapping.fills:
@@ -48,12 +48,12 @@ def replace_rows(mapping: TableMapping, rows: Sequence[str], bounds: Bounds) -> 
 
 
 def upsert_verb(mapping: TableMapping) -> str:
-    """Give the verb that writes rows over rows of the same key."""
+    """Return the verb that writes rows over rows of the same key."""
     return "INSERT" if mapping.kept else "REPLACE"
 
 
 def upsert_tail(mapping: TableMapping) -> str:
-    """Give what stands behind the rows: where columns are kept, how a row is written over another.
+    """Get what stands behind the rows: where columns are kept, how a row is written over another.
 
     ``VALUES()`` is deprecated from 8.0.20 on; what replaces it is not there before 8.0.19. Kept
     columns are named, or ``ON UPDATE CURRENT_TIMESTAMP`` would change them.
@@ -72,7 +72,7 @@ def upsert_tail(mapping: TableMapping) -> str:
 def insert_rows(
     table: str, rows: Sequence[str], bounds: Bounds, mapping: TableMapping, tail: str = ""
 ) -> Iterator[str]:
-    """Give INSERT statements that put rows into a staging table.
+    """Return INSERT statements that put rows into a staging table.
 
     Args:
         table: the table, and behind it its columns in parentheses.
@@ -82,7 +82,7 @@ def insert_rows(
 
 
 def delete_keys(mapping: TableMapping, keys: Sequence[str], bounds: Bounds) -> Iterator[str]:
-    """Give DELETE statements for keys, each ``(literal, ...)`` of the key columns."""
+    """Return DELETE statements for keys, each ``(literal, ...)`` of the key columns."""
     target = quote_table(mapping.target.schema, mapping.target.name)
     names = identifier_list(mapping.new_key_columns)
     return _filled(f"DELETE FROM {target} WHERE ({names}) IN (", ")", keys, bounds, mapping)
@@ -130,7 +130,7 @@ def _bounded(
 def _in_pieces(
     head: str, tail: str, item: str, bounds: Bounds, mapping: TableMapping
 ) -> Iterator[str]:
-    """Give the statements for one item that is larger than a packet."""
+    """Yield the statements for one item that is larger than a packet."""
     room = bounds.packet - PACKET_MARGIN
     row = PiecedRow(item)
     statement = head + row.text + tail

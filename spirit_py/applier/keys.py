@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def needed(mapping: TableMapping) -> bool:
-    """Tell whether a literal of an old key may miss its row in the new table."""
+    """Return whether a literal of an old key may miss its row in the new table."""
     return not mapping.key_order_kept
 
 
@@ -101,7 +101,7 @@ def _converted(session: SqlSession, mapping: TableMapping, statement: str) -> bo
 
 
 def delete_converted(mapping: TableMapping, *, but: str = "") -> str:
-    """Give the statement that deletes the rows of the converted keys.
+    """Return the statement that deletes the rows of the converted keys.
 
     Without aliases, which a multi-table DELETE looks for in the session's default schema.
 
@@ -120,7 +120,7 @@ def delete_converted(mapping: TableMapping, *, but: str = "") -> str:
 
 
 def found(mapping: TableMapping, into: str = "new_keys") -> str:
-    """Say when a row of the new table has a converted key."""
+    """Return when a row of the new table has a converted key."""
     target, converted = target_table(mapping), stage_table(mapping, into)
     return " AND ".join(
         f"{target}.{quote_identifier(name)} = {converted}.{quote_identifier(name)}"

@@ -58,7 +58,7 @@ class PiecedRow:
         return name if charset is None else f"CONVERT({name} USING {charset})"
 
     def fill(self, room: int) -> Iterator[str]:
-        """Give the statements, of ``room`` bytes at most, that fill the variables."""
+        """Yield the statements, of ``room`` bytes at most, that fill the variables."""
         step = max(2, (room - _FRAME) // 2 * 2)
         for number, digits in enumerate(self._digits, 1):
             name = f"@spirit_py_{number}"
@@ -67,6 +67,6 @@ class PiecedRow:
                 yield f"SET {name} = CONCAT({name}, X'{digits[at : at + step]}')"
 
     def forget(self) -> str:
-        """Give the statement that empties the variables."""
+        """Return the statement that empties the variables."""
         names = (f"@spirit_py_{number}" for number in range(1, len(self._digits) + 1))
         return f"SET {', '.join(f'{name} = NULL' for name in names)}"

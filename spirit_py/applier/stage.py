@@ -27,27 +27,27 @@ LENIENT_SQL_MODE: Final = "ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO"
 
 
 def source_table(mapping: TableMapping) -> str:
-    """Give the quoted source table."""
+    """Return the quoted source table."""
     return quote_table(mapping.source.schema, mapping.source.name)
 
 
 def target_table(mapping: TableMapping) -> str:
-    """Give the quoted new table."""
+    """Return the quoted new table."""
     return quote_table(mapping.target.schema, mapping.target.name)
 
 
 def old_names(mapping: TableMapping) -> str:
-    """Give the quoted old columns in pair order."""
+    """Return the quoted old columns in pair order."""
     return identifier_list(pair.old.name for pair in mapping.pairs)
 
 
 def stage_table(mapping: TableMapping, kind: str = "rows") -> str:
-    """Give the quoted name of a session's staging table."""
+    """Return the quoted name of a session's staging table."""
     return quote_table(mapping.target.schema, f"_spirit_py_stage_{kind}")
 
 
 def number_column(mapping: TableMapping, name: str = "_spirit_py_number") -> str:
-    """Give the quoted column that numbers the rows of a staging table, in the order they came."""
+    """Return the quoted column that numbers the rows of a staging table, in the order they came."""
     taken = {column.name.lower() for column in (*mapping.source.columns, *mapping.target.columns)}
     while name in taken:
         name += "_"
@@ -112,7 +112,7 @@ def fill_stage(
 
 
 def write_stage(session: SqlSession, mapping: TableMapping) -> int:
-    """Write the staged rows over others, in order; gives the server's count of affected rows."""
+    """Write the staged rows over others, in order; return the server's count of affected rows."""
     selected = ", ".join(mapping.select_expressions)
     statement = (
         f"{upsert_verb(mapping)} INTO {target_table(mapping)}"
@@ -128,7 +128,7 @@ def write_stage(session: SqlSession, mapping: TableMapping) -> int:
 def in_source(
     session: SqlSession, mapping: TableMapping, key: str, *, as_staged: bool = False
 ) -> bool:
-    """Tell whether the source has a row of this key.
+    """Return whether the source has a row of this key.
 
     Args:
         as_staged: only one that is the staged row in every column that the new table has, by the

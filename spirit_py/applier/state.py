@@ -172,12 +172,12 @@ def _behind(first: str, row: str) -> str:
 
 
 def _fresh(mapping: TableMapping) -> str:
-    """Give the quoted column that says that a staged spelling is fresh."""
+    """Return the quoted column that says that a staged spelling is fresh."""
     return number_column(mapping, "_spirit_py_fresh")
 
 
 def _digest(mapping: TableMapping) -> str:
-    """Give the quoted column that is the same for one spelling only."""
+    """Return the quoted column that is the same for one spelling only."""
     return number_column(mapping, "_spirit_py_spelling")
 
 
@@ -186,7 +186,7 @@ def _digest_of(key: str) -> str:
 
 
 def _delete(mapping: TableMapping, *, all_keys: bool) -> str:
-    """Give the statement that deletes the staged keys, as far as the new table may have them."""
+    """Return the statement that deletes the staged keys, as far as the new table may have them."""
     return staged_keys.delete_converted(mapping, but="" if all_keys else _fresh(mapping))
 
 
@@ -199,7 +199,7 @@ def _write(session: SqlSession, mapping: TableMapping, delete: str, insert: str)
 
 
 def _insert(mapping: TableMapping, verb: str) -> str:
-    """Give the statement that writes the latest row of each key."""
+    """Return the statement that writes the latest row of each key."""
     rows, keys = stage_table(mapping, "rows"), stage_table(mapping, "keys")
     number = number_column(mapping)
     carried = [f"{rows}.{quote_identifier(pair.old.name)}" for pair in mapping.pairs]
@@ -235,7 +235,7 @@ def _named(
 
 
 def _left_over(mapping: TableMapping) -> str:
-    """Give the query for the old keys of staged rows that the new table does not hold."""
+    """Return the query for the old keys of staged rows that the new table does not hold."""
     rows, keys = stage_table(mapping, "rows"), stage_table(mapping, "keys")
     converted, number = stage_table(mapping, "row_keys"), number_column(mapping)
     old = ", ".join(f"{rows}.{quote_identifier(name)}" for name in mapping.key.columns)

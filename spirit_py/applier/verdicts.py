@@ -45,7 +45,7 @@ def judge_warnings(
 
 
 def judge_fault(fault: ServerFault, mapping: TableMapping, rows: Sequence[str] = ()) -> Exception:
-    """Give the error to raise for a fault of an applied statement."""
+    """Return the error to raise for a fault of an applied statement."""
     if fault.code in VALUE_ERRORS:
         return value_lost(mapping, f"error {fault.code}: {fault.text}", rows)
     return fault

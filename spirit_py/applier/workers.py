@@ -66,7 +66,7 @@ class Worker:
         self._guard = threading.Lock()
 
     def session(self) -> Session:
-        """Give the open session.
+        """Return the open session.
 
         Raises:
             ServerFault: transient when the session before still runs.

@@ -67,7 +67,7 @@ class BetweenRuns:
                 self.disturbed.add(table)
 
     def passes(self, place: Place) -> bool:
-        """Tell whether a change there may be passed over that cannot be read.
+        """Return whether a change there may be passed over that cannot be read.
 
         It was committed before this run began: whatever a chunk or a checksum of this run reads,
         it reads the change too.
@@ -90,7 +90,7 @@ def reached_at(position: str) -> Reached | None:
 
 
 def _has(reached: Reached, place: Place) -> bool:
-    """Tell whether a transaction, or the place of one, lies before the place reached."""
+    """Return whether a transaction, or the place of one, lies before the place reached."""
     if isinstance(reached, GtidFrontier):
         return reached.gtids.has(place.tsid, place.number)
     return reached.place is not None and reached.place.reaches(FilePlace(place.file, place.offset))

@@ -165,7 +165,7 @@ class BinlogConnection:
             raise another_server(self._address, found=str(found), wanted=self._server_uuid)
 
     def _settings(self, mode: str) -> dict[str, Any]:
-        """Give PyMySQL's arguments."""
+        """Return PyMySQL's arguments."""
         options = self._options
         settings: dict[str, Any] = {
             "user": options.user,

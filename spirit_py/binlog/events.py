@@ -195,12 +195,12 @@ Event: TypeAlias = (
 
 
 def is_boundary(event: Event) -> bool:
-    """Tell whether nothing of a transaction is incomplete behind the event."""
+    """Return whether nothing of a transaction is incomplete behind the event."""
     return not isinstance(event, (Began, RowsChanged, StatementSeen, Hidden))
 
 
 def weight(event: Event) -> int:
-    """Give the bytes that an event is counted with in the event store."""
+    """Return the bytes that an event is counted with in the event store."""
     match event:
         case RowsChanged(body=body):
             return len(body) + 200

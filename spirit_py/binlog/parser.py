@@ -365,7 +365,7 @@ class BinlogEvents:
 
 
 def _names(tables: Iterable[Table]) -> dict[bytes, Table]:
-    """Give the tables by the names in their table maps."""
+    """Return the tables by the names in their table maps."""
     return {wire.name_key(*table): table for table in tables}
 
 

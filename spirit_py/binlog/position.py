@@ -109,11 +109,11 @@ class GtidSet:
                 self._members.pop(tsid, None)
 
     def has(self, tsid: str, number: int) -> bool:
-        """Tell whether one transaction is in the set."""
+        """Return whether one transaction is in the set."""
         return self._covers(tsid, number, number + 1)
 
     def contains(self, other: GtidSet) -> bool:
-        """Tell whether every transaction of another set is in this one."""
+        """Return whether every transaction of another set is in this one."""
         return all(self._covers(tsid, start, stop) for tsid, start, stop in other.ranges())
 
     def _covers(self, tsid: str, start: int, stop: int) -> bool:
@@ -122,17 +122,17 @@ class GtidSet:
         return place >= 0 and intervals[place][1] >= stop
 
     def ranges(self) -> Iterator[tuple[str, int, int]]:
-        """Give identifier, first number and the number after the last, for each interval."""
+        """Yield identifier, first number and the number after the last, for each interval."""
         for tsid, intervals in self._members.items():
             for start, stop in intervals:
                 yield tsid, start, stop
 
     def copy(self) -> GtidSet:
-        """Give an independent copy."""
+        """Return an independent copy."""
         return self.only(lambda _: True)
 
     def only(self, wanted: Callable[[str], bool]) -> GtidSet:
-        """Give a copy that holds the transactions of the wanted identifiers."""
+        """Return a copy that holds the transactions of the wanted identifiers."""
         made = GtidSet()
         made._members = {
             tsid: [list(interval) for interval in found]
@@ -165,7 +165,7 @@ class GtidSet:
         return f"<GtidSet {self}>"
 
     def encode(self) -> bytes:
-        """Give the bytes that COM_BINLOG_DUMP_GTID and PREVIOUS_GTIDS_EVENT hold.
+        """Return the bytes that COM_BINLOG_DUMP_GTID and PREVIOUS_GTIDS_EVENT hold.
 
         A set with tags has its format in the first and the last byte of the count, and the
         tag's length, as a variable-length integer, and the tag after each uuid.
@@ -191,7 +191,7 @@ def _show(start: int, stop: int) -> str:
 
 
 def file_number(name: str) -> int:
-    """Give the running number of a binlog file, from its name."""
+    """Return the running number of a binlog file, from its name."""
     return int(name.rpartition(".")[2])
 
 
@@ -203,7 +203,7 @@ class FilePlace:
     offset: int
 
     def reaches(self, other: FilePlace) -> bool:
-        """Tell whether this place is at or behind another one."""
+        """Return whether this place is at or behind another one."""
         return (file_number(self.file), self.offset) >= (file_number(other.file), other.offset)
 
     def __str__(self) -> str:
@@ -224,7 +224,7 @@ class Position:
     place: FilePlace | None = None
 
     def to_text(self) -> str:
-        """Give the opaque text of the position."""
+        """Return the opaque text of the position."""
         if self.place is not None:
             return f"file;{self.server_uuid};{self.place.file};{self.place.offset}"
         return f"gtid;{self.server_uuid};{self.gtids}"
@@ -261,19 +261,19 @@ class Frontier(Protocol):
         ...
 
     def empty(self) -> Self:
-        """Give a frontier of the same kind that nothing was added to."""
+        """Return a frontier of the same kind that nothing was added to."""
         ...
 
     def copy(self) -> Self:
-        """Give an independent copy."""
+        """Return an independent copy."""
         ...
 
     def reaches(self, target: Self) -> bool:
-        """Tell whether everything of the target is included."""
+        """Return whether everything of the target is included."""
         ...
 
     def text(self) -> str:
-        """Give the opaque position of this point; empty when there is none."""
+        """Return the opaque position of this point; empty when there is none."""
         ...
 
 
@@ -294,19 +294,19 @@ class GtidFrontier:
         self.gtids.update(later.gtids)
 
     def empty(self) -> GtidFrontier:
-        """Give an empty set."""
+        """Return an empty set."""
         return GtidFrontier(self.server_uuid, GtidSet())
 
     def copy(self) -> GtidFrontier:
-        """Give an independent copy."""
+        """Return an independent copy."""
         return GtidFrontier(self.server_uuid, self.gtids.copy())
 
     def reaches(self, target: GtidFrontier) -> bool:
-        """Tell whether the target's transactions are all included."""
+        """Return whether the target's transactions are all included."""
         return self.gtids.contains(target.gtids)
 
     def text(self) -> str:
-        """Give the opaque position."""
+        """Return the opaque position."""
         return Position(server_uuid=self.server_uuid, gtids=str(self.gtids)).to_text()
 
 
@@ -338,21 +338,21 @@ class FileFrontier:
         self.resumable = later.resumable or self.resumable
 
     def empty(self) -> FileFrontier:
-        """Give a frontier that is nowhere."""
+        """Return a frontier that is nowhere."""
         return FileFrontier(self.server_uuid, None)
 
     def copy(self) -> FileFrontier:
-        """Give an independent copy."""
+        """Return an independent copy."""
         return FileFrontier(self.server_uuid, self.place, self.resumable)
 
     def reaches(self, target: FileFrontier) -> bool:
-        """Tell whether this is at or behind the target."""
+        """Return whether this is at or behind the target."""
         if target.place is None:
             return True
         return self.place is not None and self.place.reaches(target.place)
 
     def text(self) -> str:
-        """Give the opaque position; empty before there is one."""
+        """Return the opaque position; empty before there is one."""
         if self.resumable is None:
             return ""
         return Position(server_uuid=self.server_uuid, place=self.resumable).to_text()

@@ -74,7 +74,7 @@ def parse_load_query(body: bytes, charsets: Mapping[int, str]) -> Query:
 
 
 def query_text(body: bytes) -> bytes:
-    """Give the text of a QUERY event, nothing else decoded."""
+    """Return the text of a QUERY event, nothing else decoded."""
     return body[13 + body[8] + int.from_bytes(body[11:13], "little") + 1 :]
 
 

@@ -125,6 +125,6 @@ class BinlogReader:
 
 
 def _pause(tries: int) -> float:
-    """Give the seconds to wait before another connection; random, so that not all come at once."""
+    """Get the seconds to wait before another connection; random, so that not all come at once."""
     longest = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(tries, 16))
     return longest * random.uniform(0.5, 1.0)

@@ -37,7 +37,7 @@ _ROUNDING: Final = 2.0
 def frontier_of(
     session: SqlSession, position: str, *, address: str, whole: bool
 ) -> GtidFrontier | FileFrontier:
-    """Give the frontier of a position that this server can go on from.
+    """Return the frontier of a position that this server can go on from.
 
     Args:
         whole: what earlier runs copied under identifiers of their own is wanted too.
@@ -60,7 +60,7 @@ def frontier_of(
 
 
 def why_unreachable(options: ConnectionOptions, position: str, *, age: float) -> str:
-    """Say why the stream cannot go on from a checkpoint's position; empty when it can.
+    """Return why the stream cannot go on from a checkpoint's position; empty when it can.
 
     After RESET BINARY LOGS the numbers of transactions and files begin again, and may have grown
     beyond the position's meanwhile. So the oldest file must have begun before the checkpoint was

@@ -49,7 +49,7 @@ class LentSession:
                 raise
 
     def _opened(self) -> Session:
-        """Give the session of now."""
+        """Return the session of now."""
         if self._session is not None and not self._session.alive():
             self._drop()
         if self._session is None:

@@ -130,7 +130,7 @@ class BinlogStream:
         return self._between.disturbed if self._between else frozenset()
 
     def passes(self, place: Place) -> bool:
-        """Tell whether a change that cannot be read may be passed over; see the protocol."""
+        """Return whether a change that cannot be read may be passed over; see the protocol."""
         return self._between is not None and self._between.passes(place)
 
     def _wait_for_branches(self) -> None:
@@ -280,7 +280,7 @@ class BinlogStream:
         return FileFrontier(found, FilePlace(file, offset))
 
     def position_here(self, session: SqlSession) -> str:
-        """Give the position behind what a session finds executed.
+        """Return the position behind what a session finds executed.
 
         Empty without GTIDs behind 4 GiB of one file, where no dump can begin.
         """

@@ -52,7 +52,7 @@ class Stream(Protocol):
         ...
 
     def passes(self, place: Place) -> bool:
-        """Tell whether a change there that cannot be read may be passed over.
+        """Return whether a change there that cannot be read may be passed over.
 
         Only one that was committed, and visible, before the stream was resumed.
         """
@@ -75,7 +75,7 @@ class Stream(Protocol):
         ...
 
     def position_here(self, session: SqlSession) -> str:
-        """Give the opaque position behind everything that ``session`` finds executed."""
+        """Return the opaque position behind everything that ``session`` finds executed."""
         ...
 
     def prove_visible(self, gtids: str) -> None:

@@ -56,7 +56,7 @@ _MAX_WINDOW: Final = 1 << 31
 
 
 def has_checksum(event: bytes | memoryview) -> bool:
-    """Tell whether the event's last four bytes are the CRC32 of the rest."""
+    """Return whether the event's last four bytes are the CRC32 of the rest."""
     body = memoryview(event)[:-CHECKSUM_SIZE]
     return zlib.crc32(body) == int.from_bytes(event[-CHECKSUM_SIZE:], "little")
 
@@ -70,12 +70,12 @@ def format_has_checksums(event: bytes) -> bool:
 
 
 def parse_rotate(body: bytes) -> tuple[str, int]:
-    """Give the next file and the offset in it."""
+    """Return the next file and the offset in it."""
     return body[8:].decode(), int.from_bytes(body[:8], "little")
 
 
 def parse_gtid(body: bytes) -> tuple[str, int]:
-    """Give identifier and number of a GTID event."""
+    """Return identifier and number of a GTID event."""
     return _uuid_text(body[1:17]), int.from_bytes(body[17:25], "little")
 
 
@@ -91,7 +91,7 @@ def _uuid_text(raw: bytes) -> str:
 
 
 def parse_tagged_gtid(body: bytes) -> tuple[str, int]:
-    """Give identifier (``uuid:tag``) and number of a tagged GTID event.
+    """Return identifier (``uuid:tag``) and number of a tagged GTID event.
 
     The event is a message of the server's serialization library: version, size, last required
     field, then fields as identifier and value, of which flags, uuid, number and tag come first.
@@ -136,7 +136,7 @@ def _varlen(data: bytes, at: int) -> tuple[int, int]:
 
 
 def parse_xa_prepare(body: bytes) -> tuple[bool, str]:
-    """Tell whether an XA_PREPARE event is a one-phase commit, and give its xid.
+    """Return whether an XA_PREPARE event is a one-phase commit, and give its xid.
 
     The xid is written as in the statements of the binlog: ``X'31',X'',1``.
     """
@@ -147,19 +147,19 @@ def parse_xa_prepare(body: bytes) -> tuple[bool, str]:
 
 
 def table_name(body: bytes) -> bytes:
-    """Give the names in a table map as they are in the bytes: a key to look tables up by."""
+    """Return the names in a table map as they are in the bytes: a key to look tables up by."""
     size = body[8]
     return body[8 : 8 + size + 4 + body[8 + size + 2]]
 
 
 def name_key(schema: str, table: str) -> bytes:
-    """Give the bytes that :func:`table_name` gives for a table."""
+    """Return the bytes that :func:`table_name` gives for a table."""
     one, other = schema.encode(), table.encode()
     return bytes([len(one)]) + one + b"\0" + bytes([len(other)]) + other + b"\0"
 
 
 def split_payload(body: bytes) -> Iterator[bytes]:
-    """Give the events inside a TRANSACTION_PAYLOAD event, headers included, one at a time.
+    """Yield the events inside a TRANSACTION_PAYLOAD event, headers included, one at a time.
 
     They have no checksums. The payload is never decompressed as a whole.
 

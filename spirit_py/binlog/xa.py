@@ -42,7 +42,7 @@ class XaRows:
         self.bytes += len(event.body)
 
     def replay(self) -> Iterator[RowsChanged]:
-        """Give the events again, one at a time."""
+        """Yield the events again, one at a time."""
         self._file.seek(0)
         while header := self._file.read(_RECORD.size):
             codec, event_type, size = _RECORD.unpack(header)
@@ -79,7 +79,7 @@ class Branches:
         return True
 
     def end(self) -> XaRows | None:
-        """Give the rows of the transaction being received, which is complete; None without any."""
+        """Get the rows of the transaction being received, which is complete; None without any."""
         rows, self._receiving = self._receiving, None
         return rows
 
@@ -92,7 +92,7 @@ class Branches:
         return True
 
     def decided(self, xid: str) -> XaRows | None:
-        """Give the rows of a transaction that is decided; None when it has none."""
+        """Return the rows of a transaction that is decided; None when it has none."""
         return self._prepared.pop(xid, None)
 
     def abandon(self) -> None:

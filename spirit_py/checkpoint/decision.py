@@ -217,7 +217,7 @@ Decision: TypeAlias = Resume | Afresh | GiveUp | Refuse
 
 
 def decide(found: Found, wanted: Wanted) -> Decision:
-    """Say what to do."""
+    """Return what to do."""
     decision = _decide(found, wanted)
     if not isinstance(decision, Afresh | GiveUp):
         return decision
@@ -286,7 +286,7 @@ def _refuse_other_server(found: Found, record: CheckpointRecord) -> Refuse:
 
 
 def _of_this(record: CheckpointRecord | Membership | None, wanted: Wanted) -> bool:
-    """Tell whether a record is of the migration that is wanted."""
+    """Return whether a record is of the migration that is wanted."""
     return isinstance(record, CheckpointRecord) and wanted.statement in {None, record.statement}
 
 
@@ -304,7 +304,7 @@ def _refuse_another(way_back: WayBackFound) -> Refuse:
 
 
 def was_swapped(tables: Iterable[TableFound], record: CheckpointRecord) -> bool | None:
-    """Say whether the RENAME of a migration was carried out; None when the tables do not tell.
+    """Return whether the RENAME of a migration was carried out; None when the tables do not tell.
 
     RENAME of several tables is atomic, so either all of them are swapped or none is. The old
     tables may have been dropped since.
@@ -393,7 +393,7 @@ def _not_compared(record: CheckpointRecord) -> CheckpointRecord:
 
 
 def _nothing_to_resume(found: Found, record: CheckpointRecord, wanted: Wanted) -> Iterator[str]:
-    """Give the proofs that there is nothing to resume."""
+    """Yield the proofs that there is nothing to resume."""
     if found.age > wanted.max_age:
         yield (
             f"its checkpoint is {human_seconds(found.age)} old, more than"
@@ -413,6 +413,6 @@ def _nothing_to_resume(found: Found, record: CheckpointRecord, wanted: Wanted) -
 
 
 def _pairs(found: Found, record: CheckpointRecord) -> Iterator[tuple[TableProgress, TableFound]]:
-    """Give each table of the record together with what is there."""
+    """Yield each table of the record together with what is there."""
     for table in found.tables:
         yield record.of(*table.name), table

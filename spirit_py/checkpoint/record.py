@@ -129,7 +129,7 @@ class CheckpointRecord:
         return sum(table.rows_copied for table in self.tables)
 
     def of(self, schema: str, table: str) -> TableProgress:
-        """Give one table's progress.
+        """Return one table's progress.
 
         Raises:
             KeyError: when the migration is not about that table.
@@ -155,7 +155,7 @@ class Membership:
 
 
 def home_of(tables: Iterable[tuple[str, str]]) -> tuple[str, str]:
-    """Give the table whose checkpoint table holds the record, in whatever order they come."""
+    """Return the table whose checkpoint table holds the record, in whatever order they come."""
     return min(tables)
 
 
@@ -165,7 +165,7 @@ def joined(statements: Iterable[tuple[tuple[str, str], str]]) -> str:
 
 
 def digest_of(shape: str, name: str) -> str:
-    """Give a digest of a definition that survives RENAME TABLE.
+    """Return a digest of a definition that survives RENAME TABLE.
 
     Args:
         shape: ``SHOW CREATE TABLE`` without the counter.
@@ -271,7 +271,7 @@ def _literals(value: object) -> tuple[str, ...]:
 
 
 def _exactly(kind: type) -> Callable[[object], Any]:
-    """Give a reader that takes values of one type and no other."""
+    """Return a reader that takes values of one type and no other."""
 
     def read(value: object) -> Any:
         if type(value) is not kind:
@@ -298,7 +298,7 @@ _READERS: Final[dict[str, Callable[[object], Any]]] = {
 
 
 def _fields(kind: type, found: object, what: str) -> dict[str, Any]:
-    """Give the fields of a dataclass from JSON, each of its own type."""
+    """Return the fields of a dataclass from JSON, each of its own type."""
     if not isinstance(found, dict):
         raise UnreadableCheckpoint(f"{what} is not an object")
     fields = dataclasses.fields(kind)

@@ -61,7 +61,7 @@ class CheckpointStore:
 
     @classmethod
     def beside(cls, schema: str, table: str) -> Self:
-        """Give the store beside a source table."""
+        """Return the store beside a source table."""
         return cls(schema, AuxiliaryNames.of(table).checkpoint)
 
     def create(self, session: SqlSession, record: CheckpointRecord | Membership) -> None:
@@ -84,11 +84,11 @@ class CheckpointStore:
         )
 
     def exists(self, session: SqlSession) -> bool:
-        """Tell whether the table exists, whoever made it."""
+        """Return whether the table exists, whoever made it."""
         return bool(session.query(_MARKED, (self._schema, self._name)))
 
     def is_ours(self, session: SqlSession) -> bool:
-        """Tell whether the table exists and was made by this program, readable or not."""
+        """Return whether the table exists and was made by this program, readable or not."""
         return session.query(_MARKED, (self._schema, self._name)) == [(MARK,)]
 
     def read(self, session: SqlSession) -> StoredCheckpoint | None:

@@ -14,7 +14,7 @@ _SHOWN: Final = 200
 
 
 def may_hold_rows(schema: str, table: str) -> str:
-    """Say why a new table may hold what no other table holds."""
+    """Return why a new table may hold what no other table holds."""
     return (
         f"the swap of {schema}.{table} was begun by an earlier run, and may have been undone by"
         f" hand: then {AuxiliaryNames.of(table).new} holds what the application wrote in between"
@@ -22,13 +22,13 @@ def may_hold_rows(schema: str, table: str) -> str:
 
 
 def see_what_it_holds(schema: str, table: str) -> str:
-    """Say what to do with such a table."""
+    """Return what to do with such a table."""
     new = AuxiliaryNames.of(table).new
     return f"see what {schema}.{new} holds that {schema}.{table} does not; then drop or rename it"
 
 
 def seen(table: TableFound, progress: TableProgress) -> str:
-    """Say what is there under the three names, and what is known of it."""
+    """Return what is there under the three names, and what is known of it."""
     names = AuxiliaryNames.of(table.table)
     if table.changed_here:
         source = "is the table that this migration made"

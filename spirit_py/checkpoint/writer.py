@@ -167,14 +167,14 @@ class CheckpointWriter:
 
 
 def _hopeless(error: Exception) -> bool:
-    """Tell whether waiting will not help: a fault that is not the server's passing state."""
+    """Return whether waiting will not help: a fault that is not the server's passing state."""
     if isinstance(error, ServerFault):
         return disposition(error) is Disposition.FATAL and not error.hint
     return True
 
 
 def _failure(error: Exception) -> MigrationFailure:
-    """Say why the migration stops."""
+    """Return why the migration stops."""
     text = error.message if isinstance(error, SpiritError) else repr(error)
     hint = error.hint if isinstance(error, SpiritError) else ""
     failure = MigrationFailure(

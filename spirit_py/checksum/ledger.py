@@ -51,7 +51,7 @@ class PassLedger:
     def end_segment(
         self, source_rows: int, target_rows: int, *, aligned: bool, counted: bool = True
     ) -> int:
-        """Take over the segment; give the new table's rows beyond those compared.
+        """Take over the segment; return the new table's rows beyond those compared.
 
         Args:
             source_rows: an independent count of the source in the segment's range.
@@ -147,5 +147,5 @@ class Segment:
 
 
 def _literals(bound: KeyBound | None) -> tuple[str, ...] | None:
-    """Give a bound's literals, which alone say where it is."""
+    """Return a bound's literals, which alone say where it is."""
     return None if bound is None else bound.literals

@@ -54,7 +54,7 @@ class Keys:
     keys: tuple[str, ...]
 
     def __str__(self) -> str:
-        """Say how many there are, for messages."""
+        """Return how many there are, for messages."""
         return f"of {len(self.keys)} rows"
 
 
@@ -215,7 +215,7 @@ def source_table(plan: ComparisonPlan) -> str:
 
 
 def _hashed(pair: ColumnPair) -> bool:
-    """Tell whether a pair's values enter the row text as their SHA-256."""
+    """Return whether a pair's values enter the row text as their SHA-256."""
     return is_lob(pair.old) or is_lob(pair.new)
 
 
@@ -230,7 +230,7 @@ def stage_table(mapping: TableMapping, side: str) -> str:
 
 
 def new_key_index(mapping: TableMapping) -> Index:
-    """Give the new table's unique index over the key's columns.
+    """Return the new table's unique index over the key's columns.
 
     Raises:
         KeyError: when the new table has no such index, against the mapping's promise.
@@ -282,7 +282,7 @@ def target_rows(plan: ComparisonPlan, rows: Selection) -> str:
 
 
 def _same(plan: ComparisonPlan, fields: Sequence[str]) -> list[str]:
-    """Give the fields of the key, by which rows of both sides are brought together."""
+    """Return the fields of the key, by which rows of both sides are brought together."""
     return [fields[place] for place in plan.key_places]
 
 

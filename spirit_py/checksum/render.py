@@ -74,7 +74,7 @@ _WIDE: Final = frozenset({"ucs2", "utf16", "utf16le", "utf32"})
 
 
 def alike(old: Column, new: Column) -> bool:
-    """Tell whether :func:`field` renders a value of ``old`` as the new column would hold it.
+    """Return whether :func:`field` renders a value of ``old`` as the new column would hold it.
 
     A whitelist: for any other change of type the server must convert the value first, in a
     temporary table with the new type (:mod:`spirit_py.checksum.staging`). A value that does not
@@ -136,7 +136,7 @@ def field(
 
 
 def whole(old: Column, new: Column) -> bool:
-    """Tell whether the new column's character set has every character of the old one's."""
+    """Return whether the new column's character set has every character of the old one's."""
     one, other = old.charset, new.charset
     if one is None or other is None or one == other:
         return True
@@ -169,13 +169,13 @@ def _question_marks(text: str, column: Column) -> str:
 
 
 def is_lob(column: Column) -> bool:
-    """Tell whether a column's values may be too large to be put into the row text."""
+    """Return whether a column's values may be too large to be put into the row text."""
     kind = column.data_type
     return kind in TEXTS - _SHORT_TEXT or kind in _BYTES - _SHORT_BYTES
 
 
 def is_short(column: Column) -> bool:
-    """Tell whether a column's values are text or binary that is put into the row text."""
+    """Return whether a column's values are text or binary that is put into the row text."""
     return column.data_type in _SHORT_TEXT or column.data_type in _SHORT_BYTES
 
 

@@ -22,7 +22,7 @@ class Recopier(Protocol):
     """What a repair needs of an applier."""
 
     def recopy(self, mapping: TableMapping, keys: Sequence[str]) -> int:
-        """Make the new table's rows of these keys equal to the source's; give the keys treated."""
+        """Make the new table's rows of these keys equal to the source's; return their number."""
         ...
 
 
@@ -32,7 +32,7 @@ def repair(
     mapping: TableMapping,
     differences: Sequence[RowDifference],
 ) -> int:
-    """Copy the differing rows again; give the number of keys treated.
+    """Copy the differing rows again; return the number of keys treated.
 
     Nothing is applied meanwhile: a row image that is older than the row just copied must come
     after it, or it would be undone; what comes later brings the row to its last state again.

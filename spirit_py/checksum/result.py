@@ -30,7 +30,7 @@ class RowDifference:
     columns: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """Say what differs, in a line for the operator."""
+        """Return what differs, in a line for the operator."""
         where = f" in {', '.join(self.columns)}" if self.columns else ""
         return f"row {self.shown_key} is {self.kind}{where}"
 
@@ -41,7 +41,7 @@ class RowDifference:
 
 
 def shown_key(key: str) -> str:
-    """Give a key for people: text as text."""
+    """Return a key for people: text as text."""
     return _TEXT_LITERAL.sub(_readable, key)
 
 

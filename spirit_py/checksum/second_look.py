@@ -51,7 +51,7 @@ class SecondLook:
         self._seen: dict[tuple[Any, ...], list[_Held]] = {}
 
     def confirm(self, found: Sequence[RowDifference]) -> list[RowDifference]:
-        """Give the rows that still differ after all looks, the first ones with their columns."""
+        """Return the rows that still differ after all looks, the first ones with their columns."""
         left = list(found)
         for number, pause in enumerate(self._pauses, start=1):
             if not left:
@@ -100,7 +100,7 @@ class SecondLook:
         return still
 
     def _follows(self, same: tuple[Any, ...], source: _Held, target: _Held) -> bool:
-        """Tell whether the new table's row has become what the source's was at a look before."""
+        """Return whether the new table's row has become what the source's was at a look before."""
         earlier = self._seen.setdefault(same, [])
         follows = target in earlier
         earlier.append(source)
@@ -112,7 +112,7 @@ _Held = tuple[str, ...]
 
 
 def _held(rows: Rows) -> _Held:
-    """Give the hashes of the rows of the one key in ``rows``, none when there is no row."""
+    """Return the hashes of the rows of the one key in ``rows``, none when there is no row."""
     return tuple(digest for _, hashes in rows.values() for digest in hashes)
 
 

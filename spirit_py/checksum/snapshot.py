@@ -129,7 +129,7 @@ class SnapshotLock:
         raise self._failure(last, seen) from last
 
     def _failure(self, last: MigrationFailure | None, seen: list[Blocker]) -> ChecksumFailure:
-        """Say that the lock was not to be had, and who was in the way at the last look."""
+        """Return that the lock was not to be had, and who was in the way at the last look."""
         name = f"{self.mapping.source.schema}.{self.mapping.source.name}"
         reason = last.message if last is not None else "no attempt was allowed"
         return ChecksumFailure(
@@ -139,7 +139,7 @@ class SnapshotLock:
         )
 
     def _allowed(self, attempt: int) -> int:
-        """Give the seconds that a request, from 1, may wait: new writers wait behind it."""
+        """Return the seconds that a request, from 1, may wait: new writers wait behind it."""
         return min(self.options.lock_wait_timeout, 1 << ((attempt - 1) // _SAME_WAIT))
 
     def _attempt(
@@ -275,14 +275,14 @@ def _kept_alive(locks: list[_Side], longest: float) -> Iterator[None]:
 
 
 def _passing(error: MigrationFailure) -> bool:
-    """Tell whether another attempt may do better: the feed's hiccups end no checksum."""
+    """Return whether another attempt may do better: the feed's hiccups end no checksum."""
     if isinstance(error, ServerFault):
         return disposition(error) is Disposition.RETRY
     return error.resumable
 
 
 def _pausing(attempt: int, seen: list[Blocker]) -> str:
-    """Say that nothing is asked for just now; it stays true however long the pause is."""
+    """Return that nothing is asked for just now; it stays true however long the pause is."""
     who = f"; in the way when it was asked for: {_named(seen)}" if seen else ""
     return f"the table lock of its snapshot (a pause for writers after request {attempt}){who}"
 

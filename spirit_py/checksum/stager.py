@@ -40,7 +40,7 @@ _ROWS: Final = 1000
 
 
 def stage(session: SqlSession, plan: ComparisonPlan, wanted: Selection) -> ComparisonPlan:
-    """Fill the staging tables with some rows; give the plan by which to read them.
+    """Fill the staging tables with some rows; return the plan by which to read them.
 
     Raises:
         ServerFault: what is not the fault of a value.
@@ -81,7 +81,7 @@ def _fill(session: SqlSession, plan: ComparisonPlan, rows: Sequence[Sequence[Any
 
 
 def _about_a_value(fault: ServerFault) -> bool:
-    """Tell whether the server refused a value."""
+    """Return whether the server refused a value."""
     return fault.code in VALUE_ERRORS or "'_spirit_py_c" in fault.text
 
 
@@ -152,7 +152,7 @@ def _ignoring(session: SqlSession, plan: ComparisonPlan) -> dict[int, set[int]] 
 
 
 def _text_to_decimal(pair: ColumnPair) -> bool:
-    """Tell whether a note about a value may be an error in strict mode."""
+    """Return whether a note about a value may be an error in strict mode."""
     return pair.new.data_type == "decimal" and pair.old.data_type not in _NUMBERS
 
 
@@ -190,7 +190,7 @@ def _stage_one(session: SqlSession, plan: ComparisonPlan) -> None:
 
 
 def _fits(session: SqlSession, plan: ComparisonPlan, place: int) -> bool:
-    """Tell whether one value of the one row in the staging table fits."""
+    """Return whether one value of the one row in the staging table fits."""
     try:
         with _converting(session, plan):
             session.execute(staging.convert_stage(plan, (place,)))

@@ -125,7 +125,7 @@ def row_literals(columns: Sequence[Column], row: Sequence[Any]) -> list[str]:
 
 
 def _text(value: Any) -> str:
-    """Give what the driver sent as text."""
+    """Return what the driver sent as text."""
     return value.decode("ascii") if isinstance(value, bytes) else str(value)
 
 

@@ -164,7 +164,7 @@ class Sweep:
         return ledger, found
 
     def _segments(self) -> Iterator[list[RowDifference]]:
-        """Read segment after segment, above what is proven; give the differing rows of each."""
+        """Read segment after segment, above what is proven; return the differing rows of each."""
         ledger = self._ledger
         with connect(self._what.source, role="checksum-cut", read_timeout=_CUT_SECONDS) as session:
             chunker = make_chunker(self._what.mapping, session.query)
@@ -184,7 +184,7 @@ class Sweep:
                 )
 
     def _segment(self, chunker: Chunker) -> list[RowDifference]:
-        """Read as far as one snapshot may be used; give the differing rows."""
+        """Read as far as one snapshot may be used; return the differing rows."""
         ledger, what = self._ledger, self._what
         ledger.begin_segment()
         self._show(waiting_for="Spark's tasks to come together")
@@ -249,7 +249,7 @@ class Sweep:
 
     @staticmethod
     def _idlest(gang: Gang[list[RowDifference]]) -> int | None:
-        """Give the task with the least to do; None when all have enough."""
+        """Return the task with the least to do; None when all have enough."""
         rank = min(range(gang.size), key=gang.outstanding)
         return rank if gang.outstanding(rank) < _OUTSTANDING else None
 
@@ -295,12 +295,12 @@ class Sweep:
 
 
 def _passing(error: SpiritError) -> bool:
-    """Tell whether the segment may be read anew."""
+    """Return whether the segment may be read anew."""
     return isinstance(error, WorkersLost) or disposition(error) is Disposition.RETRY
 
 
 def _ask(gang: Gang[list[RowDifference]], orders: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Give orders to the first tasks, one each as far as there are tasks; wait for all."""
+    """Return orders to the first tasks, one each as far as there are tasks; wait for all."""
     asked = {}
     for place, order in enumerate(orders):
         rank = place % gang.size

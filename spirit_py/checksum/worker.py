@@ -61,7 +61,7 @@ class JoinChecksum:
     examples: int
 
     def __call__(self, rank: int) -> SnapshotReader:
-        """Give the member of that rank."""
+        """Return the member of that rank."""
         source = _open(self.source, rank)
         try:
             target = source if self.target is None else _open(self.target, rank)
@@ -108,7 +108,7 @@ class SnapshotReader:
         return json.dumps(self._compare(chunk))
 
     def result(self) -> list[RowDifference]:
-        """Give the differing rows."""
+        """Return the differing rows."""
         return self._found
 
     def close(self) -> None:
@@ -124,7 +124,7 @@ class SnapshotReader:
             session.execute(f"START TRANSACTION WITH CONSISTENT SNAPSHOT{read_only}")
 
     def _both(self) -> tuple[SqlSession, ...]:
-        """Give the sessions, one where both tables are on one server."""
+        """Return the sessions, one where both tables are on one server."""
         return (self.session,) if self._target is self.session else (self.session, self._target)
 
     def _count(self, side: str, span: Chunk) -> int:
@@ -153,7 +153,7 @@ class SnapshotReader:
         }
 
     def _aggregates(self, chunk: Chunk) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Give count and hash of both sides; two servers work at the same time."""
+        """Return count and hash of both sides; two servers work at the same time."""
         source = query.source_aggregate(self._plan, chunk)
         target = query.target_aggregate(self._plan, chunk)
         if self._target is self.session:
@@ -164,7 +164,7 @@ class SnapshotReader:
             return self._aggregate(self.session, source, chunk), other.result()
 
     def _aggregate(self, session: SqlSession, sql: str, chunk: Chunk) -> tuple[int, int]:
-        """Run an aggregate; give the count and the hash. A warning would make it blind."""
+        """Run an aggregate; return the count and the hash. A warning would make it blind."""
         count, digest = session.query(sql)[0]
         self._no_warnings(session, chunk)
         # Of no rows the server gives zeros, as long as its widest possible hash.
@@ -261,7 +261,7 @@ def _by_key(rows: Sequence[Sequence[Any]], columns: Sequence[Column]) -> Rows:
 
 
 def _bytes(item: Any) -> bytes:
-    """Give a rendered field as bytes, however the driver sent it."""
+    """Return a rendered field as bytes, however the driver sent it."""
     return item if isinstance(item, bytes) else str(item).encode()
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def make_chunker(
     mapping: TableMapping, query: BoundaryQuery
 ) -> OptimisticChunker | CompositeChunker:
-    """Give the chunker for the mapping's key: arithmetic for one AUTO_INCREMENT integer.
+    """Return the chunker for the mapping's key: arithmetic for one AUTO_INCREMENT integer.
 
     Args:
         mapping: Its ``key`` is the chunk key.

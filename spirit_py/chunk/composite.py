@@ -39,7 +39,7 @@ class CompositeChunker:
         self._finished = False
 
     def next_chunk(self, rows: int) -> Chunk | None:
-        """Give the next chunk of about ``rows`` rows, or None after the last. Asks the server."""
+        """Return the next chunk of about ``rows`` rows, or None after the last. Asks the server."""
         if self._finished:
             return None
         found = self._query(boundary_sql(self._mapping, self._lower, rows))
@@ -54,7 +54,7 @@ class CompositeChunker:
         """Learn nothing: every boundary is looked up."""
 
     def estimated_fraction(self) -> float:
-        """Give how far the cut has come, against the server's estimate of the rows."""
+        """Return how far the cut has come, against the server's estimate of the rows."""
         if self._finished:
             return 1.0
         return min(0.99, self._cut_rows / max(self._mapping.source.estimated_rows, 1))

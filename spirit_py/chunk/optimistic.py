@@ -41,7 +41,7 @@ class OptimisticChunker:
         self._last = 0
 
     def next_chunk(self, rows: int) -> Chunk | None:
-        """Give the next chunk of about ``rows`` rows, or None after the last. Asks the server."""
+        """Return the next chunk of about ``rows`` rows, or None after the last. Asks the server."""
         if self._finished:
             return None
         upper = self._upper(rows)
@@ -57,7 +57,7 @@ class OptimisticChunker:
             self._density = rows / chunk.target_rows
 
     def estimated_fraction(self) -> float:
-        """Give how far the cut has come within the range of the keys."""
+        """Return how far the cut has come within the range of the keys."""
         if self._finished:
             return 1.0
         if self._lower is None or self._lower.comparable is None or self._first is None:

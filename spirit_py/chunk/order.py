@@ -18,13 +18,13 @@ Directions: TypeAlias = tuple[bool, ...]
 
 
 def walk_directions(key: Index) -> Directions:
-    """Give the direction of each part of the walk; the first is never descending."""
+    """Return the direction of each part of the walk; the first is never descending."""
     reverse = key.parts[0].descending
     return tuple(part.descending != reverse for part in key.parts)
 
 
 def precedes(left: ComparableKey, right: ComparableKey, directions: Directions) -> bool:
-    """Tell whether ``left`` comes before ``right`` in the walk."""
+    """Return whether ``left`` comes before ``right`` in the walk."""
     for one, other, descending in zip(left, right, directions, strict=True):
         if one != other:
             return bool(one > other) if descending else bool(one < other)

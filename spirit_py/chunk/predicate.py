@@ -108,7 +108,7 @@ def _beyond(quoted: str, column: Column, literal: str, *, less: bool, equal: boo
 
 
 def _largest_number(column: Column) -> int | None:
-    """Give the largest number of an ENUM or small SET; None for what has a useful ``>``."""
+    """Return the largest number of an ENUM or small SET; None for what has a useful ``>``."""
     if column.data_type == "enum":
         return len(column.members)
     if column.data_type == "set" and len(column.members) <= _LISTED_SET_MEMBERS:

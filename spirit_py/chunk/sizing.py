@@ -83,5 +83,5 @@ def _clamp(rows: int) -> int:
 
 
 def _p90(values: list[float]) -> float:
-    """Give the smallest value that at least nine tenths of the values do not exceed."""
+    """Return the smallest value that at least nine tenths of the values do not exceed."""
     return sorted(values)[math.ceil(len(values) * 0.9) - 1]

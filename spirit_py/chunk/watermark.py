@@ -116,14 +116,14 @@ class WatermarkTracker:
         return moved
 
     def above_high(self, key: ComparableKey) -> bool:
-        """Tell whether a later chunk will read this key, so that its change may be dropped."""
+        """Return whether a later chunk will read this key, so that its change may be dropped."""
         keep = self._keep_up_to
         if isinstance(keep, Place):
             return keep is Place.BEGINNING and self._beyond(key, self._high)
         return precedes(keep, key, self._directions) and self._beyond(key, self._high)
 
     def held(self, key: ComparableKey) -> bool:
-        """Tell whether this key is inside a chunk in flight, so that its change must wait."""
+        """Return whether this key is inside a chunk in flight, so that its change must wait."""
         if not self._beyond(key, self._low):
             return False
         return any(
@@ -133,12 +133,12 @@ class WatermarkTracker:
         )
 
     def _inside(self, key: ComparableKey, chunk: Chunk) -> bool:
-        """Tell whether the key is one of the chunk's."""
+        """Return whether the key is one of the chunk's."""
         below = chunk.lower is None or self._beyond(key, chunk.lower)
         return below and not (chunk.upper is not None and self._beyond(key, chunk.upper))
 
     def _beyond(self, key: ComparableKey, bound: KeyBound | Place) -> bool:
-        """Tell whether the key comes after the bound in the walk."""
+        """Return whether the key comes after the bound in the walk."""
         if isinstance(bound, Place):
             return bound is Place.BEGINNING
         if bound.comparable is None:

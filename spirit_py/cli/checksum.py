@@ -196,7 +196,7 @@ def _rename(text: str) -> tuple[str, str]:
 def target_connection(
     options: dict[str, Any], source: ConnectionOptions
 ) -> ConnectionOptions | None:
-    """Give the way to the target's server; None where nothing differs from the source's.
+    """Return the way to the target's server; None where nothing differs from the source's.
 
     What stands on the command line wins over the option file, which wins over the source's.
     """

@@ -63,7 +63,7 @@ class Duration(click.ParamType[float]):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        """Give the seconds."""
+        """Return the seconds."""
         if isinstance(value, float):
             return value
         found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smhd]?)\s*", str(value))
@@ -310,7 +310,7 @@ def split_host(text: str) -> tuple[str, int | None]:
 
 
 def threads_of(asked: int | None, master: str) -> int:
-    """Give the number of threads: 4 at most by default, never above the cores for ``local``."""
+    """Return the number of threads: 4 at most by default, never above the cores for ``local``."""
     import os
 
     cores = len(os.sched_getaffinity(0))

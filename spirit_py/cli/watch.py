@@ -74,7 +74,7 @@ def watch(**options: Any) -> None:
 
 
 def _standard_output() -> int:
-    """Give the descriptor of the standard output, with nothing left to write before it."""
+    """Return the descriptor of the standard output, with nothing left to write before it."""
     sys.stdout.flush()
     return sys.stdout.fileno()
 

@@ -80,7 +80,7 @@ def open_side(what: str, session: SqlSession, schema: str, table: str) -> Side:
 
 
 def _missing(what: str, session: SqlSession, schema: str, table: str) -> Refusal:
-    """Say what is there instead of a base table."""
+    """Return what is there instead of a base table."""
     found = session.query(
         "SELECT TABLE_TYPE FROM information_schema.TABLES"
         " WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s",
@@ -99,7 +99,7 @@ def _missing(what: str, session: SqlSession, schema: str, table: str) -> Refusal
 
 
 def follower(source: Side, target: Side) -> Follower:
-    """Tell which side replicates from the other with GTIDs, as far as the account may see it."""
+    """Return which side replicates from the other with GTIDs, as far as the account may see it."""
     if not (source.facts.gtid and target.facts.gtid):
         return ""
     if source.facts.uuid in _sources(target):
@@ -108,7 +108,7 @@ def follower(source: Side, target: Side) -> Follower:
 
 
 def _sources(side: Side) -> set[str]:
-    """Give the servers that a side replicates from now."""
+    """Return the servers that a side replicates from now."""
     try:
         return {each.source_uuid for each in channels(side.session) if not each.trouble}
     except ServerFault:
@@ -244,7 +244,7 @@ def _column_findings(matching: Matching, *, two_servers: bool) -> Iterator[Findi
 
 
 def _kept(name: str, paired: set[str], target: TableSchema) -> bool:
-    """Tell whether a column of the target holds data that no pair would write."""
+    """Return whether a column of the target holds data that no pair would write."""
     return name not in paired and not target.column(name).generated
 
 

@@ -48,7 +48,7 @@ class FittingRows:
         self.unfit: dict[str, str] = {}
 
     def recopy(self, mapping: TableMapping, keys: Sequence[str]) -> int:
-        """Copy the rows that fit; give the keys treated."""
+        """Copy the rows that fit; return the keys treated."""
         keys = [key for key in keys if key not in self.unfit]
         if not keys:
             return 0
@@ -76,7 +76,7 @@ class TwoServerCopier:
         self._applier = applier
 
     def recopy(self, mapping: TableMapping, keys: Sequence[str]) -> int:
-        """Make the target's rows of these keys equal to the source's; give the keys treated.
+        """Make the target's rows of these keys equal to the source's; return the keys treated.
 
         Rows that the source does not have go first: one may stand in the way of another.
         """
@@ -115,7 +115,7 @@ class TwoServerCopier:
 
 
 def _there(mapping: TableMapping) -> TableMapping:
-    """Give the mapping of the target to itself: rows arrive in its own types and names."""
+    """Return the mapping of the target to itself: rows arrive in its own types and names."""
     target = mapping.target
     key = next(
         index

@@ -42,7 +42,7 @@ class _Object(list[tuple[str, Any]]):
 
 
 def document_sql(text: str, kinds: Sequence[Kind]) -> str:
-    """Give an SQL expression of type JSON for a document.
+    """Return an SQL expression of type JSON for a document.
 
     Args:
         text: the document as the server shows it.

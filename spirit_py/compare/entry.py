@@ -68,7 +68,7 @@ def compare(
 
 
 def _true_cause(error: BaseException, stop: StopSwitch) -> BaseException:
-    """Give the reason of the stop request where ``error`` only followed from it."""
+    """Return the reason of the stop request where ``error`` only followed from it."""
     if isinstance(error, KeyboardInterrupt):
         return Interrupted(signal.SIGINT, hint="nothing needs to be cleaned up by hand")
     if isinstance(error, (Refusal, DifferencesFound)) or stop.reason is None:

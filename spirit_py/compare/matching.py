@@ -38,7 +38,7 @@ class Matching:
     computed: tuple[str, ...] = ()
 
     def warnings(self) -> Iterator[str]:
-        """Say what is not compared, a line each."""
+        """Return what is not compared, a line each."""
         source, target = self.mapping.source, self.mapping.target
         if self.ignored:
             yield f"not compared, as --ignore-column asks: {', '.join(self.ignored)}"
@@ -107,7 +107,7 @@ def match(
 def _partners(
     source: TableSchema, target: TableSchema, renames: Sequence[tuple[str, str]]
 ) -> Mapping[str, str]:
-    """Give each column of the source, in lower case, the name that its partner would have.
+    """Return each column of the source, in lower case, the name that its partner would have.
 
     Empty for a column whose own name --map has given to another one.
     """
@@ -134,7 +134,7 @@ def _partners(
 
 
 def _ignored(source: TableSchema, target: TableSchema, names: Sequence[str]) -> set[str]:
-    """Give the columns to leave out, in lower case."""
+    """Return the columns to leave out, in lower case."""
     for name in names:
         if not source.has_column(name) and not target.has_column(name):
             raise Refusal(
@@ -144,7 +144,7 @@ def _ignored(source: TableSchema, target: TableSchema, names: Sequence[str]) -> 
 
 
 def _computed_alike(old: Column, new: Column) -> bool:
-    """Tell whether both columns are computed by one expression into one type."""
+    """Return whether both columns are computed by one expression into one type."""
     return (
         bool(old.generated and new.generated)
         and old.generation_expression == new.generation_expression
@@ -201,7 +201,7 @@ def _mapping(
 
 
 def _no_key(source: TableSchema, target: TableSchema) -> Refusal:
-    """Say why no key identifies the rows of both tables."""
+    """Return why no key identifies the rows of both tables."""
     lines = []
     for side, table in (("source", source), ("target", target)):
         usable = [i for i in table.not_null_unique_indexes() if i.visible]

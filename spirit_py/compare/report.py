@@ -87,7 +87,7 @@ class CompareReport(OutcomeReport):
         ]
 
     def summary(self) -> list[str]:
-        """Give the summary of a comparison that came to its end, a line each."""
+        """Return the summary of a comparison that came to its end, a line each."""
         one, other = (f"{side['schema']}.{side['table']}" for side in (self.source, self.target))
         verdict = {
             "equal": "are equal",
@@ -109,7 +109,7 @@ class CompareReport(OutcomeReport):
         return lines
 
     def _snapshot(self) -> str:
-        """Say what the rows were read in."""
+        """Return what the rows were read in."""
         moment = "both tables at one moment" if self.one_moment else "not of one moment"
         counted = "" if self.rows_counted else ", rows not counted again"
         locked = f"locked for {self.lock_held_ms:.0f} ms" if self.lock_held_ms else "without a lock"

@@ -132,7 +132,7 @@ class CompareRun:
         return MigrationStatus(**shown)
 
     def _progress(self, checker: Checker, spent: float) -> dict[str, Any]:
-        """Give the checksum's part of a snapshot."""
+        """Return the checksum's part of a snapshot."""
         seen = checker.progress
         done = seen.fraction
         if not seen.rows:
@@ -245,7 +245,7 @@ class CompareRun:
         )
 
     def _repairer(self) -> FittingRows:
-        """Give what repairs the target."""
+        """Return what repairs the target."""
         options = self._options
         applier = SqlApplier(
             options.target or options.source,

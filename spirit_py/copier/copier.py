@@ -151,15 +151,15 @@ class Copier:
         self._prefix.finish()
 
     def statistics(self) -> CopyStatistics:
-        """Give the figures as they are now. No I/O; any thread may ask."""
+        """Return the figures as they are now. No I/O; any thread may ask."""
         return self._meter.statistics()
 
     def so_far(self) -> CopiedSoFar:
-        """Give what is copied without a gap, in all runs. No I/O; any thread may ask."""
+        """Return what is copied without a gap, in all runs. No I/O; any thread may ask."""
         return self._prefix.so_far()
 
     def _fraction(self) -> float:
-        """Give how much of the table is cut: what earlier runs copied, and this one's part."""
+        """Return how much of the table is cut: what earlier runs copied, and this one's part."""
         before = self._fraction_before
         return before + (1 - before) * self._chunker.estimated_fraction()
 
@@ -220,7 +220,7 @@ class Copier:
         )
 
     def _describe(self, tasks: Sequence[CopyTask]) -> str:
-        """Say what a job copies, for Spark's UI: the key range, nothing secret (R20)."""
+        """Return what a job copies, for Spark's UI: the key range, nothing secret (R20)."""
         first, last = self._chunks[tasks[0].number], self._chunks[tasks[-1].number]
         low = ", ".join(first.lower.literals) if first.lower else "-inf"
         high = ", ".join(last.upper.literals) if last.upper else "+inf"

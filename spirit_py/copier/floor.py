@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def last_copied_key(session: SqlSession, mapping: TableMapping) -> ComparableKey | Place:
-    """Give the last key of the new table in the order of the walk.
+    """Return the last key of the new table in the order of the walk.
 
     Returns:
         ``Place.BEGINNING`` for an empty table; ``Place.END`` where the last key is not to be had:
@@ -58,7 +58,7 @@ def last_key_sql(mapping: TableMapping) -> str:
 
 
 def _index_in_order(mapping: TableMapping) -> str:
-    """Give the name of a visible index of the new table in the key's order, or its reverse."""
+    """Return the name of a visible index of the new table in the key's order, or its reverse."""
     names = [name.lower() for name in mapping.new_key_columns]
     for index in mapping.target.indexes:
         in_order = [name.lower() for name in index.columns] == names

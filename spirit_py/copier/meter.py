@@ -121,7 +121,7 @@ class CopyMeter:
             self._throttled, self._throttled_since = reason, now
 
     def statistics(self) -> CopyStatistics:
-        """Give the figures as they are now."""
+        """Return the figures as they are now."""
         with self._lock:
             now = self._clock() if self._ended is None else self._ended
             waiting = now - self._throttled_since if self._throttled else 0.0
@@ -141,7 +141,7 @@ class CopyMeter:
             )
 
     def _rate(self) -> float | None:
-        """Give the rows a second between the oldest and the newest of the last commits."""
+        """Return the rows a second between the oldest and the newest of the last commits."""
         if len(self._history) < 2:
             return None
         (since, before), (until, rows) = self._history[0], self._history[-1]

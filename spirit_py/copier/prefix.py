@@ -63,6 +63,6 @@ class CopiedPrefix:
             self._so_far = replace(self._so_far, up_to=(), finished=True)
 
     def so_far(self) -> CopiedSoFar:
-        """Give what is copied without a gap now."""
+        """Return what is copied without a gap now."""
         with self._lock:
             return self._so_far

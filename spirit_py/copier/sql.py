@@ -59,12 +59,12 @@ def _range(mapping: TableMapping, chunk: Chunk) -> str:
 
 
 def chunk_lock_prefix(mapping: TableMapping) -> str:
-    """Give the beginning of the names of all chunk locks of a table (R18)."""
+    """Return the beginning of the names of all chunk locks of a table (R18)."""
     source = mapping.source
     digest = hashlib.sha256(repr((source.schema, source.name)).encode()).hexdigest()[:32]
     return f"spirit-py:chunk:{digest}:"
 
 
 def chunk_lock(mapping: TableMapping, chunk: Chunk) -> str:
-    """Give the name of the lock that a chunk's session holds; at most 64 characters (R18)."""
+    """Return the name of the lock that a chunk's session holds; at most 64 characters (R18)."""
     return f"{chunk_lock_prefix(mapping)}{chunk.number % 10**15}"

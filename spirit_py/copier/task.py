@@ -157,7 +157,7 @@ def close_session() -> None:
 
 
 def _session_for(task: CopyTask) -> Session:
-    """Give the session of this process, a new one when the last is lost or was for another."""
+    """Return the session of this process, a new one when the last is lost or was for another."""
     global _session, _session_of
     if _session is not None and _session_of == task.connection:
         return _session
@@ -223,7 +223,7 @@ def _wait_until_visible(session: Session, task: CopyTask) -> None:
 
 
 def _run(session: Session, task: CopyTask) -> int:
-    """Run the statement in its time zone and mode; give the chunk's rows."""
+    """Run the statement in its time zone and mode; return the chunk's rows."""
     if task.time_zone:
         session.execute("SET SESSION time_zone = %s", (task.time_zone,))
     if task.makes_dates:
@@ -264,7 +264,7 @@ def _refuse_warnings(session: Session, task: CopyTask) -> None:
 
 
 def _explained(task: CopyTask, fault: ServerFault) -> Exception:
-    """Give the error for a fault that retrying did not cure."""
+    """Return the error for a fault that retrying did not cure."""
     if fault.code in VALUE_ERRORS:
         return _lost_value(task, fault.code, fault.text)
     return CopyFailure(

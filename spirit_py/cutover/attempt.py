@@ -59,5 +59,5 @@ class Attempt:
             self.steps_ms[name] = (self.clock() - began) * 1000
 
     def held_for(self) -> float:
-        """Give the seconds for which the lock has been held; 0 before."""
+        """Return the seconds for which the lock has been held; 0 before."""
         return 0.0 if self.held_from is None else self.clock() - self.held_from

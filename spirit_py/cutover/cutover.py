@@ -258,7 +258,7 @@ class Cutover:
             before = pending
 
     def _tables(self) -> list[tuple[str, str]]:
-        """Give every table to lock, as schema and name."""
+        """Return every table to lock, as schema and name."""
         return [(swap.schema, name) for swap in self._swaps for name in (swap.table, swap.new)]
 
     def _lock(self, attempt: Attempt) -> None:
@@ -279,7 +279,7 @@ class Cutover:
 
     @staticmethod
     def _in_the_way(attempt: Attempt, fault: ServerFault) -> str:
-        """Say why there was no lock, and who stood in the way."""
+        """Return why there was no lock, and who stood in the way."""
         watch = attempt.watch
         who = "; ".join(watch.spared or [str(blocker) for blocker in watch.blockers])
         return f"{watch.verdict or fault.text}; in the way: {who}"
@@ -328,7 +328,7 @@ class Cutover:
             raise TryFailed(f"the table lock was given up: {attempt.watch.verdict}")
 
     def _left(self, attempt: Attempt) -> float:
-        """Give the seconds that the lock may still be held."""
+        """Return the seconds that the lock may still be held."""
         return max(0.1, self._limits.lock_hold - attempt.held_for())
 
     def _rename(self, attempt: Attempt) -> None:

@@ -169,7 +169,7 @@ class SnapshotGuard:
 
 
 def why_not_now(session: SqlSession, swaps: Sequence[Swap]) -> str:
-    """Say why there is no guard for these swaps; empty when there is."""
+    """Return why there is no guard for these swaps; empty when there is."""
     if why := no_instant_drop(session):
         return why
     whys = (why_not_by_versions(session, swap.schema, swap.new) for swap in swaps)

@@ -33,7 +33,7 @@ WHERE TABLE_SCHEMA = %s AND TABLE_NAME IN (%s, %s, %s)"""
 
 
 def existing(session: SqlSession, swap: Swap) -> TableNames:
-    """Tell which tables of a swap exist."""
+    """Return which tables of a swap exist."""
     rows = session.query(_EXISTING, (swap.schema, swap.table, swap.new, swap.old))
     # lower_case_table_names=1 stores names in lower case, whatever was asked for.
     found = {str(name).lower() for (name,) in rows}

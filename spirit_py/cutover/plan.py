@@ -23,7 +23,7 @@ class Swap:
 
     @classmethod
     def of(cls, mapping: TableMapping) -> Swap:
-        """Give the swap of a migration's tables."""
+        """Return the swap of a migration's tables."""
         source = mapping.source
         return cls(
             schema=source.schema,
@@ -58,7 +58,7 @@ class CutoverLimits:
     look: float = 60.0
 
     def wait_for(self, attempt: int) -> int:
-        """Give the whole seconds that try number ``attempt``, from 1, waits for the lock.
+        """Return the whole seconds that try number ``attempt``, from 1, waits for the lock.
 
         The last two tries wait ``lock_wait``, each earlier one half of the next: an application
         that is merely busy is not made to stand still for long.
@@ -67,7 +67,7 @@ class CutoverLimits:
         return max(1, math.ceil(self.lock_wait * 0.5**halvings))
 
     def pause_after(self, attempt: int) -> float:
-        """Give the seconds to pause after try number ``attempt``, from 1."""
+        """Return the seconds to pause after try number ``attempt``, from 1."""
         return float(min(self.pause * 2 ** (attempt - 1), self.lock_wait))
 
     @property

@@ -52,7 +52,7 @@ BLIND = Evidence(server=None)
 
 
 def judge(evidence: Evidence, *, server: str) -> Verdict:
-    """Say what the evidence means.
+    """Return what the evidence means.
 
     Args:
         server: ``server_uuid`` of the server that was sent the RENAME. Another one behind the
@@ -72,10 +72,10 @@ def judge(evidence: Evidence, *, server: str) -> Verdict:
 
 
 def _is_done(names: TableNames) -> bool:
-    """Tell whether the names are those after the swap."""
+    """Return whether the names are those after the swap."""
     return names.source and names.old and not names.new
 
 
 def _is_not_done(names: TableNames) -> bool:
-    """Tell whether the names are those before the swap."""
+    """Return whether the names are those before the swap."""
     return names.source and names.new and not names.old

@@ -75,7 +75,7 @@ class Parking:
         return self._retention if self.parked else None
 
     def pressed(self) -> bool:
-        """Tell whether the buffers are so full that applying cannot wait for its turn."""
+        """Return whether the buffers are so full that applying cannot wait for its turn."""
         return self.parked or self._buffered() >= self._limit // 2
 
     def wait(self) -> None:

@@ -104,15 +104,15 @@ class Filters:
     active: bool = True
 
     def stamp(self) -> int:
-        """Give the stamp of a change that comes now."""
+        """Return the stamp of a change that comes now."""
         return self.tracker.dispatched if self.proofs is None else self.proofs.begun
 
     def drops(self, key: tuple[object, ...]) -> bool:
-        """Tell whether a change of this key may be dropped now."""
+        """Return whether a change of this key may be dropped now."""
         return self.may_drop and self.active and self.tracker.above_high(key)
 
     def holds(self, change: Pending) -> bool:
-        """Tell whether a change must wait."""
+        """Return whether a change must wait."""
         if not self.active:
             return False
         dispatched: int | None = change.stamp

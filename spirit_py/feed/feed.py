@@ -158,7 +158,7 @@ class ChangeFeed:
         self._run(self._stream.resume(mappings, position, settled, pass_hidden=pass_hidden))
 
     def is_blind(self, mapping: TableMapping) -> bool:
-        """Tell whether changes of the table were passed over; see the contract."""
+        """Return whether changes of the table were passed over; see the contract."""
         return any(one.blind for one in self._of(mapping))
 
     def compared(self, mapping: TableMapping) -> None:
@@ -167,7 +167,7 @@ class ChangeFeed:
             subscription.compared()
 
     def is_disturbed(self, mapping: TableMapping) -> bool:
-        """Tell whether others wrote to the new table between the runs; see the contract."""
+        """Return whether others wrote to the new table between the runs; see the contract."""
         return (mapping.target.schema, mapping.target.name) in self._stream.disturbed
 
     def _run(self, start: Frontier) -> None:
@@ -312,7 +312,7 @@ class ChangeFeed:
         self._flusher.flush_in(session, flushed)
 
     def _of(self, only: TableMapping | None) -> list[TableSubscription]:
-        """Give one table's subscription, or all of them."""
+        """Return one table's subscription, or all of them."""
         followed = list(self._subscriptions.values())
         if only is None:
             return followed
@@ -370,7 +370,7 @@ class ChangeFeed:
         catch_up(self, self._stop, tell=tell)
 
     def _progress(self) -> tuple[object, ...]:
-        """Give what changes whenever something was received, passed over or applied."""
+        """Return what changes whenever something was received, passed over or applied."""
         counters = [s.buffer.counters for s in self._subscriptions.values()]
         return (
             _started(self._ledger).received.text(),
@@ -380,7 +380,7 @@ class ChangeFeed:
         )
 
     def _liveness(self) -> str:
-        """Say in words what the feed last heard."""
+        """Return in words what the feed last heard."""
         if trouble := self._stream.trouble:
             return f"it is not connected ({trouble})"
         if self._parking.parked:
@@ -397,7 +397,7 @@ class ChangeFeed:
         self._stop.check()
 
     def position(self) -> str:
-        """Give the safe position (R7); empty before the start."""
+        """Return the safe position (R7); empty before the start."""
         with self._lock:
             if self._ledger is None:
                 return ""
@@ -405,7 +405,7 @@ class ChangeFeed:
             return self._ledger.safe_text()
 
     def position_here(self, session: SqlSession) -> str:
-        """Give the place behind everything that is executed now; see the contract."""
+        """Return the place behind everything that is executed now; see the contract."""
         return self._stream.position_here(session)
 
     def pending(self) -> int:
@@ -414,7 +414,7 @@ class ChangeFeed:
             return sum(s.buffer.pending for s in self._subscriptions.values())
 
     def all_changes_flushed(self, only: TableMapping | None = None) -> bool:
-        """Tell whether every received change is applied and no transaction is half received."""
+        """Return whether every received change is applied and no transaction is half received."""
         with self._lock:
             ledger = _started(self._ledger)
             if only is not None:
@@ -434,7 +434,7 @@ class ChangeFeed:
             self._dispatcher.expect_own_ddl(session_id)
 
     def statistics(self) -> FeedStatistics:
-        """Give the counters."""
+        """Return the counters."""
         received, skipped, own = self._stream.traffic
         with self._lock:
             counters = [s.buffer.counters for s in self._subscriptions.values()]
@@ -489,14 +489,14 @@ class ChangeFeed:
 
 
 def _started(part: T | None) -> T:
-    """Give a part that exists from the start on."""
+    """Return a part that exists from the start on."""
     if part is None:
         raise FeedFailure("the change feed was not started", hint="this is a bug: report it")
     return part
 
 
 def _as_fault(error: Exception) -> SpiritError:
-    """Give an error of ours; an unforeseen one is wrapped."""
+    """Return an error of ours; an unforeseen one is wrapped."""
     if isinstance(error, SpiritError):
         return error
     fault = FeedFailure(f"the change feed broke: {error!r}", hint="this is a bug: report it")

@@ -93,7 +93,7 @@ class Flusher:
     # -- asking
 
     def flush_once(self) -> int:
-        """Apply what waits at the call and need not wait longer; gives the changes applied.
+        """Apply what waits at the call and need not wait longer; return the changes applied.
 
         Raises:
             Exception: the fault of a batch, which waits again.

@@ -29,7 +29,7 @@ class VisibilityGate:
             self._unproven.add(place.tsid, place.number)
 
     def unproven(self) -> str:
-        """Give the set to wait for; empty when there is nothing to wait for."""
+        """Return the set to wait for; empty when there is nothing to wait for."""
         return str(self._unproven)
 
     def prove(self, gtids: str) -> None:

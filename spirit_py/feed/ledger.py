@@ -88,7 +88,7 @@ class Ledger:
             self.seal()
 
     def prepared(self, xid: str, place: Place) -> Epoch:
-        """An XA transaction with rows is prepared; gives the epoch that its rows belong to."""
+        """An XA transaction with rows is prepared; return the epoch that its rows belong to."""
         epoch = self.current
         epoch.pending += 1
         self._branches[xid] = epoch
@@ -96,7 +96,7 @@ class Ledger:
         return epoch
 
     def branch(self, xid: str) -> Epoch | None:
-        """Give the epoch of a prepared XA transaction with rows of ours; None for another one."""
+        """Return the epoch of a prepared XA transaction with rows of ours; None for another one."""
         return self._branches.get(xid)
 
     def decided(self, xid: str) -> None:
@@ -122,5 +122,5 @@ class Ledger:
             self._safe.absorb(self._epochs.popleft().gained)
 
     def safe_text(self) -> str:
-        """Give the safe position as text."""
+        """Return the safe position as text."""
         return self._safe.text()

@@ -83,11 +83,11 @@ class Partition:
 
     @property
     def running(self) -> frozenset[Partition]:
-        """Give what must end before a child of this one may begin, where they share keys."""
+        """Return what must end before a child of this one may begin, where they share keys."""
         return frozenset((self,)) if self.taken else self.parents
 
     def applies_within(self, low: Key | None, high: Key | None) -> bool:
-        """Tell whether keys from ``low`` up to ``high`` are among those being applied."""
+        """Return whether keys from ``low`` up to ``high`` are among those being applied."""
         keys = [change.image.key for change in self.taken]
         return (low is None or low <= max(keys)) and (high is None or min(keys) < high)
 
@@ -118,7 +118,7 @@ class Partition:
         self.look()
 
     def changes(self) -> Iterable[Pending]:
-        """Give what waits."""
+        """Return what waits."""
         return self.waiting.values() if isinstance(self.waiting, dict) else self.waiting
 
 
@@ -152,11 +152,11 @@ class Partitions:
         return len(self._running)
 
     def route(self, key: Key) -> Partition:
-        """Give the partition that a key is in."""
+        """Return the partition that a key is in."""
         return self.live[bisect_right(self._lows, key)]
 
     def add(self, change: Pending) -> Pending | None:
-        """Let a change wait; gives the earlier one of its key that it replaces."""
+        """Let a change wait; return the earlier one of its key that it replaces."""
         if self.ordered:
             self.live[0].waiting.append(change)  # type: ignore[union-attr]
             return None
@@ -202,7 +202,7 @@ class Partitions:
     def _free(
         self, partition: Partition, holds: Callable[[Pending], bool] | None
     ) -> Iterator[Pending]:
-        """Give the changes that need not wait."""
+        """Yield the changes that need not wait."""
         for change in partition.changes():
             if holds is None or not holds(change):
                 yield change
@@ -214,7 +214,7 @@ class Partitions:
         self._ended(partition, failed=False)
 
     def give_back(self, partition: Partition) -> list[Pending]:
-        """Let what was taken wait again; gives the changes of which a newer one waits already."""
+        """Let what was taken wait again; return the changes of which a newer one waits already."""
         batch = partition.taken
         late: list[Pending] = []
         if self.ordered:
@@ -256,11 +256,11 @@ class Partitions:
             each.look()
 
     def done(self, number: int) -> bool:
-        """Tell whether a round that was insisted on is done."""
+        """Return whether a round that was insisted on is done."""
         return all(each.finished >= number for each in self.live)
 
     def ready(self) -> Iterator[Partition]:
-        """Give the partitions that a worker may take from."""
+        """Return the partitions that a worker may take from."""
         return (each for each in self.live if each.ready)
 
     # -- dividing

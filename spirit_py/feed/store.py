@@ -98,7 +98,7 @@ class EventStore(Generic[T]):
         self._waiting_since = None
 
     def get(self, limit: int, timeout: float | None = None) -> list[T]:
-        """Give the next events, at most ``limit``, of whole transactions where they fit.
+        """Return the next events, at most ``limit``, of whole transactions where they fit.
 
         Waits for them; an empty list after ``timeout`` seconds or when the store is closed.
         """

@@ -74,7 +74,7 @@ class TableSubscription:
         self._pinned: list[Epoch] = []
 
     def dispatch(self, chunk: Chunk) -> str:
-        """Raise the high watermark; give the GTID set that the chunk must wait for (R3)."""
+        """Raise the high watermark; return the GTID set that the chunk must wait for (R3)."""
         with self._lock:
             self.tracker.dispatch(chunk)
             wait = self._gate.unproven()
@@ -154,7 +154,7 @@ class TableSubscription:
 
 
 def _images(changes: Sequence[RowChange]) -> Iterator[tuple[RowImage, bool, bool]]:
-    """Give what becomes of which key: a new key is an upsert, an old one a delete (R6).
+    """Yield what becomes of which key: a new key is an upsert, an old one a delete (R6).
 
     With each image: whether it is deleted, and whether its key was not there before.
     """
@@ -170,7 +170,7 @@ def _images(changes: Sequence[RowChange]) -> Iterator[tuple[RowImage, bool, bool
 
 
 def has_second_unique(mapping: TableMapping) -> bool:
-    """Tell whether the new table has a unique index besides the one that is the chunk key."""
+    """Return whether the new table has a unique index besides the one that is the chunk key."""
     key = {name.lower() for name in mapping.new_key_columns}
     return any(
         index.unique and {name.lower() for name in index.columns} != key
@@ -179,5 +179,5 @@ def has_second_unique(mapping: TableMapping) -> bool:
 
 
 def rows_are_independent(mapping: TableMapping) -> bool:
-    """Tell whether writing one row of the new table can never touch another one."""
+    """Return whether writing one row of the new table can never touch another one."""
     return mapping.key_order_kept and not (mapping.merging or has_second_unique(mapping))

@@ -33,7 +33,7 @@ class VisibilityProofs:
         self._ended.append((number, dispatched))
 
     def dispatched_at(self, stamp: int) -> int | None:
-        """Give how many chunks may have read too early; None while there is no proof."""
+        """Return how many chunks may have read too early; None while there is no proof."""
         place = bisect_right(self._ended, stamp, key=lambda proof: proof[0])
         return self._ended[place][1] if place < len(self._ended) else None
 

@@ -216,7 +216,7 @@ def _open(options: ConnectionOptions, role: str, *, database: str, read_timeout:
 
 
 def another_mode_may_do(code: int, mode: str) -> bool:
-    """Tell whether a failure may be the TLS mode's fault.
+    """Return whether a failure may be the TLS mode's fault.
 
     An account that requires TLS is denied without it; under TLS a denial is the last word, and
     the password is not sent once more in the clear (R20).
@@ -226,7 +226,7 @@ def another_mode_may_do(code: int, mode: str) -> bool:
 
 
 def tls_modes(options: ConnectionOptions) -> tuple[str, ...]:
-    """Give the driver's TLS modes to try, in order.
+    """Return the driver's TLS modes to try, in order.
 
     Connector/C reads PREFERRED as DISABLED (measured), so the program prefers by itself. On
     this machine's own address plain comes first: a handshake costs 30 ms, and an account that
@@ -244,7 +244,7 @@ def tls_modes(options: ConnectionOptions) -> tuple[str, ...]:
 
 
 def _arguments(options: ConnectionOptions, mode: str) -> dict[str, Any]:
-    """Give the driver's arguments."""
+    """Return the driver's arguments."""
     arguments: dict[str, Any] = {
         "user": options.user,
         "passwd": options.password,
@@ -269,7 +269,7 @@ def _arguments(options: ConnectionOptions, mode: str) -> dict[str, Any]:
 
 
 def _conversions() -> dict[Any, Any]:
-    """Give the driver's encoders for parameters, and our decoders (see the session module)."""
+    """Return the driver's encoders for parameters, and our decoders (see the session module)."""
     from MySQLdb.constants import FIELD_TYPE
     from MySQLdb.converters import conversions
 

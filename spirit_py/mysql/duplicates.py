@@ -104,7 +104,7 @@ def duplicates_for(
 def _by_hashes(
     session: SqlSession, mapping: TableMapping, index: Index, seen: Callable[[int], None]
 ) -> Generator[tuple[str, str]]:
-    """Give the condition of rows that may be equal, after having hashed all."""
+    """Yield the condition of rows that may be equal, after having hashed all."""
     own = free_names(mapping, 2 + len(mapping.key.columns))
     parts = _sources(mapping, index, "").parts
     hashes = Hashes(session, mapping, parts, own, partial(_selecting, mapping, index, own[2:]))
@@ -123,7 +123,7 @@ def _by_hashes(
 
 
 def _selecting(mapping: TableMapping, index: Index, keys: Sequence[str], where: str) -> str:
-    """Give what stands behind the list of a SELECT of the index's parts and the chunk key."""
+    """Return what stands behind the list of a SELECT of the index's parts and the chunk key."""
     old = zip(mapping.key.columns, keys, strict=True)
     more = [f"{quote_identifier(name)} AS {key}" for name, key in old]
     limit = where if where.startswith(" LIMIT") else ""
@@ -198,7 +198,7 @@ class _Sources:
 
 
 def _sources(mapping: TableMapping, index: Index, of: str, more: Sequence[str] = ()) -> _Sources:
-    """Give the rows of the source as the new table has them, with ``more`` columns."""
+    """Return the rows of the source as the new table has them, with ``more`` columns."""
     rows, parts, listed = _rows(mapping, of, more), [], False
     for number, part in enumerate(index.parts):
         array = _ARRAY.match(part.expression or "")
@@ -222,7 +222,7 @@ def _element_name(mapping: TableMapping) -> str:
 
 
 def _rows(mapping: TableMapping, of: str, more: Sequence[str] = ()) -> str:
-    """Give a derived table with the new table's columns for every row of the source."""
+    """Return a derived table with the new table's columns for every row of the source."""
     fills = {fill.column.name: fill.sql for fill in mapping.fills}
     sources = {pair.new.name: value_in_new_column(pair) for pair in mapping.pairs}
     columns = [

@@ -38,7 +38,7 @@ _DIVISION: Final = "ERROR_FOR_DIVISION_BY_ZERO"
 
 
 def evaluation_settings(facts: ServerFacts) -> tuple[tuple[str, str], ...]:
-    """Give the session variables, and their values, that a server's globals ask for."""
+    """Return the session variables, and their values, that a server's globals ask for."""
     found = [(name, facts.text(name)) for name in _VARIABLES if facts.text(name)]
     modes = (
         ("sql_mode", evaluating_mode(facts.sql_mode)),
@@ -48,7 +48,7 @@ def evaluation_settings(facts: ServerFacts) -> tuple[tuple[str, str], ...]:
 
 
 def evaluating_mode(sql_mode: str) -> str:
-    """Give the program's strict mode with what of the server's changes a computed value.
+    """Return the program's strict mode with what of the server's changes a computed value.
 
     Division by zero is an error where a native ALTER makes it one; NULL otherwise, as there.
     """
@@ -58,7 +58,7 @@ def evaluating_mode(sql_mode: str) -> str:
 
 
 def date_mode(sql_mode: str) -> str:
-    """Give :func:`evaluating_mode` with the server's own modes about dates.
+    """Return :func:`evaluating_mode` with the server's own modes about dates.
 
     It stays strict: what a lenient server makes NULL with a warning is an error (R10).
     """

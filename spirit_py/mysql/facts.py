@@ -30,16 +30,16 @@ class ServerFacts:
     variables: Mapping[str, str] = field(repr=False)
 
     def text(self, name: str) -> str:
-        """Give a global variable's value; empty when the server has no such variable."""
+        """Return a global variable's value; empty when the server has no such variable."""
         return self.variables.get(name, "")
 
     def number(self, name: str, default: int = 0) -> int:
-        """Give a global variable's value as a number."""
+        """Return a global variable's value as a number."""
         value = self.variables.get(name, "")
         return int(value) if value.lstrip("-").isdigit() else default
 
     def is_on(self, name: str) -> bool:
-        """Tell whether a global switch is on; a variable that is missing is off."""
+        """Return whether a global switch is on; a variable that is missing is off."""
         return self.text(name).upper() in _ON
 
     @property

@@ -113,7 +113,7 @@ _DISK_FULL: Final = frozenset({3, 1021, 1026, 1030, 1114, 1598})
 
 
 def disposition(error: BaseException, *, committing: bool = False) -> Disposition:
-    """Say what to do after an error.
+    """Return what to do after an error.
 
     Args:
         committing: the statement ends a transaction or is DDL, so that a connection lost
@@ -130,12 +130,12 @@ def disposition(error: BaseException, *, committing: bool = False) -> Dispositio
 
 
 def connection_lost(error: BaseException) -> bool:
-    """Tell whether the error means that the session is gone and with it all it held."""
+    """Return whether the error means that the session is gone and with it all it held."""
     return isinstance(error, ServerFault) and error.code in LOST
 
 
 def server_away(error: BaseException) -> bool:
-    """Tell whether the server does not serve us now: away, on its way down or up, or full.
+    """Return whether the server does not serve us now: away, on its way down or up, or full.
 
     A session that was ended counts too: until another one is open nobody knows why it was.
     """
@@ -143,7 +143,7 @@ def server_away(error: BaseException) -> bool:
 
 
 def access_denied(error: BaseException) -> bool:
-    """Tell whether the server refused because of the account's privileges."""
+    """Return whether the server refused because of the account's privileges."""
     return isinstance(error, ServerFault) and error.code in _NOT_ALLOWED
 
 
@@ -163,7 +163,7 @@ def server_fault(error: Exception, *, where: str) -> ServerFault:
 
 
 def _hint(code: int) -> str:
-    """Give the next step after an error of this number; empty where there is none."""
+    """Return the next step after an error of this number; empty where there is none."""
     if code in _READ_ONLY:
         return "this server takes no writes: run again against the primary"
     if code in PACKET_TOO_SMALL:

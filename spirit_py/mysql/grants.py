@@ -49,7 +49,7 @@ class Grants:
     text: tuple[str, ...] = field(default=(), repr=False)
 
     def has_global(self, privilege: str) -> bool:
-        """Tell whether a privilege is held globally."""
+        """Return whether a privilege is held globally."""
         return any(
             grant.schema == _EVERYWHERE and _includes(grant, privilege)
             for grant in self.lines
@@ -57,7 +57,7 @@ class Grants:
         )
 
     def has(self, privilege: str, schema: str, table: str = _EVERYWHERE) -> bool:
-        """Tell whether a privilege is held on a table, or on all of a schema."""
+        """Return whether a privilege is held on a table, or on all of a schema."""
         revoked = any(
             grant.revoked and grant.schema == schema and _includes(grant, privilege)
             for grant in self.lines
@@ -134,7 +134,7 @@ def _grants_of(line: str) -> Iterator[Grant]:
 
 
 def _privileges(tokens: tuple[Token, ...]) -> Iterator[str]:
-    """Give the privileges of a list; one with columns in parentheses is left out."""
+    """Yield the privileges of a list; one with columns in parentheses is left out."""
     words: list[str] = []
     depth, columns = 0, False
     for token in tokens:

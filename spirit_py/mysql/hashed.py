@@ -68,7 +68,7 @@ class Hashes:
             yield number * rows
 
     def several(self, rows: int) -> Iterator[str | None]:
-        """Give a condition of the source's rows for each hash that several have; None between."""
+        """Yield a condition of the source's rows for each hash that several have; None between."""
         lower = "TRUE"
         while True:
             bounds = self._session.query(
@@ -127,7 +127,7 @@ class Hashes:
             lower = above(columns, bound, directions)
 
     def _hashed(self) -> str:
-        """Give the hash of the parts; parts that the server equates have the same.
+        """Return the hash of the parts; parts that the server equates have the same.
 
         Their types are the server's to say, since a part may be any expression.
         """
@@ -148,7 +148,7 @@ class Hashes:
 
 
 def _form(part: str, kind: str, collation: str | None, padded: set[str]) -> str:
-    """Give text that is the same for values that are equal."""
+    """Return text that is the same for values that are equal."""
     if collation is not None:
         text = f"TRIM(TRAILING ' ' FROM {part})" if collation in padded else part
         return f"HEX(WEIGHT_STRING({text}))"
@@ -158,7 +158,7 @@ def _form(part: str, kind: str, collation: str | None, padded: set[str]) -> str:
 
 
 def free_names(mapping: TableMapping, count: int) -> list[str]:
-    """Give quoted names that no column of either table has."""
+    """Return quoted names that no column of either table has."""
     taken = {column.name.lower() for column in (*mapping.source.columns, *mapping.target.columns)}
     names: list[str] = []
     number = 0

@@ -29,7 +29,7 @@ _BUCKETS: Final = 100
 def carry_histograms(
     session: SqlSession, mapping: TableMapping, *, rebuild: bool = True
 ) -> list[str]:
-    """Give the new table the histograms of columns whose definition stays; safe to repeat.
+    """Return the new table the histograms of columns whose definition stays; safe to repeat.
 
     The statements are written to the binlog, so that replicas keep theirs too.
 
@@ -59,13 +59,13 @@ def _generated(source: TableSchema, target: TableSchema) -> list[tuple[Column, C
 
 
 def _values_of(column: Column) -> tuple[str | None, ...]:
-    """Give what says which values a column has; those of ENUM and SET are numbers."""
+    """Return what says which values a column has; those of ENUM and SET are numbers."""
     said = (column.name, column.column_type, column.generation_expression)
     return said if column.members else (*said, column.charset, column.collation)
 
 
 def _covered_alone(table: TableSchema) -> set[str]:
-    """Give the columns with a unique index of their own, which have no histogram."""
+    """Return the columns with a unique index of their own, which have no histogram."""
     return {
         index.parts[0].column or ""
         for index in table.indexes
@@ -80,7 +80,7 @@ def _histograms(session: SqlSession, table: TableSchema) -> dict[str, str]:
 
 
 def _lasting(found: str) -> dict[str, Any]:
-    """Give what two histograms must have in common."""
+    """Return what two histograms must have in common."""
     parsed: dict[str, Any] = json.loads(found)
     return {name: value for name, value in parsed.items() if name != "last-updated"}
 

@@ -53,15 +53,15 @@ class Identity:
     born: int = 0
 
     def __bool__(self) -> bool:
-        """Tell whether there is a table."""
+        """Return whether there is a table."""
         return bool(self.numbers)
 
     def is_same(self, other: Identity) -> bool:
-        """Tell whether two are one table of one server."""
+        """Return whether two are one table of one server."""
         return self.server == other.server and not self.numbers.isdisjoint(other.numbers)
 
     def is_replica_of(self, other: Identity) -> bool:
-        """Tell whether one statement made or altered both last, each on a server of its own."""
+        """Return whether one statement made or altered both last, each on a server of its own."""
         apart = self.server != other.server and bool(self and other)
         return apart and self.born == other.born > 0
 
@@ -71,7 +71,7 @@ NOTHING: Final = Identity()
 
 
 def identity(session: SqlSession, schema: str, table: str) -> Identity:
-    """Give what a table is known by, named as the server keeps it.
+    """Return what a table is known by, named as the server keeps it.
 
     Two names that differ in letters outside of ASCII alone may look alike: then the answer is
     empty, which proves nothing.
@@ -87,12 +87,12 @@ def identity(session: SqlSession, schema: str, table: str) -> Identity:
 
 
 def is_one_of(session: SqlSession, schema: str, table: str, proof: Identity) -> bool:
-    """Tell whether a table is there and is the one that is known by this."""
+    """Return whether a table is there and is the one that is known by this."""
     return not others_than(session, {(schema, table): proof})
 
 
 def others_than(session: SqlSession, proofs: Mapping[Name, Identity]) -> list[Name]:
-    """Give the tables that are gone, or are not the ones that are known by this; in one query."""
+    """Return the tables that are gone, or are not the ones that are known by this; in one query."""
     found = _numbers(session, proofs)
     return [name for name, proof in proofs.items() if not (proof and proof.is_same(found[name]))]
 
@@ -106,7 +106,7 @@ def drop_if(session: SqlSession, schema: str, table: str, proof: Identity) -> bo
 
 
 def _numbers(session: SqlSession, names: Iterable[Name]) -> dict[Name, Identity]:
-    """Give the numbers of some tables, empty for one that is not there."""
+    """Return the numbers of some tables, empty for one that is not there."""
     wanted = list(names)
     likes = ["/".join(_like(part) for part in name) + "%" for name in wanted]
     rows = session.query(_NUMBERS + " OR ".join([_NAMED] * len(likes)), likes)
@@ -114,7 +114,7 @@ def _numbers(session: SqlSession, names: Iterable[Name]) -> dict[Name, Identity]
 
 
 def _of(name: Name, rows: Iterable[tuple[object, ...]]) -> Identity:
-    """Give one table's of the rows of all."""
+    """Return one table's of the rows of all."""
     pattern = re.compile("(" + "/".join(_pattern(part) for part in name) + ")" + _PARTITION)
     found: dict[str, set[int]] = {}
     server = ""
@@ -128,12 +128,12 @@ def _of(name: Name, rows: Iterable[tuple[object, ...]]) -> Identity:
 
 
 def _like(name: str) -> str:
-    """Give what LIKE finds a name by, and perhaps others."""
+    """Return what LIKE finds a name by, and perhaps others."""
     return "".join("|_" if c == "_" else c if _PLAIN.match(c) else "@%" for c in name)
 
 
 def _pattern(name: str) -> str:
-    """Give what exactly this name can be kept as."""
+    """Return what exactly this name can be kept as."""
     return "".join(
         c if _PLAIN.match(c) else f"@{ord(c):04x}" if c.isascii() else _CODED for c in name
     )

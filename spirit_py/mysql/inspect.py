@@ -75,7 +75,7 @@ def read_table(session: SqlSession, schema: str, table: str) -> TableSchema | No
 
 
 def shape_of(table: TableSchema) -> str:
-    """Give a definition's text without the counter, which writers change at any time.
+    """Return a definition's text without the counter, which writers change at any time.
 
     A column that the snapshot guard left when it was broken off does not count either.
     """
@@ -131,19 +131,19 @@ def _with_members(session: SqlSession, schema: str, table: str, column: Column) 
 
 
 def _text(value: Any) -> str:
-    """Give a value of the catalogue as text; NULL as an empty string."""
+    """Return a value of the catalogue as text; NULL as an empty string."""
     if value is None:
         return ""
     return value.decode("utf-8") if isinstance(value, bytes) else str(value)
 
 
 def _optional(value: Any) -> str | None:
-    """Give a value of the catalogue as text, NULL as None."""
+    """Return a value of the catalogue as text, NULL as None."""
     return None if value is None else _text(value)
 
 
 def _number(value: Any) -> int | None:
-    """Give a value of the catalogue as a number, NULL as None."""
+    """Return a value of the catalogue as a number, NULL as None."""
     return None if value is None else int(value)
 
 
@@ -176,7 +176,7 @@ def _column(row: tuple[Any, ...]) -> Column:
 
 
 def _default(text: str | None, extra: str) -> str | None:
-    """Give a default; those that are expressions come escaped."""
+    """Return a default; those that are expressions come escaped."""
     return _expression(text) if text is not None and "DEFAULT_GENERATED" in extra else text
 
 
@@ -190,7 +190,7 @@ def _generated(extra: str) -> Generated:
 
 
 def _length(data_type: str, column_type: str, characters: int | None) -> int | None:
-    """Give the length of text, binary, BIT and VECTOR columns."""
+    """Return the length of text, binary, BIT and VECTOR columns."""
     if data_type in {"bit", "vector"}:
         found = re.search(r"\((\d+)\)", column_type)
         return int(found.group(1)) if found else 1
@@ -212,7 +212,7 @@ def _unescaped(text: str) -> str:
 
 
 def _expression(text: str) -> str:
-    """Give an expression of the catalogue as SQL.
+    """Return an expression of the catalogue as SQL.
 
     Measured on 9.7: its UTF-8 was turned into UTF-8 a second time, byte by byte.
     """

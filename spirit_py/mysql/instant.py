@@ -35,23 +35,23 @@ MOST_COLUMNS: Final = 1016
 
 
 def without_guard_column(create_sql: str) -> str:
-    """Give a definition's text without the column of a guard that was broken off."""
+    """Return a definition's text without the column of a guard that was broken off."""
     return _DEFINITION.sub("", create_sql)
 
 
 def no_instant_drop(session: SqlSession) -> str:
-    """Say why the server drops no column instantly; empty when it does."""
+    """Return why the server drops no column instantly; empty when it does."""
     version = str(session.query("SELECT @@version")[0][0])
     return why_not_by_version(version)
 
 
 def most_row_versions(version: str) -> int:
-    """Give how often columns of one table are added or dropped instantly (manual 17.12)."""
+    """Return how often columns of one table are added or dropped instantly (manual 17.12)."""
     return 255 if _numbers(version) >= _MORE_VERSIONS else 64
 
 
 def why_not_by_versions(session: SqlSession, schema: str, table: str) -> str:
-    """Say why a table has no room for a column that comes and goes; empty when it has.
+    """Return why a table has no room for a column that comes and goes; empty when it has.
 
     Where names look alike in the catalogue, the one with the least room counts.
     """
@@ -73,7 +73,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def _like(name: str) -> str:
-    """Give what LIKE finds a name by, as InnoDB keeps it, and perhaps others."""
+    """Return what LIKE finds a name by, as InnoDB keeps it, and perhaps others."""
     plain = (c.isascii() and c.isalnum() for c in name)
     return "".join(
         c if is_plain else "|_" if c == "_" else "@%"
@@ -91,7 +91,7 @@ def why_not_by_version(version: str) -> str:
 
 
 def why_not_by_definition(table: TableSchema, row_format: str) -> str:
-    """Say why the server adds no column to a table instantly; empty when it does (manual 17.12)."""
+    """Get why the server adds no column to a table instantly; empty when it does (manual 17.12)."""
     if row_format.upper() == "COMPRESSED":
         return "ROW_FORMAT=COMPRESSED"
     if any(index.kind.upper() == "FULLTEXT" for index in table.indexes):
@@ -102,7 +102,7 @@ def why_not_by_definition(table: TableSchema, row_format: str) -> str:
 
 
 def guard_columns(session: SqlSession, schema: str, table: str) -> tuple[list[str], str]:
-    """Give the guard's columns that a table has, and a name that none of its others has."""
+    """Return the guard's columns that a table has, and a name that none of its others has."""
     found = session.query(_COLUMNS, (schema, table))
     ours = [str(name) for name, comment in found if comment == _MARK]
     taken = {str(name).lower() for name, _ in found} - {name.lower() for name in ours}

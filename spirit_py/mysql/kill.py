@@ -101,7 +101,7 @@ class Blocker:
     system: bool = False
 
     def __str__(self) -> str:
-        """Say who it is and what it is doing, without values of the user's data."""
+        """Return who it is and what it is doing, without values of the user's data."""
         if self.session is None:
             return "a prepared XA transaction without a session"
         doing = "idle in a transaction" if self.idle else "executing"
@@ -119,7 +119,7 @@ def reason_to_spare(
     own: Collection[int] = (),
     most_rows: int = MOST_ROWS_TO_ROLL_BACK,
 ) -> str:
-    """Say why a blocker must not be killed; an empty string when it may be.
+    """Return why a blocker must not be killed; an empty string when it may be.
 
     Args:
         blocked_for: seconds for which this very lock has been seen in our way.
@@ -231,7 +231,7 @@ def kill_blocker(session: SqlSession, blocker: Blocker) -> str:
 
 
 def kill_session(session: SqlSession, victim: int) -> str:
-    """Kill a session; give the reason when that was not possible, else an empty string.
+    """Kill a session; return the reason when that was not possible, else an empty string.
 
     The caller has found it through the same session a moment ago, by a named lock of ours or by
     what it says of itself; for a number that was remembered there is :func:`kill_own`.

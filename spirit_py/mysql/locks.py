@@ -43,7 +43,7 @@ def take_named_lock(session: SqlSession, name: str, *, timeout: float = 0) -> bo
 
 
 def named_lock_holder(session: SqlSession, name: str) -> int | None:
-    """Give the id of the session that holds a named lock, or None."""
+    """Return the id of the session that holds a named lock, or None."""
     holder = session.query("SELECT IS_USED_LOCK(%s)", (name,))[0][0]
     return None if holder is None else int(holder)
 

@@ -146,7 +146,7 @@ class LockWatch:
 
     @staticmethod
     def _pause(until: float) -> float:
-        """Give the seconds between two looks, of which at least three come before ``until``.
+        """Return the seconds between two looks, of which at least three come before ``until``.
 
         Never shorter than it takes to see fresh sizes: see :func:`find_blockers`.
         """

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def at_one_moment(session: SqlSession, mapping: TableMapping, moment: str) -> TableMapping:
-    """Give the mapping with a constant for each new column whose default is the time.
+    """Return the mapping with a constant for each new column whose default is the time.
 
     Args:
         moment: ISO 8601, with its offset.
@@ -38,7 +38,7 @@ def at_one_moment(session: SqlSession, mapping: TableMapping, moment: str) -> Ta
 
 
 def _value(session: SqlSession, column: Column, at: datetime) -> str:
-    """Give the default as a literal."""
+    """Return the default as a literal."""
     digits = plain_digits(column)
     if digits is not None:
         return instant_literal(at, digits)

@@ -131,7 +131,7 @@ def probe_algorithm(
 
 
 def _create_copy(session: SqlSession, source: TableSchema, new: str) -> dict[str, str]:
-    """Create an empty copy of the definition; give the CHECK constraints' names in it."""
+    """Create an empty copy of the definition; return the CHECK constraints' names in it."""
     checks = names_of_checks(session, source, new)
     if "DATA DIRECTORY=" in source.create_sql:
         sql = rewrite_create(source.create_sql, source.schema, source.name, new, checks)
@@ -164,7 +164,7 @@ def _alter_copy(
 
 
 def _disturbed(table: str) -> Refusal:
-    """Say that a table was changed by somebody else."""
+    """Return that a table was changed by somebody else."""
     return Refusal(
         f"somebody else changed table {table} while the new table was made",
         hint="wait for the other change to end, then run the same command again",
@@ -211,7 +211,7 @@ def _complete_copy(
 
 
 def names_of_checks(session: SqlSession, source: TableSchema, new: str = "") -> dict[str, str]:
-    """Give the name of each CHECK constraint of the source in the new table.
+    """Return the name of each CHECK constraint of the source in the new table.
 
     Args:
         new: the new table's name, while it is another one.
@@ -302,7 +302,7 @@ def create_sentinel(session: SqlSession, schema: str, name: str) -> None:
 
 
 def is_own_sentinel(session: SqlSession, schema: str, name: str) -> bool:
-    """Tell whether a sentinel is there that this program made, and not somebody by hand."""
+    """Return whether a sentinel is there that this program made, and not somebody by hand."""
     found = session.query(
         "SELECT TABLE_COMMENT FROM information_schema.TABLES"
         " WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s",

@@ -27,7 +27,7 @@ _COLUMN: Final = re.compile(r"column '(.+)' at row \d+", re.IGNORECASE)
 
 
 def telling(session: SqlSession, computed: Collection[str]) -> list[tuple[str, int, str]]:
-    """Give the last statement's warnings, but for notes about generated columns.
+    """Return the last statement's warnings, but for notes about generated columns.
 
     Args:
         computed: the names in lower case of the generated columns.
@@ -52,7 +52,7 @@ def telling(session: SqlSession, computed: Collection[str]) -> list[tuple[str, i
 
 
 def _about(warning: tuple[str, int, str], computed: Collection[str]) -> bool:
-    """Tell whether it is a note about one of these columns."""
+    """Return whether it is a note about one of these columns."""
     level, _, text = warning
     column = _COLUMN.search(text)
     return level == "Note" and column is not None and column[1].lower() in computed

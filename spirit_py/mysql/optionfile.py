@@ -36,7 +36,7 @@ def read_option_file(path: Path) -> dict[str, str]:
 
 
 def _settings(path: Path, *, depth: int) -> Iterator[tuple[str, str]]:
-    """Give the settings of a file and of the files that it includes, in order."""
+    """Yield the settings of a file and of the files that it includes, in order."""
     if depth > _DEEPEST_INCLUDE:
         raise UsageFault(f"{path}: option files include each other", hint="remove an !include line")
     try:
@@ -66,7 +66,7 @@ def _settings(path: Path, *, depth: int) -> Iterator[tuple[str, str]]:
 
 
 def _included(kind: str, path: Path) -> list[Path]:
-    """Give the files that an include line names."""
+    """Return the files that an include line names."""
     if kind == "include":
         return [path]
     return sorted(entry for entry in path.glob("*.cnf") if entry.is_file())

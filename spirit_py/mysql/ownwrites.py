@@ -33,18 +33,18 @@ NUMBERS: Final = 2**63 - 1
 
 
 def new_run() -> str:
-    """Give a text that tells one run's identifiers from all others'."""
+    """Return a text that tells one run's identifiers from all others'."""
     return secrets.token_hex(8)
 
 
 def own_uuid(run: str, schema: str, table: str) -> str:
-    """Give the uuid under which a run copies a table."""
+    """Return the uuid under which a run copies a table."""
     digits = hashlib.sha256(f"{run}\0{schema}\0{table}".encode()).hexdigest()
     return f"{_PREFIX}{digits[:3]}-8{digits[3:6]}-{digits[6:18]}"
 
 
 def is_own(tsid: str) -> bool:
-    """Tell whether an identifier is one that some run has copied under."""
+    """Return whether an identifier is one that some run has copied under."""
     return tsid.startswith(_PREFIX)
 
 

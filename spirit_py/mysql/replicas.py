@@ -82,18 +82,18 @@ def known_replicas(session: SqlSession) -> list[KnownReplica]:
 
 
 def binlog_files(session: SqlSession) -> list[tuple[str, int]]:
-    """Give name and size of every binlog file (REPLICATION CLIENT)."""
+    """Return name and size of every binlog file (REPLICATION CLIENT)."""
     return [(str(row[0]), int(row[1])) for row in session.query("SHOW BINARY LOGS")]
 
 
 def binlog_end(session: SqlSession) -> tuple[str, int]:
-    """Give the binlog's last file and its size."""
+    """Return the binlog's last file and its size."""
     row = _either(session, "SHOW BINARY LOG STATUS", "SHOW MASTER STATUS")[0]
     return str(row[0]), int(row[1])
 
 
 def channels(session: SqlSession) -> list[Channel]:
-    """Give a replica's channels; none for a server that is no replica."""
+    """Return a replica's channels; none for a server that is no replica."""
     found = []
     for receiver, error, applier, uuid in session.query(_CHANNELS):
         trouble = ""
@@ -107,7 +107,7 @@ def channels(session: SqlSession) -> list[Channel]:
 
 
 def applier_lag(session: SqlSession, *, recent: float) -> float:
-    """Give the seconds between a commit at its origin and now, of what is being applied.
+    """Return the seconds between a commit at its origin and now, of what is being applied.
 
     Args:
         recent: transactions that were applied in the last so many seconds count too, with the
@@ -118,7 +118,7 @@ def applier_lag(session: SqlSession, *, recent: float) -> float:
 
 
 def executed_place(session: SqlSession, source_uuid: str) -> tuple[str, int] | None:
-    """Give the source's binlog file and offset up to which a direct replica has executed."""
+    """Return the source's binlog file and offset up to which a direct replica has executed."""
     for row in _either(session, "SHOW REPLICA STATUS", "SHOW SLAVE STATUS"):
         if row[_SOURCE_UUID] == source_uuid:
             return str(row[_RELAY_SOURCE_LOG_FILE]), int(row[_EXEC_SOURCE_LOG_POS])

@@ -155,6 +155,6 @@ def await_server(
 
 
 def waiting_for(options: ConnectionOptions, fault: BaseException) -> str:
-    """Say in words that the server is waited for, and why."""
+    """Return in words that the server is waited for, and why."""
     text = fault.text if isinstance(fault, ServerFault) else str(fault)
     return f"the server at {options.address} to answer ({text})"

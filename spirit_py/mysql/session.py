@@ -63,7 +63,7 @@ class Session:
             raise server_fault(error, where=f"{self.role} session at {self.address}") from error
 
     def execute(self, sql: str, parameters: Sequence[object] | None = None) -> int:
-        """Run one statement without a result set; give the affected rows.
+        """Run one statement without a result set; return the affected rows.
 
         REPLACE counts a replaced row twice, as the server does.
         """
@@ -138,7 +138,7 @@ class Session:
             thread.wait(None)
 
     def fileno(self) -> int:
-        """Give the number of the connection's socket; for :class:`spirit_py.mysql.wire.Wire`."""
+        """Return the number of the connection's socket; for :class:`spirit_py.mysql.wire.Wire`."""
         return int(self._connection.fileno())
 
     def close(self) -> None:

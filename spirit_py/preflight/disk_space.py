@@ -53,7 +53,7 @@ def check(context: PreflightContext) -> Iterator[Finding]:
 
 
 def _written_before(context: PreflightContext) -> tuple[int, int]:
-    """Give the bytes of rows and of indexes that an earlier run has written already.
+    """Return the bytes of rows and of indexes that an earlier run has written already.
 
     They are carried on with, or dropped before the first row is written anew.
     """
@@ -65,7 +65,7 @@ def _written_before(context: PreflightContext) -> tuple[int, int]:
 
 
 def free_bytes(facts: ServerFacts) -> int | None:
-    """Give the free bytes of the data directory; None when it is not on this machine."""
+    """Return the free bytes of the data directory; None when it is not on this machine."""
     folder = Path(facts.text("datadir"))
     try:
         found = _UUID.search((folder / "auto.cnf").read_text())

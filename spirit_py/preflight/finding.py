@@ -40,7 +40,7 @@ class Finding:
 
 
 def refuse(cause: str, remedy: str, details: Sequence[str] = ()) -> Finding:
-    """Say that the migration may not run."""
+    """Return that the migration may not run."""
     return Finding(severity=Severity.REFUSAL, cause=cause, remedy=remedy, details=tuple(details))
 
 

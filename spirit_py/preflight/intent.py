@@ -76,7 +76,7 @@ def _refusal(fault: ServerFault) -> Refusal:
 
 
 def objection(session: SqlSession, sql: str, sql_mode: str) -> ServerFault | None:
-    """Give what the server has against the text of a statement; None when it can read it.
+    """Return what the server has against the text of a statement; None when it can read it.
 
     PREPARE parses and executes nothing.
 

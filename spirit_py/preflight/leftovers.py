@@ -56,7 +56,7 @@ def check(context: PreflightContext) -> Iterator[Finding]:
 
 
 def is_ours(context: PreflightContext) -> bool:
-    """Tell whether the checkpoint table beside this table was made by this program.
+    """Return whether the checkpoint table beside this table was made by this program.
 
     The proof is its mark; whether its row can be read is another matter.
     """

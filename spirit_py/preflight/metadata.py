@@ -38,7 +38,7 @@ _REBUILDS = frozenset(
 
 
 def why_not_metadata_only(source: TableSchema, statement: AlterStatement) -> str:
-    """Give the first clause that does more than touch metadata; empty when none does."""
+    """Return the first clause that does more than touch metadata; empty when none does."""
     for clause in statement.parsed:
         if not _metadata_only(source, clause):
             return f"{clause.text!r} may rebuild the table or an index"
@@ -54,7 +54,7 @@ def _metadata_only(source: TableSchema, clause: Clause) -> bool:
 
 
 def _same_but_longer(source: TableSchema, clause: Clause) -> bool:
-    """Tell whether a definition only lengthens a VARCHAR or VARBINARY.
+    """Return whether a definition only lengthens a VARCHAR or VARBINARY.
 
     The server refuses INPLACE by itself when the length needs another byte; NULL to NOT NULL or
     back it would do INPLACE by a rebuild, so that must be seen here.

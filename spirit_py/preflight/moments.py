@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def check(context: PreflightContext) -> Iterator[Finding]:
-    """Say that such a default is evaluated when a row is written, not at one moment for all."""
+    """Return that such a default is evaluated when a row is written, not at one moment for all."""
     if context.mapping is None:
         return
     for column in of_each_write(context.mapping):

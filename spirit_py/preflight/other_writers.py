@@ -76,7 +76,7 @@ def causes(seen: Surroundings, schema: str, table: str) -> Iterator[str]:
 
 
 def may_write(filters: Iterable[tuple[str, str]], schema: str, table: str) -> bool:
-    """Tell whether a channel's filters let row events of a table pass.
+    """Return whether a channel's filters let row events of a table pass.
 
     What names the table in another case, and what is not sure, lets it pass.
     """
@@ -102,7 +102,7 @@ def may_write(filters: Iterable[tuple[str, str]], schema: str, table: str) -> bo
 
 
 def _matches(name: str, rule: str) -> bool:
-    r"""Tell whether a wildcard rule of the server (``%``, ``_``, ``\_``) names a table."""
+    r"""Return whether a wildcard rule of the server (``%``, ``_``, ``\_``) names a table."""
     pattern, escaped = "", False
     for letter in rule:
         if letter == "\\" and not escaped:

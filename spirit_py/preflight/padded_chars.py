@@ -30,7 +30,7 @@ def check(context: PreflightContext) -> Iterator[Finding]:
 
 
 def _depending(mapping: TableMapping) -> Iterator[str]:
-    """Give the CHAR columns whose blanks would be stored."""
+    """Yield the CHAR columns whose blanks would be stored."""
     for pair in mapping.pairs:
         if pair.old.data_type == "char" and pair.new.data_type != "char":
             yield pair.old.name

@@ -76,7 +76,7 @@ def _refuse_twice(contexts: tuple[PreflightContext, ...]) -> None:
 
 
 def check_before_create(contexts: Sequence[PreflightContext]) -> tuple[Finding, ...]:
-    """Run all checks that need nothing to be written; give the warnings.
+    """Run all checks that need nothing to be written; return the warnings.
 
     Raises:
         Refusal: with all that was found, together.
@@ -89,7 +89,7 @@ def check_before_create(contexts: Sequence[PreflightContext]) -> tuple[Finding, 
 def check_after_create(
     context: PreflightContext, target: TableSchema
 ) -> tuple[TableMapping, tuple[Finding, ...]]:
-    """Make the mapping and run the checks that need the new definition; give the warnings.
+    """Make the mapping and run the checks that need the new definition; return the warnings.
 
     Raises:
         Refusal: with all that was found, together; the caller drops the new table.

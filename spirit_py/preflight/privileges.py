@@ -57,7 +57,7 @@ def check(context: PreflightContext) -> Iterator[Finding]:
 
 
 def _global_ones(context: PreflightContext) -> Iterator[str]:
-    """Give the missing global privileges."""
+    """Yield the missing global privileges."""
     grants, wanted = context.grants, [*_GLOBAL, *_DYNAMIC]
     if not context.facts.gtid:
         wanted.append("RELOAD")  # FLUSH BINARY LOGS, for a place that misses no commit (R2)

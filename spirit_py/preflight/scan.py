@@ -22,7 +22,7 @@ class ScanUnfinished(Exception):
 def first_row(
     context: PreflightContext, condition: str, columns: tuple[str, ...]
 ) -> tuple[Any, ...] | None:
-    """Give these columns of some row that meets the condition; None when there is none.
+    """Return these columns of some row that meets the condition; None when there is none.
 
     Raises:
         ScanUnfinished: after :data:`SECONDS`.

@@ -111,7 +111,7 @@ def probe_shortcut(
     *,
     building: str,
 ) -> ShortcutResult:
-    """Tell which shortcut the server would take, by trying it on an empty copy of the table.
+    """Return which shortcut the server would take, by trying it on an empty copy of the table.
 
     Args:
         building: the name of the copy, which nobody else uses.
@@ -139,7 +139,7 @@ def probe_shortcut(
 
 
 def _versions_used_up(session: SqlSession, source: TableSchema) -> str:
-    """Say that the table had as many INSTANT changes as it may have; its copy had none."""
+    """Return that the table had as many INSTANT changes as it may have; its copy had none."""
     rows = session.query(
         "SELECT TOTAL_ROW_VERSIONS FROM information_schema.INNODB_TABLES WHERE NAME = %s",
         (f"{source.schema}/{source.name}",),
@@ -190,7 +190,7 @@ class _Runner:
         )
 
     def _judge(self, error: ServerFault) -> str:
-        """Give the reason when only the algorithm is impossible; raise for everything else."""
+        """Return the reason when only the algorithm is impossible; raise for everything else."""
         fate = disposition(error, committing=True)
         if fate is Disposition.FATAL and _IMPOSSIBLE.search(error.text):
             return error.text

@@ -42,7 +42,7 @@ def check(context: PreflightContext) -> Iterator[Finding]:
 
 
 def _is_auxiliary(context: PreflightContext, schema: str, table: str) -> bool:
-    """Tell whether a checkpoint table of ours goes with a name like the table's."""
+    """Return whether a checkpoint table of ours goes with a name like the table's."""
     marks = context.session.query(
         "SELECT TABLE_NAME FROM information_schema.TABLES"
         " WHERE TABLE_SCHEMA = %s AND TABLE_COMMENT = %s",
@@ -53,7 +53,7 @@ def _is_auxiliary(context: PreflightContext, schema: str, table: str) -> bool:
 
 
 def _missing(context: PreflightContext, schema: str, table: str) -> Finding:
-    """Say what is there instead of a base table."""
+    """Return what is there instead of a base table."""
     found = context.session.query(
         "SELECT TABLE_TYPE FROM information_schema.TABLES"
         " WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s",

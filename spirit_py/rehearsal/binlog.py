@@ -28,6 +28,6 @@ class BinlogMeter:
         self._seen = now
 
     def _growth(self, name: str, size: int) -> int:
-        """Give what is new in one file; one that became smaller was begun anew (RESET)."""
+        """Return what is new in one file; one that became smaller was begun anew (RESET)."""
         before = (self._seen or {}).get(name, 0)
         return size - before if size >= before else size

@@ -86,11 +86,11 @@ class RehearsalFigures:
         return sum(table.size for table in self.tables) if self.tables else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the figures for JSON."""
+        """Return the figures for JSON."""
         return {**dataclasses.asdict(self), "disk_bytes": self.disk_bytes}
 
     def lines(self) -> list[str]:
-        """Give the summary, a line each, in the layout of the migration's report."""
+        """Return the summary, a line each, in the layout of the migration's report."""
         return [
             f"  disk      {self._disk()}",
             f"  binlog    {self._binlog()}",

@@ -46,7 +46,7 @@ class Marks:
                 del self._waiting[1::2]
 
     def age(self, now: float, reached: Callable[[str], bool]) -> float:
-        """Give the age of the oldest mark that is not reached; 0.0 when all are.
+        """Return the age of the oldest mark that is not reached; 0.0 when all are.
 
         Args:
             reached: asks the replica.

@@ -142,7 +142,7 @@ class Rehearsal:
         )
 
     def _replicas(self) -> tuple[ReplicaFigures, ...]:
-        """Give the replicas' figures, each server once."""
+        """Return the replicas' figures, each server once."""
         found: dict[str, ReplicaFigures] = {}
         for address, meter in self._meters.items():
             found.setdefault(meter.uuid or address, meter.figures)

@@ -74,7 +74,7 @@ class ReplicaMeter:
         self._note(trouble=trouble, lag=lag)
 
     def _connected(self) -> Session:
-        """Give the session, opened at need."""
+        """Return the session, opened at need."""
         if self._session is None:
             self._session = connect(
                 self._options, role="replica-lag", read_timeout=_READ_SECONDS, lock_wait_timeout=3
@@ -83,7 +83,7 @@ class ReplicaMeter:
         return self._session
 
     def _ask(self, session: Session) -> tuple[str, float | None]:
-        """Give what is wrong, and the lag; None when it cannot be known."""
+        """Return what is wrong, and the lag; None when it cannot be known."""
         found = channels(session)
         if not found:
             return _NO_REPLICA, None

@@ -114,7 +114,7 @@ def clean_up(
 
 
 def _tables(session: SqlSession, table: tuple[str, str]) -> tuple[tuple[str, str], ...]:
-    """Give the tables of the migration that left its mark beside this one; none without a mark."""
+    """Get the tables of the migration that left its mark beside this one; none without a mark."""
     if not store_of(table).is_ours(session):
         return ()
     try:
@@ -188,7 +188,7 @@ def _leftovers(session: SqlSession, tables: Sequence[tuple[str, str]]) -> Leftov
 def _record(
     session: SqlSession, tables: Iterable[tuple[str, str]]
 ) -> CheckpointRecord | Membership | None:
-    """Give the record that the tables' checkpoints lead to."""
+    """Return the record that the tables' checkpoints lead to."""
     for table in tables:
         with contextlib.suppress(UnreadableCheckpoint):
             stored = beside(session, table).stored
@@ -198,7 +198,7 @@ def _record(
 
 
 def _existing(session: SqlSession, schema: str) -> set[str]:
-    """Give the names of a schema's tables in lower case, which some servers store them in."""
+    """Return the names of a schema's tables in lower case, which some servers store them in."""
     return {str(row[0]).lower() for row in session.query(_EXISTING, (schema,))}
 
 

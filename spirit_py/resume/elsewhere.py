@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def made_here(session: SqlSession, schema: str, table: str, progress: TableProgress | None) -> Made:
-    """Give what was made beside a table, as this server knows it.
+    """Return what was made beside a table, as this server knows it.
 
     What cannot be proven stays as it was noted: of another server, which proves nothing here.
 
@@ -59,7 +59,7 @@ class _Here:
         self._schema = schema
 
     def find(self, noted: Identity, shape: str, names: Iterable[str]) -> Identity:
-        """Give the one replica of a table under these names; where there is none, what was noted.
+        """Return the one replica of a table under these names; where there is none, what was noted.
 
         Args:
             shape: digest of the table's definition.

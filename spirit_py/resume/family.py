@@ -41,7 +41,7 @@ class Beside:
 
 
 def store_of(table: Name) -> CheckpointStore:
-    """Give the store beside a table."""
+    """Return the store beside a table."""
     return CheckpointStore.beside(*table)
 
 
@@ -74,17 +74,17 @@ def beside(session: SqlSession, table: Name) -> Beside:
 
 
 def members(session: SqlSession, record: CheckpointRecord) -> tuple[Name, ...]:
-    """Give the tables of a record whose checkpoint tables say that they are of it."""
+    """Return the tables of a record whose checkpoint tables say that they are of it."""
     return tuple(one.name for one in record.tables if _says(session, one.name, record) is True)
 
 
 def taken_over(session: SqlSession, record: CheckpointRecord) -> frozenset[Name]:
-    """Give the tables of a record that another migration has been begun on since."""
+    """Return the tables of a record that another migration has been begun on since."""
     return frozenset(one.name for one in record.tables if _says(session, one.name, record) is False)
 
 
 def _says(session: SqlSession, table: Name, record: CheckpointRecord) -> bool | None:
-    """Tell whether a table's checkpoint is of this migration; None when it does not tell."""
+    """Return whether a table's checkpoint is of this migration; None when it does not tell."""
     try:
         stored = store_of(table).read(session)
     except UnreadableCheckpoint:

@@ -73,7 +73,7 @@ def look(session: SqlSession, options: ConnectionOptions, tables: Sequence[Name]
 
 
 def _home_first(tables: Sequence[Name]) -> list[Name]:
-    """Give the tables, first the one whose checkpoint table holds the record."""
+    """Return the tables, first the one whose checkpoint table holds the record."""
     home = home_of(tables)
     return [home, *(table for table in tables if table != home)]
 
@@ -117,7 +117,7 @@ def look_at_table(
 
 
 def progress_of(record: CheckpointRecord | Membership | None, name: Name) -> TableProgress | None:
-    """Give what a record says of a table; None for one that says nothing of it."""
+    """Return what a record says of a table; None for one that says nothing of it."""
     tables = record.tables if isinstance(record, CheckpointRecord) else ()
     return next((table for table in tables if table.name == name), None)
 
@@ -131,7 +131,7 @@ def marked(
 
 
 def damage(session: SqlSession, record: CheckpointRecord) -> str:
-    """Say which bound of a record cannot be a key of its table; empty when all can.
+    """Return which bound of a record cannot be a key of its table; empty when all can.
 
     A table whose definition is another one by now is judged by that alone.
     """
@@ -147,7 +147,7 @@ def damage(session: SqlSession, record: CheckpointRecord) -> str:
 
 
 def _is_key(source: TableSchema, index: Index, literals: tuple[str, ...]) -> bool:
-    """Tell whether literals are a key of an index that rows can be walked by."""
+    """Return whether literals are a key of an index that rows can be walked by."""
     if not index.unique:
         return False
     try:
@@ -163,12 +163,12 @@ def _shape(session: SqlSession, schema: str, table: str) -> str:
 
 
 def shape_digest(table: TableSchema) -> str:
-    """Give the digest of a table's definition that a checkpoint holds."""
+    """Return the digest of a table's definition that a checkpoint holds."""
     return digest_of(shape_of(table), table.name)
 
 
 def unreachable(options: ConnectionOptions, stored: StoredCheckpoint) -> str:
-    """Say why the change feed cannot go on from the record's position."""
+    """Return why the change feed cannot go on from the record's position."""
     record = stored.found
     if isinstance(record, Membership) or not record.position:
         return ""

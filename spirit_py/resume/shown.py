@@ -98,7 +98,7 @@ class MigrationShown:
     totals: dict[str, int] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """Give everything for JSON."""
+        """Return everything for JSON."""
         return asdict(self)
 
     def lines(self) -> list[str]:
@@ -140,7 +140,7 @@ class MigrationShown:
 def migrations(
     options: ConnectionOptions, *, database: str, table: str, max_age: float
 ) -> list[MigrationShown]:
-    """Give what is there.
+    """Return what is there.
 
     Args:
         database: the schema to look in; empty for all.
@@ -192,7 +192,7 @@ class _Looking:
             )
 
     def at(self, marks: Iterable[Name]) -> list[MigrationShown]:
-        """Give the migrations of checkpoint tables; a pointer leads to the one that it is of."""
+        """Return the migrations of checkpoint tables; a pointer leads to the one that it is of."""
         found: dict[str, MigrationShown] = {}
         for schema, name in marks:
             owner = _owner(self._session, schema, name)
@@ -297,7 +297,7 @@ class _Looking:
 
 
 def _owner(session: SqlSession, schema: str, checkpoint: str) -> Name:
-    """Give the table that a checkpoint table is beside; it may be gone."""
+    """Return the table that a checkpoint table is beside; it may be gone."""
     for (name,) in session.query(_NAMES, (schema,)):
         if AuxiliaryNames.of(str(name)).checkpoint == checkpoint:
             return schema, str(name)
@@ -336,12 +336,12 @@ def _told(
 
 
 def _again(decision: Decision, back: WayBackState | None) -> str:
-    """Say what the same command would do; behind a way back that is lost there is nothing to."""
+    """Return what the same command would do; behind a way back that is lost there is nothing to."""
     lost = isinstance(decision, Resume) and back is WayBackState.LOST
     return "fail" if lost else _WORDS[type(decision)]
 
 
 def _worker(session: SqlSession, tables: Iterable[Name]) -> int | None:
-    """Give the session that holds the lock of one of the tables."""
+    """Return the session that holds the lock of one of the tables."""
     holders = (named_lock_holder(session, lock_name("migration", *table)) for table in tables)
     return next((holder for holder in holders if holder is not None), None)

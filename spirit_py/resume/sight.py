@@ -50,7 +50,7 @@ class Sight:
         return all(self._grants.has(privilege, schema, name) for name in beside)
 
     def grant(self, privileges: Iterable[str], schema: str) -> str:
-        """Give the statement that grants privileges on a schema, or on all of them."""
+        """Return the statement that grants privileges on a schema, or on all of them."""
         where = f"{quote_identifier(schema)}.*" if schema else "*.*"
         return grant_statement(privileges, where, self.account)
 

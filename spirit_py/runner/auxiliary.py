@@ -76,7 +76,7 @@ class AuxiliaryTables:
 
     @staticmethod
     def building(session: SqlSession, context: PreflightContext) -> str:
-        """Give the name under which the new table, or another copy, is built."""
+        """Return the name under which the new table, or another copy, is built."""
         return MadeStore(context.schema, context.table).read(session).building
 
     def mark(self, session: SqlSession) -> None:
@@ -160,7 +160,7 @@ class AuxiliaryTables:
                 )
 
     def _to_be_resumed(self, error: BaseException | None) -> bool:
-        """Tell whether the next run may carry on: only what is of no use is dropped (R17)."""
+        """Return whether the next run may carry on: only what is of no use is dropped (R17)."""
         if error is None or self._run.config.dry_run or not self._checkpoints.resumable:
             return False
         cause = self._run.cause_of(error)
@@ -181,7 +181,7 @@ class AuxiliaryTables:
 
 
 def source_of(context: PreflightContext) -> TableSchema:
-    """Give the source table, which the checks have found to exist."""
+    """Return the source table, which the checks have found to exist."""
     if context.source is None:
         raise Refusal(f"there is no table {context.schema}.{context.table}", hint="check the name")
     return context.source

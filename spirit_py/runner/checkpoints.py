@@ -42,7 +42,7 @@ _ANSWER_WITHIN: Final = 5
 
 
 def statement_of(contexts: Sequence[PreflightContext]) -> str:
-    """Give the normal form of a run's statements, whatever they are spelled and ordered like."""
+    """Return the normal form of a run's statements, whatever they are spelled and ordered like."""
     return joined(
         (
             (context.schema, context.table),
@@ -202,7 +202,7 @@ class Checkpoints:
             writer.close()
 
     def take(self) -> CheckpointRecord:
-        """Give the record of now. No I/O; any thread may ask."""
+        """Return the record of now. No I/O; any thread may ask."""
         run, base = self._run, self._base
         position = self._feed.position() if self._feed is not None else ""
         by_name = {work.source_name: work for work in self._works}
@@ -231,13 +231,13 @@ class Checkpoints:
 
 
 def _server_time(session: SqlSession) -> str:
-    """Give the server's time, to the second, in the form of a record."""
+    """Return the server's time, to the second, in the form of a record."""
     text = session.query("SELECT DATE_FORMAT(UTC_TIMESTAMP(), '%Y-%m-%dT%H:%i:%s')")[0][0]
     return f"{text}+00:00"
 
 
 def _progress(table: TableProgress, work: TableWork | None) -> TableProgress:
-    """Give a table's progress, from the work on it where that has begun."""
+    """Return a table's progress, from the work on it where that has begun."""
     if work is None:
         return table
     copied = work.copied_so_far()

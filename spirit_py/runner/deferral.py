@@ -58,7 +58,7 @@ class Deferral:
         )
 
     def present(self) -> str:
-        """Give the name of a sentinel that exists, or an empty string.
+        """Return the name of a sentinel that exists, or an empty string.
 
         A server that is away for a while is waited for.
         """

@@ -66,14 +66,14 @@ def migrate(
 
 
 def _true_cause(error: BaseException, run: Run) -> BaseException:
-    """Give what ended the run."""
+    """Return what ended the run."""
     if isinstance(error, KeyboardInterrupt):
         return _left_at_once(run.cutover)
     return run.cause_of(error) or error
 
 
 def _left_at_once(cutover: Cutover | None) -> SpiritError:
-    """Say what a second SIGINT leaves behind: the process ends, and with it its sessions."""
+    """Return what a second SIGINT leaves behind: the process ends, and with it its sessions."""
     if cutover is None or not cutover.renaming:
         return Interrupted(
             signal.SIGINT,

@@ -92,7 +92,7 @@ class Figures:
         return MigrationStatus(**{**shown, **self._feed(), **self._work(now)})
 
     def _feed(self) -> dict[str, Any]:
-        """Give the change feed's part of a snapshot."""
+        """Return the change feed's part of a snapshot."""
         if self.source is None:
             return {}
         seen = self.source.statistics()
@@ -108,7 +108,7 @@ class Figures:
         }
 
     def _work(self, now: float) -> dict[str, Any]:
-        """Give the part of a snapshot that the current phase's own work fills."""
+        """Return the part of a snapshot that the current phase's own work fills."""
         if self.phase is Phase.COPY and self._copiers:
             return self._copy_shown()
         if self.phase in {Phase.CHECKSUM, Phase.SENTINEL} and self._checkers:
@@ -116,7 +116,7 @@ class Figures:
         return {}
 
     def _copy_shown(self) -> dict[str, Any]:
-        """Give how far the copy is: of all tables, and how fast that of the present one."""
+        """Return how far the copy is: of all tables, and how fast that of the present one."""
         table = self._copiers[-1][0]
         seen = [one.statistics() for _, one in self._copiers]
         copied, rows = seen[-1], sum(one.rows for one in seen)
@@ -137,7 +137,7 @@ class Figures:
         }
 
     def _checksum_shown(self, now: float) -> dict[str, Any]:
-        """Give how far the comparison of the present table is."""
+        """Return how far the comparison of the present table is."""
         table, checker = self._checkers[-1]
         compared = checker.progress
         if self.phase is Phase.SENTINEL and checker.result.seconds:
@@ -208,7 +208,7 @@ class Figures:
 
 
 def _parked_note(seen: FeedStatistics) -> str:
-    """Say that the reader waits, and how long it may (R19)."""
+    """Return that the reader waits, and how long it may (R19)."""
     text = "the reader is parked on its memory limit"
     reach = seen.retention
     if reach is None:

@@ -175,7 +175,7 @@ class WayBackKeeping:
 
 
 def _unknown_place(tables: Sequence[KeptTable]) -> SpiritError:
-    """Say that nobody can follow from the swap on."""
+    """Return that nobody can follow from the swap on."""
     old = ", ".join(f"{table.schema}.{table.old}" for table in tables)
     return WayBackLost(
         "the way back cannot be kept: the answer to the RENAME was lost, and with it the place in"

@@ -46,7 +46,7 @@ class Opening:
 
 
 def open_migration(run: Run, session: Session) -> Opening:
-    """Give what is known of each table, all of them checked and kept from other migrations.
+    """Return what is known of each table, all of them checked and kept from other migrations.
 
     Where an earlier run has swapped the tables already, the checks have nothing to say: they look
     at sources that are to be changed.

@@ -107,7 +107,7 @@ class Run:
             end_own_statements(session, connection.label)
 
     def cause_of(self, error: BaseException | None) -> BaseException | None:
-        """Give the reason of the stop request where ``error`` only followed from it."""
+        """Return the reason of the stop request where ``error`` only followed from it."""
         if isinstance(error, (OutcomeUnknown, Refusal)) or self.stop.reason is None:
             return error
         return self.stop.reason

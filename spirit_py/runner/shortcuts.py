@@ -38,7 +38,7 @@ def change_in_place(
 
 
 def _against(run: Run, session: SqlSession, contexts: tuple[PreflightContext, ...]) -> str:
-    """Say why the shortcut is not to be tried at all; an empty string where it is."""
+    """Return why the shortcut is not to be tried at all; an empty string where it is."""
     if run.config.no_shortcut:
         return "shortcuts were switched off"
     if run.config.keep_old_current:

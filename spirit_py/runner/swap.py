@@ -117,7 +117,7 @@ def _require_new(session: SqlSession, mapping: TableMapping) -> None:
 
 
 def _note(session: SqlSession, mapping: TableMapping) -> dict[tuple[str, str], Identity]:
-    """Note which table is going to be the old one, and that the swap is begun; give the proofs."""
+    """Note which table is going to be the old one, and that the swap is begun; return proofs."""
     source, target = mapping.source, mapping.target
     made = MadeStore(source.schema, source.name).renew(
         session, source=identity(session, source.schema, source.name), swap_begun=True
@@ -138,7 +138,7 @@ def _note_not_swapped(run: Run, mappings: Sequence[TableMapping]) -> None:
 
 
 def limits_of(config: MigrationConfig) -> CutoverLimits:
-    """Give the patience of a swap that the configuration asks for."""
+    """Return the patience of a swap that the configuration asks for."""
     return CutoverLimits(
         lock_wait=config.lock_wait_timeout,
         attempts=config.cutover_attempts,

@@ -69,12 +69,12 @@ class TableWork:
         return ".".join(self.source_name)
 
     def copied_so_far(self) -> CopiedSoFar:
-        """Give what is copied without a gap in all runs. No I/O; any thread may ask."""
+        """Return what is copied without a gap in all runs. No I/O; any thread may ask."""
         copier = self._under_way.copier
         return self.before if copier is None else copier.so_far()
 
     def checked_up_to(self) -> tuple[str, ...]:
-        """Give how far the checksum found no difference, as literals; any thread may ask.
+        """Return how far the checksum found no difference, as literals; any thread may ask.
 
         Where rows may meet in the new table, a resumed run applies old images over newer rows, and
         one of them may push out a row that was compared: then nothing counts that an earlier run
@@ -190,7 +190,7 @@ class TableWork:
             )
 
     def _undisturbed(self) -> KeyBound | None:
-        """Give how far the rows need not be compared again; None for none of them.
+        """Return how far the rows need not be compared again; None for none of them.
 
         What an earlier run has compared counts only when nobody wrote to the new table since: the
         feed does not bring its rows back.

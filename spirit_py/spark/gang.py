@@ -86,7 +86,7 @@ class GangMember(Protocol[_R_co]):
         ...
 
     def result(self) -> _R_co:
-        """Give what is too large for the mailbox, at the end."""
+        """Return what is too large for the mailbox, at the end."""
         ...
 
     def close(self) -> None:
@@ -273,7 +273,7 @@ class Gang(Generic[_R]):
         return len(self._seats[rank].outstanding)
 
     def collect(self) -> list[Answer]:
-        """Give the answers that have come; none after a look of some milliseconds.
+        """Return the answers that have come; none after a look of some milliseconds.
 
         Raises:
             WorkersLost: when a member is gone.
@@ -288,7 +288,7 @@ class Gang(Generic[_R]):
         return answers
 
     def everyone(self, order: str, timeout: float) -> list[str]:
-        """Give one order to all, wait for all answers, in the order of ranks.
+        """Return one order to all, wait for all answers, in the order of ranks.
 
         Only when nothing else is outstanding.
         """
@@ -369,7 +369,7 @@ class Gang(Generic[_R]):
         return [seat.thread for seat in self._seats if len(seat.sessions) == 1]
 
     def _take(self, thread: int, letter: Any) -> list[Answer]:
-        """Take one member's letter; give the answers not seen before."""
+        """Take one member's letter; return the answers not seen before."""
         seat = self._seats[letter["rank"]]
         seat.thread = thread
         seat.sessions = [(str(server), int(number)) for server, number in letter["sessions"]]
@@ -424,5 +424,5 @@ class Gang(Generic[_R]):
 
 
 def _transient(error: SpiritError) -> bool:
-    """Tell whether a new gang may do better."""
+    """Return whether a new gang may do better."""
     return isinstance(error, WorkersLost) or disposition(error) is Disposition.RETRY

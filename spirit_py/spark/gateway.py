@@ -91,7 +91,7 @@ class JavaProcess:
         _wait(lambda: not self._members(), _END_SECONDS)
 
     def _members(self) -> set[int]:
-        """Give the living processes of the JVM's session: executors and Python workers too."""
+        """Return the living processes of the JVM's session: executors and Python workers too."""
         found = set()
         for stat in Path("/proc").glob("[0-9]*/stat"):
             with contextlib.suppress(OSError, ValueError, IndexError):

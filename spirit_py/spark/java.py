@@ -35,7 +35,7 @@ class Java:
 
 
 def without_secrets(environ: Mapping[str, str]) -> dict[str, str]:
-    """Give an environment for a child process: without a password of whichever server (R20)."""
+    """Return an environment for a child process: without a password of whichever server (R20)."""
     return {name: value for name, value in environ.items() if not _is_secret(name)}
 
 

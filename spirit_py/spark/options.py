@@ -92,7 +92,7 @@ class SparkOptions:
 
     @classmethod
     def of(cls, asked: AsksForSpark) -> SparkOptions:
-        """Give what a command's options say; ``verbose`` keeps the log in the working folder."""
+        """Return what a command's options say; ``verbose`` keeps the log in the working folder."""
         return cls(
             master=asked.spark_master,
             threads=asked.threads,
@@ -120,7 +120,7 @@ class SparkOptions:
 
 
 def settings(options: SparkOptions, scratch: Path) -> dict[str, str]:
-    """Give the Spark settings: ours, then the operator's over them.
+    """Return the Spark settings: ours, then the operator's over them.
 
     Raises:
         UsageFault: for a master that Spark does not know, for what is no Spark setting, and
@@ -179,7 +179,7 @@ def _require_known(options: SparkOptions) -> None:
 
 
 def environment(options: SparkOptions, scratch: Path, environ: Mapping[str, str]) -> dict[str, str]:
-    """Give the environment of the JVM: without secrets, and quiet.
+    """Return the environment of the JVM: without secrets, and quiet.
 
     A local run takes the Spark that came with PySpark and no configuration of the machine.
     """

@@ -62,7 +62,7 @@ class _Feedback:
         return {"_route": None}
 
     def zero(self, _value: list[Any]) -> list[Any]:
-        """Give the empty list."""
+        """Return the empty list."""
         return []
 
     def addInPlace(self, total: list[Any], added: list[Any]) -> list[Any]:  # noqa: N802 - Spark's name
@@ -113,7 +113,7 @@ class SparkEngine:
                 self._starter.start()
 
     def context(self) -> Any:
-        """Give the SparkContext, once it has started.
+        """Return the SparkContext, once it has started.
 
         Raises:
             SpiritError: when Spark did not start.
@@ -184,7 +184,7 @@ class SparkEngine:
     def run_gang(
         self, function: Callable[[int], _R], *, size: int, group: str, description: str
     ) -> list[Outcome[_R]]:
-        """Run ``function(rank)`` in ``size`` tasks at once, in barrier mode; give the outcomes.
+        """Run ``function(rank)`` in ``size`` tasks at once, in barrier mode; return the outcomes.
 
         Spark runs a barrier stage again as a whole when one of its tasks was lost; the
         caller, in conversation with the tasks (:mod:`spirit_py.spark.gang`), sends the second
@@ -276,7 +276,7 @@ class SparkEngine:
             self._wait_for_executors()
 
     def _worker_python(self, conf: dict[str, str]) -> str:
-        """Give the workers' interpreter: the driver's own, where the operator says nothing."""
+        """Return the workers' interpreter: the driver's own, where the operator says nothing."""
         chosen = conf.get("spark.pyspark.python", "")
         if not self.options.single_machine:
             chosen = chosen or os.environ.get("PYSPARK_PYTHON", "")
@@ -347,7 +347,7 @@ class SparkEngine:
         self._gateway = None
 
     def _last_log_lines(self) -> tuple[str, ...]:
-        """Give the last lines of the JVM's output, for the operator."""
+        """Return the last lines of the JVM's output, for the operator."""
         if self._scratch is None:
             return ()
         lines: list[str] = []
@@ -372,14 +372,14 @@ def _note_lost_feedback(_request: object, address: object) -> None:
 
 
 def _bundled_spark() -> str:
-    """Give the folder of the Spark that came with PySpark."""
+    """Return the folder of the Spark that came with PySpark."""
     import pyspark
 
     return str(Path(pyspark.__file__).parent)
 
 
 def _connect(port: int, secret: str) -> Any:
-    """Give PySpark's gateway to a JVM that runs already.
+    """Return PySpark's gateway to a JVM that runs already.
 
     PySpark is told through its own variables; they are in the environment for this call only,
     so that no child process inherits the secret.
@@ -400,7 +400,7 @@ def _connect(port: int, secret: str) -> Any:
 
 
 def _first_line(error: BaseException) -> str:
-    """Give the cause in one line; a Java error by its own message, without the trace."""
+    """Return the cause in one line; a Java error by its own message, without the trace."""
     java = getattr(error, "java_exception", None)
     text = str(java.getMessage() or java) if java is not None else str(error)
     lines = [line.strip() for line in text.splitlines() if line.strip()]

@@ -37,7 +37,7 @@ class Silence:
         self._next = clock() + _LOOK_SECONDS
 
     def around(self, threads: Collection[int]) -> bool:
-        """Tell whether one of these server threads has been silent for too long.
+        """Return whether one of these server threads has been silent for too long.
 
         Raises:
             ServerFault: the server could not be asked.

@@ -156,11 +156,11 @@ class WaveRunner(Generic[_S, _R]):
         self._stop.check()
 
     def _halted(self) -> bool:
-        """Tell whether nothing more may be pulled."""
+        """Return whether nothing more may be pulled."""
         return self._failure is not None or self._stop.requested
 
     def _wave_size(self) -> tuple[int, int]:
-        """Give the next wave's tasks, and up to how many others may wait or run beside it.
+        """Return the next wave's tasks, and up to how many others may wait or run beside it.
 
         One round, or more of short tasks that have settled.
         """

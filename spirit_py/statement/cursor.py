@@ -28,12 +28,12 @@ class Cursor:
         return self.at >= len(self.tokens)
 
     def keyword(self, ahead: int = 0) -> str:
-        """Give the keyword that comes next, in upper case; empty when none does."""
+        """Return the keyword that comes next, in upper case; empty when none does."""
         here = self.at + ahead
         return self.tokens[here].upper if here < len(self.tokens) else ""
 
     def starts_with(self, *words: str) -> bool:
-        """Tell whether these keywords come next."""
+        """Return whether these keywords come next."""
         return all(self.keyword(ahead) == word for ahead, word in enumerate(words))
 
     def take(self, *words: str) -> bool:
@@ -52,7 +52,7 @@ class Cursor:
         return word
 
     def symbol(self, symbol: str) -> bool:
-        """Tell whether this symbol comes next."""
+        """Return whether this symbol comes next."""
         return not self.done and self.tokens[self.at].is_symbol(symbol)
 
     def take_symbol(self, symbol: str) -> bool:
@@ -81,18 +81,18 @@ class Cursor:
         return self.tokens[self.at - 1].value
 
     def rest(self) -> tuple[Token, ...]:
-        """Give the tokens that were not read, and step behind them."""
+        """Return the tokens that were not read, and step behind them."""
         left = self.tokens[self.at :]
         self.at = len(self.tokens)
         return left
 
     def excerpt(self) -> str:
-        """Give the text of all tokens, cut short, for messages."""
+        """Return the text of all tokens, cut short, for messages."""
         return text_of(self.sql, self.tokens)[:120]
 
 
 def text_of(sql: str, tokens: tuple[Token, ...]) -> str:
-    """Give the text from the first token to the last."""
+    """Return the text from the first token to the last."""
     return sql[tokens[0].start : tokens[-1].end] if tokens else ""
 
 
@@ -120,7 +120,7 @@ def outside_parentheses(tokens: tuple[Token, ...]) -> Iterator[tuple[int, Token]
 
 
 def _is_call(tokens: tuple[Token, ...], at: int) -> bool:
-    """Tell whether a name is that of a function, and not of an indexed column with its length."""
+    """Return whether a name is that of a function, and not of an indexed column with its length."""
     behind = tokens[at + 1 : at + 4]
     if not behind or not behind[0].is_symbol("("):
         return False

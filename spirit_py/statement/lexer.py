@@ -71,7 +71,7 @@ class Token:
         return self.kind == "word" and _PLAIN_NUMBER.match(self.value) is None
 
     def is_symbol(self, symbol: str) -> bool:
-        """Tell whether the token is this symbol."""
+        """Return whether the token is this symbol."""
         return self.kind == "symbol" and self.value == symbol
 
 

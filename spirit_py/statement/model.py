@@ -106,7 +106,7 @@ class AlterStatement:
         return f"ALTER TABLE {quote_table(self.schema, self.table)} {clauses}"
 
     def of_kind(self, *kinds: ClauseKind) -> tuple[Clause, ...]:
-        """Give the clauses of these kinds in their order."""
+        """Return the clauses of these kinds in their order."""
         return tuple(clause for clause in self.parsed if clause.kind in kinds)
 
     @cached_property

@@ -56,7 +56,7 @@ _INNODB = "innodb"
 
 
 def is_option(cursor: Cursor) -> bool:
-    """Tell whether a table option comes next."""
+    """Return whether a table option comes next."""
     return any(cursor.starts_with(*words) for words, _ in _HEADS)
 
 

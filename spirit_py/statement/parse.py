@@ -111,7 +111,7 @@ def _create_index(cursor: Cursor, kind: str, default_schema: str, mode: SqlMode)
 
 
 def _without_modifiers(cursor: Cursor) -> str:
-    """Refuse ALGORITHM and LOCK behind the index; give the rest as written."""
+    """Refuse ALGORITHM and LOCK behind the index; return the rest as written."""
     depth = 0
     start = cursor.at
     while not cursor.done:

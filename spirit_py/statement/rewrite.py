@@ -28,7 +28,7 @@ _GENERATED = "_chk_"
 def check_names(
     source: str, new: str, names: Collection[str], taken: Collection[str]
 ) -> dict[str, str]:
-    """Give the name that each CHECK constraint of the source gets in the new table.
+    """Return the name that each CHECK constraint of the source gets in the new table.
 
     Args:
         source: The source table's name.
@@ -48,7 +48,7 @@ def check_names(
 
 
 def _toggled(name: str, used: Collection[str]) -> str:
-    """Give a free name beside ``name``, the same way back where possible."""
+    """Return a free name beside ``name``, the same way back where possible."""
     choices = [name[1:]] if name.startswith("_") and len(name) > 1 else []
     choices += [f"_{name}"] + [f"{name}_{number}" for number in range(2, 100)]
     for choice in choices:
@@ -91,7 +91,7 @@ def _renamed(line: str, starts: Mapping[str, str]) -> str:
 
 
 def check_definitions(create_sql: str, names: Collection[str]) -> dict[str, str]:
-    """Give what follows CHECK in ``SHOW CREATE TABLE``, for each of these constraints."""
+    """Return what follows CHECK in ``SHOW CREATE TABLE``, for each of these constraints."""
     lines = create_sql.split("\n")
     return {
         name: line.removeprefix(_check_start(name)).removesuffix(",")
@@ -109,7 +109,7 @@ def rewrite_clauses(
     *,
     sql_mode: str = "",
 ) -> str:
-    """Give the statement's clauses for the new table: only names of CHECK constraints differ.
+    """Return the statement's clauses for the new table: only names of CHECK constraints differ.
 
     A CHECK that is dropped and added again under its name keeps the name of its copy, because
     the source still holds the name.
@@ -132,7 +132,7 @@ def rewrite_clauses(
 
 
 def _constraint_names(tokens: tuple[Token, ...]) -> Iterator[tuple[Token, bool]]:
-    """Give each token that names a constraint, and whether it is created there."""
+    """Yield each token that names a constraint, and whether it is created there."""
     for index, token in enumerate(tokens[1:-1], start=1):
         before, following = tokens[index - 1].upper, tokens[index + 1]
         if token.upper in {"CHECK", "CONSTRAINT"} and before in {"DROP", "ALTER"}:

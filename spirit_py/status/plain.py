@@ -66,7 +66,7 @@ class PlainReporter:
 
 
 def _figures(snapshot: MigrationStatus) -> dict[str, Any]:
-    """Give the known figures of a snapshot."""
+    """Return the known figures of a snapshot."""
     return {key: value for key, value in vars(snapshot).items() if value not in (None, "", ())}
 
 

@@ -50,7 +50,7 @@ class OutcomeReport:
             self.error = f"{type(error).__name__}: {error}"
 
     def to_json(self) -> str:
-        """Give the report as indented JSON."""
+        """Return the report as indented JSON."""
         return json.dumps(dataclasses.asdict(self), indent=2, ensure_ascii=False) + "\n"
 
     def write(self, path: Path | None, reporter: Reporter) -> None:
@@ -136,7 +136,7 @@ class MigrationReport(OutcomeReport):
     rehearsal_lines: list[str] = field(default_factory=list)
 
     def summary(self) -> list[str]:
-        """Give the summary that ends a successful run, a line each."""
+        """Return the summary that ends a successful run, a line each."""
         names = ", ".join(self.tables) or f"{self.schema}.{self.table}"
         what = "would change" if self.outcome == "rehearsed" else "changed"
         if self.reverted:
@@ -213,7 +213,7 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def _mode(path: Path) -> int:
-    """Give the mode of the file that is there, or that of a file newly made."""
+    """Return the mode of the file that is there, or that of a file newly made."""
     if path.exists():
         return stat.S_IMODE(path.stat().st_mode)
     umask = os.umask(0)
@@ -222,7 +222,7 @@ def _mode(path: Path) -> int:
 
 
 def versions(**more: str) -> dict[str, str]:
-    """Give the versions of the program, Python and the libraries, with ``more`` added."""
+    """Return the versions of the program, Python and the libraries, with ``more`` added."""
     import platform
     from importlib import metadata
 

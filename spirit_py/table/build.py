@@ -92,7 +92,7 @@ def _zoned(
     key: Index,
     server_time_zone: str,
 ) -> tuple[tuple[ColumnPair, ...], str]:
-    """Give the pairs as they are selected, and the zone of all writes; empty for any (R22)."""
+    """Return the pairs as they are selected, and the zone of all writes; empty for any (R22)."""
     carried = {pair.new.name for pair in pairs}
     fresh = {column.name for column in target.columns if column.name not in carried}
     converted = any(is_timestamp(pair.old) != is_timestamp(pair.new) for pair in pairs)
@@ -119,7 +119,7 @@ def _zoned(
 def _pairs(
     source: TableSchema, target: TableSchema, changes: ColumnChanges
 ) -> Iterator[ColumnPair]:
-    """Give the carried columns in the order of the new table."""
+    """Yield the carried columns in the order of the new table."""
     origin: dict[str, Column] = {}
     for column in source.columns:
         name = column.name.lower()
@@ -163,7 +163,7 @@ def _refuse_unexplained(source: TableSchema, fresh: list[Column], changes: Colum
 
 
 def _fills(target: TableSchema, fresh: list[Column]) -> Iterator[Fill]:
-    """Give the constants for new NOT NULL columns without a default."""
+    """Yield the constants for new NOT NULL columns without a default."""
     for column in fresh:
         if not needs_fill(column):
             continue
@@ -212,7 +212,7 @@ def choose_key(
 def _names_in(
     target: TableSchema, index: Index, by_old: Mapping[str, ColumnPair]
 ) -> tuple[str, ...]:
-    """Give the key's column names in the new table; empty when it is no unique key there."""
+    """Return the key's column names in the new table; empty when it is no unique key there."""
     carried = [by_old.get(name.lower()) for name in index.columns]
     found = [pair for pair in carried if pair is not None and key_usable(pair.old, pair.new)]
     if len(found) != len(carried):

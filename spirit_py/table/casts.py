@@ -21,7 +21,7 @@ _MEMBERS = frozenset({"enum", "set"})
 
 
 def value_in_new_column(pair: ColumnPair) -> str:
-    """Give the old column's value as the new column would hold it."""
+    """Return the old column's value as the new column would hold it."""
     old = quote_identifier(pair.old.name)
     return old if equality_kept(pair.old, pair.new) else cast_to(old, pair.old, pair.new)
 
@@ -62,7 +62,7 @@ def as_text(sql: str, old: Column | None, new: Column) -> str:
 
 
 def value_of_fresh_column(column: Column, fills: dict[str, str]) -> str:
-    """Give the value that existing rows get in a column that the statement adds."""
+    """Return the value that existing rows get in a column that the statement adds."""
     if column.name in fills:
         return fills[column.name]
     if "DEFAULT_GENERATED" in column.extra.upper():

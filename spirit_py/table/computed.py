@@ -29,7 +29,7 @@ def computed_pairs(
     pairs: Sequence[ColumnPair],
     dropped: AbstractSet[str],
 ) -> tuple[ColumnPair, ...]:
-    """Give the stored generated columns that must hold the same values in both tables.
+    """Return the stored generated columns that must hold the same values in both tables.
 
     Args:
         dropped: names in lower case of columns that the statement drops; one of the same name
@@ -65,7 +65,7 @@ class Alike:
         }
 
     def column(self, name: str) -> bool:
-        """Tell whether a column is unchanged, or computed by one expression from such ones."""
+        """Return whether a column is unchanged, or computed by one expression from such ones."""
         if not (self._source.has_column(name) and self._target.has_column(name)):
             return False
         old, new = self._source.column(name), self._target.column(name)
@@ -78,11 +78,11 @@ class Alike:
         )
 
     def expression(self, text: str) -> bool:
-        """Tell whether an expression, which is the same in both tables, reads the same."""
+        """Return whether an expression, which is the same in both tables, reads the same."""
         return all(self.column(name) for name in _names(text))
 
     def steady(self, text: str) -> bool:
-        """Tell whether such an expression gives the same too, whichever session evaluates it."""
+        """Return whether such an expression gives the same too, whichever session evaluates it."""
         columns = [self._source.column(name) for name in _names(text) if self.column(name)]
         return (
             self.expression(text)
@@ -97,5 +97,5 @@ def _same_type(old: Column, new: Column) -> bool:
 
 
 def _names(expression: str) -> Iterator[str]:
-    """Give the columns that an expression reads."""
+    """Return the columns that an expression reads."""
     return (name.replace("``", "`") for name in _NAME.findall(expression))

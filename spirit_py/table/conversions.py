@@ -35,7 +35,7 @@ class Conversion(enum.Enum):
 
 
 def conversion(old: Column, new: Column) -> Conversion:
-    """Say how a column's values are converted.
+    """Return how a column's values are converted.
 
     ALTER TABLE and ``INSERT ... SELECT`` differ for some pairs of types: measured on 9.7 for
     every pair of types, with edge values, by comparing the bytes that both leave.
@@ -68,7 +68,7 @@ def is_timestamp(column: Column) -> bool:
 
 
 def literal_safe(old: Column, new: Column) -> bool:
-    """Tell whether a literal of the old value, put into the new column, stores that value.
+    """Return whether a literal of the old value, put into the new column, stores that value.
 
     True also where a value can be too long for the new column: strict mode makes that an error.
     """
@@ -93,7 +93,7 @@ def literal_safe(old: Column, new: Column) -> bool:
 
 
 def equality_kept(old: Column, new: Column) -> bool:
-    """Tell whether values that are equal in the new column were equal in the old one.
+    """Return whether values that are equal in the new column were equal in the old one.
 
     Where this holds, a range of the old column is the same range of the new one, by the same
     literals: a BINARY that becomes wider adds zeros, and no literal of the old value is equal.
@@ -110,7 +110,7 @@ def equality_kept(old: Column, new: Column) -> bool:
 
 
 def values_stay_apart(old: Column, new: Column) -> bool:
-    """Tell whether two different values, as far as the new column takes them, stay different.
+    """Return whether two different values, as far as the new column takes them, stay different.
 
     Where this holds, a unique key of the old table still guarantees one of the new (R11). Wider
     than :func:`equality_kept`: a number or a text that is too long for the new column is an error,
@@ -128,7 +128,7 @@ def values_stay_apart(old: Column, new: Column) -> bool:
 
 
 def key_usable(old: Column, new: Column) -> bool:
-    """Tell whether a literal of the old value finds its row through the new column."""
+    """Return whether a literal of the old value finds its row through the new column."""
     if literal_safe(old, new):
         return True
     # A number that the new type cannot hold finds no row, and there can be none (R10).

@@ -73,19 +73,19 @@ class Node(NamedTuple):
 
 
 def string(text: str) -> Node:
-    """Give a string."""
+    """Return a string."""
     return Node(json.dumps(text, ensure_ascii=False))
 
 
 def integer(number: str, *, unsigned: bool) -> Node:
-    """Give a whole number of the type INTEGER or UNSIGNED INTEGER."""
+    """Return a whole number of the type INTEGER or UNSIGNED INTEGER."""
     if unsigned == (int(number) >= _UNSIGNED_IN_TEXT):
         return Node(number)
     return Node(number, f"CAST({number} AS {'UN' if unsigned else ''}SIGNED)")
 
 
 def double(number: str) -> Node:
-    """Give a DOUBLE.
+    """Return a DOUBLE.
 
     Args:
         number: its decimal digits, as many as it takes to tell it from its neighbours.
@@ -105,7 +105,7 @@ def _literal(number: str) -> str:
 
 
 def array(items: Sequence[Node]) -> Node:
-    """Give an array."""
+    """Return an array."""
     text = f"[{', '.join(item.text for item in items)}]"
     if not any(item.sql for item in items):
         return Node(text)
@@ -113,7 +113,7 @@ def array(items: Sequence[Node]) -> Node:
 
 
 def members(keys: Iterable[str], items: Sequence[Node]) -> Node:
-    """Give an object of these members; the server puts them into its own order."""
+    """Return an object of these members; the server puts them into its own order."""
     pairs = list(zip(keys, items, strict=True))
     shown = ", ".join(f"{string(key).text}: {item.text}" for key, item in pairs)
     text = f"{{{shown}}}"

@@ -51,7 +51,7 @@ class Fill:
 
 
 def needs_fill(column: Column) -> bool:
-    """Tell whether a strict INSERT must name the column."""
+    """Return whether a strict INSERT must name the column."""
     return not (
         column.nullable
         or column.generated
@@ -62,5 +62,5 @@ def needs_fill(column: Column) -> bool:
 
 
 def implicit_default(column: Column) -> str | None:
-    """Give the type's implicit default as a literal; None where there is none (spatial, vector)."""
+    """Get the type's implicit default as a literal; None where there is none (spatial, vector)."""
     return _IMPLICIT.get(column.data_type)

@@ -26,7 +26,7 @@ _WALKED: Final = frozenset(
 def tightened_indexes(
     source: TableSchema, target: TableSchema, pairs: Sequence[ColumnPair]
 ) -> tuple[Index, ...]:
-    """Give the unique indexes of the target that rows of the source may violate.
+    """Return the unique indexes of the target that rows of the source may violate.
 
     An index is guaranteed when rows that are equal in it would have been equal in some unique
     index of the source, where a value that the new type cannot hold is an error and no row: so a
@@ -46,7 +46,7 @@ def tightened_indexes(
 
 
 def walkable(source: TableSchema, index: Index, pairs: Sequence[ColumnPair]) -> Index | None:
-    """Give the first part of an index of the source, by whose ranges ``index`` may be searched.
+    """Return the first part of an index of the source, by whose ranges ``index`` may be searched.
 
     Rows that are equal in ``index`` are equal in that column too, and so in the same range.
     TIMESTAMP is left out, whose literals depend on the session's zone, and FLOAT and DOUBLE.
@@ -75,7 +75,7 @@ def _numbered_afresh(target: TableSchema, index: Index, pairs: Sequence[ColumnPa
 
 
 def _implies(index: Index, earlier: Index, by_old: Mapping[str, ColumnPair], alike: Alike) -> bool:
-    """Tell whether rows equal in ``index`` were equal in the source's ``earlier``."""
+    """Return whether rows equal in ``index`` were equal in the source's ``earlier``."""
     return all(
         any(_same_or_finer(part, old, by_old, alike) for part in index.parts)
         for old in earlier.parts
@@ -85,7 +85,7 @@ def _implies(index: Index, earlier: Index, by_old: Mapping[str, ColumnPair], ali
 def _same_or_finer(
     part: IndexPart, old: IndexPart, by_old: Mapping[str, ColumnPair], alike: Alike
 ) -> bool:
-    """Tell whether rows equal in ``part`` of the new index were equal in ``old``.
+    """Return whether rows equal in ``part`` of the new index were equal in ``old``.
 
     A computed value counts only where everything that it is computed from, and how, is the same,
     and no session computes it otherwise: the new table does it anew.
@@ -103,5 +103,5 @@ def _same_or_finer(
 
 
 def _covers(new: int | None, old: int | None) -> bool:
-    """Tell whether a prefix (None: the whole column) says at least as much as the old one."""
+    """Return whether a prefix (None: the whole column) says at least as much as the old one."""
     return new is None or (old is not None and new >= old)

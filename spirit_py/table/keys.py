@@ -56,14 +56,14 @@ class KeyBound:
 
 
 def comparable_column(column: Column) -> bool:
-    """Tell whether Python's equality and order of this column's key values are the server's."""
+    """Return whether Python's equality and order of this column's key values are the server's."""
     if column.data_type in _TEXTS:
         return column.collation in _EXACT_COLLATIONS
     return column.data_type in _EXACT
 
 
 def comparable(columns: Sequence[Column]) -> bool:
-    """Tell whether keys over these columns may be deduplicated and ordered in Python (R6).
+    """Return whether keys over these columns may be deduplicated and ordered in Python (R6).
 
     The order is ascending by value for every part; who walks a key with descending parts
     turns the comparison of those parts (:mod:`spirit_py.chunk.order`).

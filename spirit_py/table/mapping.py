@@ -38,7 +38,7 @@ class ColumnPair:
     by_instant: bool = False
 
     def value_from(self, sql: str) -> str:
-        """Give what to select for the new column, where ``sql`` is the old column.
+        """Return what to select for the new column, where ``sql`` is the old column.
 
         For every ``INSERT`` or ``REPLACE ... SELECT`` that converts, from whichever table.
         """

@@ -27,14 +27,14 @@ _TEXT: Final = re.compile(r"'(?:[^'\\]|''|\\.)*'", re.DOTALL)
 
 
 def of_the_moment(mapping: TableMapping) -> tuple[Column, ...]:
-    """Give the new columns whose default is the same for all rows of a moment."""
+    """Return the new columns whose default is the same for all rows of a moment."""
     return tuple(
         column for column in _by_clock(mapping) if not _BY_ROW.search(_bare(column.default or ""))
     )
 
 
 def of_each_write(mapping: TableMapping) -> tuple[Column, ...]:
-    """Give the new columns whose default reads the time together with what differs by row."""
+    """Return the new columns whose default reads the time together with what differs by row."""
     alike = of_the_moment(mapping)
     return tuple(
         column
@@ -44,7 +44,7 @@ def of_each_write(mapping: TableMapping) -> tuple[Column, ...]:
 
 
 def _by_clock(mapping: TableMapping) -> tuple[Column, ...]:
-    """Give the plain new columns whose default reads the clock of the statement."""
+    """Return the plain new columns whose default reads the clock of the statement."""
     named = set(mapping.insert_names)
     return tuple(
         column
@@ -61,7 +61,7 @@ def _bare(expression: str) -> str:
 
 
 def plain_digits(column: Column) -> int | None:
-    """Give the digits of a default that is just CURRENT_TIMESTAMP; None for an expression."""
+    """Return the digits of a default that is just CURRENT_TIMESTAMP; None for an expression."""
     found = _PLAIN.fullmatch(column.default or "")
     return None if found is None else int(found[1] or 0)
 

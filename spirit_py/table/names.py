@@ -21,7 +21,7 @@ _ROOM_FOR_CHECKS = len("_chk_9999")
 
 
 def _stem(table: str) -> str:
-    """Give a stem that leaves room for the underscore in front and the longest suffix."""
+    """Return a stem that leaves room for the underscore in front and the longest suffix."""
     room = MAX_IDENTIFIER - 1 - _LONGEST_SUFFIX - _ROOM_FOR_CHECKS
     if len(table) <= room:
         return table
@@ -46,7 +46,7 @@ class AuxiliaryNames:
 
     @classmethod
     def of_checkpoint(cls, name: str) -> AuxiliaryNames | None:
-        """Give the names that go with a checkpoint table's; None when it is not named as one."""
+        """Return the names that go with a checkpoint table's; None when it is not named as one."""
         stem = name.removeprefix("_").removesuffix("_chkpnt")
         found = cls._with(stem)
         return found if found.checkpoint == name else None
@@ -58,7 +58,7 @@ class AuxiliaryNames:
 
 
 def building_name(table: str, token: str) -> str:
-    """Give the name under which a new table is built.
+    """Return the name under which a new table is built.
 
     Args:
         token: hexadecimal digits that nobody else knows; no more than fit.
@@ -67,7 +67,7 @@ def building_name(table: str, token: str) -> str:
 
 
 def is_building_name(table: str, name: str) -> bool:
-    """Tell whether a name is of the form of :func:`building_name`."""
+    """Return whether a name is of the form of :func:`building_name`."""
     token = name.removeprefix(f"_{_stem(table)}_")
     return bool(_TOKEN.fullmatch(token)) and name == building_name(table, token)
 

@@ -122,7 +122,7 @@ class TableSchema:
         return {column.name.lower(): column for column in self.columns}
 
     def column(self, name: str) -> Column:
-        """Give the column of that name, case aside (column names ignore case in MySQL).
+        """Return the column of that name, case aside (column names ignore case in MySQL).
 
         Raises:
             KeyError: when there is no such column.
@@ -130,11 +130,11 @@ class TableSchema:
         return self._by_name[name.lower()]
 
     def has_column(self, name: str) -> bool:
-        """Tell whether a column of that name exists, case aside."""
+        """Return whether a column of that name exists, case aside."""
         return name.lower() in self._by_name
 
     def index(self, name: str) -> Index | None:
-        """Give the index of that name, case aside, or None."""
+        """Return the index of that name, case aside, or None."""
         return next((i for i in self.indexes if i.name.lower() == name.lower()), None)
 
     @property

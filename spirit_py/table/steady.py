@@ -38,14 +38,14 @@ _WORDS: Final = frozenset(
 
 
 def steady_expression(text: str) -> bool:
-    """Tell whether an expression gives the same in every session, as far as its columns do."""
+    """Return whether an expression gives the same in every session, as far as its columns do."""
     rest = _STRING.sub(" ", _NAME.sub(" ", text))
     words = {word.lower() for word in _WORD.findall(rest)}
     return words <= _WORDS and _SIGNS.fullmatch(_WORD.sub(" ", rest)) is not None
 
 
 def steady_column(column: Column) -> bool:
-    """Tell whether an expression reads, or a generated column takes, the same in every session.
+    """Return whether an expression reads, or a generated column takes, the same in every session.
 
     A CHAR has its padding blanks in one SQL mode and none in the others.
     """

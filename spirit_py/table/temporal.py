@@ -28,7 +28,7 @@ def fraction_bytes(precision: int) -> int:
 
 
 def show_function(kind: str, precision: int = 0) -> Show:
-    """Give the function that shows the packed values of ``date``, ``time`` ... as text."""
+    """Return the function that shows the packed values of ``date``, ``time`` ... as text."""
     if kind == "date":
         return date_text
     make = {"time": _show_time, "datetime": _show_datetime, "timestamp": _show_timestamp}[kind]
@@ -36,7 +36,7 @@ def show_function(kind: str, precision: int = 0) -> Show:
 
 
 def literal_function(kind: str, precision: int = 0) -> Show:
-    """Give the function that shows packed values as a literal's text.
+    """Return the function that shows packed values as a literal's text.
 
     A TIMESTAMP has its offset, by which a session in any time zone stores the very instant.
     """
@@ -46,7 +46,7 @@ def literal_function(kind: str, precision: int = 0) -> Show:
 
 
 def read_function(kind: str, precision: int = 0) -> Read:
-    """Give the function that packs text; the inverse of :func:`show_function`."""
+    """Return the function that packs text; the inverse of :func:`show_function`."""
     if kind == "date":
         return _read_date
     read = {"time": _read_time, "datetime": _read_datetime, "timestamp": _read_timestamp}[kind]
@@ -70,7 +70,7 @@ def _show_fraction(precision: int) -> Show:
 
 
 def _show_clock(precision: int) -> tuple[int, Show]:
-    """Give the bits of the fraction, and what shows hours, minutes, seconds and fraction."""
+    """Return the bits of the fraction, and what shows hours, minutes, seconds and fraction."""
     shift = 8 * fraction_bytes(precision)
     two = _TWO
     if not precision:
@@ -180,7 +180,7 @@ def _read_timestamp(text: str, precision: int) -> int:
 
 
 def _read_clock(text: str, precision: int) -> tuple[int, int]:
-    """Give hours, minutes and seconds in MySQL's packing, and the fractional units."""
+    """Return hours, minutes and seconds in MySQL's packing, and the fractional units."""
     clock, _, digits = text.partition(".")
     hour, minute, second = clock.split(":")
     packed = int(hour) << 12 | int(minute) << 6 | int(second)

@@ -73,12 +73,12 @@ class ValueType:
 
 
 def introducer(charset: str) -> str:
-    """Give the introducer for text of a character set, without a deprecation where possible."""
+    """Return the introducer for text of a character set, without a deprecation where possible."""
     return _INTRODUCERS.get(charset, f"_{charset}")
 
 
 def row_introducer(charset: str) -> str:
-    """Give what stands before ``X'..'`` of text in a row: nothing where it would only warn."""
+    """Return what stands before ``X'..'`` of text in a row: nothing where it would only warn."""
     return "" if charset in _WARNED_ABOUT else f"{introducer(charset)} "
 
 
@@ -102,12 +102,12 @@ def decimal_literal(value: int, scale: int) -> str:
 
 
 def enum_text(ordinal: int, members: Sequence[str]) -> str:
-    """Give the text of an ENUM's ordinal; 0, the error value, shows as the empty text."""
+    """Return the text of an ENUM's ordinal; 0, the error value, shows as the empty text."""
     return members[ordinal - 1] if ordinal else ""
 
 
 def enum_key_text(ordinal: int, members: Sequence[str]) -> str:
-    """Give the text of an ENUM's ordinal in a key.
+    """Return the text of an ENUM's ordinal in a key.
 
     Raises:
         MigrationFailure: for 0 where the empty text is a member as well: no literal in a
@@ -122,12 +122,12 @@ def enum_key_text(ordinal: int, members: Sequence[str]) -> str:
 
 
 def set_members(mask: int, members: Sequence[str]) -> str:
-    """Give the text of a SET's bit mask."""
+    """Return the text of a SET's bit mask."""
     return ",".join(member for bit, member in enumerate(members) if mask >> bit & 1)
 
 
 def key_select_expressions(columns: Sequence[Column]) -> tuple[str, ...]:
-    """Give an expression for each key column whose text, as the server sends it, is lossless."""
+    """Return an expression for each key column whose text, as the server sends it, is lossless."""
     return tuple(
         value_type(column).select.format(name=quote_identifier(column.name)) for column in columns
     )
@@ -139,7 +139,7 @@ def bound_from_row(columns: Sequence[Column], row: Sequence[object]) -> KeyBound
 
 
 def key_from_row(columns: Sequence[Column], row: Sequence[object]) -> tuple[Any, ...]:
-    """Give the key's values from a row selected with :func:`key_select_expressions`."""
+    """Return the key's values from a row selected with :func:`key_select_expressions`."""
     return tuple(
         value_type(column).parse(_text(item)) for column, item in zip(columns, row, strict=True)
     )
@@ -188,7 +188,7 @@ def row_key_sql(columns: Sequence[Column], row: Sequence[object]) -> str:
 
 @lru_cache(maxsize=1024)
 def value_type(column: Column) -> ValueType:
-    """Give how the column's values are read and written.
+    """Return how the column's values are read and written.
 
     Raises:
         MigrationFailure: for a type that cannot be a key (JSON, spatial, VECTOR).
@@ -244,5 +244,5 @@ def _parse_decimal(text: str) -> int:
 
 
 def _text(item: object) -> str:
-    """Give a driver's value as text."""
+    """Return a driver's value as text."""
     return item.decode("ascii") if isinstance(item, bytes) else str(item)

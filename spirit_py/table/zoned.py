@@ -33,7 +33,7 @@ _FIXED: Final = re.compile(r"[+-]\d\d:\d\d|(?:Etc/)?(?:UTC|GMT|UCT|Zulu)", re.IG
 
 
 def repeats_hours(time_zone: str) -> bool:
-    """Tell whether a clock of this zone may show one local time twice."""
+    """Return whether a clock of this zone may show one local time twice."""
     return _FIXED.fullmatch(time_zone) is None
 
 
@@ -47,7 +47,7 @@ def instant_text(sql: str) -> str:
 
 
 def evaluated_in_zone(target: TableSchema, fresh: Collection[str]) -> bool:
-    """Tell whether writing a row of the new table may evaluate what depends on the time zone.
+    """Return whether writing a row of the new table may evaluate what depends on the time zone.
 
     Args:
         fresh: columns that a write leaves to their defaults.
@@ -58,7 +58,7 @@ def evaluated_in_zone(target: TableSchema, fresh: Collection[str]) -> bool:
 
 
 def makes_dates(target: TableSchema, pairs: Collection[ColumnPair]) -> bool:
-    """Tell whether writing a row of the new table may make a date of something else.
+    """Return whether writing a row of the new table may make a date of something else.
 
     The server's modes say which dates there are: in expressions, and where another type becomes
     a date or a time. A column that is a date already is no reason, nor is the time of a default.
@@ -74,7 +74,7 @@ def makes_dates(target: TableSchema, pairs: Collection[ColumnPair]) -> bool:
 
 
 def expressions(target: TableSchema, fresh: Collection[str]) -> Iterator[str]:
-    """Give the text of every expression that a write may evaluate."""
+    """Yield the text of every expression that a write may evaluate."""
     for column in target.columns:
         if column.generated:
             yield column.generation_expression
@@ -86,7 +86,7 @@ def expressions(target: TableSchema, fresh: Collection[str]) -> Iterator[str]:
 
 
 def _reads_time(target: TableSchema, expression: str) -> bool:
-    """Tell whether an expression computes with times, or reads a column that holds them."""
+    """Return whether an expression computes with times, or reads a column that holds them."""
     if _TEMPORAL.search(_NAME.sub("``", expression)):
         return True
     names = (name.replace("``", "`") for name in _NAME.findall(expression))

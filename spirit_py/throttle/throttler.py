@@ -17,7 +17,7 @@ class AnyThrottler:
         self._throttlers = throttlers
 
     def throttled(self) -> str:
-        """Give the first reason; empty when no throttler has one."""
+        """Return the first reason; empty when no throttler has one."""
         return next((reason for t in self._throttlers if (reason := t.throttled())), "")
 
 
@@ -35,7 +35,7 @@ class BacklogThrottler:
         self._statistics = statistics
 
     def throttled(self) -> str:
-        """Give the reason while the reader is parked."""
+        """Return the reason while the reader is parked."""
         now = self._statistics()
         if not now.parked:
             return ""

@@ -177,26 +177,26 @@ class Definitions:
 
 
 def _same(known: TableSchema, schema: TableSchema) -> bool:
-    """Tell whether a definition says of a row what the table map's own does, the key included."""
+    """Return whether a definition says of a row what the table map's own does, the key included."""
     keys = [found.primary_key and found.primary_key.columns for found in (known, schema)]
     return agrees(known, schema) and keys[0] == keys[1]
 
 
 def _names(schema: str, table: str | None, found: Table) -> bool:
-    """Tell whether a statement's name is that of a table, case aside."""
+    """Return whether a statement's name is that of a table, case aside."""
     same = schema.lower() == found[0].lower()
     return same and (table is None or table.lower() == found[1].lower())
 
 
 def _reaches(executed: Frontier, place: Place) -> bool:
-    """Tell whether the transaction at a place had been executed by then."""
+    """Return whether the transaction at a place had been executed by then."""
     wanted = executed.empty()
     wanted.advance(place)
     return executed.reaches(wanted)
 
 
 def _harmless(seen: StatementSeen, behind: TableSchema) -> bool:
-    """Tell whether rows from before a statement are described by the definition behind it."""
+    """Return whether rows from before a statement are described by the definition behind it."""
     primary = behind.primary_key
     keyed = primary is not None and bool(primary.columns)
     return seen.certain and all(

@@ -177,7 +177,7 @@ class _Watch:
         return not self._reached(follower)
 
     def _reached(self, follower: Follower) -> bool:
-        """Tell whether everything up to the end that was asked for has come."""
+        """Return whether everything up to the end that was asked for has come."""
         if self._target is not None and follower.progress.received.reaches(self._target):
             self._arrived = True
         return self._arrived
@@ -206,7 +206,7 @@ class _Watch:
         raise error
 
     def _interrupted(self) -> Interrupted | None:
-        """Give the end by a signal; one goes on from the last line that was written whole."""
+        """Return the end by a signal; one goes on from the last line that was written whole."""
         reason = self._stop.reason
         if not isinstance(reason, Interrupted):
             return None

@@ -61,7 +61,7 @@ _WHAT: Final = "a name"
 
 
 def leaves_rows_as_described(sql: str, *, plain_backslash: bool = False, keyed: bool) -> bool:
-    """Tell whether rows from before a DDL statement are described by the definition behind it.
+    """Return whether rows from before a DDL statement are described by the definition behind it.
 
     Args:
         sql: as it stands in a binlog, so that a server has accepted it.
@@ -144,7 +144,7 @@ def _clause(cursor: Cursor) -> _Verdict:
 
 
 def _goes_on(cursor: Cursor) -> bool:
-    """Tell whether a piece goes on with the names of ORDER BY or of partitions.
+    """Return whether a piece goes on with the names of ORDER BY or of partitions.
 
     No clause consists of one name, or has ASC, DESC or INTO (all reserved) behind its first word.
     """

@@ -36,7 +36,7 @@ def record(kind: str, position: str, place: Place | None = None, **fields: Any) 
 
 
 def moment(seconds: int) -> str | None:
-    """Give a Unix time as ISO 8601 in UTC; None for 0."""
+    """Return a Unix time as ISO 8601 in UTC; None for 0."""
     if not seconds:
         return None
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -88,7 +88,7 @@ def _same(value: Any, other: Any) -> bool:
 
 
 def _shown(value: Any, column: Column) -> Record:
-    """Give a value as text, and how it was made text where it is not the value itself."""
+    """Return a value as text, and how it was made text where it is not the value itself."""
     match value:
         case None | str():
             return {"value": value}

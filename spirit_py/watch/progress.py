@@ -48,7 +48,7 @@ class Progress:
         return len(self._undecided)
 
     def text(self) -> str:
-        """Give the opaque position."""
+        """Return the opaque position."""
         if not self._text:
             self._text = self._made()
         return self._text

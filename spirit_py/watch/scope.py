@@ -29,7 +29,7 @@ class Scope:
         return name.lower() if self._ignore_case else name
 
     def covers(self, schema: str, table: str | None) -> bool:
-        """Tell whether a table is followed; None for all tables of the schema."""
+        """Return whether a table is followed; None for all tables of the schema."""
         if self._database and self._fold(schema) != self._database:
             return False
         return not self._table or table is None or self._fold(table) == self._table
@@ -45,7 +45,7 @@ class Scope:
         return not self._table and self.covers(schema, None)
 
     def may_be_touched(self, sql: str, schema: str) -> bool:
-        """Tell whether DDL of unknown characters may be about what is followed."""
+        """Return whether DDL of unknown characters may be about what is followed."""
         if self._table:
             return may_name(sql, self._database, self._table)
         return self.covers(schema, None) or may_name(sql, self._database, self._database)
@@ -66,7 +66,7 @@ class TableNames(dict[bytes, "Table"]):
         self._skipped: set[bytes] = set()
 
     def __contains__(self, name: object) -> bool:
-        """Tell whether the table is followed, from the bytes of :func:`wire.table_name`."""
+        """Return whether the table is followed, from the bytes of :func:`wire.table_name`."""
         if super().__contains__(name):
             return True
         if name in self._skipped or not isinstance(name, bytes):

@@ -61,7 +61,7 @@ class ScopeStream(BinlogStream):
         return self._open((), self.executed())
 
     def older_branches(self) -> set[str] | None:
-        """Give the XA transactions that are prepared now; None when the account may not see."""
+        """Return the XA transactions that are prepared now; None when the account may not see."""
         try:
             with self._control.lend() as session:
                 rows = session.query("XA RECOVER CONVERT XID")

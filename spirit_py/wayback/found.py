@@ -69,7 +69,7 @@ def find_way_back(session: SqlSession, schema: str, table: str) -> WayBack | Non
 
 
 def _home(session: SqlSession, schema: str, table: str) -> tuple[str, str] | None:
-    """Give the table whose checkpoint table holds the record."""
+    """Return the table whose checkpoint table holds the record."""
     name = AuxiliaryNames.of(table).checkpoint
     store = CheckpointStore(schema, name)
     if not store.exists(session):
@@ -112,12 +112,12 @@ def _where(session: SqlSession, table: KeptTable) -> Where:
 
 
 def any_old_table(session: SqlSession, record: KeepRecord) -> bool:
-    """Tell whether there is an old table left."""
+    """Return whether there is an old table left."""
     return any(_shape(session, table.schema, table.old) for table in record.tables)
 
 
 def what_is_left(session: SqlSession, tables: Iterable[tuple[str, str]]) -> WayBackFound | None:
-    """Say what is left of the way back that one of these tables takes part in.
+    """Return what is left of the way back that one of these tables takes part in.
 
     None also where nothing but its record is left: then the checkpoint tells the rest.
 
@@ -153,6 +153,6 @@ def _left(session: SqlSession, record: KeepRecord) -> WayBackFound | None:
 
 
 def _shape(session: SqlSession, schema: str, name: str) -> str:
-    """Give a digest of a table's definition; empty when there is no such table."""
+    """Return a digest of a table's definition; empty when there is no such table."""
     found = read_table(session, schema, name)
     return "" if found is None else digest_of(shape_of(found), found.name)

@@ -214,7 +214,7 @@ class Keeper:
             self._stop.wait(min(_LOOK_SECONDS, left))
 
     def _look(self, following: Following) -> Request | None:
-        """Give a request of somebody who waits; a definition that was changed ends the keeping."""
+        """Get a request of somebody who waits; a definition that was changed ends the keeping."""
         try:
             return self._desk.look(following.feed.position)
         except SchemaChanged as error:
@@ -277,7 +277,7 @@ class Keeper:
         return True
 
     def _cause(self, error: SpiritError) -> SpiritError:
-        """Give the reason of a stop where ``error`` only followed from it."""
+        """Return the reason of a stop where ``error`` only followed from it."""
         if isinstance(error, OutcomeUnknown):
             return error
         return self._outer.reason or self._stop.reason or error
@@ -351,7 +351,7 @@ class Keeper:
 
 
 def _ends_the_way_back(error: SpiritError) -> bool:
-    """Tell whether the old table cannot follow any more after a fault of its feed.
+    """Return whether the old table cannot follow any more after a fault of its feed.
 
     Where a migration stays resumable because its source can be put right, the table in use here
     keeps what does not fit back, and no copy is made that would bring hidden rows.

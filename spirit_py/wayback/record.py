@@ -155,7 +155,7 @@ class Answer:
         )
 
     def as_error(self) -> SpiritError:
-        """Give the failure as an error with the same exit code."""
+        """Return the failure as an error with the same exit code."""
         kinds = {2: Refusal, 3: OutcomeUnknown}
         # A signal to the one process did not interrupt the other.
         kind = kinds.get(self.exit_code, SpiritError)
@@ -220,7 +220,7 @@ def _object(text: str) -> dict[str, Any]:
 
 
 def _checked(kind: type[_Kind], found: Any) -> dict[str, Any]:
-    """Give the fields, which must be exactly those of ``kind``."""
+    """Return the fields, which must be exactly those of ``kind``."""
     names = {field.name for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
     if not isinstance(found, dict) or set(found) != names:
         seen = set(found) if isinstance(found, dict) else set()

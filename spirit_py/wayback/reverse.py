@@ -146,7 +146,7 @@ def reverse_mapping(
 
 
 def _kept(mapping: TableMapping) -> tuple[Column, ...]:
-    """Give the plain columns of the target that nothing is written to."""
+    """Return the plain columns of the target that nothing is written to."""
     written = {pair.new.name for pair in mapping.pairs}
     return tuple(
         column
@@ -156,7 +156,7 @@ def _kept(mapping: TableMapping) -> tuple[Column, ...]:
 
 
 def _merging_key(mapping: TableMapping) -> str:
-    """Give a key column in whose old type two different new values may be one; or empty."""
+    """Return a key column in whose old type two different new values may be one; or empty."""
     for now, name in zip(mapping.key_columns, mapping.new_key_columns, strict=True):
         if not values_stay_apart(now, mapping.target.column(name)):
             return name
@@ -164,7 +164,7 @@ def _merging_key(mapping: TableMapping) -> str:
 
 
 def _second_unique(mapping: TableMapping) -> str:
-    """Give a unique index of the target in which two different keys may meet; or empty."""
+    """Return a unique index of the target in which two different keys may meet; or empty."""
     key = {name.lower() for name in mapping.new_key_columns}
     for index in mapping.target.indexes:
         whole = {

@@ -97,7 +97,7 @@ class Revert:
         self._name = f"{options.database}.{options.table}"
 
     def status(self) -> MigrationStatus:
-        """Give what is going on, for the display."""
+        """Return what is going on, for the display."""
         spent = time.monotonic() - self._began
         return MigrationStatus(
             table=self._name,
@@ -258,7 +258,7 @@ class Revert:
             )
 
     def _means(self, connection: ConnectionOptions, stack: contextlib.ExitStack) -> Means:
-        """Give what the way back needs of this process."""
+        """Return what the way back needs of this process."""
         options = self._options
         started: list[SparkEngine] = []
 

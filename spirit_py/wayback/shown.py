@@ -40,7 +40,7 @@ class WayBackShown:
     losses: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any] | None:
-        """Give everything for JSON; None where there is no way back."""
+        """Return everything for JSON; None where there is no way back."""
         if not self.state:
             return None
         return {**vars(self), "losses": list(self.losses)}

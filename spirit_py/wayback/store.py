@@ -53,7 +53,7 @@ class KeepStore:
         return None if text is None else record_from(text)
 
     def age(self, session: SqlSession) -> float:
-        """Give the seconds since the record was written, by the server's clock."""
+        """Return the seconds since the record was written, by the server's clock."""
         rows = session.query(
             "SELECT TIMESTAMPDIFF(MICROSECOND, written_at, CURRENT_TIMESTAMP(6))"
             f" FROM {self._table} WHERE id = {_RECORD}"
@@ -65,7 +65,7 @@ class KeepStore:
         self._write(session, _REQUEST, to_text(request))
 
     def asked(self, session: SqlSession) -> Request | None:
-        """Give the request that waits; None without one."""
+        """Return the request that waits; None without one."""
         text = self._read(session, _REQUEST)
         return None if text is None else request_from(text)
 
@@ -79,7 +79,7 @@ class KeepStore:
         self._write(session, _ANSWER, to_text(answer))
 
     def answered(self, session: SqlSession, token: str) -> Answer | None:
-        """Give the answer to one request; None before there is one."""
+        """Return the answer to one request; None before there is one."""
         text = self._read(session, _ANSWER)
         found = None if text is None else answer_from(text)
         return found if found is not None and found.token == token else None
@@ -90,7 +90,7 @@ class KeepStore:
         )
 
     def _read(self, session: SqlSession, number: int) -> str | None:
-        """Give a row's text; None when there is no row, or no table any more."""
+        """Return a row's text; None when there is no row, or no table any more."""
         try:
             rows = session.query(f"SELECT record FROM {self._table} WHERE id = {number}")
         except ServerFault as fault:

@@ -61,7 +61,7 @@ class Means:
 
 
 def swaps_of(tables: tuple[KeptTable, ...]) -> list[Swap]:
-    """Give the swaps that bring the old tables back."""
+    """Return the swaps that bring the old tables back."""
     return [
         Swap(schema=table.schema, table=table.table, new=table.old, old=table.undone)
         for table in tables
@@ -151,7 +151,7 @@ class Undo:
             ]
 
     def _unproven(self) -> list[TableMapping]:
-        """Give the tables in which rows may have been pushed out since they were compared."""
+        """Return the tables in which rows may have been pushed out since they were compared."""
         feed = self._following.feed
         return [
             mapping
@@ -252,7 +252,7 @@ def _require_old(session: SqlSession, table: KeptTable) -> None:
 
 
 def _note(session: SqlSession, table: KeptTable) -> dict[tuple[str, str], Identity]:
-    """Note which table is going to be swapped out, before it is (R24); give the proofs."""
+    """Note which table is going to be swapped out, before it is (R24); return the proofs."""
     made = MadeStore(table.schema, table.table).note(
         session,
         new=identity(session, table.schema, table.table),

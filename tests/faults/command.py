@@ -82,7 +82,7 @@ class Command:
             time.sleep(0.02)
 
     def end(self) -> int:
-        """Wait for its end; give the exit code."""
+        """Wait for its end; return the exit code."""
         return self.process.wait(PATIENCE)
 
     @property
@@ -91,7 +91,7 @@ class Command:
         return self.log.read_text(errors="replace")
 
     def finish(self) -> dict[str, Any]:
-        """Wait for a good end; give the report."""
+        """Wait for a good end; return the report."""
         assert self.end() == 0, self.said
         found: dict[str, Any] = json.loads(self.report_file.read_text())
         return found

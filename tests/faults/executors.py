@@ -27,13 +27,13 @@ def cluster():
 
 
 def parent(number: int) -> int:
-    """Give the parent of a process."""
+    """Return the parent of a process."""
     text = Path(f"/proc/{number}/stat").read_text()
     return int(text.rpartition(")")[2].split()[1])
 
 
 def fenced(db) -> list[tuple[int, int]]:
-    """Give the sessions that hold a chunk's lock while another attempt waits for it."""
+    """Return the sessions that hold a chunk's lock while another attempt waits for it."""
     rows = db.query(
         "SELECT first.processlist_id, second.processlist_id"
         " FROM performance_schema.metadata_locks held JOIN performance_schema.metadata_locks wanted"
@@ -76,7 +76,7 @@ def test_a_second_attempt_waits_for_the_session_of_the_first(table, proxy, tmp_p
 
 
 def waiting_for_table(db) -> list[int]:
-    """Give the sessions whose statement waits for the table lock that the test holds."""
+    """Return the sessions whose statement waits for the table lock that the test holds."""
     rows = db.query(
         "SELECT t.processlist_id FROM performance_schema.metadata_locks l"
         " JOIN performance_schema.threads t ON t.thread_id = l.owner_thread_id"

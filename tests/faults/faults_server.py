@@ -165,7 +165,7 @@ def full_disk(scene: Scene, hold: Hold) -> None:
 
 
 def _writes(scene: Scene) -> bool:
-    """Tell whether the server takes a write within seconds."""
+    """Return whether the server takes a write within seconds."""
     try:
         with (
             contextlib.closing(scene.connect(read_timeout=4)) as session,

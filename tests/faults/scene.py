@@ -139,7 +139,7 @@ class Scene:
         return self.host.connect(**({"db": self.name} | given))
 
     def show_create(self) -> str:
-        """Give the table's definition, without what rows change."""
+        """Return the table's definition, without what rows change."""
         text = str(self.host.query(f"SHOW CREATE TABLE {self.name}.t")[0][1])
         return " ".join(w for w in text.split(" ") if not w.startswith("AUTO_INCREMENT="))
 
@@ -148,7 +148,7 @@ class Scene:
         return sorted(row[0] for row in self.host.query(f"SHOW TABLES FROM {self.name}"))
 
     def swapped(self) -> bool:
-        """Tell whether the table has its new definition."""
+        """Return whether the table has its new definition."""
         return "`note`" in self.show_create()
 
     def rows(self) -> dict[int, State]:
@@ -172,7 +172,7 @@ class Scene:
     # -- the program
 
     def command(self) -> list[str]:
-        """Give the command, the same in every attempt."""
+        """Return the command, the same in every attempt."""
         proxy = self.host.proxy
         hooks = ",".join([*self.draw.hooks, *([self.bug] if self.bug else [])])
         return [
@@ -184,7 +184,7 @@ class Scene:
         ]
 
     def environ(self) -> dict[str, str]:
-        """Give the environment of the command, by which its processes are found again."""
+        """Return the environment of the command, by which its processes are found again."""
         own = {MARK: self.mark, "SPIRIT_PY_PASSWORD": PASSWORD, "PYTHONFAULTHANDLER": "1"}
         return {**os.environ, **own}
 
@@ -242,7 +242,7 @@ class Scene:
         return attempt.code
 
     def processes(self) -> dict[int, str]:
-        """Give all living processes of this run's commands: driver, JVM, executors, workers."""
+        """Return all living processes of this run's commands: driver, JVM, executors, workers."""
         found = {}
         wanted = f"{MARK}={self.mark}".encode()
         for folder in Path("/proc").glob("[0-9]*"):
@@ -262,11 +262,11 @@ class Scene:
             attempt.process.wait()
 
     def jvm(self) -> int | None:
-        """Give the process id of the driver's JVM."""
+        """Return the process id of the driver's JVM."""
         return next((p for p, words in self.processes().items() if "SparkSubmit" in words), None)
 
     def sessions(self) -> dict[int, str]:
-        """Give the program's sessions on the server: id, and what each does."""
+        """Return the program's sessions on the server: id, and what each does."""
         found = self.host.query(
             "SELECT processlist_id, CONCAT_WS(' ', processlist_command, processlist_state)"
             " FROM performance_schema.threads WHERE processlist_user = %s",

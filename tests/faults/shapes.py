@@ -64,7 +64,7 @@ class Shape:
     wide: bool = False
 
     def create(self) -> str:
-        """Give the table's definition."""
+        """Return the table's definition."""
         slot = "slot VARCHAR(40) NULL, UNIQUE KEY slot (slot)," if self.slot else ""
         return (
             f"CREATE TABLE t ({self.columns}, value INT NULL, body MEDIUMTEXT NOT NULL,"
@@ -80,7 +80,7 @@ class Shape:
         return ("value", "body", "amount", "kind", "facts", "at", *slot)
 
     def values(self, state: State) -> tuple[Any, ...]:
-        """Give the values of :attr:`written` for a state."""
+        """Return the values of :attr:`written` for a state."""
         value = state.value
         derived: tuple[Any, ...] = (None, None, None, None)
         if value is not None:
@@ -94,7 +94,7 @@ class Shape:
         return (value, state.body, *derived, *((state.slot,) if self.slot else ()))
 
     def read(self, row: tuple[Any, ...]) -> tuple[int, State]:
-        """Give number and state of a row selected as key and :attr:`written`.
+        """Return number and state of a row selected as key and :attr:`written`.
 
         Raises:
             ValueError: when the columns that depend on ``value`` do not go with it.

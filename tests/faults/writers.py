@@ -314,6 +314,6 @@ def _marks(names: tuple[str, ...]) -> str:
 
 
 def _lost(error: MySQLdb.Error) -> bool:
-    """Tell whether an error leaves the outcome open, or the session lost."""
+    """Return whether an error leaves the outcome open, or the session lost."""
     code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
     return code in _UNKNOWN or _FIRST_CLIENT_ERROR <= code <= _LAST_CLIENT_ERROR

@@ -24,7 +24,7 @@ def draw_clauses(table: Table) -> None:
 
 
 def _free(table: Table, *, named: bool = False) -> str:
-    """Give a plain column that no clause is about yet and, with ``named``, nothing else names."""
+    """Return a plain column that no clause is about yet and, with ``named``, nothing else names."""
     lines = " ".join([*table.lines, *(c.definition for c in table.columns)])
     found = [
         name
@@ -173,7 +173,7 @@ def _has_text(table: Table) -> bool:
 
 
 def _change_primary(table: Table) -> str:
-    """Give the table another key that tells rows apart as well."""
+    """Return the table another key that tells rows apart as well."""
     if table.counted or table.key_family.name == "double" or "MODIFY `k`" in str(table.clauses):
         return ""
     if not table.primary:

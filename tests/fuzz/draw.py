@@ -51,7 +51,7 @@ _OPTIONS = ("", "", "DEFAULT CHARSET=latin1", "ROW_FORMAT=COMPRESSED", "COMMENT=
 
 
 def draw(seed: int) -> Scenario:
-    """Give the scenario of a seed."""
+    """Return the scenario of a seed."""
     source = random.Random(f"migration {seed}")
     table = Table(source=source)
     rows = source.choice((1, 40, 150, 300, 700))

@@ -26,7 +26,7 @@ _UNICODE = (
 
 
 def _texts(kinds: tuple[str, ...], collations: tuple[str, ...]) -> tuple[str, ...]:
-    """Give text types with their collations."""
+    """Return text types with their collations."""
     return tuple(
         f"{kind} CHARACTER SET {collation.split('_')[0]} COLLATE {collation}"
         for kind in kinds
@@ -234,7 +234,7 @@ KEYS = (
 
 
 def one_of(source: random.Random, pool: tuple[str, ...]) -> str:
-    """Give a value of a pool: one literal, or another one from round to round."""
+    """Return a value of a pool: one literal, or another one from round to round."""
     if len(pool) == 1 or source.random() < 0.4:
         return source.choice(pool)
     chosen = source.sample(pool, min(len(pool), 4))

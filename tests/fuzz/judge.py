@@ -60,7 +60,7 @@ class Verdict:
         return self.kind not in FINE
 
     def story(self) -> str:
-        """Give everything that is needed to understand it and to have it again."""
+        """Return everything that is needed to understand it and to have it again."""
         return f"{self.kind}: {self.text}\n{as_files(self.scenario.case())}"
 
 

@@ -41,7 +41,7 @@ class Column:
     start: str = ""
 
     def __str__(self) -> str:
-        """Give the line of CREATE TABLE."""
+        """Return the line of CREATE TABLE."""
         return f"{quoted(self.name)} {self.definition}"
 
 
@@ -61,7 +61,7 @@ class Write:
     tail: str = ""
 
     def __str__(self) -> str:
-        """Give the statement."""
+        """Return the statement."""
         if self.rows:
             names = ", ".join(map(quoted, self.names))
             rows = ", ".join(f"({', '.join(row)})" for row in self.rows)
@@ -71,7 +71,7 @@ class Write:
         return " ".join(part for part in (self.head, sets, self.tail) if part)
 
     def without(self, name: str) -> Write | None:
-        """Give the statement without a column; None where it is about that column."""
+        """Return the statement without a column; None where it is about that column."""
         if quoted(name) in self.head + self.tail or quoted(name) in repr((self.rows, self.values)):
             return None
         if name not in self.names:
@@ -96,7 +96,7 @@ Unit = tuple[Write, ...]
 
 
 def unit_without(unit: Unit, name: str) -> Unit:
-    """Give a unit without a column; empty where nothing is left but BEGIN and COMMIT."""
+    """Return a unit without a column; empty where nothing is left but BEGIN and COMMIT."""
     left = tuple(found for write in unit if (found := write.without(name)))
     control = ("BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT", "SET ")
     return left if any(not str(write).startswith(control) for write in left) else ()
@@ -111,7 +111,7 @@ class Actor:
     once: tuple[Unit, ...] = ()
 
     def without(self, name: str) -> Actor:
-        """Give the session without everything about a column."""
+        """Return the session without everything about a column."""
         return replace(
             self,
             units=tuple(found for unit in self.units if (found := unit_without(unit, name))),
@@ -145,7 +145,7 @@ class Scenario:
     batch_rows: int = 100
 
     def without_column(self, name: str) -> Scenario:
-        """Give the scenario without a column and all that is about it."""
+        """Return the scenario without a column and all that is about it."""
         mark = quoted(name)
         return replace(
             self,
@@ -159,7 +159,7 @@ class Scenario:
         )
 
     def case(self) -> Case:
-        """Give the scenario as a case, as ``tests/cases`` has them."""
+        """Return the scenario as a case, as ``tests/cases`` has them."""
         return Case(
             name=f"fuzz_{self.seed}",
             setup=self._setup(),

@@ -25,7 +25,7 @@ _COMPARED = 12
 def shrink(
     verdict: Verdict, play: Callable[[Scenario], Verdict], *, seconds: float = 240.0
 ) -> Verdict:
-    """Give the smallest failing scenario that is found in a time.
+    """Return the smallest failing scenario that is found in a time.
 
     Args:
         play: judges a scenario.
@@ -51,7 +51,7 @@ def alike(one: Verdict, other: Verdict) -> bool:
 
 
 def _words(text: str) -> list[str]:
-    """Give the first words of a message, without names and numbers."""
+    """Return the first words of a message, without names and numbers."""
     return re.findall(r"[a-z]{3,}", re.sub(r"\b\w*\d\w*\b", "", text.lower()))[:_COMPARED]
 
 

@@ -40,7 +40,7 @@ class Table:
         return self.source.random() < share
 
     def definition(self, name: str) -> str:
-        """Give what CREATE TABLE says of a column."""
+        """Return what CREATE TABLE says of a column."""
         return next(c.definition for c in self.columns if c.name == name)
 
 
@@ -119,6 +119,6 @@ def draw_secondary(table: Table) -> None:
 
 
 def indexed(family: Family, kind: str, name: str) -> str:
-    """Say how a key names a column."""
+    """Return how a key names a column."""
     prefixed = "TEXT" in kind or "BLOB" in kind
     return (family.indexed if prefixed else "{c}").replace("{c}", quoted(name))

@@ -106,7 +106,7 @@ class Author:
         return Actor(session=tuple(session), units=units, once=once)
 
     def _kinds(self) -> list[Callable[[], Unit]]:
-        """Give what the next session may do; what could meet itself in another one, only once."""
+        """Return what the next session may do; what could meet itself in another one, only once."""
         kinds = [self._insert, self._insert, self._update, self._update, self._update]
         kinds += [self._delete, self._transaction, self._move, self._joined, self._insert_ignore]
         if self._first:
@@ -120,11 +120,11 @@ class Author:
         return kinds
 
     def _number(self) -> str:
-        """Give an expression for the number of a row that may be there."""
+        """Return an expression for the number of a row that may be there."""
         return f"1 + {self._source.choice(('@r', '@s'))} MOD {self._shape.rows}"
 
     def _new(self) -> str:
-        """Give a number that no other statement uses: @n is another one in every round."""
+        """Return a number that no other statement uses: @n is another one in every round."""
         self._offset += _ROUNDS
         return f"@n + {self._offset}"
 
@@ -140,7 +140,7 @@ class Author:
         return f"WHERE {found}"
 
     def _some_rows(self) -> str:
-        """Give a WHERE over several rows where numbers tell rows apart, else over one."""
+        """Return a WHERE over several rows where numbers tell rows apart, else over one."""
         if self._shape.key_family.name == "int" and self._source.random() < 0.6:
             low = self._number()
             return f"WHERE {quoted(self._shape.key)} BETWEEN {low} AND {low} + 9"
@@ -161,7 +161,7 @@ class Author:
         return one_of(self._source, pool)
 
     def _row(self, number: str, unique: str, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Give the values of a row for the columns that :meth:`_insertable` gave."""
+        """Return the values of a row for the columns that :meth:`_insertable` gave."""
         shape = self._shape
         values = {shape.key: self._key(number), shape.group: "@i MOD 3", shape.unique: unique}
         by_name = {column.name: column for column in shape.plain}
@@ -179,7 +179,7 @@ class Author:
         return tuple(names)
 
     def _inserted(self, head: str, number: str = "", tail: str = "") -> Write:
-        """Give an INSERT of one row with a given number, or of up to three new ones."""
+        """Return an INSERT of one row with a given number, or of up to three new ones."""
         names = self._insertable()
         if number:
             row = self._row(number, self._new(), names)
@@ -228,7 +228,7 @@ class Author:
         return (Write(head=f"UPDATE t {join} SET", names=names, values=values),)
 
     def _move(self) -> Unit:
-        """Give a row another key."""
+        """Return a row another key."""
         return (
             Write(
                 head="UPDATE t SET",

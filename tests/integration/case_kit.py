@@ -76,7 +76,7 @@ class SharedEngine:
         """Leave Spark running for the next case."""
 
     def __getattr__(self, name: str) -> Any:
-        """Give everything else as the engine has it."""
+        """Return everything else as the engine has it."""
         return getattr(self._engine, name)
 
 
@@ -103,7 +103,7 @@ class Recorder:
 
 
 def command_line(case: Case, db: Database) -> list[str]:
-    """Give the command line of a case."""
+    """Return the command line of a case."""
     server = db.server
     table = "`" + case.expect.table.replace("`", "``") + "`"
     what = (

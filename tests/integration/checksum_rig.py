@@ -52,7 +52,7 @@ class ThreadEngine:
 
 
 def connection_options(db: Database) -> ConnectionOptions:
-    """Give the program's way to the test's server."""
+    """Return the program's way to the test's server."""
     server = db.server
     return ConnectionOptions(
         host=server.host, port=server.port, user=server.user, password=server.password
@@ -95,7 +95,7 @@ class Pair:
         resume_above: Any = None,
         **options: Any,
     ) -> Checker:
-        """Give a checker of the two tables; ``options`` are those of :class:`ChecksumOptions`."""
+        """Return a checker of the two tables; ``options`` are those of :class:`ChecksumOptions`."""
         return Checker(
             mapping=self.mapping,
             source=self.options,

@@ -69,7 +69,7 @@ class Throttle:
         self.asked = 0
 
     def throttled(self) -> str:
-        """Give the reason."""
+        """Return the reason."""
         self.asked += 1
         return self.reason
 
@@ -137,7 +137,7 @@ def copying(db, mapping: TableMapping, engine: WaveEngine, **more: Any) -> Itera
 
 
 def chunk_sessions(db) -> dict[int, str]:
-    """Give the chunk sessions on the server and what each executes."""
+    """Return the chunk sessions on the server and what each executes."""
     rows = db.query(
         "SELECT t.processlist_id, COALESCE(t.processlist_info, '')"
         " FROM performance_schema.user_variables_by_thread v"

@@ -31,7 +31,7 @@ class Family:
 
 
 def integer(bits: int, *, unsigned: bool) -> Value:
-    """Give whole numbers, the ends of the range often."""
+    """Return whole numbers, the ends of the range often."""
     low, high = (0, 2**bits - 1) if unsigned else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
     return lambda r: str(r.choice([low, high, 0, 1, max(low, -1), r.randint(low, high)]))
 
@@ -56,7 +56,7 @@ def integers() -> Family:
 
 
 def decimal(precision: int, scale: int) -> Value:
-    """Give decimals, all nines, zero and one unit often."""
+    """Return decimals, all nines, zero and one unit often."""
 
     def make(r: random.Random) -> str:
         digits = "".join(r.choice("0123456789") for _ in range(precision))
@@ -77,7 +77,7 @@ def decimals() -> Family:
 
 
 def double(r: random.Random) -> str:
-    """Give any finite double, by its bits."""
+    """Return any finite double, by its bits."""
     while True:
         bits = r.getrandbits(64).to_bytes(8, "little")
         value: float = struct.unpack("<d", bits)[0]
@@ -88,7 +88,7 @@ def double(r: random.Random) -> str:
 
 
 def single(r: random.Random) -> str:
-    """Give any finite single, by its bits."""
+    """Return any finite single, by its bits."""
     while True:
         value: float = struct.unpack("<f", r.getrandbits(32).to_bytes(4, "little"))[0]
         if value == value and abs(value) < 3.4e38:  # noqa: PLR0124  not a number
@@ -114,13 +114,13 @@ def floats() -> Family:
 
 
 def clock(r: random.Random, hours: int) -> str:
-    """Give a time of day without quotes."""
+    """Return a time of day without quotes."""
     fraction = r.choice(["", ".5", ".000001", ".999999", f".{r.randrange(10**6):06d}"])
     return f"{r.randrange(hours):02d}:{r.randrange(60):02d}:{r.randrange(60):02d}{fraction}"
 
 
 def day(r: random.Random) -> str:
-    """Give a date without quotes, zero and invalid ones often."""
+    """Return a date without quotes, zero and invalid ones often."""
     if r.random() < 0.3:
         return r.choice(["0000-00-00", "2023-02-31", "2023-00-10", "2023-10-00", "9999-12-31",
                          "0001-01-01", "0000-01-01", "1969-12-31"])  # fmt: skip
@@ -128,14 +128,14 @@ def day(r: random.Random) -> str:
 
 
 def moment(r: random.Random) -> str:
-    """Give a TIMESTAMP, the ends of its range often."""
+    """Return a TIMESTAMP, the ends of its range often."""
     if r.random() < 0.2:
         return r.choice(["'0000-00-00 00:00:00'", "'1970-01-01 00:00:01'", "'2038-01-19 03:14:06'"])
     return f"'{r.randint(1971, 2037)}-{r.randint(1, 12):02d}-{r.randint(1, 28):02d} {clock(r, 24)}'"
 
 
 def span(r: random.Random) -> str:
-    """Give a TIME, below zero and at the ends too."""
+    """Return a TIME, below zero and at the ends too."""
     return r.choice(
         [f"'{r.choice(['', '-'])}{clock(r, 838)}'", "'-00:00:00.5'", "'-838:59:59'", "'00:00:00'"]
     )
@@ -195,7 +195,7 @@ def texts(charsets: list[str]) -> Family:
 
 
 def blob(longest: int) -> Value:
-    """Give bytes that may end in spaces or zero bytes."""
+    """Return bytes that may end in spaces or zero bytes."""
 
     def make(r: random.Random) -> str:
         body = r.randbytes(r.choice([0, 1, r.randrange(longest + 1), longest]))
@@ -205,12 +205,12 @@ def blob(longest: int) -> Value:
 
 
 def vector(size: int) -> Value:
-    """Give a VECTOR."""
+    """Return a VECTOR."""
     return lambda r: f"TO_VECTOR('[{','.join(f'{r.uniform(-9, 9):.5f}' for _ in range(size))}]')"
 
 
 def geometry(r: random.Random) -> str:
-    """Give a shape of some kind and SRID."""
+    """Return a shape of some kind and SRID."""
 
     def point() -> str:
         return f"{r.uniform(-80, 80):.6f} {r.uniform(-80, 80):.6f}"
@@ -353,7 +353,7 @@ FAMILIES: dict[str, Callable[[], Family]] = {
 
 
 def family_for(server: MySQLServer, name: str) -> Family:
-    """Give a family's columns, without the types that the server has not."""
+    """Return a family's columns, without the types that the server has not."""
     family = FAMILIES[name]()
     columns = {
         column: made
@@ -375,7 +375,7 @@ def word(charset: str) -> Value:
 
 
 def ordinal(highest: int) -> Value:
-    """Give an ordinal of an ENUM."""
+    """Return an ordinal of an ENUM."""
     return lambda r: str(r.randint(1, highest))
 
 

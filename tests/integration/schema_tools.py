@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def options_of(server: Any) -> ConnectionOptions:
-    """Give the options of a connection to a test server."""
+    """Return the options of a connection to a test server."""
     return ConnectionOptions(
         host=server.host, port=server.port, user=server.user, password=server.password
     )
@@ -51,7 +51,7 @@ class Desk:
         return create_new_table(self.session, self.native, self.table(name), statement)
 
     def config(self, alter: str, **more: Any) -> MigrationConfig:
-        """Give the configuration of a migration."""
+        """Return the configuration of a migration."""
         given: dict[str, Any] = {
             "connection": self.options,
             "database": self.schema,
@@ -60,7 +60,7 @@ class Desk:
         return MigrationConfig(alter=alter, **given)
 
     def before(self, alter: str, **more: Any) -> tuple[Finding, ...]:
-        """Run the checks before anything is written; give the warnings."""
+        """Run the checks before anything is written; return the warnings."""
         return check_before_create(prepare(self.session, self.config(alter, **more)))
 
     def after(self, alter: str) -> tuple[TableMapping, tuple[Finding, ...]]:

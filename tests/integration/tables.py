@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def options(db) -> ConnectionOptions:
-    """Give the options that reach the test's server."""
+    """Return the options that reach the test's server."""
     server = db.server
     return ConnectionOptions(
         host=server.host, port=server.port, user=server.user, password=server.password

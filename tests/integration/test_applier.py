@@ -285,7 +285,7 @@ def test_what_a_batch_left_behind_ends_before_anybody_writes(scene: Scene, proxy
 
 
 def waiting(scene: Scene) -> list[int]:
-    """Give the sessions that run a REPLACE now."""
+    """Return the sessions that run a REPLACE now."""
     return [number for number, text in scene.db.sessions().items() if "REPLACE INTO" in text]
 
 

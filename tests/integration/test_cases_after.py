@@ -31,7 +31,7 @@ FILE_SHARE = 5
 
 
 def drawn() -> list[Case]:
-    """Give the cases that this run plays, drawn by its seed."""
+    """Return the cases that this run plays, drawn by its seed."""
     cases = [late for case in load_all() if (late := case.after())]
     count = os.environ.get(COUNT_VARIABLE) or str(USUAL)
     if count == EVERY:

@@ -37,7 +37,7 @@ def fill(db, rows: int = 5000, columns: str = "id INT PRIMARY KEY AUTO_INCREMENT
 
 
 def found(result) -> dict[str, str]:
-    """Give the examples' keys and kinds."""
+    """Return the examples' keys and kinds."""
     return {each.key: each.kind for each in result.examples}
 
 

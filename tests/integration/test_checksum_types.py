@@ -166,7 +166,7 @@ _OPEN_ENDED = ("varchar", "varbinary", "text", "blob")
 
 
 def neighbours(kind: str, value: str, others: list[str]) -> list[str]:
-    """Give what is planted in the place of a value, the last of it nearest to NULL."""
+    """Return what is planted in the place of a value, the last of it nearest to NULL."""
     family = re.sub(r"^(tiny|medium|long)(?=text|blob)", "", kind)
     if not family.startswith(_OPEN_ENDED):
         return others
@@ -330,7 +330,7 @@ def test_a_row_too_large_to_be_hashed_is_not_passed_over(db):
 
 
 def _wide_pair(db) -> Pair:
-    """Give tables with a row of two values that together exceed max_allowed_packet."""
+    """Return tables with a row of two values that together exceed max_allowed_packet."""
     db.set_global("max_allowed_packet", 4 << 20)
     with connect(connection_options(db), database=db.name, role="fill") as session:
         packet = int(session.query("SELECT @@max_allowed_packet")[0][0])

@@ -142,7 +142,7 @@ COMPOSITES = {
 
 
 def chunk_counts(db, mapping, rows: int) -> list[int]:
-    """Cut the table as it stands; give the rows of each chunk, having checked the union."""
+    """Cut the table as it stands; return the rows of each chunk, having checked the union."""
     with open_session(db) as session:
         chunker = make_chunker(mapping, session.query)
         key = ", ".join(f"`{each.name}`" for each in mapping.key_columns)

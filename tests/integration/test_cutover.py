@@ -74,7 +74,7 @@ def cutover(db):
 
 
 def write_locked(db) -> set[str]:
-    """Give the tables that are locked with LOCK TABLES ... WRITE."""
+    """Return the tables that are locked with LOCK TABLES ... WRITE."""
     rows = db.query(
         "SELECT object_name FROM performance_schema.metadata_locks"
         " WHERE lock_type = 'SHARED_NO_READ_WRITE' AND object_schema = %s",

@@ -43,12 +43,12 @@ class Shop:
         return [f"`{schema}`.`{table}`" for schema, table in self.tables]
 
     def alters(self, clauses: str = ADDED, last: str = "") -> list[tuple[str, str, str]]:
-        """Give an ALTER of each table; the last table's may be another one."""
+        """Return an ALTER of each table; the last table's may be another one."""
         given = [clauses, clauses, last or clauses]
         return [(*table, clause) for table, clause in zip(self.tables, given, strict=True)]
 
     def rows(self, suffix: str = "{}") -> list[dict[int, int]]:
-        """Give what each table holds; or another one, whose name is made of the table's."""
+        """Return what each table holds; or another one, whose name is made of the table's."""
         return [
             dict(self.db.query(f"SELECT id, v FROM `{schema}`.`{suffix.format(table)}`"))
             for schema, table in self.tables
@@ -62,7 +62,7 @@ class Shop:
         ]
 
     def locked(self) -> set[tuple[str, str]]:
-        """Give the tables of both schemas that are locked with LOCK TABLES ... WRITE."""
+        """Return the tables of both schemas that are locked with LOCK TABLES ... WRITE."""
         return set(
             self.db.query(
                 "SELECT object_schema, object_name FROM performance_schema.metadata_locks"
@@ -127,7 +127,7 @@ class Users:
         until(all_went, "every client", seconds=60)
 
     def errors(self) -> list[str]:
-        """Give every error that one of them met."""
+        """Return every error that one of them met."""
         return [error for loop in self.loops for error in loop.errors]
 
     def stop(self) -> None:

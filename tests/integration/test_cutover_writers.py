@@ -59,7 +59,7 @@ class Application:
             assert len(cursor.fetchall()) == 10
 
     def clients(self) -> list[Writer | Loop]:
-        """Give writers and readers."""
+        """Return writers and readers."""
         return [*self.writers, *self.readers]
 
     def writes_on(self) -> None:
@@ -73,7 +73,7 @@ class Application:
         until(all_wrote, "writes of every writer")
 
     def errors(self) -> list[str]:
-        """Give every error that a client met."""
+        """Return every error that a client met."""
         return [error for client in self.clients() for error in client.errors]
 
     def forget_stalls(self) -> None:
@@ -87,7 +87,7 @@ class Application:
             writer.most_rows += rows
 
     def longest_ms(self) -> float:
-        """Give the longest write since, in milliseconds."""
+        """Return the longest write since, in milliseconds."""
         return max(writer.longest for writer in self.writers) * 1000
 
     def stop(self) -> None:
@@ -96,7 +96,7 @@ class Application:
             client.stop()
 
     def acknowledged(self) -> dict[int, int]:
-        """Give every row as its writer last heard that it is."""
+        """Return every row as its writer last heard that it is."""
         return {k: v for writer in self.writers for k, v in writer.acknowledged.items()}
 
 
@@ -121,7 +121,7 @@ def application(db):
 
 
 def newer_in_old_table(db) -> list:
-    """Give rows of the old table that the new one lacks, or has in an older state."""
+    """Return rows of the old table that the new one lacks, or has in an older state."""
     return db.query(
         "SELECT o.id, o.v, t.v FROM _t_old o LEFT JOIN t USING (id) WHERE t.id IS NULL OR t.v < o.v"
     )
@@ -241,7 +241,7 @@ def test_answer_lost_under_writers(db, proxy, application):
 
 
 def written_since(database, place: str, stop) -> list:
-    """Follow the swapped table from a place on; give the rows that were written to it since."""
+    """Follow the swapped table from a place on; return the rows that were written to it since."""
     with FollowedTable(database, "t", "COMMENT 'again'", stop, start=place, copy=False) as table:
         table.feed.block_wait()
         table.feed.flush()

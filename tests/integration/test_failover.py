@@ -127,7 +127,7 @@ def fail_over_in_the_middle(
 
 
 def numbers(couple: Couple) -> tuple[int, int]:
-    """Give the first server's number of the new table, and the second one's of the source."""
+    """Return the first server's number of the new table, and the second one's of the source."""
     found = couple.second.query("SELECT made FROM lone._t_chkpnt WHERE id = 9")[0][0]
     here = couple.second.query(
         "SELECT TABLE_ID FROM information_schema.INNODB_TABLES WHERE NAME = 'lone/t'"

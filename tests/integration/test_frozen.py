@@ -30,7 +30,7 @@ def write(db, sql: str) -> None:
 
 
 def let_go_after(db, role: str) -> set[int]:
-    """Give the seconds of silence after which the server ends a session of ours."""
+    """Return the seconds of silence after which the server ends a session of ours."""
     rows = db.query(
         "SELECT s.VARIABLE_VALUE FROM performance_schema.variables_by_thread s"
         " JOIN performance_schema.user_variables_by_thread r USING (THREAD_ID)"

@@ -25,7 +25,7 @@ COUNT = int(os.environ.get("SPIRIT_PY_FUZZ_MIGRATIONS") or 12)
 
 
 def drawn() -> list[int]:
-    """Give the seeds of this run, drawn by its own."""
+    """Return the seeds of this run, drawn by its own."""
     source = random.Random(f"migrations {os.environ[DRAW_VARIABLE]}")
     return [source.randrange(10**6) for _ in range(COUNT)]
 

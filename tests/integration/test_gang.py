@@ -43,7 +43,7 @@ class Echo:
         return f"{self.rank}:{order}"
 
     def result(self) -> list[str]:
-        """Give the orders heard."""
+        """Return the orders heard."""
         return self.heard
 
     def close(self) -> None:

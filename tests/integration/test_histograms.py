@@ -43,7 +43,7 @@ def fill(db, *names) -> None:
 
 
 def histograms(db, name: str) -> dict[str, Any]:
-    """Give a table's histograms by column, without the time at which they were made."""
+    """Return a table's histograms by column, without the time at which they were made."""
     rows = db.query(
         "SELECT COLUMN_NAME, JSON_REMOVE(HISTOGRAM, '$.\"last-updated\"') FROM"
         " information_schema.COLUMN_STATISTICS WHERE SCHEMA_NAME = DATABASE() AND TABLE_NAME = %s",

@@ -97,14 +97,14 @@ def desk(db):
 
 
 def rows(db, name: str) -> list[tuple]:
-    """Give every row, every column by its bytes, in the order of the key that stays."""
+    """Return every row, every column by its bytes, in the order of the key that stays."""
     columns = [row[0] for row in db.query(f"SHOW COLUMNS FROM {name}")]
     shown = ", ".join(f"HEX(`{c}`), CAST(`{c}` AS CHAR)" for c in columns)
     return [tuple(columns), *db.query(f"SELECT {shown} FROM {name} ORDER BY k")]
 
 
 def copy(desk: Desk, alter: str):
-    """Create the new table and fill it as the mapping says; give the mapping."""
+    """Create the new table and fill it as the mapping says; return the mapping."""
     statement = alter_of(desk.schema, "t", alter)
     ((zone,),) = desk.session.query("SELECT @@GLOBAL.time_zone")
     mapping = build_mapping(desk.table(), desk.create(alter), statement, zone)

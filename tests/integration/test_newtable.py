@@ -107,7 +107,7 @@ def desk(db):
 
 
 def definition(desk: Desk, schema: str, name: str = "t") -> str:
-    """Give a table's definition as the server shows it."""
+    """Return a table's definition as the server shows it."""
     found = read_table(desk.session, schema, name)
     assert found is not None
     return found.create_sql

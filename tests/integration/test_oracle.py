@@ -123,7 +123,7 @@ def test_oracle_sees_damage(db: Database, name: str, damage: str, seen: str) -> 
 
 
 def quiet_row_added(case: Case, insert: str) -> Case:
-    """Give the case with one more row, which its writers leave alone."""
+    """Return the case with one more row, which its writers leave alone."""
     fields = {name: getattr(case, name) for name in case.__dataclass_fields__}
     return Case(**{**fields, "setup": (*case.setup, insert)})
 

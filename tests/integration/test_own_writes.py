@@ -40,12 +40,12 @@ def no_session_left(scene: Scene) -> Iterator[None]:
 
 
 def own(scene: Scene, run: str) -> str:
-    """Give the uuid of a run's copy of the scene's table."""
+    """Return the uuid of a run's copy of the scene's table."""
     return own_uuid(run, scene.db.name, "t")
 
 
 def numbers(scene: Scene, tsid: str) -> str:
-    """Give the numbers of an identifier that the server has executed."""
+    """Return the numbers of an identifier that the server has executed."""
     executed = GtidSet.parse(scene.db.query("SELECT @@GLOBAL.gtid_executed")[0][0])
     return str(executed.only(lambda each: each == tsid)).partition(":")[2]
 
@@ -61,7 +61,7 @@ def task(scene: Scene, gtid: str, sql: str = "") -> CopyTask:
 
 
 def copy(scene: Scene, engine: Any, **options: Any) -> int:
-    """Copy the table as a migration does; gives the chunks."""
+    """Copy the table as a migration does; return the chunks."""
     reader = BoundaryReader(scene.options(), stop=scene.stop)
     copier = Copier(
         engine=engine,
@@ -215,7 +215,7 @@ def test_a_killed_chunk_is_copied_under_its_number(scene: Scene) -> None:
 
 
 def session_of_this_process() -> SqlSession:
-    """Give the session that chunks of this process are copied in."""
+    """Return the session that chunks of this process are copied in."""
     from spirit_py.copier import task as module
 
     assert module._session is not None

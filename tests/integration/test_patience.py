@@ -123,5 +123,5 @@ def test_an_outage_does_not_end_a_deferral(
 
 
 def phase(run: Migrating) -> str:
-    """Give the phase that the run showed last."""
+    """Return the phase that the run showed last."""
     return str(run.told.snapshots[-1].phase.value) if run.told.snapshots else ""

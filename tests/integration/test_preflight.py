@@ -40,7 +40,7 @@ def desk(db):
 
 
 def refusals(desk, alter="ADD c INT", **more) -> list[str]:
-    """Run the first checks; give the causes and remedies of what they refuse."""
+    """Run the first checks; return the causes and remedies of what they refuse."""
     with pytest.raises(Refusal) as refused:
         desk.before(alter, **more)
     error = refused.value
@@ -96,7 +96,7 @@ def test_server_settings(db, desk, name, value, cause):
 
 
 def facts_with(desk, **variables) -> ServerFacts:
-    """Give the server's facts with other values of some variables."""
+    """Return the server's facts with other values of some variables."""
     facts = read_facts(desk.session)
     return ServerFacts(
         version=variables.pop("version", facts.version),
@@ -280,7 +280,7 @@ def test_a_sentinel_made_by_hand_is_no_leftover(db, desk):
 
 
 def a_record(schema: str) -> CheckpointRecord:
-    """Give a record that can be read."""
+    """Return a record that can be read."""
     return CheckpointRecord(
         statement="ALTER",
         tables=(TableProgress(schema=schema, table="t"),),
@@ -396,7 +396,7 @@ def findings_of(desk, options) -> list[str]:
 
 @pytest.fixture
 def user(db):
-    """Give an account's name; the account is dropped afterwards."""
+    """Yield an account's name; the account is dropped afterwards."""
     name = f"u_{db.name[-10:]}"
     yield name
     db.execute(f"DROP USER IF EXISTS {name}; DROP ROLE IF EXISTS r_{name}")
@@ -571,7 +571,7 @@ def test_prepared_branches(db, desk):
 
 
 def after(desk, alter) -> list[str]:
-    """Run the checks on the new table; give the lines of the refusal."""
+    """Run the checks on the new table; return the lines of the refusal."""
     with pytest.raises(Refusal) as refused:
         desk.after(alter)
     return [refused.value.message, refused.value.hint, *refused.value.details]

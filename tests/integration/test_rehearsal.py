@@ -26,7 +26,7 @@ FILLER = "x" * 1000
 
 
 def options_of(server: MySQLServer) -> ConnectionOptions:
-    """Say how to reach a server."""
+    """Return how to reach a server."""
     return ConnectionOptions(
         host=server.host, port=server.port, user=server.user, password=server.password
     )

@@ -263,7 +263,7 @@ def test_account_without_privileges_on_variables(db, account):
 
 
 def cipher(session) -> str:
-    """Give the cipher of the session's connection; empty without TLS."""
+    """Return the cipher of the session's connection; empty without TLS."""
     return session.query("SHOW SESSION STATUS LIKE 'Ssl_cipher'")[0][1]
 
 

@@ -77,7 +77,7 @@ def swap(db, mode, *names, said=None, connection=None, limits=None):
 
 
 def versions(db, table: str) -> int:
-    """Give how many of the table's row versions are used."""
+    """Return how many of the table's row versions are used."""
     name = f"{db.name}/{table}"
     return int(
         db.query(

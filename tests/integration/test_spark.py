@@ -89,7 +89,7 @@ class Script:
         self._popen.stdin.flush()
 
     def end(self) -> tuple[int, str]:
-        """Wait for the end; give the exit code and what it wrote to stderr."""
+        """Wait for the end; return the exit code and what it wrote to stderr."""
         _, errors = self._popen.communicate(timeout=60)
         return self._popen.returncode, errors
 
@@ -115,7 +115,7 @@ def _script() -> Iterator[Callable[..., Script]]:
 
 
 def alive(pids: list[int]) -> list[int]:
-    """Give those processes that still run."""
+    """Return those processes that still run."""
     found = []
     for pid in pids:
         try:
@@ -128,12 +128,12 @@ def alive(pids: list[int]) -> list[int]:
 
 
 def ended(pids: list[int]) -> bool:
-    """Tell whether none of these processes runs any more."""
+    """Return whether none of these processes runs any more."""
     return not alive(pids)
 
 
 def run(engine, function, specs, **more: Any) -> list[Any]:
-    """Run specs through waves on the session's engine; give the results as they came."""
+    """Run specs through waves on the session's engine; return the results as they came."""
     waiting = iter(specs)
     got: list[Any] = []
     plan: WavePlan[Any, Any] = WavePlan(

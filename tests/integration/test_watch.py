@@ -233,7 +233,7 @@ def writer(either_db: Database) -> Iterator[Writer]:
 
 
 def seen(lines: list[dict[str, Any]]) -> list[tuple[str, int, int]]:
-    """Give rows as the journal has them; the number of a deleted row is not known."""
+    """Return rows as the journal has them; the number of a deleted row is not known."""
     found = []
     for row in committed(lines):
         columns = values(row["after"] or row["before"])
@@ -243,7 +243,7 @@ def seen(lines: list[dict[str, Any]]) -> list[tuple[str, int, int]]:
 
 
 def written(writer: Writer) -> list[tuple[str, int, int]]:
-    """Give the journal in the same form."""
+    """Return the journal in the same form."""
     return [(k, row, 0 if k == "delete" else number) for k, row, number in writer.journal]
 
 

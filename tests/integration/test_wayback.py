@@ -30,7 +30,7 @@ TABLE = (
 
 
 def rows_of(db, table: str = "t", names: str = "id, v, u") -> list[tuple]:
-    """Give a table's rows."""
+    """Return a table's rows."""
     return db.query(f"SELECT {names} FROM `{table}` ORDER BY id")
 
 

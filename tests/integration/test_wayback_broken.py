@@ -36,7 +36,7 @@ def table(db):
 
 
 def shown(db) -> MigrationShown:
-    """Give what ``spirit-py status`` shows."""
+    """Return what ``spirit-py status`` shows."""
     (one,) = migrations(options(db), database=db.name, table="t", max_age=7 * DAY)
     return one
 

@@ -66,7 +66,7 @@ class Command:
         return found
 
     def end(self) -> int:
-        """Wait for the end; give the exit code."""
+        """Wait for the end; return the exit code."""
         return self._process.wait(PATIENCE)
 
     def signal(self, number: signal.Signals) -> None:

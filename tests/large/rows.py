@@ -92,7 +92,7 @@ class Migration:
             time.sleep(0.05)
 
     def report(self) -> dict[str, Any]:
-        """Wait for a good end; give the report."""
+        """Wait for a good end; return the report."""
         assert self.process.wait(PATIENCE) == 0, self.log.read_text()
         found: dict[str, Any] = json.loads(self.file.read_text())
         return found
@@ -118,7 +118,7 @@ def migration(db: Database, folder: Path) -> Iterator[Migration]:
 
 
 def memory_of(driver: int) -> dict[str, int]:
-    """Give the bytes that the driver, its JVM and its workers have now.
+    """Return the bytes that the driver, its JVM and its workers have now.
 
     Pages that forked workers share are counted once (proportional set size).
     """
@@ -135,7 +135,7 @@ def memory_of(driver: int) -> dict[str, int]:
 
 
 def descendants(pid: int) -> list[int]:
-    """Give a process and all that it started, and they started."""
+    """Return a process and all that it started, and they started."""
     children: dict[int, list[int]] = {}
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -204,5 +204,5 @@ def test_little_is_copied_again_after_a_kill(
 
 
 def new_table(db: Database) -> bool:
-    """Tell whether there is a new table."""
+    """Return whether there is a new table."""
     return bool(db.query("SHOW TABLES LIKE '\\_t\\_new'"))

@@ -120,7 +120,7 @@ class Case:
     timing: Timing = Timing.DURING
 
     def after(self) -> Case | None:
-        """Give the case with all its writes after the last checksum.
+        """Return the case with all its writes after the last checksum.
 
         A change that the server could make in place is copied when its swap is deferred. None for
         a case whose migration ends before it waits: it fails, and no write is the cause.
@@ -137,7 +137,7 @@ class Case:
         return "Test/" in repr(self)
 
     def native_statement(self) -> str:
-        """Give what the server would run itself, with ``{table}`` for the table's name."""
+        """Return what the server would run itself, with ``{table}`` for the table's name."""
         if self.statement:
             return (
                 f"{self.statement} ALGORITHM=COPY" if _is_create(self.statement) else self.statement
@@ -185,7 +185,7 @@ def load(folder: Path) -> Case:
 
 
 def _frozen(given: dict[str, Any]) -> dict[str, Any]:
-    """Give fields of an :class:`Expectation` with TOML's lists as what the fields hold."""
+    """Return fields of an :class:`Expectation` with TOML's lists as what the fields hold."""
     return {
         name: (frozenset if name == "ignore" else tuple)(value)
         if isinstance(value, list)

@@ -65,7 +65,7 @@ def quoted(name: str) -> str:
 
 
 def columns(query: Query, schema: str, table: str) -> list[tuple[str, str]]:
-    """Give name and data type of every column in table order."""
+    """Return name and data type of every column in table order."""
     found = query(
         "SELECT COLUMN_NAME, LOWER(DATA_TYPE) FROM information_schema.COLUMNS WHERE TABLE_SCHEMA ="
         f" X'{schema.encode().hex()}' AND TABLE_NAME = X'{table.encode().hex()}'"
@@ -75,7 +75,7 @@ def columns(query: Query, schema: str, table: str) -> list[tuple[str, str]]:
 
 
 def rows(query: Query, schema: str, table: str, ignore: Collection[str] = ()) -> Counter[Row]:
-    """Give the rows of a table as a multiset of rendered values, invisible columns included.
+    """Return the rows of a table as a multiset of rendered values, invisible columns included.
 
     The session must be at time zone +00:00 and may have any other settings.
     """
@@ -118,7 +118,7 @@ def _renderings(query: Query, place: str, name: str, kind: str) -> Iterator[tupl
 
 
 def _paths_of(query: Query, place: str, column: str) -> set[str]:
-    """Give every path in a JSON column: its text does not tell DECIMAL 1.0 from DOUBLE 1.0."""
+    """Return every path in a JSON column: its text does not tell DECIMAL 1.0 from DOUBLE 1.0."""
     found: set[str] = set()
     for (text,) in query(f"SELECT CAST({column} AS CHAR) FROM {place} WHERE {column} IS NOT NULL"):
         found.update(_paths("$", json.loads(text)))
@@ -176,7 +176,7 @@ def _short(value: Any) -> str:
 
 
 def definition(query: Query, schema: str, table: str) -> str:
-    """Give SHOW CREATE TABLE without the table's name, counter and names of CHECK constraints.
+    """Return SHOW CREATE TABLE without the table's name, counter and names of CHECK constraints.
 
     A CHECK constraint's name is unique in its schema, so a new table cannot take its source's;
     they are listed by name, so here they are sorted by what they say.

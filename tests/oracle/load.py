@@ -155,7 +155,7 @@ class Application:
         return True
 
     def _forgiven(self, session: Any, statement: str, error: MySQLdb.Error, *, after: bool) -> bool:
-        """Tell whether an error belongs to the case; False when the new definition explains it.
+        """Return whether an error belongs to the case; False when the new definition explains it.
 
         Raises:
             LoadError: when nothing explains it.

@@ -88,12 +88,12 @@ class TableRows:
 
     @property
     def end(self) -> Place:
-        """Give where the event ends."""
+        """Return where the event ends."""
         return Place(file=self.rows.file, offset=self.rows.end)
 
 
 def here(server: MySQLServer) -> Place:
-    """Give the place at which the server's binlog ends now."""
+    """Return the place at which the server's binlog ends now."""
     session = MySQLdb.connect(
         host=server.host,
         port=server.port,
@@ -197,7 +197,7 @@ def _settle(
     word: str,
     xid: str,
 ) -> str:
-    """Begin, commit or roll back an XA transaction; give the one whose rows follow."""
+    """Begin, commit or roll back an XA transaction; return the one whose rows follow."""
     if word == "START":
         branches[xid] = []
         return xid
@@ -232,7 +232,7 @@ def _unpacked(events: Iterator[Event]) -> Iterator[Event]:
 
 
 def _payload(body: bytes) -> bytes:
-    """Give the events in a compressed transaction: fields of type, length, value; then the data."""
+    """Get the events in a compressed transaction: fields of type, length, value; then the data."""
     at = 0
     while True:
         kind, at = _packed(body, at)
@@ -279,7 +279,7 @@ def _names(body: bytes) -> tuple[str, str, bytes]:
 
 
 def _renamed(table_map: Event, schema: str, table: str) -> Event:
-    """Give the TABLE_MAP event for another table of the same shape."""
+    """Return the TABLE_MAP event for another table of the same shape."""
     _schema, _table, rest = _names(table_map.body)
     body = bytearray(table_map.body[:8])
     for name in (schema.encode(), table.encode()):
@@ -288,7 +288,7 @@ def _renamed(table_map: Event, schema: str, table: str) -> Event:
 
 
 def _with_body(event: Event, body: bytes) -> Event:
-    """Give the event with another body."""
+    """Return the event with another body."""
     return Event(
         kind=event.kind,
         timestamp=event.timestamp,
@@ -301,7 +301,7 @@ def _with_body(event: Event, body: bytes) -> Event:
 
 
 def _ending(rows: Event) -> Event:
-    """Give the rows event marked as the last of its statement."""
+    """Return the rows event marked as the last of its statement."""
     (flags,) = struct.unpack_from("<H", rows.body, 6)
     return _with_body(rows, rows.body[:6] + struct.pack("<H", flags | _STMT_END) + rows.body[8:])
 
@@ -315,7 +315,7 @@ def _framed(event: Event) -> bytes:
 
 
 def format_statement(event: Event) -> str:
-    """Give the BINLOG statement that must come first in a session.
+    """Return the BINLOG statement that must come first in a session.
 
     The last five bytes of a FORMAT event are the checksum algorithm, set to CRC32 here, and a
     checksum, which this event always has.
@@ -324,7 +324,7 @@ def format_statement(event: Event) -> str:
 
 
 def rows_statement(change: TableRows, schema: str, table: str) -> str:
-    """Give the BINLOG statement that does the same to the table ``schema.table``."""
+    """Return the BINLOG statement that does the same to the table ``schema.table``."""
     return _binlog(
         _framed(_renamed(change.table_map, schema, table)) + _framed(_ending(change.rows))
     )

@@ -135,7 +135,7 @@ def _check_leftovers(case: Case, db: Database, outcome: Outcome) -> None:
 
 
 def _sessions_on(db: Database) -> list[tuple[Any, ...]]:
-    """Give sessions of the program that are still in the case's schema."""
+    """Return sessions of the program that are still in the case's schema."""
     return db.query(
         "SELECT t.processlist_id, t.processlist_command, t.processlist_info, v.variable_value"
         " FROM performance_schema.threads t JOIN performance_schema.user_variables_by_thread v"

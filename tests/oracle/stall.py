@@ -83,7 +83,7 @@ class Stalls:
 
     @staticmethod
     def _waited_for(session: Any) -> bool:
-        """Tell whether anybody waits for a lock of this session."""
+        """Return whether anybody waits for a lock of this session."""
         with contextlib.closing(session.cursor()) as cursor:
             try:
                 cursor.execute(

@@ -176,7 +176,7 @@ class Oracle:
         return rows[0], rows[1]
 
     def _is_swap(self, statement: Statement) -> bool:
-        """Tell whether a statement puts another definition in the table's place."""
+        """Return whether a statement puts another definition in the table's place."""
         if statement.end <= self.began:
             return False
         text = re.sub(r"/\*.*?\*/", " ", statement.text, flags=re.DOTALL).strip()
@@ -215,7 +215,7 @@ class Oracle:
             raise OracleError(f"the twin is no twin:\n{made}\n---\n{self.definition}")
 
     def _key_changes(self, run: Any) -> tuple[str, str]:
-        """Give the ALTER that takes every key away and the one that brings them back."""
+        """Return the ALTER that takes every key away and the one that brings them back."""
         created = str(run(f"SHOW CREATE TABLE {self._place(self.twin)}")[0][1])
         lines = [line.strip().removesuffix(",") for line in created.split("\n")[1:]]
         keys = [line for line in lines if _KEY_LINE.match(line)]
@@ -266,7 +266,7 @@ class Oracle:
             run(native.statement.replace("{table}", quoted(self.table)))
 
     def _moment(self, run: Any, column: str) -> str:
-        """Give the moment at which the defaults of the rows before the swap were evaluated."""
+        """Return the moment at which the defaults of the rows before the swap were evaluated."""
         (found,) = run(
             f"SELECT UNIX_TIMESTAMP(MIN({quoted(column)})), UNIX_TIMESTAMP()"
             f" FROM {self._place(self.schema)}"

@@ -17,13 +17,13 @@ _SUNDAY = 6
 
 
 def _sunday(year: int, month: int, first: int, hour: int) -> int:
-    """Give the Unix time of the first Sunday on or after a day, at an hour in UTC."""
+    """Return the Unix time of the first Sunday on or after a day, at an hour in UTC."""
     day = dt.datetime(year, month, first, hour, tzinfo=_UTC)
     return int((day + dt.timedelta(days=(_SUNDAY - day.weekday()) % 7)).timestamp())
 
 
 def _changes(name: str) -> list[tuple[int, int]]:
-    """Give when the clock is put forward (type 1) and back (type 0)."""
+    """Return when the clock is put forward (type 1) and back (type 0)."""
     if name == "Test/Berlin":
         pairs = [(_sunday(y, 3, 25, 1), _sunday(y, 10, 25, 1)) for y in _YEARS]
     else:

@@ -62,7 +62,7 @@ class Evidence:
             )
 
     def __str__(self) -> str:
-        """Say what was seen."""
+        """Return what was seen."""
         return (
             f"row event in the binlog after {self.read_after * 1000:.0f} ms; until the release "
             f"visible: {self.visible}, in gtid_executed: {self.executed}, answered: {self.answered}"
@@ -119,12 +119,12 @@ def _look_at_insert(stall: Stall, look: Any, write: Any, table: str) -> Evidence
 
 
 def binlog_end(session: Any) -> tuple[str, int]:
-    """Give file and offset of the binlog's end, which includes what is not visible yet."""
+    """Return file and offset of the binlog's end, which includes what is not visible yet."""
     return mysql_words.binlog_end(lambda sql: _rows(session, sql))
 
 
 def _row_event(session: Any, file: str, offset: int) -> str:
-    """Give the GTID of the first row event behind a place, a blank without GTIDs, or nothing."""
+    """Return the GTID of the first row event behind a place, a blank without GTIDs, or nothing."""
     gtid = ""
     for event in _rows(session, f"SHOW BINLOG EVENTS IN '{file}' FROM {offset}"):
         kind, text = event[2], event[5]

@@ -137,7 +137,7 @@ class Stall(ABC):
             self.admin.run(f"SET GLOBAL rpl_semi_sync_source_enabled = {before}")
 
     def waiting(self) -> list[Waiting]:
-        """Give the sessions whose commits wait: one for the acknowledgement, others behind it."""
+        """Return the sessions whose commits wait: one for the acknowledgement, others behind it."""
         return [Waiting(int(a), b, c) for a, b, c in self.admin.run(_WAITING)]
 
     def close(self) -> None:

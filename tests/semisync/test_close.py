@@ -66,7 +66,7 @@ def _runs(stall: Stall, role: str, statement: str) -> Any:
 
 
 def _close(scene: Scene) -> float:
-    """Close the feed; give the seconds it took."""
+    """Close the feed; return the seconds it took."""
     began = time.monotonic()
     scene.close()
     return time.monotonic() - began

@@ -240,7 +240,7 @@ class Window:
         return len(self.stall.waiting()) > 1 or bool(self.stall.admin.run(_PROOFS))
 
     def _chunk_meets(self, subscription: TableSubscription, chunk: Chunk) -> str:
-        """Say what the chunk's session waits for; empty while it waits for nothing."""
+        """Return what the chunk's session waits for; empty while it waits for nothing."""
         found = self.stall.admin.run(_SESSION, chunk_lock(subscription.mapping, chunk))
         if not found:
             return ""
@@ -252,7 +252,7 @@ class Window:
         return ""
 
     def _flush_meets(self) -> str:
-        """Say that the feed waits in FLUSH BINARY LOGS, or that it needs no such thing."""
+        """Return that the feed waits in FLUSH BINARY LOGS, or that it needs no such thing."""
         if self._dispatched:
             return "was not needed"
         return "waits in FLUSH BINARY LOGS" if self.stall.admin.run(_FLUSHES) else ""
@@ -285,7 +285,7 @@ class Window:
             self.stall.release()
 
     def _end_of_binlog(self) -> str:
-        """Give the position that takes the stalled transaction for visible."""
+        """Return the position that takes the stalled transaction for visible."""
         admin = self.stall.admin
         ((server_uuid,),) = admin.run("SELECT @@server_uuid")
         with contextlib.closing(self.db.connect()) as session:

@@ -46,7 +46,7 @@ def check_table_map(table_map: TableMap, schema: TableSchema) -> None:
 
 
 def _differs(table_map: TableMap, place: int, column: Column) -> bool:
-    """Tell whether the column in this place is another one than the definition says."""
+    """Return whether the column in this place is another one than the definition says."""
     return (
         table_map.columns[place] not in expected_type(column)
         or table_map.nullable[place] != column.nullable
@@ -55,7 +55,7 @@ def _differs(table_map: TableMap, place: int, column: Column) -> bool:
 
 
 def _signs(schema: TableSchema, numeric: frozenset[str]) -> bytes:
-    """Give the signedness bits that a table map of this definition has."""
+    """Return the signedness bits that a table map of this definition has."""
     flags = [c.unsigned or c.data_type == "year" for c in schema.columns if c.data_type in numeric]
     size = (len(flags) + 7) // 8
     bits = sum(flag << (8 * size - 1 - place) for place, flag in enumerate(flags))

@@ -146,7 +146,7 @@ class _Walk:
         self._run_names: list[str] = []
 
     def opening(self) -> list[str]:
-        """Give the lines that begin a function of one image."""
+        """Return the lines that begin a function of one image."""
         lines = [self._margin + "o = 0"]
         if self._nulls is None and self.optional:
             lines.append(f"{self._margin}n = int_of(d[:{self.bitmap_bytes}], 'little')")
@@ -215,7 +215,7 @@ class _Walk:
         self._run, self._run_names = [], []
 
     def _unpacker(self, codes: str) -> str:
-        """Give the name of the function that unpacks these codes."""
+        """Return the name of the function that unpacks these codes."""
         name = f"u{len(self.unpackers)}"
         self.unpackers[name] = struct.Struct("<" + codes).unpack_from
         return name

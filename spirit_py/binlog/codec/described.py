@@ -50,7 +50,7 @@ class Collation(NamedTuple):
 
 
 def described(table_map: TableMap, collations: Mapping[int, Collation]) -> TableSchema | None:
-    """Give the definition that a table map describes; None when it does not describe itself.
+    """Return the definition that a table map describes; None when it does not describe itself.
 
     Args:
         collations: the server's collations by number.
@@ -74,12 +74,12 @@ def described(table_map: TableMap, collations: Mapping[int, Collation]) -> Table
 
 
 def agrees(schema: TableSchema, other: TableSchema) -> bool:
-    """Tell whether two definitions read the same values, under the same names, from a row."""
+    """Return whether two definitions read the same values, under the same names, from a row."""
     return [_reading(c) for c in schema.columns] == [_reading(c) for c in other.columns]
 
 
 def _reading(column: Column) -> tuple[Any, ...]:
-    """Give what decides how a column is read."""
+    """Return what decides how a column is read."""
     kind = {"geometrycollection": "geomcollection"}.get(column.data_type, column.data_type)
     charset = {"utf8": "utf8mb3"}.get(column.charset or "", column.charset or "")
     unsigned = column.unsigned or kind == "year"
@@ -106,11 +106,11 @@ class _Described:
         self._signs = iter(_signs(table_map))
 
     def columns(self) -> list[Column]:
-        """Give the columns in order; StopIteration where a field is too short."""
+        """Return the columns in order; StopIteration where a field is too short."""
         return [self._column(*numbered) for numbered in enumerate(self._map.columns)]
 
     def _column(self, place: int, announced: ColumnType) -> Column:
-        """Give the next column."""
+        """Return the next column."""
         unsigned = announced.code in _SIGNED and next(self._signs)
         given = self._type(announced)
         shown = given.pop("column_type", given["data_type"])
@@ -124,7 +124,7 @@ class _Described:
         )
 
     def _type(self, announced: ColumnType) -> dict[str, Any]:
-        """Give what a column has by its type."""
+        """Return what a column has by its type."""
         code, metadata = announced
         if code in _PLAIN:
             return {"data_type": _PLAIN[code]}
@@ -178,7 +178,7 @@ def _collated(collation: Collation) -> dict[str, str]:
 
 
 def _per_column(found: Mapping[int, bytes], default: int, listed: int, count: int) -> Iterator[int]:
-    """Give the collation of each column, from a list or from a default with exceptions."""
+    """Return the collation of each column, from a list or from a default with exceptions."""
     if listed in found:
         return iter(_numbers(found[listed]))
     numbers = _numbers(found.get(default, b"\0"))

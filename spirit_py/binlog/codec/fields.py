@@ -79,7 +79,7 @@ class Field:
 
 
 def expected_type(column: Column) -> tuple[ColumnType, ...]:
-    """Give the types with which a table map may announce a column of this definition.
+    """Return the types with which a table map may announce a column of this definition.
 
     Raises:
         SchemaChanged: for a type that this program does not know.
@@ -111,7 +111,7 @@ def expected_type(column: Column) -> tuple[ColumnType, ...]:
 
 
 def _other_types(column: Column) -> dict[str, tuple[ColumnType, ...]]:
-    """Give the announced types of the kinds that stand alone."""
+    """Return the announced types of the kinds that stand alone."""
     bits = column.length or 1
     decimal = (column.precision or 0) << 8 | (column.scale or 0)
     return {
@@ -127,22 +127,22 @@ def _other_types(column: Column) -> dict[str, tuple[ColumnType, ...]]:
 
 
 def old_temporal(announced: ColumnType) -> bool:
-    """Tell whether the column still has the temporal format from before MySQL 5.6.4."""
+    """Return whether the column still has the temporal format from before MySQL 5.6.4."""
     return announced.code in _OLD_TEMPORALS
 
 
 def _bytes(column: Column) -> int:
-    """Give the largest size of a text or binary column in bytes."""
+    """Return the largest size of a text or binary column in bytes."""
     return (column.length or 0) * _MAXIMUM_CHARACTER_BYTES.get(column.charset or "", 1)
 
 
 def character_bytes(charset: str) -> int:
-    """Give the bytes of the longest character of a character set."""
+    """Return the bytes of the longest character of a character set."""
     return _MAXIMUM_CHARACTER_BYTES.get(charset, 1)
 
 
 def number_bytes(column: Column) -> int:
-    """Give the bytes that hold an ENUM's ordinal or a SET's mask."""
+    """Return the bytes that hold an ENUM's ordinal or a SET's mask."""
     members = len(column.members)
     if column.data_type == "enum":
         return 1 if members < 256 else 2
@@ -317,7 +317,7 @@ def _binary(column: Column, index: int) -> dict[str, Any]:
 
 
 def _prefix(column: Column) -> int:
-    """Give the bytes of the length in front of a variable column."""
+    """Return the bytes of the length in front of a variable column."""
     if column.data_type in _BLOBS:
         return _BLOBS[column.data_type]
     if column.data_type in {"char", "varchar", "binary", "varbinary"}:

@@ -40,7 +40,7 @@ _LONGEST_TINY = 255
 
 
 def sql_expression(raw: bytes) -> str:
-    """Give an SQL expression of type JSON for a document in binary form.
+    """Return an SQL expression of type JSON for a document in binary form.
 
     An empty value, which a non-strict server stores in a new NOT NULL column, is JSON null.
 
@@ -51,7 +51,7 @@ def sql_expression(raw: bytes) -> str:
 
 
 def plain_value(raw: bytes) -> str:
-    """Give the document as JSON text; temporal and opaque values as the server shows them."""
+    """Return the document as JSON text; temporal and opaque values as the server shows them."""
     return _document(raw).text
 
 
@@ -173,7 +173,7 @@ def _typed(sql: str, column_type: str, result: str = "v") -> str:
 
 
 def _length(data: bytes, at: int) -> tuple[int, int]:
-    """Read a length of seven bits a byte; give the place after it and the length."""
+    """Read a length of seven bits a byte; return the place after it and the length."""
     size = shift = 0
     while True:
         byte = data[at]
@@ -185,7 +185,7 @@ def _length(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _slice(data: bytes, start: int, size: int) -> bytes:
-    """Give a part of the data, which must be there in full."""
+    """Return a part of the data, which must be there in full."""
     part = data[start : start + size]
     if len(part) < size:
         raise IndexError("cut short")

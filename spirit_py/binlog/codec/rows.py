@@ -118,7 +118,7 @@ class _ByBitmap(dict[bytes, F]):
         self._seen: dict[bytes, int] = {}
 
     def __missing__(self, bitmap: bytes) -> F:
-        """Give the general function, or make one when the bitmap has become common."""
+        """Return the general function, or make one when the bitmap has become common."""
         if len(self) >= self.MOST:
             return self._general
         if not self._optional:

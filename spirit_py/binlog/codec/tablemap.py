@@ -65,7 +65,7 @@ class TableMap:
 
 
 def rows_table_id(body: bytes) -> int:
-    """Give the table id of a table map or rows event, without parsing the rest."""
+    """Return the table id of a table map or rows event, without parsing the rest."""
     return int.from_bytes(body[:6], "little")
 
 

@@ -34,7 +34,7 @@ _SINGLE = struct.Struct("<f")
 
 
 def plain_text(value: bytes, charset: str) -> str | dict[str, str]:
-    """Give text, or its bytes where Python does not know them as text."""
+    """Return text, or its bytes where Python does not know them as text."""
     codec = CODECS.get(charset)
     if codec is not None:
         try:
@@ -47,12 +47,12 @@ def plain_text(value: bytes, charset: str) -> str | dict[str, str]:
 
 
 def plain_bytes(value: bytes) -> dict[str, str]:
-    """Give binary data."""
+    """Return binary data."""
     return {"hex": value.hex()}
 
 
 def shortest_single(value: float) -> float:
-    """Give the double with the fewest digits that is the same single-precision number."""
+    """Return the double with the fewest digits that is the same single-precision number."""
     exact = _SINGLE.pack(value)
     for digits in range(6, 9):
         shorter = float(f"{value:.{digits}g}")

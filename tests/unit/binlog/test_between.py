@@ -26,12 +26,12 @@ def by_file() -> BetweenRuns:
 
 
 def gtid(number: int) -> Place:
-    """Give a place in a transaction."""
+    """Return a place in a transaction."""
     return Place("b.000001", 700, UUID, number)
 
 
 def said(sql: str, number: int, **more: object) -> StatementSeen:
-    """Give a statement in a transaction."""
+    """Return a statement in a transaction."""
     return StatementSeen(gtid(number), "s", sql, 9, **more)  # type: ignore[arg-type]
 
 

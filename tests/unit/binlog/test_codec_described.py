@@ -19,7 +19,7 @@ UTF8 = b"\xfc\xff\x00"
 
 
 def table_map(*columns: ColumnType, signs: bytes = b"\0", **fields: bytes) -> TableMap:
-    """Give a table map of columns named a, b, c ...; fields are named ``f`` and their type."""
+    """Return a table map of columns named a, b, c ...; fields are named ``f`` and their type."""
     names = tuple("abcdefgh"[: len(columns)])
     optional = {int(name[1:]): value for name, value in fields.items()}
     return TableMap(

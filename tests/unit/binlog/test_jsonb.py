@@ -10,7 +10,7 @@ from spirit_py.sql import string_literal
 
 
 def text(document: str) -> str:
-    """Give the expression of a document that JSON text can say."""
+    """Return the expression of a document that JSON text can say."""
     return f"CAST({string_literal(document)} AS JSON)"
 
 
@@ -18,7 +18,7 @@ TO_JSON = "JSON_EXTRACT(JSON_ARRAY(v), '$[0]')"
 
 
 def typed(expression: str, kind: str, result: str = "v") -> str:
-    """Give the expression that passes a value through a column."""
+    """Return the expression that passes a value through a column."""
     return (
         f"(SELECT {result} FROM JSON_TABLE(JSON_ARRAY({expression}), '$[*]'"
         f" COLUMNS (v {kind} PATH '$')) AS t)"

@@ -107,7 +107,7 @@ class Binlog:
         self.send(wire.XID, bytes(8))
 
     def taken(self) -> list[str]:
-        """Give the kinds of events so far, and forget them."""
+        """Return the kinds of events so far, and forget them."""
         kinds = [type(event).__name__ for event in self.events]
         self.events.clear()
         return kinds

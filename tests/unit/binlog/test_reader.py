@@ -58,7 +58,7 @@ class Connection:
         self._next = first
 
     def read(self) -> bytes:
-        """Give the next event."""
+        """Return the next event."""
         self._next += 1
         return bytes([self._next - 1])
 
@@ -67,7 +67,7 @@ class Connection:
 
 
 def reader_of(stop: Stop, parser: Parser) -> BinlogReader:
-    """Give a reader whose connections begin behind the parser's place."""
+    """Return a reader whose connections begin behind the parser's place."""
     connect: Any = lambda: Connection(parser.place + 1)  # noqa: E731
     given: Any = {"parser": parser, "stop": stop}
     return BinlogReader(connect=connect, give_up=600.0, clock=lambda: stop.now, **given)

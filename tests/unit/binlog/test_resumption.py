@@ -28,7 +28,7 @@ class Server:
 
 
 def resumed(server: Server, gtids: str, *, whole: bool) -> str:
-    """Give the set that a stream from this position begins with."""
+    """Return the set that a stream from this position begins with."""
     session: Any = server
     position = f"gtid;{SERVER};{gtids}"
     return frontier_of(session, position, address="db1", whole=whole).text().split(";")[2]
@@ -52,7 +52,7 @@ FIRST = "0b2f5a1c-e4d3-11f1-b00c-02fc00000002"
 
 
 def moved(executed: str, purged: str = "") -> str:
-    """Give where a stream goes on whose position is of another server."""
+    """Return where a stream goes on whose position is of another server."""
     session: Any = Server(executed, purged)
     return frontier_of(session, f"gtid;{FIRST};{FIRST}:1-60", address="db1", whole=False).text()
 

@@ -31,7 +31,7 @@ class FakeServer:
             self.open = True
 
         def alive(self) -> bool:
-            """Tell whether it is open."""
+            """Return whether it is open."""
             return self.open
 
         def close(self) -> None:
@@ -46,7 +46,7 @@ class FakeServer:
         return self.sessions[-1]
 
     def wire(self, session: Any) -> Any:
-        """Give a wire that notes its cut."""
+        """Return a wire that notes its cut."""
         server = self
 
         class Wire:

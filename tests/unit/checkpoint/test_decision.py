@@ -57,7 +57,7 @@ WANTED = Wanted(statement="ALTER", max_age=3600.0)
 
 
 def found(**changes: Any) -> Found:
-    """Give what an interrupted migration leaves, with something else about it."""
+    """Return what an interrupted migration leaves, with something else about it."""
     return replace(FOUND, **changes)
 
 

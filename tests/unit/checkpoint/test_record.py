@@ -68,7 +68,7 @@ FIRST = {
 
 
 def changed(path: str, value: object) -> str:
-    """Give the record's text with one value replaced; ``tables.`` leads into the first table."""
+    """Return the record's text with one value replaced; ``tables.`` leads into the first table."""
     found = json.loads(to_text(RECORD))
     place = found["tables"][0] if path.startswith("tables.") else found
     place[path.removeprefix("tables.")] = value

@@ -28,7 +28,7 @@ class Clock:
         self.now = 0.0
 
     def __call__(self) -> float:
-        """Give the time."""
+        """Return the time."""
         self.now += 60.0
         return self.now
 

@@ -12,17 +12,17 @@ from spirit_py.errors import ChecksumFailure
 
 
 def bound(number: int | None) -> KeyBound | None:
-    """Give the position of an integer key."""
+    """Return the position of an integer key."""
     return None if number is None else KeyBound(literals=(str(number),), comparable=(number,))
 
 
 def chunk(number: int, lower: int | None, upper: int | None) -> Chunk:
-    """Give a chunk of an integer key."""
+    """Return a chunk of an integer key."""
     return Chunk(number=number, lower=bound(lower), upper=bound(upper), target_rows=10)
 
 
 def begun(*chunks: Chunk) -> PassLedger:
-    """Give a ledger with these chunks handed out."""
+    """Return a ledger with these chunks handed out."""
     ledger = PassLedger()
     ledger.begin_segment()
     for each in chunks:

@@ -11,13 +11,13 @@ from spirit_py.table.schema import Column, Index, IndexPart, TableSchema
 
 
 def column(name: str, data_type: str = "int", **more: Any) -> Column:
-    """Give a NOT NULL column."""
+    """Return a NOT NULL column."""
     given: dict[str, Any] = {"ordinal": 1, "column_type": data_type, "nullable": False} | more
     return Column(name=name, data_type=data_type, **given)
 
 
 def primary(*names: str, descending: tuple[str, ...] = (), visible: bool = True) -> Index:
-    """Give a primary key over columns."""
+    """Return a primary key over columns."""
     parts = tuple(IndexPart(column=name, descending=name in descending) for name in names)
     return Index(name="PRIMARY", unique=True, parts=parts, visible=visible)
 
@@ -48,12 +48,12 @@ def mapping(
 
 
 def bound(*values: int) -> KeyBound:
-    """Give a bound of integers."""
+    """Return a bound of integers."""
     return KeyBound(literals=tuple(map(str, values)), comparable=values)
 
 
 def chunk(number: int, lower: int | None, upper: int | None, rows: int = 10) -> Chunk:
-    """Give a chunk over one integer column."""
+    """Return a chunk over one integer column."""
     return Chunk(
         number=number,
         lower=None if lower is None else bound(lower),

@@ -15,14 +15,14 @@ MAX_UNSIGNED = 2**64 - 1
 
 
 def optimistic(table: ListedTable) -> OptimisticChunker:
-    """Give the arithmetic chunker of a table, with the server's estimate of its rows."""
+    """Return the arithmetic chunker of a table, with the server's estimate of its rows."""
     return OptimisticChunker(
         mapping(primary("id"), AUTO, estimated_rows=len(table.keys)), table.query
     )
 
 
 def cut(table: ListedTable, chunker, rows: int) -> list[list[int]]:
-    """Cut a table to the end, telling the chunker what it got; give the keys of each chunk."""
+    """Cut a table to the end, telling the chunker what it got; return the keys of each chunk."""
     found = []
     while (each := chunker.next_chunk(rows)) is not None:
         keys = [

@@ -13,7 +13,7 @@ ASCENDING = (False, False, False)
 
 
 def between(lower: KeyBound | None, upper: KeyBound | None) -> Chunk:
-    """Give a chunk between two bounds."""
+    """Return a chunk between two bounds."""
     return Chunk(number=0, lower=lower, upper=upper, target_rows=1)
 
 

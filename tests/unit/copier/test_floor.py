@@ -24,7 +24,7 @@ class Answers:
 
 
 def server(*rows) -> Any:
-    """Give a session of a server that has these rows."""
+    """Return a session of a server that has these rows."""
     return Answers(*rows)
 
 

@@ -15,7 +15,7 @@ class Clock:
         self.now = 100.0
 
     def __call__(self) -> float:
-        """Give the time."""
+        """Return the time."""
         return self.now
 
 

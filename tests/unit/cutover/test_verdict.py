@@ -13,7 +13,7 @@ AFTER = TableNames(source=True, new=False, old=True)
 
 
 def seen(*tables: TableNames, fence: int | None = None, server: str = "ours") -> Evidence:
-    """Give what a look at our server showed."""
+    """Return what a look at our server showed."""
     return Evidence(server=server, fence=fence, tables=tables)
 
 

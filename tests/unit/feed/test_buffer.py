@@ -39,7 +39,7 @@ def add(made: ChangeBuffer, key: int | str, *, deleted: bool = False, text: str 
 
 
 def keys(batch: list[Any]) -> list[Any]:
-    """Give the keys of a batch."""
+    """Return the keys of a batch."""
     return [change.image.key[0] for change in batch]
 
 

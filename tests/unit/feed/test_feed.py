@@ -99,7 +99,7 @@ class Recorder:
         self.gate.set()
 
     def superseded(self, mapping: TableMapping, key: str, row: RenderedRow) -> bool:
-        """Tell whether the source has another row by now."""
+        """Return whether the source has another row by now."""
         return key in self.changed_since
 
     def recopy(self, mapping: TableMapping, keys: Sequence[str]) -> int:

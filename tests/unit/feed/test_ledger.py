@@ -15,12 +15,12 @@ def ledger() -> Ledger:
 
 
 def place(number: int) -> Place:
-    """Give the end of a transaction."""
+    """Return the end of a transaction."""
     return Place("b.000001", number * 100, A, number)
 
 
 def safe(made: Ledger) -> str:
-    """Give the last safe transaction, as the set's end."""
+    """Return the last safe transaction, as the set's end."""
     made.settle()
     return made.safe_text().rpartition("-")[2]
 

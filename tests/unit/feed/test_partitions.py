@@ -35,7 +35,7 @@ def add(made: ChangeBuffer, *keys: int, text: str = "") -> None:
 
 
 def keys_of(changes: Any) -> list[int]:
-    """Give the keys of changes."""
+    """Return the keys of changes."""
     return [change.image.key[0] for change in changes]
 
 

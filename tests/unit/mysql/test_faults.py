@@ -18,7 +18,7 @@ from spirit_py.mysql.faults import (
 
 
 def fault(code: int, text: str = "text of the server") -> ServerFault:
-    """Give a fault with a number."""
+    """Return a fault with a number."""
     return ServerFault(code, text, where="test session")
 
 

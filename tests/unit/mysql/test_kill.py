@@ -14,7 +14,7 @@ KILLABLE = Blocker(
 
 
 def spared(blocker: Blocker, *, blocked_for: float = 30.0) -> str:
-    """Give the reason to spare a blocker under the usual patience."""
+    """Return the reason to spare a blocker under the usual patience."""
     return reason_to_spare(blocker, blocked_for=blocked_for, patience=10.0, own={99})
 
 

@@ -17,7 +17,7 @@ SOURCE = table(
 
 
 def why_not(clauses: str) -> str:
-    """Give the clause that may cost time."""
+    """Return the clause that may cost time."""
     return why_not_metadata_only(SOURCE, alter_of("s", "t", clauses))
 
 

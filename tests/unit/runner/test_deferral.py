@@ -28,7 +28,7 @@ def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def deferral_of(answers: list[Callable[[], Any]], stop: StopSwitch | None = None) -> Deferral:
-    """Give the deferral of table ``t`` on a server that answers each look in turn."""
+    """Return the deferral of table ``t`` on a server that answers each look in turn."""
 
     class Session:
         def query(self, _sql: str) -> Any:
@@ -45,7 +45,7 @@ def deferral_of(answers: list[Callable[[], Any]], stop: StopSwitch | None = None
 
 
 def failing(code: int) -> Callable[[], Any]:
-    """Give an answer that is a fault."""
+    """Return an answer that is a fault."""
 
     def answer() -> Any:
         raise ServerFault(code, "no", where="test")

@@ -11,7 +11,7 @@ PLAIN = SqlMode()
 
 
 def cut(sql: str, mode: SqlMode = PLAIN) -> list[tuple[str, str]]:
-    """Give kind and value of each token."""
+    """Return kind and value of each token."""
     return [(token.kind, token.value) for token in tokenize(sql, mode)]
 
 

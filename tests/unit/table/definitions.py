@@ -12,7 +12,7 @@ _LENGTHS = {"text": 65_535, "blob": 65_535}
 
 
 def column(name: str, column_type: str = "int", **more: Any) -> Column:
-    """Give a NOT NULL column from its type as SQL writes it; text is utf8mb4_0900_ai_ci."""
+    """Return a NOT NULL column from its type as SQL writes it; text is utf8mb4_0900_ai_ci."""
     data_type = re.split(r"\W", column_type)[0]
     numbers = [int(n) for n in re.findall(r"\d+", column_type)]
     members = tuple(re.findall(r"'([^']*)'", column_type))
@@ -34,7 +34,7 @@ def column(name: str, column_type: str = "int", **more: Any) -> Column:
 
 
 def index(name: str, *parts: str | IndexPart, unique: bool = True, visible: bool = True) -> Index:
-    """Give an index; ``c(3)`` is a prefix, ``(x)`` an expression."""
+    """Return an index; ``c(3)`` is a prefix, ``(x)`` an expression."""
     return Index(
         name=name,
         unique=unique,
@@ -51,7 +51,7 @@ def _part(text: str) -> IndexPart:
 
 
 def table(*parts: Column | Index, name: str = "t") -> TableSchema:
-    """Give a table of columns and indexes; with ``PRIMARY`` over ``id`` when it has no index."""
+    """Return a table of columns and indexes; with ``PRIMARY`` over ``id`` when it has no index."""
     columns = tuple(part for part in parts if isinstance(part, Column))
     indexes = tuple(part for part in parts if isinstance(part, Index))
     return TableSchema(

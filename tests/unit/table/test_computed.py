@@ -18,12 +18,12 @@ ID, A = column("id"), column("a")
 
 
 def stored(name: str, expression: str, kind: str = "int") -> Column:
-    """Give a stored generated column."""
+    """Return a stored generated column."""
     return replace(column(name, kind), generated="STORED", generation_expression=expression)
 
 
 def names(source: TableSchema, target: TableSchema, clauses: str) -> list[str]:
-    """Give the generated columns that are compared."""
+    """Return the generated columns that are compared."""
     mapping = build_mapping(source, target, alter_of("s", "t", clauses), "+00:00")
     assert mapping.compared == (*mapping.pairs, *mapping.computed)
     return [pair.new.name for pair in mapping.computed]

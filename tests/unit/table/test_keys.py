@@ -9,7 +9,7 @@ from spirit_py.table.schema import Column
 
 
 def column(data_type: str, collation: str | None = None, charset: str | None = None) -> Column:
-    """Give a NOT NULL key column."""
+    """Return a NOT NULL key column."""
     return Column(
         name="k",
         ordinal=1,

@@ -25,7 +25,7 @@ def build(source: TableSchema, target: TableSchema, clauses: str) -> TableMappin
 
 
 def carried(mapping: TableMapping) -> dict[str, str]:
-    """Give new name to old name of the carried columns, in the order of the new table."""
+    """Return new name to old name of the carried columns, in the order of the new table."""
     return {pair.new.name: pair.old.name for pair in mapping.pairs}
 
 
@@ -140,7 +140,7 @@ def test_no_value_to_fill_with(kind):
 
 
 def keyed(*indexes, columns=None) -> TableSchema:
-    """Give a table with these indexes over ``id``, ``u`` and ``v``."""
+    """Return a table with these indexes over ``id``, ``u`` and ``v``."""
     return table(*(columns or (ID, column("u"), column("v"))), *indexes)
 
 
@@ -299,7 +299,7 @@ BIN = {"collation": "utf8mb4_bin", "pad_space": True}
 def tightened(
     old: tuple, new: tuple, clauses: str = "FORCE", old_columns=None, new_columns=None
 ) -> list[str]:
-    """Give the names of the tightened keys beside the primary one."""
+    """Return the names of the tightened keys beside the primary one."""
     columns = old_columns or (column("u", "varchar(9)", **CI), column("v", "int", nullable=True))
     source = table(ID, *columns, index("PRIMARY", "id"), *old)
     target = table(ID, *(new_columns or columns), index("PRIMARY", "id"), *new)
@@ -408,7 +408,7 @@ def test_index_by_whose_ranges_duplicates_are_searched(old, new, there, found):
 
 
 def made(name: str, expression: str, kind: str = "int", **more: Any) -> Column:
-    """Give a generated column."""
+    """Return a generated column."""
     more = {"nullable": True, "generated": "VIRTUAL"} | more
     return column(name, kind, generation_expression=expression, **more)
 

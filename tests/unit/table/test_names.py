@@ -6,7 +6,7 @@ from spirit_py.table.names import MAX_IDENTIFIER, AuxiliaryNames, lock_name
 
 
 def all_names(table: str) -> tuple[str, ...]:
-    """Give every auxiliary name of a table."""
+    """Return every auxiliary name of a table."""
     names = AuxiliaryNames.of(table)
     return names.new, names.old, names.checkpoint, names.sentinel, names.undone
 

@@ -13,7 +13,7 @@ from spirit_py.table.schema import Column
 
 
 def column(data_type: str, **more: Any) -> Column:
-    """Give a NOT NULL key column."""
+    """Return a NOT NULL key column."""
     given: dict[str, Any] = {"name": "k", "ordinal": 1, "column_type": data_type} | more
     return Column(data_type=data_type, nullable=False, **given)
 

@@ -20,12 +20,12 @@ TIME = column("local", "datetime")
 
 
 def computed(expression: str, kind: str = "int") -> Column:
-    """Give a generated column."""
+    """Return a generated column."""
     return replace(column("g", kind), generated="STORED", generation_expression=expression)
 
 
 def zone(target: TableSchema, clauses: str = "ADD g INT", server: str = "Europe/Berlin") -> str:
-    """Map a plain table to ``target``; give the zone of its writes."""
+    """Map a plain table to ``target``; return the zone of its writes."""
     mapping = build_mapping(table(ID, AT, TIME), target, alter_of("s", "t", clauses), server)
     return mapping.time_zone
 

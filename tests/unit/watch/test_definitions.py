@@ -20,7 +20,7 @@ UUID = "16e8969d-e4d3-11f1-b00c-02fc00000001"
 
 
 def schema(*names: str, key: str = "", filled: bool = False) -> TableSchema:
-    """Give a table of INT columns, perhaps NOT NULL (filled), or with a primary key."""
+    """Return a table of INT columns, perhaps NOT NULL (filled), or with a primary key."""
     part = (IndexPart(column=key),)
     columns = tuple(
         Column(name=name, ordinal=at, data_type="int", column_type="int", nullable=not filled)
@@ -37,7 +37,7 @@ def schema(*names: str, key: str = "", filled: bool = False) -> TableSchema:
 
 
 def table_map(count: int, *names: str) -> TableMap:
-    """Give a table map of INT columns; with names as under binlog_row_metadata=FULL."""
+    """Return a table map of INT columns; with names as under binlog_row_metadata=FULL."""
     return TableMap(
         table_id=1,
         schema="s",
@@ -50,7 +50,7 @@ def table_map(count: int, *names: str) -> TableMap:
 
 
 def filled(found: TableMap) -> TableMap:
-    """Give the table map of NOT NULL columns."""
+    """Return the table map of NOT NULL columns."""
     return replace(found, nullable=(False,) * len(found.columns))
 
 
@@ -77,7 +77,7 @@ class Server:
         return self.definitions.altered(read_statement(sql, "s"), seen)
 
     def names(self, count: int = 2) -> list[str]:
-        """Give the names that a row gets now."""
+        """Return the names that a row gets now."""
         codec = self.definitions.compile(table_map(count))
         return [column.name for column in codec.schema.columns]
 

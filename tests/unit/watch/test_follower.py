@@ -38,7 +38,7 @@ class Codec:
     schema = TableSchema(schema="s", name="t", engine="", columns=(), indexes=())
 
     def rows(self, _: int, body: bytes) -> list[RowChange]:
-        """Give the changes."""
+        """Return the changes."""
         image: Any = self
         return [RowChange("insert", None, image)] * len(body)
 
@@ -87,14 +87,14 @@ class Run:
         self.flushed = len(self.records)
 
     def take(self, *events: Any) -> list[str]:
-        """Deliver events; give the kinds printed for them."""
+        """Deliver events; return the kinds printed for them."""
         before = len(self.records)
         for event in events:
             self.follower.deliver(event)
         return [found["kind"] for found in self.records[before:]]
 
     def positions(self) -> list[int]:
-        """Give the offset of the position of each record."""
+        """Return the offset of the position of each record."""
         return [int(found["position"].rpartition(";")[2]) for found in self.records]
 
 
@@ -105,17 +105,17 @@ def run() -> Run:
 
 
 def at(offset: int) -> Place:
-    """Give a place."""
+    """Return a place."""
     return Place("b.000001", offset)
 
 
 def rows(offset: int, count: int = 1) -> RowsChanged:
-    """Give a rows event."""
+    """Return a rows event."""
     return RowsChanged(("s", "t"), 30, b"x" * count, CODEC, at(offset))
 
 
 def statement(offset: int, sql: str, schema: str = "s") -> StatementSeen:
-    """Give a statement."""
+    """Return a statement."""
     return StatementSeen(at(offset), schema, sql, 9)
 
 

@@ -30,7 +30,7 @@ class Image:
         self.schema = TableSchema(schema="s", name="t", engine="", columns=columns, indexes=())
 
     def values(self) -> dict[str, Any]:
-        """Give the values."""
+        """Return the values."""
         return self._found
 
 

@@ -12,12 +12,12 @@ UUID = "16e8969d-e4d3-11f1-b00c-02fc00000001"
 
 
 def gtid(number: int) -> Place:
-    """Give the end of a transaction on a server with GTIDs."""
+    """Return the end of a transaction on a server with GTIDs."""
     return Place("b.000001", number * 100, UUID, number)
 
 
 def offset(number: int) -> Place:
-    """Give the end of a transaction on a server without them."""
+    """Return the end of a transaction on a server without them."""
     return Place("b.000001", number * 100)
 
 
