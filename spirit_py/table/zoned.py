@@ -61,9 +61,12 @@ def makes_dates(target: TableSchema, pairs: Collection[ColumnPair]) -> bool:
     """Return whether writing a row of the new table may make a date of something else.
 
     The server's modes say which dates there are: in expressions, and where another type becomes
-    a date or a time. A column that is a date already is no reason, nor is the time of a default.
+    a date or a time. A column that is one already is no reason, nor is the time of a default.
     """
-    if any(pair.old.data_type != pair.new.data_type in _DATED for pair in pairs):
+    if any(
+        pair.old.data_type != pair.new.data_type in _DATED and pair.old.data_type not in TEMPORALS
+        for pair in pairs
+    ):
         return True
     if any(column.generated and column.data_type in _DATED for column in target.columns):
         return True

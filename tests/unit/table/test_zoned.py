@@ -109,6 +109,7 @@ def test_timestamp_in_the_key_of_a_fixed_zone(server):
         (computed("cast(`id` as date)"), True),
         (computed("(`id` + 1)"), False),
         (column("id", "date"), True),
+        (column("at", "datetime"), False),
         (
             replace(column("g"), extra="DEFAULT_GENERATED", default="(to_days(`id`))"),
             True,
