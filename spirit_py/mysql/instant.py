@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import MigrationFailure, ServerFault
-from spirit_py.mysql.faults import Disposition, disposition
+from spirit_py.mysql.faults import Disposition, access_denied, disposition
 from spirit_py.sql import comment_literal, quote_identifier, quote_table
 
 if TYPE_CHECKING:
@@ -57,7 +57,12 @@ def why_not_by_versions(session: SqlSession, schema: str, table: str) -> str:
     """
     most = most_row_versions(str(session.query("SELECT @@version")[0][0]))
     name = "/".join(_like(part) for part in (schema, table))
-    used = session.query(_VERSIONS, (name, f"{name}#p#%"))[0][0]
+    try:
+        used = session.query(_VERSIONS, (name, f"{name}#p#%"))[0][0]
+    except ServerFault as fault:
+        if not access_denied(fault):
+            raise
+        used = None
     if used is None:
         return f"{quote_table(schema, table)}: its row versions are not to be seen"
     if int(used) + _NEEDED_VERSIONS <= most:

@@ -64,11 +64,25 @@ def open_migration(run: Run, session: Session) -> Opening:
         run.stack.enter_context(_kept_away(run, context))
     # Before anything is looked at: a killed run's RENAME may still be under way on the server.
     _end_earlier_run(run, session)
-    opening = Opening(contexts=contexts, decision=choose(run, session, contexts))
+    opening = Opening(contexts=contexts, decision=_choose(run, session, contexts))
     if opening.resume is None or not opening.resume.cleanup:
         run.warn_of(check_before_create(contexts))
     run.stop.check()
     return opening
+
+
+def _choose(run: Run, session: Session, contexts: tuple[PreflightContext, ...]) -> Resume | Afresh:
+    """Decide what is done with what an earlier run left.
+
+    Raises:
+        Refusal: by the checks, where the account may not look: they name all that it lacks.
+    """
+    try:
+        return choose(run, session, contexts)
+    except ServerFault as fault:
+        if access_denied(fault):
+            check_before_create(contexts)
+        raise
 
 
 def _end_earlier_run(run: Run, session: Session) -> None:
