@@ -16,6 +16,7 @@ from mysql_server import SERVER_VARIABLE, ServerOptions, choose, running
 from spirit_py import points
 from spirit_py.errors import AnotherServer, Refusal
 from spirit_py.resume.cleanup import clean_up
+from tests.fix_feed import until
 from tests.fix_mysql import Database
 from tests.migrate_kit import Migrating, config_for
 from tests.resume_kit import ALTER, assert_nothing_left, make_table, tables
@@ -241,6 +242,9 @@ def test_only_the_new_table_that_was_replicated_is_taken_over(
     make_table(couple.first, 20_000)
     fail_over_in_the_middle(couple, spark_engine, monkeypatch)
     second = couple.second
+    # Creation times are whole seconds: another table of the same second could not be told apart.
+    later = "SELECT NOW() > CREATE_TIME FROM information_schema.TABLES WHERE TABLE_NAME = '_t_new'"
+    until(lambda: second.query(later) == [(1,)])
     second.execute("RENAME TABLE _t_new TO aside; CREATE TABLE _t_new LIKE aside")
     with pytest.raises(Refusal, match="_t_new is not the table that the migration"):
         couple.migrating(spark_engine).end()
