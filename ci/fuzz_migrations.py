@@ -25,13 +25,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from mysql_server import ServerOptions, running
 from spirit_py.chunk.sizing import ChunkSizer
-from spirit_py.runner import deferral
+from spirit_py.migration import deferral
 from spirit_py.spark.options import SparkOptions
 from spirit_py.spark.session import SparkEngine
 from tests.fuzz.draw import draw
 from tests.fuzz.judge import Verdict, judge
 from tests.fuzz.shrink import shrink
-from tests.integration.case_kit import FIRST_ROWS, migrate
+from tests.kits.cases import FIRST_ROWS, migrate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

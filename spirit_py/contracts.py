@@ -1,6 +1,6 @@
 """The architecture on one page: how the parts of a migration meet.
 
-Only :mod:`spirit_py.runner` picks concrete classes. Life of the parts in a migration::
+Only :mod:`spirit_py.migration` picks concrete classes. Life of the parts in a migration::
 
     source.add_subscription(mapping) -> subscription        (before start)
     source.start()                                          positions R2

@@ -1,10 +1,10 @@
 """The fixtures live in plugins, one topic each."""
 
 pytest_plugins = [
-    "tests.fix_cases",
-    "tests.fix_feed",
-    "tests.fix_lane",
-    "tests.fix_mysql",
-    "tests.fix_proxy",
-    "tests.fix_spark",
+    "tests.fixtures.cases",
+    "tests.fixtures.feed",
+    "tests.fixtures.lane",
+    "tests.fixtures.mysql",
+    "tests.fixtures.proxy",
+    "tests.fixtures.spark",
 ]

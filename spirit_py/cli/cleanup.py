@@ -42,7 +42,7 @@ def cleanup(**options: Any) -> None:
         refuse_undecodable(options)
         if not (options["database"] and options["table"]):
             raise UsageFault("whose? --database and --table are missing", hint="give both")
-        from spirit_py.resume.cleanup import clean_up
+        from spirit_py.migration.cleanup import clean_up
 
         sure, old_too = options["yes"], options["drop_old"]
         clean_up(

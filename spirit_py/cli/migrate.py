@@ -124,11 +124,11 @@ def migrate(**options: Any) -> None:
     """  # noqa: D301 - click reads the backspace
     with ErrorsShown(verbose=options["verbose"]):
         config = migration_config(options)
-        from spirit_py import runner
+        from spirit_py import migration
         from spirit_py.status.safe import SafeReporter
 
         reporter = SafeReporter(reporter_of(config.log_format))
-        report = runner.migrate(config, reporter=reporter)
+        report = migration.migrate(config, reporter=reporter)
         for line in report.summary():
             reporter.message(line)
         leave_with(0)

@@ -24,7 +24,7 @@ from spirit_py.config import FeedOptions
 from spirit_py.errors import UsageFault
 
 if TYPE_CHECKING:
-    from spirit_py.wayback.options import RevertOptions
+    from spirit_py.migration.revert_options import RevertOptions
 
 REVERT_EXIT_CODES = """\b
 Exit codes:
@@ -58,8 +58,8 @@ def revert(**options: Any) -> None:
     """  # noqa: D301 - click reads the backspace
     with ErrorsShown(verbose=options["verbose"]):
         asked = revert_options(options)
+        from spirit_py.migration.revert import revert as go_back
         from spirit_py.status.safe import SafeReporter
-        from spirit_py.wayback.revert import revert as go_back
 
         go_back(asked, reporter=SafeReporter(reporter_of(asked.log_format)))
         leave_with(0)
@@ -71,7 +71,7 @@ def revert_options(options: dict[str, Any]) -> RevertOptions:
     Raises:
         UsageFault: when options are missing or contradict each other.
     """
-    from spirit_py.wayback.options import RevertOptions
+    from spirit_py.migration.revert_options import RevertOptions
 
     refuse_undecodable(options)
     if not options["database"] or not options["table"]:

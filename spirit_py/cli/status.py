@@ -47,8 +47,8 @@ def status(**options: Any) -> None:
         refuse_undecodable(options)
         if options["table"] and not options["database"]:
             raise UsageFault("--table goes with --database", hint="add --database")
-        from spirit_py.resume.shown import migrations
-        from spirit_py.wayback.shown import ways_back
+        from spirit_py.migration.listing import migrations
+        from spirit_py.migration.reverse_listing import ways_back
 
         connection = connection_of(options)
         shown = migrations(

@@ -69,7 +69,7 @@ class TableMapping:
             constants``.
         kept: columns of the target that no write may touch: rows that exist keep what they have
             there. Then rows are written with ``INSERT ... ON DUPLICATE KEY UPDATE``, and the key
-            must be the target's only unique one (:mod:`spirit_py.wayback`).
+            must be the target's only unique one (:mod:`spirit_py.table.reverse`).
     """
 
     source: TableSchema

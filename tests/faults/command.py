@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tests.faults.listener import Hold
-    from tests.fix_mysql import Database
+    from tests.fixtures.mysql import Database
 
 ROWS = 3000
 ALTER = "MODIFY a BIGINT, ADD COLUMN z INT NOT NULL DEFAULT 5"

@@ -16,7 +16,7 @@ import MySQLdb
 from mysql_base import ServerOptions
 from mysql_local import LocalServer
 from mysql_server import choose
-from tests.tcp_proxy import TcpProxy
+from tests.kits.tcp_proxy import TcpProxy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import MySQLdb
 
 from spirit_py.config import FeedOptions
-from tests.fix_mysql import Database
+from tests.fixtures.mysql import Database
 from tests.fuzz.model import Scenario, as_files
 from tests.oracle.case import Timing
 from tests.oracle.crew import Crew, Deferred, run_in_own_session

@@ -15,7 +15,7 @@ from spirit_py.config import FeedOptions
 from spirit_py.errors import DuplicateForUnique, ValueLost
 from spirit_py.phases import Phase
 from spirit_py.threads import Background
-from tests.migrate_kit import Migrating, config_for
+from tests.kits.migrate import Migrating, config_for
 
 if TYPE_CHECKING:
     import threading

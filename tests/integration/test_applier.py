@@ -12,15 +12,15 @@ from spirit_py.applier.workers import Workers
 from spirit_py.contracts import KeyedChange, RenderedRow
 from spirit_py.errors import DuplicateForUnique, ServerFault, SpiritError, ValueLost
 from spirit_py.mysql.connect import connect
-from tests.fix_feed import DEADLINE, fill, until
+from tests.fixtures.feed import DEADLINE, fill, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spirit_py.contracts import SqlSession
     from spirit_py.table.mapping import TableMapping
-    from tests.fix_feed import Scene
-    from tests.tcp_proxy import TcpProxy
+    from tests.fixtures.feed import Scene
+    from tests.kits.tcp_proxy import TcpProxy
 
 
 @pytest.fixture

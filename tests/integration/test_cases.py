@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.integration.case_kit import command_line
+from tests.kits.cases import command_line
 from tests.oracle.case import FOLDER as CASES
 from tests.oracle.case import Case, load, load_all
 from tests.oracle.scene import Outcome, play
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.fix_mysql import Database
+    from tests.fixtures.mysql import Database
     from tests.oracle.scene import Migrate
 
 WITHOUT_GTID = ("big_transactions", "hot_rows", "key_varchar_ai_ci", "unique_values_moving")

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.fix_cases import DRAW_VARIABLE
+from tests.fixtures.cases import DRAW_VARIABLE
 from tests.oracle.case import Case, load_all
 from tests.oracle.scene import play
 from tests.oracle.zones import test_zones as zones
 
 if TYPE_CHECKING:
-    from tests.fix_mysql import Database
+    from tests.fixtures.mysql import Database
     from tests.oracle.scene import Migrate
 
 COUNT_VARIABLE = "SPIRIT_PY_CASES_AFTER"

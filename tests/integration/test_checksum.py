@@ -20,7 +20,7 @@ from spirit_py.chunk.optimistic import OptimisticChunker
 from spirit_py.config import FeedOptions
 from spirit_py.errors import ChecksumFailure, DuplicateForUnique, Interrupted, WorkersLost
 from spirit_py.feed.source import binlog_source
-from tests.integration.checksum_rig import Pair, ThreadEngine
+from tests.kits.checksum import Pair, ThreadEngine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

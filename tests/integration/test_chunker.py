@@ -14,7 +14,7 @@ from spirit_py.chunk.composite import CompositeChunker, forced_source
 from spirit_py.chunk.optimistic import OptimisticChunker
 from spirit_py.chunk.order import walk_directions
 from spirit_py.chunk.predicate import chunk_predicate
-from tests.integration.tables import map_table, open_session
+from tests.kits.tables import map_table, open_session
 
 # Rows of a helper table of numbers 0 to 999, from which keys are made.
 NUMBERS = """

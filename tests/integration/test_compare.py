@@ -26,10 +26,10 @@ from spirit_py.errors import (
     SchemaChanged,
 )
 from spirit_py.stop import StopSwitch
-from tests.fix_mysql import connect, has_vector
-from tests.integration.compare_kit import Comparison, Engine, Said, account, copy, make
+from tests.fixtures.mysql import connect, has_vector
 from tests.integration.test_checksum_types import TYPES
 from tests.integration.test_rehearsal import options_of, pair, until
+from tests.kits.compare import Comparison, Engine, Said, account, copy, make
 
 
 def test_equal_tables(db):

@@ -7,8 +7,8 @@ import pytest
 from spirit_py.checksum.render import _IN_UNICODE
 from spirit_py.errors import ValueLost
 from spirit_py.mysql.connect import connect
-from tests.integration.checksum_rig import Pair, connection_options
-from tests.integration.compare_kit import Comparison
+from tests.kits.checksum import Pair, connection_options
+from tests.kits.compare import Comparison
 
 TEXT = "_utf8mb4 X'E697A5E69CAC'"
 

@@ -14,8 +14,8 @@ from spirit_py.copier.boundary import BoundaryReader
 from spirit_py.copier.sql import chunk_lock, chunk_lock_prefix
 from spirit_py.errors import CopyFailure, Interrupted, ValueLost
 from spirit_py.stop import StopSwitch
-from tests.integration.copying import chunk_sessions, copying, wait_until
-from tests.integration.tables import map_table, open_session, options
+from tests.kits.copying import chunk_sessions, copying, wait_until
+from tests.kits.tables import map_table, open_session, options
 from tests.unit.chunk.tables import chunk
 
 ROWS = 5000

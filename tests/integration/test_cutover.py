@@ -23,7 +23,7 @@ from spirit_py.errors import (
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.identity import NOTHING, identity
 from spirit_py.stop import StopSwitch
-from tests.cutover_kit import (
+from tests.kits.cutover import (
     Background,
     ProvenCutover,
     SnapshotSource,

@@ -11,8 +11,8 @@ import pytest
 from spirit_py.cutover.plan import CutoverLimits
 from spirit_py.errors import CutoverFailure, DuplicateForUnique
 from spirit_py.stop import StopSwitch
-from tests.cutover_feed_kit import FollowedTables
-from tests.cutover_kit import Background, Loop, ProvenCutover, lock_request, until
+from tests.kits.cutover import Background, Loop, ProvenCutover, lock_request, until
+from tests.kits.cutover_feed import FollowedTables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

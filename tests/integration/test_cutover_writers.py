@@ -16,8 +16,7 @@ from spirit_py.cutover.plan import CutoverLimits
 from spirit_py.errors import CutoverFailure, DuplicateForUnique, SchemaChanged
 from spirit_py.mysql.connect import connect
 from spirit_py.stop import StopSwitch
-from tests.cutover_feed_kit import FollowedTable
-from tests.cutover_kit import (
+from tests.kits.cutover import (
     Background,
     Loop,
     ProvenCutover,
@@ -28,6 +27,7 @@ from tests.cutover_kit import (
     until,
     untouched,
 )
+from tests.kits.cutover_feed import FollowedTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,7 @@ import pytest
 from spirit_py import points
 from spirit_py.errors import Interrupted, MigrationFailure, SpiritError
 from spirit_py.phases import Phase
-from tests.migrate_kit import Migrating, config_for
+from tests.kits.migrate import Migrating, config_for
 
 ALTER = "MODIFY v BIGINT"
 

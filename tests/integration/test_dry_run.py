@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from spirit_py.errors import ValueLost
-from tests.migrate_kit import config_for, migrate_here
+from tests.kits.migrate import config_for, migrate_here
 
 ROWS = 4000
 

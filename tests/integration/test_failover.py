@@ -15,12 +15,12 @@ import pytest
 from mysql_server import SERVER_VARIABLE, ServerOptions, choose, running
 from spirit_py import points
 from spirit_py.errors import AnotherServer, Refusal
-from spirit_py.resume.cleanup import clean_up
-from tests.fix_feed import until
-from tests.fix_mysql import Database
-from tests.migrate_kit import Migrating, config_for
-from tests.resume_kit import ALTER, assert_nothing_left, make_table, tables
-from tests.tcp_proxy import TcpProxy
+from spirit_py.migration.cleanup import clean_up
+from tests.fixtures.feed import until
+from tests.fixtures.mysql import Database
+from tests.kits.migrate import Migrating, config_for
+from tests.kits.resume import ALTER, assert_nothing_left, make_table, tables
+from tests.kits.tcp_proxy import TcpProxy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -18,15 +18,15 @@ from spirit_py.errors import (
 )
 from spirit_py.feed.partitions import SPLIT_ROWS
 from spirit_py.mysql.connect import connect
-from tests.feed_kit import chunk
-from tests.fix_feed import DEADLINE, fill, until
-from tests.integration.schema_tools import desk_of
+from tests.fixtures.feed import DEADLINE, fill, until
+from tests.kits.feed import chunk
+from tests.kits.schema_tools import desk_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.fix_feed import Scene
-    from tests.tcp_proxy import TcpProxy
+    from tests.fixtures.feed import Scene
+    from tests.kits.tcp_proxy import TcpProxy
 
 WAITS = (
     "SELECT 1 FROM performance_schema.metadata_locks WHERE object_type = 'USER LEVEL LOCK'"

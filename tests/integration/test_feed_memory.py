@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.feed_memory import MIB, follow, many_rows
+from tests.kits.feed_memory import MIB, follow, many_rows
 
 if TYPE_CHECKING:
-    from tests.fix_mysql import Database
+    from tests.fixtures.mysql import Database
 
 SOFT_LIMIT = 8 * MIB
 #: Beside the buffers: a part that is rendered as SQL in each apply thread, and its statements.

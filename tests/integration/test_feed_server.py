@@ -9,8 +9,8 @@ import pytest
 
 from mysql_server import ServerOptions, running
 from spirit_py.errors import SchemaChanged
-from tests.fix_feed import Scene, fill, until
-from tests.fix_mysql import PROVIDER, Database
+from tests.fixtures.feed import Scene, fill, until
+from tests.fixtures.mysql import PROVIDER, Database
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

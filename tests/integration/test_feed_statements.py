@@ -11,16 +11,16 @@ import pytest
 from spirit_py.config import FeedOptions
 from spirit_py.errors import Refusal, StatementWrite, UnreadableChange
 from spirit_py.stop import StopSwitch
-from tests.fix_feed import Scene, until
-from tests.migrate_kit import Migrating, config_for, migrate_here
-from tests.watch_kit import Watching, kinds, values
+from tests.fixtures.feed import Scene, until
+from tests.kits.migrate import Migrating, config_for, migrate_here
+from tests.kits.watch import Watching, kinds, values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from spirit_py.spark.session import SparkEngine
-    from tests.fix_mysql import Database
+    from tests.fixtures.mysql import Database
 
 IN_TEXT = "SET SESSION binlog_format = STATEMENT"
 ELSEWHERE = "CREATE TABLE other (id INT PRIMARY KEY, n INT)"

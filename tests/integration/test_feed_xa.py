@@ -12,11 +12,11 @@ import pytest
 from spirit_py.binlog import source
 from spirit_py.binlog.position import GtidSet, Position
 from spirit_py.errors import FeedFailure
-from tests.feed_kit import chunk
-from tests.fix_feed import fill, until
+from tests.fixtures.feed import fill, until
+from tests.kits.feed import chunk
 
 if TYPE_CHECKING:
-    from tests.fix_feed import Scene
+    from tests.fixtures.feed import Scene
 
 
 def prepare(scene: Scene, xid: str, *statements: str) -> None:

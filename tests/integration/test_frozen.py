@@ -11,9 +11,9 @@ from spirit_py.checksum.result import ChecksumOptions
 from spirit_py.checksum.snapshot import SnapshotLock
 from spirit_py.mysql import locksession
 from spirit_py.stop import StopSwitch
-from tests.cutover_kit import ProvenCutover, SnapshotSource, make_tables, options, swapped
 from tests.faults.command import ROWS, fill, migration
-from tests.integration.checksum_rig import Pair
+from tests.kits.checksum import Pair
+from tests.kits.cutover import ProvenCutover, SnapshotSource, make_tables, options, swapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable

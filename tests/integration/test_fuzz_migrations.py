@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.fix_cases import DRAW_VARIABLE
+from tests.fixtures.cases import DRAW_VARIABLE
 from tests.fuzz.draw import draw
 from tests.fuzz.judge import Verdict, judge
 from tests.fuzz.model import as_files

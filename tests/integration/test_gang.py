@@ -17,7 +17,7 @@ from spirit_py.mysql.kill import kill_session
 from spirit_py.spark import silence
 from spirit_py.spark.gang import Answer, Gang
 from spirit_py.stop import StopSwitch
-from tests.integration.checksum_rig import ThreadEngine, connection_options
+from tests.kits.checksum import ThreadEngine, connection_options
 
 
 @dataclass

@@ -12,9 +12,9 @@ from spirit_py.mysql.histograms import carry_histograms
 from spirit_py.mysql.inspect import read_table
 from spirit_py.statement import alter_of
 from spirit_py.table.build import build_mapping
-from tests.cutover_kit import options
-from tests.migrate_kit import config_for, migrate_here
-from tests.resume_kit import Interruption, start
+from tests.kits.cutover import options
+from tests.kits.migrate import config_for, migrate_here
+from tests.kits.resume import Interruption, start
 
 TABLE = (
     "(id INT PRIMARY KEY, a INT, b INT, c INT, u INT, s VARCHAR(20), e ENUM('x','y'), `o``%s` INT,"

@@ -6,8 +6,8 @@ import contextlib
 
 import pytest
 
-from tests.migrate_kit import config_for, migrate_here
-from tests.resume_kit import assert_nothing_left
+from tests.kits.migrate import config_for, migrate_here
+from tests.kits.resume import assert_nothing_left
 
 OPTIMIZER_OFF = (
     "index_merge=off,mrr=off,block_nested_loop=off,materialization=off,semijoin=off,"

@@ -6,7 +6,7 @@ import pytest
 
 from spirit_py.mysql.inspect import read_table
 from spirit_py.statement.words import RESERVED
-from tests.integration.schema_tools import desk_of
+from tests.kits.schema_tools import desk_of
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from spirit_py.mysql.locks import AdvisoryLock, TableLock, named_lock_holder, ta
 from spirit_py.mysql.runs import run_label
 from spirit_py.stop import StopSwitch
 from spirit_py.table.names import lock_name
-from tests.cutover_kit import Background, lock_request, make_tables, options, until
+from tests.kits.cutover import Background, lock_request, make_tables, options, until
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ from spirit_py.errors import MigrationFailure, ServerFault, ValueLost
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.lost_values import VALUE_ERRORS
 from spirit_py.mysql.notes import MOST_WARNINGS, telling
-from tests.integration.checksum_rig import connection_options
-from tests.integration.tables import map_table
 from tests.integration.test_migrate import run
+from tests.kits.checksum import connection_options
+from tests.kits.tables import map_table
 
 ARRAY = "v JSON, KEY k ((CAST(v AS UNSIGNED ARRAY)))"
 WKT = "v VARCHAR(30), w DOUBLE AS (ST_Length(ST_GeomFromText(v, 4326)))"

@@ -7,7 +7,7 @@ import pytest
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.statement import alter_of
 from spirit_py.table.build import build_mapping
-from tests.integration.schema_tools import Desk, desk_of
+from tests.kits.schema_tools import Desk, desk_of
 
 TEXTS = "'a', 'B', '', 'it''s', 'ä', '12', '007', '1999-12-31'"
 NUMBERS = "-2147483648, -1, 0, 1, 7, 2147483647"

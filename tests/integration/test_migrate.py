@@ -307,8 +307,8 @@ def test_ddl_of_others_before_the_feed_sees_it_is_noticed(table, monkeypatch):
     """R14: the definition is compared again once the feed runs, which sees all that follows."""
     from spirit_py.config import ConnectionOptions, MigrationConfig
     from spirit_py.errors import SchemaChanged
+    from spirit_py.migration import migrate
     from spirit_py.preflight import preflight
-    from spirit_py.runner import migrate
     from spirit_py.status.plain import PlainReporter
 
     wanted = preflight.check_after_create
@@ -317,7 +317,7 @@ def test_ddl_of_others_before_the_feed_sees_it_is_noticed(table, monkeypatch):
         table.execute("ALTER TABLE t ADD COLUMN other INT DEFAULT 7")
         return wanted(context, target)
 
-    monkeypatch.setattr("spirit_py.runner.auxiliary.check_after_create", meanwhile)
+    monkeypatch.setattr("spirit_py.migration.auxiliary.check_after_create", meanwhile)
     server = table.server
     connection = ConnectionOptions(
         host=server.host, port=server.port, user=server.user, password=server.password

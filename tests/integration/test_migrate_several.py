@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from spirit_py.errors import Refusal, ValueLost
-from tests.migrate_kit import Migrating, config_for, migrate_here
+from tests.kits.migrate import Migrating, config_for, migrate_here
 
 ROWS = 3000
 BOTH = "ALTER TABLE a MODIFY v BIGINT; ALTER TABLE b ADD COLUMN n INT NOT NULL DEFAULT 3, FORCE"

@@ -15,10 +15,10 @@ import pytest
 from mysql_base import wait_until
 from mysql_local import LocalServer
 from mysql_server import MySQLServer, ServerError, ServerOptions, choose, running
-from tests.fix_mysql import Database, connect
+from tests.fixtures.mysql import Database, connect
 
 if TYPE_CHECKING:
-    from tests.fix_proxy import TcpProxy
+    from tests.fixtures.proxy import TcpProxy
 
 LAUNCHER = """
 import sys
@@ -74,7 +74,7 @@ def test_session_left_behind_is_reported_with_its_locks(
     mysql: MySQLServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A session that survives its test is named with the locks it holds, and ended."""
-    monkeypatch.setattr("tests.fix_mysql.GRACE", 0.1)
+    monkeypatch.setattr("tests.fixtures.mysql.GRACE", 0.1)
     database = Database(mysql, "t_left_behind")
     database.execute("CREATE TABLE a (id INT)")
     with contextlib.closing(connect(mysql, db=database.name)) as stray:
@@ -94,7 +94,7 @@ def test_prepared_transaction_left_behind_is_reported(
     mysql: MySQLServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An undecided XA transaction is named and rolled back, so that it blocks no later test."""
-    monkeypatch.setattr("tests.fix_mysql.GRACE", 0.1)
+    monkeypatch.setattr("tests.fixtures.mysql.GRACE", 0.1)
     database = Database(mysql, "t_prepared")
     database.execute("CREATE TABLE a (id INT)")
     other = database.connect()

@@ -24,7 +24,7 @@ from spirit_py.mysql.newtable import (
 from spirit_py.statement import alter_of
 from spirit_py.table.build import build_mapping
 from spirit_py.table.names import AuxiliaryNames
-from tests.integration.schema_tools import Desk, desk_of
+from tests.kits.schema_tools import Desk, desk_of
 
 PLAIN = (
     "CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, a INT,"

@@ -19,7 +19,7 @@ from tests.oracle.scene import Outcome, play
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tests.fix_mysql import Database
+    from tests.fixtures.mysql import Database
 
 
 def native(

@@ -14,19 +14,19 @@ from spirit_py.config import FeedOptions
 from spirit_py.copier.boundary import BoundaryReader
 from spirit_py.copier.copier import Copier, CopyOptions
 from spirit_py.copier.task import CopyTask, close_session, copy_chunk
+from spirit_py.copier.throttle import AnyThrottler
 from spirit_py.errors import ValueLost
 from spirit_py.mysql.ownwrites import new_run, own_uuid
-from spirit_py.throttle.throttler import AnyThrottler
-from tests.fix_feed import fill
-from tests.integration.copying import wait_until
-from tests.resume_kit import Interruption, Writers, assert_nothing_left, make_table, start
+from tests.fixtures.feed import fill
+from tests.kits.copying import wait_until
+from tests.kits.resume import Interruption, Writers, assert_nothing_left, make_table, start
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spirit_py.contracts import SqlSession
-    from tests.fix_feed import Scene
-    from tests.fix_mysql import Database
+    from tests.fixtures.feed import Scene
+    from tests.fixtures.mysql import Database
 
 ROWS = 20_000
 pytestmark = pytest.mark.gtid

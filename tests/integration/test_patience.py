@@ -10,15 +10,15 @@ import pytest
 
 from mysql_server import ServerOptions, running
 from spirit_py import points
-from tests.fix_mysql import PROVIDER, Database
-from tests.resume_kit import Writers, assert_nothing_left, make_table, start
+from tests.fixtures.mysql import PROVIDER, Database
+from tests.kits.resume import Writers, assert_nothing_left, make_table, start
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mysql_server import MySQLServer
     from spirit_py.spark.session import SparkEngine
-    from tests.migrate_kit import Migrating
+    from tests.kits.migrate import Migrating
 
 AWAY = 20.0
 """Seconds that the server is away: longer than eight tries with growing pauses last."""

@@ -26,7 +26,7 @@ from spirit_py.preflight.preflight import (
     prepare,
 )
 from spirit_py.preflight.server_version import require_mysql
-from tests.integration.schema_tools import account, desk_of
+from tests.kits.schema_tools import account, desk_of
 
 TABLE = "CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, a INT, b VARCHAR(20))"
 

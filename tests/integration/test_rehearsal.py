@@ -14,7 +14,7 @@ import pytest
 from mysql_server import SERVER_VARIABLE, ServerOptions, choose, running
 from spirit_py.config import ConnectionOptions
 from spirit_py.rehearsal import Rehearsal
-from tests.fix_mysql import Database, connect
+from tests.fixtures.mysql import Database, connect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from spirit_py.errors import Refusal
-from tests.resume_kit import ROWS, Interruption, assert_nothing_left, make_table, start
+from tests.kits.resume import ROWS, Interruption, assert_nothing_left, make_table, start
 
 SMALL_SNAPSHOTS = {"checksum_yield_timeout": 0.001, "threads": 1}
 

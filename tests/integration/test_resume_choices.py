@@ -9,17 +9,17 @@ import signal
 import pytest
 
 from mysql_words import reset_binlogs
+from spirit_py.checkpoint import look as looking
 from spirit_py.checkpoint.store import CheckpointStore
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal, SchemaChanged, ServerFault
+from spirit_py.migration import auxiliary
+from spirit_py.migration.cleanup import clean_up
+from spirit_py.migration.listing import migrations
 from spirit_py.mysql.connect import connect
 from spirit_py.preflight import registry
-from spirit_py.resume import look as looking
-from spirit_py.resume.cleanup import clean_up
-from spirit_py.resume.shown import migrations
-from spirit_py.runner import auxiliary
 from spirit_py.table.names import AuxiliaryNames, lock_name
-from tests.migrate_kit import config_for
-from tests.resume_kit import Interruption, assert_nothing_left, make_table, start, tables
+from tests.kits.migrate import config_for
+from tests.kits.resume import Interruption, assert_nothing_left, make_table, start, tables
 
 ROWS = 6000
 KEPT = ["_t_chkpnt", "_t_new", "t"]

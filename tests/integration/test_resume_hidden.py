@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spirit_py.errors import HiddenChange, UnreadableChange
-from tests.migrate_kit import Migrating, config_for
-from tests.resume_kit import assert_nothing_left, tables
+from tests.kits.migrate import Migrating, config_for
+from tests.kits.resume import assert_nothing_left, tables
 
 if TYPE_CHECKING:
     from spirit_py.spark.session import SparkEngine
-    from tests.fix_mysql import Database
+    from tests.fixtures.mysql import Database
 
 ROWS = 3000
 TEXT = "SET SESSION binlog_format = STATEMENT"

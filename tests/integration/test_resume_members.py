@@ -9,12 +9,12 @@ import pytest
 
 from spirit_py.checkpoint.made import MadeStore
 from spirit_py.checkpoint.record import Membership, home_of, pointer_text
+from spirit_py.migration.cleanup import clean_up
+from spirit_py.migration.listing import migrations
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.identity import identity
-from spirit_py.resume.cleanup import clean_up
-from spirit_py.resume.shown import migrations
-from tests.migrate_kit import config_for
-from tests.resume_kit import Interruption, assert_nothing_left, start, tables
+from tests.kits.migrate import config_for
+from tests.kits.resume import Interruption, assert_nothing_left, start, tables
 
 BOTH = "ALTER TABLE t MODIFY a BIGINT; ALTER TABLE u MODIFY a BIGINT"
 ALONE = {"table": "t", "alter": "MODIFY a BIGINT UNSIGNED"}

@@ -8,7 +8,7 @@ import pytest
 
 from spirit_py import points
 from spirit_py.errors import CopyFailure, PacketTooSmall
-from tests.resume_kit import assert_nothing_left, start, tables
+from tests.kits.resume import assert_nothing_left, start, tables
 
 MIB = 1 << 20
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from spirit_py.errors import Refusal
-from spirit_py.resume.cleanup import clean_up
-from spirit_py.resume.shown import migrations
-from tests.migrate_kit import config_for
-from tests.resume_kit import Interruption, make_table, tables
+from spirit_py.migration.cleanup import clean_up
+from spirit_py.migration.listing import migrations
+from tests.kits.migrate import config_for
+from tests.kits.resume import Interruption, make_table, tables
 
 KEPT = ["_t_chkpnt", "_t_new", "t"]
 

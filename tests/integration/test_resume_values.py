@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spirit_py.errors import ValueLost
-from tests.integration.copying import wait_until
-from tests.migrate_kit import Migrating, config_for
-from tests.resume_kit import assert_nothing_left, tables
+from tests.kits.copying import wait_until
+from tests.kits.migrate import Migrating, config_for
+from tests.kits.resume import assert_nothing_left, tables
 
 if TYPE_CHECKING:
     from spirit_py.spark.session import SparkEngine
-    from tests.fix_mysql import Database
+    from tests.fixtures.mysql import Database
 
 ROWS = 5000
 KEYS = {"int": "INT", "text": "VARCHAR(20) COLLATE utf8mb4_0900_ai_ci"}

@@ -33,8 +33,8 @@ from spirit_py.table.values import (
     key_select_expressions,
     row_key_sql,
 )
-from tests.integration.row_families import FAMILIES, KEYS, LEAVES, family_for
-from tests.integration.tables import map_table, open_session
+from tests.kits.row_families import FAMILIES, KEYS, LEAVES, family_for
+from tests.kits.tables import map_table, open_session
 
 SEED = int(os.environ.get("SPIRIT_PY_SEED") or random.SystemRandom().randrange(2**32))
 ROWS = int(os.environ.get("SPIRIT_PY_FUZZ_ROWS", "240"))

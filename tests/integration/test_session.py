@@ -13,7 +13,7 @@ from spirit_py.mysql.connect import connect
 from spirit_py.mysql.evaluation import OWN_SQL_MODE, STRICT_SQL_MODE
 from spirit_py.mysql.faults import connection_lost, connection_refusal
 from spirit_py.mysql.kill import kill_session, kill_statement
-from tests.cutover_kit import Background, options, until
+from tests.kits.cutover import Background, options, until
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from spirit_py.preflight import shortcut
 from spirit_py.preflight.shortcut import ShortcutResult, try_shortcut
 from spirit_py.statement import alter_of
 from spirit_py.stop import StopSwitch
-from tests.integration.schema_tools import desk_of
+from tests.kits.schema_tools import desk_of
 
 TABLE = (
     "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20) NOT NULL, n INT, e ENUM('a', 'b'),"

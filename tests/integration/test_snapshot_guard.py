@@ -15,7 +15,7 @@ from spirit_py.mysql.connect import connect
 from spirit_py.mysql.inspect import read_shape
 from spirit_py.mysql.instant import why_not_by_version
 from spirit_py.stop import StopSwitch
-from tests.cutover_kit import (
+from tests.kits.cutover import (
     ProvenCutover,
     SnapshotSource,
     make_tables,
@@ -24,9 +24,9 @@ from tests.cutover_kit import (
     until,
     untouched,
 )
-from tests.migrate_kit import config_for, migrate_here
-from tests.resume_kit import Interruption, assert_nothing_left, make_table, start
-from tests.wayback_kit import Changed
+from tests.kits.migrate import config_for, migrate_here
+from tests.kits.resume import Interruption, assert_nothing_left, make_table, start
+from tests.kits.reverse import Changed
 
 TABLE_CHANGED = 1412
 COLUMN = "ADD COLUMN _spirit_py_guard TINYINT COMMENT 'snapshot guard of spirit-py'"

@@ -17,8 +17,8 @@ import pytest
 from spirit_py.errors import CopyFailure, MigrationFailure
 from spirit_py.spark.waves import Pull, WavePlan, WaveRunner
 from spirit_py.stop import StopSwitch
-from tests.fix_spark import SLOTS
-from tests.integration.copying import wait_until
+from tests.fixtures.spark import SLOTS
+from tests.kits.copying import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -447,8 +447,8 @@ from types import SimpleNamespace
 from spirit_py.mysql.inspect import read_table
 from spirit_py.statement.parse import alter_of
 from spirit_py.table.build import build_mapping
-from tests.integration.copying import copying
-from tests.integration.tables import open_session
+from tests.kits.copying import copying
+from tests.kits.tables import open_session
 
 db = SimpleNamespace(name={db.name!r}, server=SimpleNamespace(**{server!r}))
 with open_session(db) as session:

@@ -9,13 +9,13 @@ import pytest
 from spirit_py import points
 from spirit_py.checkpoint.made import MadeStore
 from spirit_py.errors import CutoverFailure, Refusal, SchemaChanged
+from spirit_py.migration.cleanup import clean_up
+from spirit_py.migration.listing import migrations
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.kill import end_sessions, kill_own
-from spirit_py.resume.cleanup import clean_up
-from spirit_py.resume.shown import migrations
 from tests.faults.listener import PointListener
-from tests.migrate_kit import config_for
-from tests.resume_kit import (
+from tests.kits.migrate import config_for
+from tests.kits.resume import (
     ALTER,
     Interruption,
     assert_nothing_left,

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.fix_feed import until
-from tests.watch_kit import Watching, committed, kinds, values
+from tests.fixtures.feed import until
+from tests.kits.watch import Watching, committed, kinds, values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from tests.fix_mysql import Database
+    from tests.fixtures.mysql import Database
 
 SEED = int(os.environ.get("SPIRIT_PY_TEST_SEED", "0")) or random.randrange(1, 2**31)
 

@@ -21,7 +21,7 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.fix_mysql import Database
+    from tests.fixtures.mysql import Database
 
 FEWER, MORE = 2_000_000, 20_000_000
 #: Peaks of the larger table against those of the smaller (what the program must show).

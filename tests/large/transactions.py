@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.feed_memory import MIB, follow, many_rows
+from tests.kits.feed_memory import MIB, follow, many_rows
 
 if TYPE_CHECKING:
-    from tests.fix_mysql import Database
+    from tests.fixtures.mysql import Database
 
 SOFT_LIMIT = 64 * MIB
 GROWTH = SOFT_LIMIT + 48 * MIB

@@ -16,7 +16,7 @@ from tests.oracle.load import ALWAYS_ALLOWED, PATIENCE, Application
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tests.fix_mysql import Database
+    from tests.fixtures.mysql import Database
     from tests.oracle.case import Case
 
 #: Rounds that every writer has done before the migration begins, and after it has ended.

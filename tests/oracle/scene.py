@@ -19,7 +19,7 @@ from tests.oracle.twin import Judgement, NativeAlter, Oracle
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.fix_mysql import Database
+    from tests.fixtures.mysql import Database
     from tests.oracle.case import Case
 
 SEED_VARIABLE = "SPIRIT_PY_CASE_SEED"

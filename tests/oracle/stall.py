@@ -17,7 +17,7 @@ import MySQLdb
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.fix_mysql import Database
+    from tests.fixtures.mysql import Database
 
 #: Which row of the chunk is held: the first, so that the chunk itself holds none of the others.
 _OFFSET = 0

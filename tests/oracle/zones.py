@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.fix_mysql import Database
+    from tests.fixtures.mysql import Database
 
 _UTC = dt.UTC
 _YEARS = range(1990, 2038)

@@ -16,10 +16,10 @@ import pytest
 
 from mysql_base import NamedServer
 from mysql_server import ServerOptions, running
-from tests.fix_mysql import FILE_PROVIDER, PROVIDER, SERVERS, Database
+from tests.fixtures.mysql import FILE_PROVIDER, PROVIDER, SERVERS, Database
+from tests.kits.tcp_proxy import TcpProxy
 from tests.semisync.evidence import measure
 from tests.semisync.stall import REPLICA_USER, LoneSource, SourceAndReplica
-from tests.tcp_proxy import TcpProxy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

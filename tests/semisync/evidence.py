@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import mysql_words
-from tests.fix_mysql import connect
+from tests.fixtures.mysql import connect
 from tests.semisync.stall import until
 
 if TYPE_CHECKING:

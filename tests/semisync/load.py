@@ -14,7 +14,7 @@ from tests.semisync.stall import until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.fix_mysql import Database
+    from tests.fixtures.mysql import Database
     from tests.semisync.stall import Stall
 
 #: A statement that fails with one of these was rolled back whole: deadlock, lock wait timeout.

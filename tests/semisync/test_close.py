@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spirit_py.errors import SpiritError
-from tests.fix_feed import Scene
+from tests.fixtures.feed import Scene
 from tests.semisync.stall import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.fix_mysql import Database
+    from tests.fixtures.mysql import Database
     from tests.semisync.stall import Stall
 
 pytestmark = pytest.mark.semisync

@@ -11,7 +11,7 @@ from spirit_py.config import ConnectionOptions, FeedOptions, MigrationConfig
 from spirit_py.copier.sql import chunk_lock
 from spirit_py.feed.feed import ChangeFeed
 from spirit_py.feed.subscription import TableSubscription
-from spirit_py.runner import migrate
+from spirit_py.migration import migrate
 from tests.semisync.evidence import binlog_end
 from tests.semisync.stall import until
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from spirit_py.chunk.chunk import Chunk
     from spirit_py.spark.session import SparkEngine
     from spirit_py.status.report import MigrationReport
-    from tests.fix_mysql import Database
+    from tests.fixtures.mysql import Database
     from tests.semisync.stall import Stall
 
 _SESSION = (

@@ -15,7 +15,7 @@ from spirit_py import cli
 from spirit_py.cli import watch as watch_command
 from spirit_py.cli.options import split_host
 from spirit_py.errors import UsageFault
-from spirit_py.runner.swap import limits_of
+from spirit_py.migration.swap import limits_of
 
 BASE = [
     "migrate",
@@ -34,8 +34,8 @@ BASE = [
 
 @pytest.fixture
 def configured(monkeypatch):
-    """Run the command line up to the runner and give the configuration it would start with."""
-    from spirit_py import runner
+    """Run the command line up to the migration and give the configuration it would start with."""
+    from spirit_py import migration
     from spirit_py.status.report import MigrationReport
 
     seen = []
@@ -44,7 +44,7 @@ def configured(monkeypatch):
         seen.append(config)
         return MigrationReport(schema="shop", table="t", algorithm="instant")
 
-    monkeypatch.setattr(runner, "migrate", migrate)
+    monkeypatch.setattr(migration, "migrate", migrate)
     for name in list(os.environ):
         if name.startswith(("SPIRIT_PY_", "MYSQL_")):
             monkeypatch.delenv(name)

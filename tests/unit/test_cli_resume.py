@@ -9,9 +9,10 @@ from click.testing import CliRunner
 
 from spirit_py.cli import main
 from spirit_py.errors import Refusal
-from spirit_py.resume import cleanup, shown
-from spirit_py.resume.shown import MigrationShown
-from spirit_py.wayback import shown as ways
+from spirit_py.migration import cleanup
+from spirit_py.migration import listing as shown
+from spirit_py.migration import reverse_listing as ways
+from spirit_py.migration.listing import MigrationShown
 
 SHOWN = MigrationShown(
     checkpoint="shop._t_chkpnt",

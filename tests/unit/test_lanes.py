@@ -15,7 +15,7 @@ import yaml
 
 from lane import COMPOSE_FILE, LANES, Lane, LaneLacks, main
 from mysql_base import wait_until
-from tests.fix_lane import LANE_VARIABLE, check_series
+from tests.fixtures.lane import LANE_VARIABLE, check_series
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -262,7 +262,7 @@ def test_compose_mounts_what_exists() -> None:
         for volume in service["volumes"]:
             assert (ROOT / volume.split(":")[0]).is_file()
     # -I and -S: neither this project nor anything installed.
-    command = [sys.executable, "-I", "-S", "tests/tcp_proxy.py", "--help"]
+    command = [sys.executable, "-I", "-S", "tests/kits/tcp_proxy.py", "--help"]
     shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     options = [word for word in compose()["late"]["command"] if word.startswith("--")]
     assert all(word.split("=")[0] in shown for word in options)
@@ -286,7 +286,7 @@ def test_a_lane_fails_on_a_skip(tmp_path: Path, lane_set: str, body: str, code: 
         "pytest",
         "-q",
         "-p",
-        "tests.fix_lane",
+        "tests.fixtures.lane",
         "-p",
         "no:cacheprovider",
     ]

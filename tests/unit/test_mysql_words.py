@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import mysql_words
-from tests.fix_mysql import _schema, has_vector
+from tests.fixtures.mysql import _schema, has_vector
 
 
 @pytest.mark.parametrize(

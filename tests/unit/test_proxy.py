@@ -13,7 +13,7 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.fix_proxy import TcpProxy
+    from tests.fixtures.proxy import TcpProxy
 
 
 class _Echo(socketserver.BaseRequestHandler):

@@ -10,7 +10,7 @@ from spirit_py.applier.batch import Bounds, delete_keys, insert_rows, replace_ro
 from spirit_py.applier.pieces import PiecedRow
 from spirit_py.errors import PacketTooSmall
 from spirit_py.table.fills import Fill
-from tests.feed_kit import column, mapping
+from tests.kits.feed import column, mapping
 
 WIDE = Bounds(rows=1000, packet=1 << 20)
 

@@ -11,7 +11,7 @@ from spirit_py.chunk.watermark import WatermarkTracker
 from spirit_py.feed.buffer import ENTRY_BYTES, ChangeBuffer, Filters, Manner
 from spirit_py.feed.ledger import Epoch
 from spirit_py.feed.visibility import VisibilityProofs
-from tests.feed_kit import Image, chunk
+from tests.kits.feed import Image, chunk
 
 
 def epoch() -> Epoch:

@@ -38,8 +38,8 @@ from spirit_py.feed.feed import ChangeFeed
 from spirit_py.feed.flusher import OWN_ROWS
 from spirit_py.feed.partitions import SPLIT_ROWS
 from spirit_py.stop import StopSwitch
-from tests.feed_kit import chunk, column, mapping
-from tests.memory_stream import MemoryStream, _Prepared, delete, upsert
+from tests.kits.feed import chunk, column, mapping
+from tests.kits.memory_stream import MemoryStream, _Prepared, delete, upsert
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -14,7 +14,7 @@ from spirit_py.feed.subscription import (
     rows_are_independent,
 )
 from spirit_py.table.schema import Index, IndexPart
-from tests.feed_kit import column, mapping
+from tests.kits.feed import column, mapping
 
 WHOLE = IndexPart(column="ID")
 

@@ -16,7 +16,7 @@ from spirit_py.errors import (
     SpiritError,
 )
 from spirit_py.status.report import MigrationReport, versions
-from tests.migrate_kit import Lines
+from tests.kits.migrate import Lines
 
 
 def test_the_file_is_replaced_whole_and_holds_every_field(tmp_path):

@@ -1,0 +1,89 @@
+"""Run one migration from configuration to report, whatever happens on the way."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING
+
+from spirit_py.errors import Interrupted, OutcomeUnknown, SpiritError
+from spirit_py.migration.figures import Figures
+from spirit_py.migration.migration import Migration
+from spirit_py.migration.run import Run
+from spirit_py.signals import run_aside, stop_on_signals
+from spirit_py.spark.session import SparkEngine, engine_for
+from spirit_py.status.report import MigrationReport, versions
+from spirit_py.status.safe import SafeReporter
+from spirit_py.status.ticker import Ticker
+from spirit_py.stop import StopSwitch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spirit_py.config import MigrationConfig
+    from spirit_py.contracts import Reporter
+    from spirit_py.cutover.cutover import Cutover
+
+
+def migrate(
+    config: MigrationConfig,
+    *,
+    reporter: Reporter,
+    engine_factory: Callable[[MigrationConfig], SparkEngine] | None = None,
+    stop: StopSwitch | None = None,
+) -> MigrationReport:
+    """Run one migration to its end.
+
+    Args:
+        engine_factory: Makes the Spark engine, which the migration stops at its end.
+        stop: A switch of the caller's own, to stop the migration from outside.
+
+    Returns:
+        The report of a finished migration; it is also written to ``config.report_json``, as is
+        the report of one that failed.
+
+    Raises:
+        SpiritError: with the exit code of the process (R16).
+    """
+    switch = stop or StopSwitch()
+    reporter = SafeReporter(reporter)
+    report = MigrationReport(threads=config.threads, versions=versions())
+    figures = Figures(report)
+    run = Run(config, reporter, figures, engine_factory=engine_factory or engine_for, stop=switch)
+    migration = Migration(run)
+    try:
+        with stop_on_signals(switch), Ticker(figures.snapshot, reporter):
+            run_aside(migration.run, switch, reporter.message, hurry=run.hurry)
+    except BaseException as error:
+        cause = _true_cause(error, run)
+        report.note_failure(cause)
+        if cause is error:
+            raise
+        raise cause from error
+    finally:
+        figures.complete()
+        report.write(config.report_json, reporter)
+    return report
+
+
+def _true_cause(error: BaseException, run: Run) -> BaseException:
+    """Return what ended the run."""
+    if isinstance(error, KeyboardInterrupt):
+        return _left_at_once(run.cutover)
+    return run.cause_of(error) or error
+
+
+def _left_at_once(cutover: Cutover | None) -> SpiritError:
+    """Return what a second SIGINT leaves behind: the process ends, and with it its sessions."""
+    if cutover is None or not cutover.renaming:
+        return Interrupted(
+            signal.SIGINT,
+            hint="the source is whole, and the same command carries on from the last checkpoint",
+        )
+    if cutover.swapped:
+        return Interrupted(
+            signal.SIGINT, hint="the swap is done; the same command finishes what is left to do"
+        )
+    return OutcomeUnknown(
+        "interrupted twice during the swap: it may or may not have happened",
+        hint="look at the tables: if the old table (_..._old) exists, it is done",
+    )

@@ -1,0 +1,124 @@
+"""Carry on, begin afresh, or stop: what a run does with what an earlier one left (R14, R17)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spirit_py.checkpoint.beside import drop_beside
+from spirit_py.checkpoint.decision import Afresh, GiveUp, Refuse, Resume, Wanted, decide
+from spirit_py.checkpoint.look import look
+from spirit_py.checkpoint.members import members
+from spirit_py.checkpoint.record import CheckpointRecord
+from spirit_py.checkpoint.replicated import note_here
+from spirit_py.checkpoint.writer import PERIOD
+from spirit_py.errors import Refusal, SchemaChanged
+from spirit_py.migration.checkpoints import statement_of
+from spirit_py.table.names import AuxiliaryNames
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from spirit_py.checkpoint.decision import Found
+    from spirit_py.contracts import SqlSession
+    from spirit_py.migration.run import Run
+    from spirit_py.preflight.context import PreflightContext
+
+
+def choose(
+    run: Run, session: SqlSession, contexts: tuple[PreflightContext, ...]
+) -> Resume | Afresh:
+    """Look at what an earlier run left, and say what is done with it. Before any check.
+
+    Raises:
+        Refusal: somebody must look, or it is a dry run; everything is kept.
+        SchemaChanged: the migration is given up, its auxiliary tables are dropped (R14).
+        ServerFault: what is there could not be looked at; everything is kept.
+    """
+    tables = [(context.schema, context.table) for context in contexts]
+    found = look(session, run.config.connection, tables)
+    wanted = Wanted(statement=statement_of(contexts), max_age=run.config.checkpoint_max_age)
+    decision = decide(found, wanted)
+    if isinstance(decision, Refuse):
+        raise Refusal(decision.reason, hint=decision.hint)
+    if run.config.dry_run:
+        _spare(found, decision)
+    if isinstance(found.record, CheckpointRecord) and found.goes_on_here:
+        note_here(session, found.record)
+    if isinstance(decision, GiveUp):
+        _tell(run, f"given up: {decision.reason}")
+        for kept in _drop_all(session, tables, found.record):
+            run.warn(kept)
+        raise SchemaChanged(decision.reason, hint=decision.hint)
+    if isinstance(decision, Afresh):
+        if decision.reason:
+            _tell(
+                run, f"an earlier run was stopped here; this one starts afresh: {decision.reason}"
+            )
+        return decision
+    _resuming(run, decision)
+    return decision
+
+
+def _spare(found: Found, decision: Resume | Afresh | GiveUp) -> None:
+    """Let a dry run begin only where it need not drop what an earlier run left.
+
+    A run that was stopped before its copy began has left nothing of worth; a dry run that was
+    killed looks the same, as it never writes down where its feed is.
+
+    Raises:
+        Refusal: naming what is there; everything is kept.
+    """
+    worthless = isinstance(found.record, CheckpointRecord) and not found.record.position
+    if isinstance(decision, Afresh) and (worthless or not decision.reason):
+        return
+    left = ", ".join(_left(found)) or "its record"
+    state = "can be carried on" if isinstance(decision, Resume) else "was not finished"
+    raise Refusal(
+        f"an earlier migration {state}, and a dry run would drop what is left of it ({left}):"
+        f" {decision.reason}",
+        hint="finish it with its own command, or drop it with spirit-py cleanup; then begin the dry"
+        " run",
+    )
+
+
+def _left(found: Found) -> Iterator[str]:
+    """Name the tables that earlier runs left beside the tables of this one."""
+    for table in found.tables:
+        names = AuxiliaryNames.of(table.table)
+        there = ((names.new, table.new_shape), (names.old, table.old_shape))
+        yield from (f"{table.schema}.{name}" for name, shape in there if shape)
+        if table.ours:
+            yield f"{table.schema}.{names.checkpoint}"
+
+
+def _resuming(run: Run, decision: Resume) -> None:
+    """Say that a migration is carried on."""
+    record, report = decision.record, run.report
+    report.runs = record.runs + 1
+    report.rows_copied_before = record.rows_copied
+    _tell(run, f"carrying on: {decision.reason}")
+    if not decision.cleanup and not record.copied:
+        run.message(
+            f"what was copied in the {PERIOD:.0f} s before the stop may be copied again",
+            phase=record.phase,
+            run=report.runs,
+        )
+
+
+def _tell(run: Run, text: str) -> None:
+    run.report.resumed = text
+    run.message(text)
+
+
+def _drop_all(
+    session: SqlSession, tables: Iterable[tuple[str, str]], record: object
+) -> Iterator[str]:
+    """Drop what is ours beside this run's tables, and those of the migration that was found.
+
+    Yields:
+        What was there and is not ours.
+    """
+    found = members(session, record) if isinstance(record, CheckpointRecord) else ()
+    for schema, table in sorted({*tables, *found}):
+        if kept := drop_beside(session, schema, table):
+            yield kept

@@ -1,0 +1,80 @@
+"""Let the server change the tables itself where that takes no time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spirit_py.migration.auxiliary import source_of
+from spirit_py.mysql.inspect import read_table
+from spirit_py.preflight.shortcut import probe_shortcut, try_shortcut
+
+if TYPE_CHECKING:
+    from spirit_py.contracts import SqlSession
+    from spirit_py.migration.auxiliary import AuxiliaryTables
+    from spirit_py.migration.run import Run
+    from spirit_py.preflight.context import PreflightContext
+    from spirit_py.preflight.shortcut import ShortcutResult
+
+
+def change_in_place(
+    run: Run,
+    session: SqlSession,
+    contexts: tuple[PreflightContext, ...],
+    auxiliary: AuxiliaryTables,
+) -> bool:
+    """Try the shortcut; True when nothing is left to do.
+
+    Several tables are to change at one moment, for which only the copy has a way. A dry run only
+    looks at what an empty copy of the table can.
+    """
+    if reason := _against(run, session, contexts):
+        run.report.reason = reason
+        return False
+    (context,) = contexts
+    if not run.config.dry_run:
+        return _settle(run, _try(run, session, context))
+    auxiliary.mark(session)
+    return _settle(run, _probe(run, session, context, auxiliary.building(session, context)))
+
+
+def _against(run: Run, session: SqlSession, contexts: tuple[PreflightContext, ...]) -> str:
+    """Return why the shortcut is not to be tried at all; an empty string where it is."""
+    if run.config.no_shortcut:
+        return "shortcuts were switched off"
+    if run.config.keep_old_current:
+        return "--keep-old-current needs the old table"
+    if len(contexts) > 1:
+        return (
+            "several tables change at one moment only when they are copied; a change that MySQL"
+            " can make in place needs a command of its own"
+        )
+    if run.config.defer_cutover:
+        return "--defer-cutover leaves the moment of the change to the operator"
+    schema, sentinel = contexts[0].schema, contexts[0].names.sentinel
+    if not run.config.dry_run and read_table(session, schema, sentinel):
+        return f"table {schema}.{sentinel} defers the change"
+    return ""
+
+
+def _try(run: Run, session: SqlSession, context: PreflightContext) -> ShortcutResult:
+    with run.session("shortcut", native=True) as native:
+        return try_shortcut(native, session, source_of(context), context.statement, run.stop)
+
+
+def _probe(
+    run: Run, session: SqlSession, context: PreflightContext, building: str
+) -> ShortcutResult:
+    with run.session("shortcut", native=True) as native:
+        return probe_shortcut(
+            native, session, source_of(context), context.statement, building=building
+        )
+
+
+def _settle(run: Run, result: ShortcutResult) -> bool:
+    """Put what came of it into the report."""
+    run.report.reason = result.reason
+    if result.algorithm is None:
+        run.message(f"copying, because {result.reason}")
+        return False
+    run.report.algorithm = str(result.algorithm)
+    return True

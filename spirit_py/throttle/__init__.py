@@ -1,1 +1,0 @@
-"""What makes the copy wait."""

@@ -1,0 +1,437 @@
+"""The way back after a swap: kept current, gone without losing a write, ended cleanly."""
+
+from __future__ import annotations
+
+import os
+import random
+from dataclasses import replace
+from typing import Any, NoReturn
+
+import pytest
+
+from spirit_py.checkpoint.reverse import ENDED, KEEPING, REVERTING
+from spirit_py.cutover.plan import CutoverLimits
+from spirit_py.errors import DuplicateForUnique, Interrupted, OutcomeUnknown, Refusal, SpiritError
+from spirit_py.migration import migrate
+from spirit_py.migration.keeper import Ending, WayBackLost
+from spirit_py.migration.revert import Revert
+from spirit_py.migration.revert_options import RevertOptions
+from spirit_py.migration.undo import Undo
+from spirit_py.mysql.connect import connect
+from spirit_py.stop import StopSwitch
+from tests.kits.cutover import Background, options, until
+from tests.kits.reverse import Borrowed, Changed, Client, Notes, keeping_config
+
+SEED = int(os.environ.get("SPIRIT_PY_TEST_SEED") or random.randrange(10_000))
+TABLE = (
+    "CREATE TABLE t (id BIGINT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL,"
+    " u VARCHAR(40) NOT NULL UNIQUE)"
+)
+
+
+def rows_of(db, table: str = "t", names: str = "id, v, u") -> list[tuple]:
+    """Return a table's rows."""
+    return db.query(f"SELECT {names} FROM `{table}` ORDER BY id")
+
+
+def fill(db, rows: int = 300) -> None:
+    """Put rows into the table that no client touches."""
+    values = ", ".join(f"({n}, {n * 7}, 'first{n}')" for n in range(1, rows + 1))
+    db.execute(f"INSERT INTO t (id, v, u) VALUES {values}")
+
+
+def journal(clients: list[Client]) -> dict[int, tuple[int, str]]:
+    """Stop the clients and give what was acknowledged."""
+    for client in clients:
+        client.stop()
+    assert [client.errors for client in clients] == [[]] * len(clients)
+    return {key: row for client in clients for key, row in client.rows.items()}
+
+
+def test_nothing_is_lost_on_the_way_back(db, spark_engine):
+    """Clients write before, during and after the swap and through the revert: all of it is there.
+
+    The new definition has a wider key and one column more; unique values move all the time.
+    """
+    print(f"SPIRIT_PY_TEST_SEED={SEED}")  # noqa: T201 - to repeat a failure
+    db.execute(TABLE)
+    fill(db)
+    clients = [Client(db, "t", number, SEED) for number in range(3)]
+
+    def writes() -> int:
+        return sum(client.writes for client in clients)
+
+    until(lambda: writes() > 100, "the first writes")
+    changed = Changed(
+        db,
+        "ADD COLUMN extra INT NOT NULL DEFAULT 3, MODIFY v BIGINT NOT NULL",
+        engine=spark_engine,
+    )
+    after_swap = writes()
+    keeping = changed.keep()
+    until(lambda: writes() > after_swap + 300, "writes after the swap")
+    said = changed.revert()
+    at_revert = writes()
+    until(lambda: writes() > at_revert + 100, "writes after the revert")
+    expected = journal(clients)
+    assert keeping.result() is Ending.REVERTED
+    assert changed.columns() == ["id", "v", "u"]
+    found = {key: (v, u) for key, v, u in rows_of(db) if key > 1000}
+    assert found == expected
+    assert rows_of(db)[:300] == [(n, n * 7, f"first{n}") for n in range(1, 301)]
+    assert changed.tables() == {"t"}
+    assert said.said("going back loses the values of column extra")
+    assert said.said("goes back from bigint to int")
+    assert said.said("0 chunks repaired")
+    assert said.said("has its old definition again")
+
+
+def test_dropped_and_renamed_columns(db, spark_engine):
+    """Dropped columns keep what they had, in old rows; renamed and retyped ones are carried."""
+    db.execute(
+        "CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, a INT, gone VARCHAR(20) DEFAULT 'd',"
+        " at TIMESTAMP(6) NOT NULL DEFAULT '2020-01-01 00:00:00' ON UPDATE CURRENT_TIMESTAMP(6),"
+        " b VARCHAR(200) CHARACTER SET utf8mb4, c DATETIME)"
+    )
+    db.execute(
+        "INSERT INTO t (id, a, gone, at, b, c) VALUES (1, 1, 'one', '2021-01-01', 'x', NOW()),"
+        " (2, 2, NULL, '2021-01-02', 'y', NULL), (3, 3, 'three', '2021-01-03', 'z', NULL)"
+    )
+    changed = Changed(
+        db,
+        "DROP COLUMN gone, DROP COLUMN at, RENAME COLUMN a TO gone, MODIFY b VARCHAR(40)"
+        " CHARACTER SET latin1, ADD COLUMN a INT DEFAULT 9",
+        engine=spark_engine,
+    )
+    keeping = changed.keep()
+    db.execute("UPDATE t SET gone = 10, b = 'é' WHERE id = 1")
+    db.execute("UPDATE t SET b = 'yy' WHERE id = 2")
+    db.execute("DELETE FROM t WHERE id = 3")
+    db.execute("INSERT INTO t (id, gone, b, a) VALUES (4, 4, 'new', 44)")
+    said = changed.revert(skip_drop=True)
+    assert keeping.result() is Ending.REVERTED
+    assert rows_of(db, names="id, a, gone, LEFT(at, 10), b") == [
+        (1, 10, "one", "2021-01-01", "é"),
+        (2, 2, None, "2021-01-02", "yy"),
+        (4, 4, "d", "2020-01-01", "new"),
+    ]
+    assert rows_of(db, "_t_undone", "id, gone, b, a") == [
+        (1, 10, "é", 9),
+        (2, 2, "yy", 9),
+        (4, 4, "new", 44),
+    ]
+    assert changed.tables() == {"t", "_t_undone"}
+    assert said.said("going back loses the values of column a")
+    assert said.said("columns gone, at will have the default in rows that were written after")
+
+
+def test_a_value_that_does_not_fit_ends_the_way_back(db, spark_engine):
+    """The application keeps its value and its table; the way back says why it is lost."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
+    db.execute("INSERT INTO t (v) VALUES (1), (2)")
+    changed = Changed(db, "MODIFY v BIGINT NOT NULL", engine=spark_engine)
+    keeping = changed.keep()
+    db.execute("INSERT INTO t (v) VALUES (5000000000)")
+    with pytest.raises(WayBackLost, match="column v of") as lost:
+        keeping.result()
+    assert lost.value.exit_code == 1
+    assert "the change itself is done and stays" in lost.value.hint
+    db.execute("INSERT INTO t (v) VALUES (6000000000)")
+    assert db.query("SELECT v FROM t ORDER BY id")[2:] == [(5_000_000_000,), (6_000_000_000,)]
+    stored = changed.stored()
+    assert stored is not None
+    assert stored.state == ENDED
+    assert "_t_old" in changed.tables()
+    with pytest.raises(Refusal, match=r"there is no way back for .* any more: a changed row does"):
+        changed.revert()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "TRUNCATE TABLE t",
+        "ALTER TABLE t ADD COLUMN more INT",
+    ],
+)
+def test_ddl_by_others_ends_the_way_back(db, spark_engine, statement):
+    """A change of the new table by others is theirs; the way back ends, nothing is locked."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
+    db.execute("INSERT INTO t (v) VALUES (1), (2)")
+    changed = Changed(db, "ADD COLUMN extra INT", engine=spark_engine)
+    keeping = changed.keep()
+    db.execute("UPDATE t SET v = 5 WHERE id = 1")
+    db.execute(statement)
+    with pytest.raises(WayBackLost, match="another session changed the definition"):
+        keeping.result()
+    assert db.query("SELECT COUNT(*) FROM _t_old") == [(2,)]
+    stored = changed.stored()
+    assert stored is not None
+    assert stored.state == ENDED
+
+
+def test_the_time_is_over(db, spark_engine):
+    """At the end of the time the old table is current to the last row, and the caller's to drop."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
+    changed = Changed(db, "ADD COLUMN extra INT", seconds=4.0, engine=spark_engine)
+    keeping = changed.keep()
+    db.execute("INSERT INTO t (v) VALUES (1)")
+    assert keeping.result() is Ending.TIME
+    assert changed.tables() == {"t", "_t_old", "_t_chkpnt"}
+    assert rows_of(db, "_t_old", "id, v") == [(1, 1)]
+
+
+def test_no_way_back(db):
+    """A table that nothing is kept for is refused, and so is one of somebody else's."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
+    asked = RevertOptions(connection=options(db), database=db.name, table="t")
+    with pytest.raises(Refusal, match="no way back is kept for"):
+        Revert(asked, Notes(), StopSwitch(), unwanted_engine).run()
+    db.execute("CREATE TABLE _t_chkpnt (id INT)")
+    with pytest.raises(Refusal, match="is not a checkpoint table of spirit-py"):
+        Revert(asked, Notes(), StopSwitch(), unwanted_engine).run()
+
+
+def unwanted_engine(_: object) -> NoReturn:
+    """Fail: nothing is to be compared."""
+    raise AssertionError("Spark was asked for")
+
+
+def test_interrupted_and_taken_over(db, spark_engine):
+    """A signal ends the keeping and writes the position; a revert goes on from there by itself."""
+    db.execute(TABLE)
+    fill(db, 50)
+    changed = Changed(db, "ADD COLUMN extra INT", engine=spark_engine)
+    keeping = changed.keep()
+    db.execute("UPDATE t SET v = -1 WHERE id = 7")
+    until(lambda: db.query("SELECT v FROM _t_old WHERE id = 7") == [(-1,)], "the change")
+    # When another change has arrived the first one is behind the position.
+    db.execute("UPDATE t SET v = -2 WHERE id = 9")
+    until(lambda: db.query("SELECT v FROM _t_old WHERE id = 9") == [(-2,)], "another one")
+    changed.stop.request(Interrupted(2))
+    with pytest.raises(Interrupted) as interrupted:
+        keeping.result()
+    assert interrupted.value.exit_code == 130
+    assert "spirit-py revert still goes back" in interrupted.value.hint
+    stored = changed.stored()
+    assert stored is not None
+    assert stored.state == KEEPING
+    assert stored.position != changed.record.position
+    db.execute("DELETE FROM t WHERE id = 8")
+    db.execute("INSERT INTO t (id, v, u) VALUES (100, 1, 'first8')")
+    said = changed.revert()
+    assert said.said("no process keeps the way back any more")
+    assert changed.columns() == ["id", "v", "u"]
+    assert {key: v for key, v, _ in rows_of(db)} == {
+        **{n: n * 7 for n in range(1, 51) if n != 8},
+        7: -1,
+        9: -2,
+        100: 1,
+    }
+    assert changed.tables() == {"t"}
+
+
+def test_a_revert_that_fails_may_be_tried_again(db, spark_engine):
+    """An open transaction that has read the table fails the swap back, not the keeping."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
+    db.execute("INSERT INTO t (v) VALUES (1), (2)")
+    changed = Changed(db, "ADD COLUMN extra INT", engine=spark_engine)
+    changed.limits = CutoverLimits(lock_wait=1.0, attempts=2, pause=0.1, kill=False)
+    keeping = changed.keep()
+    holder = db.connect(autocommit=False)
+    with holder.cursor() as cursor:
+        cursor.execute("SELECT * FROM t")
+    with pytest.raises(SpiritError, match="the swap did not happen in 2 tries") as failed:
+        changed.revert()
+    assert failed.value.exit_code == 1
+    holder.commit()
+    assert changed.notes.said("the way back is still kept")
+    db.execute("INSERT INTO t (id, v) VALUES (3, 3)")
+    changed.revert(Notes())
+    assert keeping.result() is Ending.REVERTED
+    assert [key for key, _ in rows_of(db, names="id, v")] == [1, 2, 3]
+    assert changed.columns() == ["id", "v"]
+
+
+def test_what_the_feed_could_not_see_is_repaired(db, spark_engine):
+    """Rows of the old table that differ are found before the swap back and made equal.
+
+    What only the old table has stays in the rows that are there. A row that is gone had such
+    values too: nobody knows them, so the revert names the row and waits until it is there.
+    """
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT NOT NULL, gone INT DEFAULT 7)")
+    db.execute("INSERT INTO t VALUES (1, 1, 10), (2, 2, 20), (3, 3, 30)")
+    changed = Changed(db, "DROP COLUMN gone", engine=spark_engine)
+    keeping = changed.keep()
+    db.execute("UPDATE _t_old SET v = 99 WHERE id = 2")
+    db.execute("DELETE FROM _t_old WHERE id = 3")
+    db.execute("INSERT INTO _t_old VALUES (4, 4, 40)")
+    with pytest.raises(SpiritError, match=r"1 rows are missing in .*: gone") as failed:
+        changed.revert()
+    assert failed.value.exit_code == 1
+    assert failed.value.details == ("row (3) is missing",)
+    assert changed.columns() == ["id", "v"]
+    db.execute("INSERT INTO _t_old VALUES (3, 0, 30)")
+    said = changed.revert()
+    assert keeping.result() is Ending.REVERTED
+    assert said.said("1 chunks repaired")
+    assert rows_of(db, names="*") == [(1, 1, 10), (2, 2, 20), (3, 3, 30)]
+
+
+def test_a_swap_back_that_was_not_finished(db, spark_engine):
+    """A process that ended between its RENAME and its DROP: the next revert only cleans up."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
+    changed = Changed(db, "ADD COLUMN extra INT", engine=spark_engine)
+    with connect(changed.connection, role="test") as session:
+        changed.keep_store.write(session, replace(changed.record, state=REVERTING))
+    db.execute("RENAME TABLE t TO _t_undone, _t_old TO t")
+    said = changed.revert()
+    assert said.said("has its old definition again")
+    assert changed.tables() == {"t"}
+    assert changed.columns() == ["id", "v"]
+
+
+def test_a_swap_back_that_was_not_made(db, spark_engine):
+    """A process that ended before its RENAME: the next revert does it all."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
+    changed = Changed(db, "ADD COLUMN extra INT", engine=spark_engine)
+    with connect(changed.connection, role="test") as session:
+        changed.keep_store.write(session, replace(changed.record, state=REVERTING))
+    db.execute("INSERT INTO t (id, v) VALUES (9, 9)")
+    changed.revert()
+    assert changed.tables() == {"t"}
+    assert rows_of(db, names="*") == [(9, 9)]
+
+
+def test_a_definition_that_somebody_changed_back_is_no_swap_back(db, spark_engine):
+    """The old table was dropped and the column too, by hand: nobody is told of a revert (R24)."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
+    changed = Changed(db, "ADD COLUMN extra INT", engine=spark_engine)
+    with connect(changed.connection, role="test") as session:
+        changed.keep_store.write(session, replace(changed.record, state=REVERTING))
+    db.execute("DROP TABLE _t_old; CREATE TABLE _t_undone LIKE t; ALTER TABLE t DROP COLUMN extra")
+    with pytest.raises(OutcomeUnknown):
+        changed.revert()
+    assert changed.tables() == {"t", "_t_undone", "_t_chkpnt"}
+
+
+@pytest.mark.parametrize("clauses", ["ADD COLUMN extra INT", "ENGINE=InnoDB"])
+def test_the_old_table_is_gone(db, spark_engine, clauses):
+    """Somebody dropped the old table: nothing can be said but that, with its own exit code.
+
+    That the definition is the old one does not say that a revert has brought it back.
+    """
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
+    changed = Changed(db, clauses, engine=spark_engine)
+    columns = changed.columns()
+    db.execute("DROP TABLE _t_old")
+    with pytest.raises(OutcomeUnknown):
+        changed.revert()
+    assert changed.columns() == columns
+
+
+def test_the_binlog_is_gone(db, spark_engine):
+    """The binlog no longer reaches the position: the way back is lost, and says so."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
+    changed = Changed(db, "ADD COLUMN extra INT", engine=spark_engine)
+    db.execute("INSERT INTO t (v) VALUES (1)")
+    db.execute("FLUSH BINARY LOGS")
+    ((last, *_),) = db.query("SHOW BINARY LOGS")[-1:]
+    db.execute("PURGE BINARY LOGS TO %s", (last,))
+    with pytest.raises(WayBackLost, match="the change feed cannot go on"):
+        changed.revert()
+    with pytest.raises(Refusal, match="there is no way back"):
+        changed.revert()
+    assert changed.columns() == ["id", "v", "extra"]
+
+
+def test_the_definition_changed_while_nobody_followed(db, spark_engine):
+    """DDL between the end of the keeping process and the revert: the way back is lost."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
+    changed = Changed(db, "ADD COLUMN extra INT", engine=spark_engine)
+    db.execute("ALTER TABLE t ADD COLUMN more INT")
+    with pytest.raises(WayBackLost, match="somebody changed the definition"):
+        changed.revert()
+    assert changed.columns() == ["id", "v", "extra", "more"]
+
+
+def test_a_row_that_the_old_unique_key_refuses(db, spark_engine):
+    """The new table holds duplicates of an old UNIQUE key: the revert names them, keeps both."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL UNIQUE)")
+    db.execute("INSERT INTO t (v) VALUES (1), (2)")
+    changed = Changed(db, "DROP INDEX v", engine=spark_engine)
+    keeping = changed.keep()
+    db.execute("INSERT INTO t (v) VALUES (2)")
+    with pytest.raises(SpiritError, match=r"duplicates|cannot hold together") as failed:
+        changed.revert()
+    assert failed.value.hint == "remove the duplicates, then run spirit-py revert again"
+    db.execute("DELETE FROM t WHERE id = 2")
+    changed.revert()
+    assert keeping.result() is Ending.REVERTED
+    assert rows_of(db, names="id, v") == [(1, 1), (3, 2)]
+
+
+@pytest.mark.parametrize("index", ["(v)", "((LOWER(v)))"], ids=["plain", "functional"])
+def test_a_duplicate_between_the_proof_and_the_swap_back(db, spark_engine, monkeypatch, index):
+    """Behind the comparison nothing is pushed out of the old table either (R21)."""
+    db.execute(f"CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9), UNIQUE KEY u {index})")
+    db.execute("INSERT INTO t VALUES (1, 'a'), (2, 'b')")
+    changed = Changed(db, "DROP INDEX u", engine=spark_engine)
+    swap = Undo.swap
+
+    def written_before(self):
+        monkeypatch.setattr(Undo, "swap", swap)
+        db.execute("INSERT INTO t VALUES (3, 'c'), (4, 'c')")
+        return swap(self)
+
+    monkeypatch.setattr(Undo, "swap", written_before)
+    with pytest.raises(DuplicateForUnique) as failed:
+        changed.revert()
+    assert failed.value.hint == "remove the duplicates, then run spirit-py revert again"
+    assert rows_of(db, names="id, v") == [(1, "a"), (2, "b"), (3, "c"), (4, "c")]
+    db.execute("UPDATE t SET v = 'd' WHERE id = 3")
+    changed.revert()
+    assert rows_of(db, names="id, v") == [(1, "a"), (2, "b"), (3, "d"), (4, "c")]
+    assert db.query("SHOW INDEX FROM t WHERE Key_name = 'u'")
+
+
+def test_the_end_of_the_time(db, spark_engine):
+    """When the time is over the old table and all marks are dropped; the report says so."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
+    db.execute("INSERT INTO t (v) VALUES (1), (2)")
+    notes = Notes()
+    config = replace(keeping_config(db, table="t", alter="ADD COLUMN e INT"), keep_old_current=2.0)
+    engine: Any = Borrowed(spark_engine)
+    report = migrate(config, reporter=notes, engine_factory=lambda _: engine)
+    assert (report.outcome, report.old_table, report.reverted) == ("done", "", False)
+    assert report.algorithm == "copy"
+    assert report.reason == "--keep-old-current needs the old table"
+    assert "keep" in report.phases
+    assert {name for (name,) in db.query("SHOW TABLES")} == {"t"}
+    assert notes.said("going back loses the values of column e")
+
+
+def test_several_tables_go_back_together(db, spark_engine):
+    """Tables that were changed together go back in one swap, whichever of them is named."""
+    for name in ("a", "b"):
+        db.execute(f"CREATE TABLE {name} (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
+        db.execute(f"INSERT INTO {name} (v) VALUES (1), (2)")
+    notes, stop = Notes(), StopSwitch()
+    config = keeping_config(
+        db, statement="ALTER TABLE b ADD COLUMN e INT; ALTER TABLE a ENGINE=InnoDB"
+    )
+    engine: Any = Borrowed(spark_engine)
+    running = Background(
+        lambda: migrate(config, reporter=notes, engine_factory=lambda _: engine, stop=stop)
+    )
+    until(lambda: notes.said("is kept for"), "the way back", seconds=120)
+    db.execute("INSERT INTO a (v) VALUES (3)")
+    db.execute("INSERT INTO b (v, e) VALUES (4, 4)")
+    said = Notes()
+    asked = RevertOptions(connection=options(db), database=db.name, table="b", threads=2)
+    Revert(asked, said, StopSwitch(), unwanted_engine).run()
+    report = running.result()
+    assert report.reverted
+    assert said.said(f"these were changed together: {db.name}.")
+    assert {name for (name,) in db.query("SHOW TABLES")} == {"a", "b"}
+    assert db.query("SELECT * FROM a") == [(1, 1), (2, 2), (3, 3)]
+    assert db.query("SELECT * FROM b") == [(1, 1), (2, 2), (3, 4)]

@@ -1,0 +1,302 @@
+"""The way back when something comes between: DDL by hand, processes that ended, stale requests."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from spirit_py import points
+from spirit_py.checkpoint.reverse import ENDED, KEEPING, REVERTING, Request
+from spirit_py.checkpoint.reverse_store import KeepStore
+from spirit_py.errors import Interrupted, MigrationFailure, Refusal, SpiritError, StatementWrite
+from spirit_py.migration import migrate
+from spirit_py.migration.auxiliary import AuxiliaryTables
+from spirit_py.migration.cleanup import clean_up
+from spirit_py.migration.keeper import Ending, WayBackLost
+from spirit_py.migration.listing import MigrationShown, migrations
+from spirit_py.migration.reverse_listing import ways_back
+from spirit_py.migration.undo import Undo
+from spirit_py.mysql.connect import connect
+from spirit_py.stop import StopSwitch
+from tests.kits.cutover import Background, options, until
+from tests.kits.reverse import QUICK, Borrowed, Changed, Notes, keeping_config
+
+DAY = 86400.0
+
+
+@pytest.fixture
+def table(db):
+    """A small table."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL, c INT)")
+    db.execute("INSERT INTO t (v, c) VALUES (1, 10), (2, 20)")
+    return db
+
+
+def shown(db) -> MigrationShown:
+    """Return what ``spirit-py status`` shows."""
+    (one,) = migrations(options(db), database=db.name, table="t", max_age=7 * DAY)
+    return one
+
+
+def assert_lost(changed: Changed, reason: str) -> None:
+    """The change stays, and why there is no way back is written down."""
+    stored = changed.stored()
+    assert stored is not None
+    assert stored.state == ENDED
+    assert reason in stored.reason
+    assert "extra" in changed.columns()
+
+
+def test_ddl_on_the_old_table_ends_the_way_back(table, spark_engine):
+    """The application is never given a table that somebody else has altered."""
+    changed = Changed(table, "ADD COLUMN extra INT", engine=spark_engine)
+    keeping = changed.keep()
+    table.execute("ALTER TABLE _t_old DROP COLUMN c, ADD COLUMN stray INT")
+    with pytest.raises(SpiritError, match="somebody changed the definition of") as failed:
+        changed.revert()
+    assert failed.value.exit_code == 1
+    with pytest.raises(WayBackLost, match="_t_old since the swap"):
+        keeping.result()
+    assert_lost(changed, "somebody changed the definition of")
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["asked", "in its place"])
+def test_ddl_on_the_old_table_just_before_the_swap_back(table, spark_engine, monkeypatch, kept):
+    """What comes after the comparison is seen under the lock, whoever makes the swap."""
+    changed = Changed(table, "ADD COLUMN extra INT", engine=spark_engine)
+    prove = Undo.prove
+
+    def prove_and_alter(self: Undo) -> None:
+        prove(self)
+        table.execute("ALTER TABLE _t_old ADD COLUMN stray INT")
+
+    monkeypatch.setattr(Undo, "prove", prove_and_alter)
+    keeping = changed.keep() if kept else None
+    with pytest.raises(SpiritError, match="is lost: somebody changed the definition") as failed:
+        changed.revert()
+    assert failed.value.exit_code == 1
+    if keeping is not None:
+        with pytest.raises(WayBackLost):
+            keeping.result()
+    assert_lost(changed, "somebody changed the definition of")
+
+
+def test_an_old_table_that_is_exchanged_while_the_lock_is_waited_for(
+    table, spark_engine, monkeypatch
+):
+    """Under the lock it is proven again which table is swapped back (R24)."""
+    changed = Changed(table, "ADD COLUMN extra INT", engine=spark_engine)
+    left = ["RENAME TABLE _t_old TO elsewhere; CREATE TABLE _t_old LIKE elsewhere"]
+
+    def passed(name: str) -> None:
+        if name == "cutover.lock" and left:
+            table.execute(left.pop())
+
+    monkeypatch.setattr(points, "_listener", "here")
+    monkeypatch.setattr(points, "_announce", passed)
+    with pytest.raises(SpiritError, match="_t_old: not proven to be the table") as failed:
+        changed.revert()
+    assert failed.value.exit_code == 1
+    assert "extra" in changed.columns()
+    assert {"_t_old", "elsewhere", "t"} <= changed.tables()
+
+
+def test_a_write_in_text_ends_the_keeping_and_a_revert_goes_on_behind_it(table, spark_engine):
+    """R13: the way back stays; whoever vouches for the table goes it, and nobody for its own."""
+    changed = Changed(table, "ADD COLUMN extra INT", engine=spark_engine)
+    keeping = changed.keep()
+    table.execute("CREATE TABLE other (a INT)")
+    with contextlib.closing(table.connect()) as session, session.cursor() as cursor:
+        cursor.execute("SET SESSION binlog_format = STATEMENT")
+        cursor.execute("INSERT INTO other VALUES (1)")
+    with pytest.raises(MigrationFailure, match="is kept no longer: a session wrote to") as ended:
+        keeping.result()
+    for part in (f"--pass-statement-writes {table.name}.other", "spirit-py revert still goes back"):
+        assert part in ended.value.hint
+    with pytest.raises(MigrationFailure, match="is kept no longer: a session wrote to") as ended:
+        changed.revert()
+    assert isinstance(ended.value.__cause__, StatementWrite)
+    for own in ("t", "_t_old", "_t_undone"):
+        with pytest.raises(Refusal, match="which is migrated"):
+            changed.revert(feed=replace(QUICK, vouched=((table.name, own),)))
+    stored = changed.stored()
+    assert stored is not None
+    assert stored.state == KEEPING
+    changed.revert(feed=replace(QUICK, vouched=((table.name, "other"),)))
+    assert changed.tables() == {"t", "other"}
+
+
+@pytest.mark.parametrize("more", ["", ", DROP INDEX c"], ids=["replaced", "inserted"])
+def test_a_value_that_does_not_fit_is_not_written(db, spark_engine, more):
+    """The old table never holds a value that nobody wrote, not even at the end of the way back."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, v DECIMAL(5,1), c INT UNIQUE)")
+    db.execute("INSERT INTO t VALUES (1, 1.0, 1), (2, 2.0, 2)")
+    changed = Changed(db, f"MODIFY v DECIMAL(9,3){more}", engine=spark_engine)
+    keeping = changed.keep()
+    db.execute("UPDATE t SET v = 1.125 WHERE id = 1")
+    with pytest.raises(WayBackLost, match=r"column v of .*1265"):
+        keeping.result()
+    assert db.query("SELECT CAST(v AS CHAR) FROM _t_old ORDER BY id") == [("1.0",), ("2.0",)]
+    assert db.query("SELECT CAST(v AS CHAR) FROM t ORDER BY id") == [("1.125",), ("2.000",)]
+
+
+def test_a_key_that_would_merge_rows_is_refused_before_the_copy(db):
+    """A row that comes and goes in the new table would take the dropped values of another along."""
+    db.execute(
+        "CREATE TABLE t (k VARCHAR(20) COLLATE utf8mb4_general_ci NOT NULL PRIMARY KEY, v INT,"
+        " gone VARCHAR(30) DEFAULT 'dflt') CHARACTER SET utf8mb4"
+    )
+    clauses = "MODIFY k VARCHAR(20) COLLATE utf8mb4_bin NOT NULL, DROP COLUMN gone"
+    with pytest.raises(Refusal, match=r"there is no way back: .* the old key column k may hold"):
+        Changed(db, clauses)
+
+
+def test_a_request_that_nobody_waits_for_is_not_carried_out(table, spark_engine):
+    """A revert that was killed has asked in vain; the next one is answered."""
+    changed = Changed(table, "ADD COLUMN extra INT", engine=spark_engine)
+    stale = Request(token="of-a-dead-revert")
+    with connect(changed.connection, role="test") as session:
+        changed.keep_store.ask(session, stale)
+        keeping = changed.keep()
+        until(lambda: changed.notes.said("no longer waits is not carried out"), "the refusal")
+        until(lambda: changed.keep_store.asked(session) is None, "the end of the request")
+        assert changed.keep_store.answered(session, stale.token) is not None
+    assert "extra" in changed.columns()
+    changed.revert()
+    assert keeping.result() is Ending.REVERTED
+    assert "extra" not in changed.columns()
+
+
+def test_a_signal_to_the_keeping_process_does_not_end_the_revert(table, spark_engine, monkeypatch):
+    """The revert goes on in its place, and ends well."""
+    changed = Changed(table, "ADD COLUMN extra INT", engine=spark_engine)
+    prove = Undo.prove
+
+    def interrupted(self: Undo) -> None:
+        monkeypatch.setattr(Undo, "prove", prove)
+        changed.stop.request(Interrupted(15))
+        self._stop.wait(60)
+        self._stop.check()
+
+    monkeypatch.setattr(Undo, "prove", interrupted)
+    keeping = changed.keep()
+    said = changed.revert()
+    with pytest.raises(Interrupted):
+        keeping.result()
+    assert said.said("the process that keeps the way back was told to end")
+    assert said.said("going on in its place")
+    assert changed.tables() == {"t"}
+    assert "extra" not in changed.columns()
+
+
+def test_the_migrations_own_command_after_a_revert_that_was_killed(table, spark_engine):
+    """Between RENAME and drop the change is undone: the command ends that, and makes no new one.
+
+    Before it, and until it is done, another change of the table is refused with what to do.
+    """
+    engine: Any = Borrowed(spark_engine)
+    config = keeping_config(table, table="t", alter="ADD COLUMN extra INT")
+    other = replace(config, alter="ADD COLUMN more INT", keep_old_current=0.0)
+
+    def run(asked, notes=None, stop=None):
+        return migrate(asked, reporter=notes or Notes(), engine_factory=lambda _: engine, stop=stop)
+
+    notes, stop = Notes(), StopSwitch()
+    running = Background(lambda: run(config, notes, stop))
+    until(lambda: notes.said("is kept for"), "the way back", seconds=120)
+    stop.request(Interrupted(2))
+    with pytest.raises(Interrupted):
+        running.result()
+    assert shown(table).after_swap == "done; a way back is kept"
+    with pytest.raises(Refusal, match=r"a way back of .* is kept until \d{4}-") as refused:
+        run(other)
+    assert "spirit-py revert" in refused.value.hint
+    assert "DROP" not in refused.value.hint
+
+    store = KeepStore(table.name, "_t_chkpnt")
+    with connect(options(table), role="test") as session:
+        record = store.read(session)
+        assert record is not None
+        store.write(session, replace(record, state=REVERTING))
+    table.execute("RENAME TABLE t TO _t_undone, _t_old TO t")
+    seen = shown(table)
+    assert seen.after_swap == "undone by a revert; only the cleanup is left"
+    (back,) = ways_back(options(table), [seen.checkpoint]).values()
+    assert back.lines() == ["  way back   gone: the old definition is in place again"]
+    assert (seen.again, seen.worked_on_by) == ("carry on", None)
+    assert "a revert has brought the old definition of" in seen.reason
+    with pytest.raises(Refusal, match="a revert has brought the old definition"):
+        run(other)
+    report = run(replace(config, keep_old_current=0.0))
+    assert (report.outcome, report.reverted) == ("done", True)
+    assert {name for (name,) in table.query("SHOW TABLES")} == {"t"}
+    assert [row[0] for row in table.query("SHOW COLUMNS FROM t")] == ["id", "v", "c"]
+
+
+def test_what_an_earlier_revert_kept_is_refused_before_anything_is_written(
+    table, spark_engine, monkeypatch
+):
+    """The swap back needs the name: said before there is a table to be dropped again."""
+
+    def create(*_: object) -> None:
+        raise AssertionError("tables were created")
+
+    monkeypatch.setattr(AuxiliaryTables, "mark", create)
+    table.execute("CREATE TABLE _t_undone (id INT)")
+    engine: Any = Borrowed(spark_engine)
+    config = keeping_config(table, table="t", alter="ADD COLUMN extra INT")
+    with pytest.raises(Refusal, match="table _t_undone exists: a revert needs the name"):
+        migrate(config, reporter=Notes(), engine_factory=lambda _: engine)
+
+
+def test_cleanup_after_a_revert_that_was_killed(table, spark_engine):
+    """What a revert swapped out is asked for like an old table; the table itself is not touched."""
+    changed = Changed(table, "ADD COLUMN extra INT", engine=spark_engine)
+    with connect(changed.connection, role="test") as session:
+        changed.keep_store.write(session, replace(changed.record, state=REVERTING))
+    table.execute("RENAME TABLE t TO _t_undone, _t_old TO t")
+    asked: list[str] = []
+
+    def ask_old(question: str) -> bool:
+        asked.append(question)
+        return True
+
+    clean_up(
+        changed.connection,
+        database=table.name,
+        table="t",
+        ask=lambda _: True,
+        ask_old=ask_old,
+        say=lambda _: None,
+    )
+    assert "_t_undone" in asked[0]
+    assert changed.tables() == {"t"}
+    assert changed.columns() == ["id", "v", "c"]
+
+
+def test_a_revert_that_was_killed_keeps_what_it_was_asked_to_keep(table, spark_engine):
+    """``--skip-drop`` holds for whoever ends the revert."""
+    changed = Changed(table, "ADD COLUMN extra INT", engine=spark_engine)
+    with connect(changed.connection, role="test") as session:
+        record = replace(changed.record, state=REVERTING, skip_drop=True)
+        changed.keep_store.write(session, record)
+    table.execute("RENAME TABLE t TO _t_undone, _t_old TO t")
+    changed.revert()
+    assert changed.tables() == {"t", "_t_undone"}
+
+
+def test_a_way_back_that_is_lost_is_shown_as_such(table, spark_engine):
+    """The status says what the same command would do: fail, with the reason."""
+    changed = Changed(table, "ADD COLUMN extra INT", engine=spark_engine)
+    with connect(changed.connection, role="test") as session:
+        changed.keep_store.write(
+            session, replace(changed.record, state=ENDED, reason="a value does not fit")
+        )
+    seen = shown(table)
+    assert seen.after_swap == "done; the way back is lost"
+    assert seen.again == "fail"
+    assert "is lost: a value does not fit" in seen.reason
+    assert not any("carry on" in line for line in seen.lines())

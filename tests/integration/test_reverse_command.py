@@ -1,0 +1,186 @@
+"""``migrate --keep-old-current`` and ``revert`` as an operator meets them: as processes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.kits.cutover import until
+from tests.kits.reverse import Client
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SEED = int(os.environ.get("SPIRIT_PY_TEST_SEED") or random.randrange(10_000))
+ALTER = "ADD COLUMN extra INT NOT NULL DEFAULT 3, MODIFY v BIGINT NOT NULL"
+PATIENCE = 280.0
+# A process starts Spark, and the machine may be busy.
+pytestmark = pytest.mark.timeout(900)
+
+
+@pytest.fixture
+def table(db):
+    """A table of a few thousand rows, with a second unique key."""
+    db.execute(
+        "CREATE TABLE t (id BIGINT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL,"
+        " u VARCHAR(40) NOT NULL UNIQUE)"
+    )
+    db.execute("SET SESSION cte_max_recursion_depth = 100000")
+    db.execute(
+        "INSERT INTO t (id, v, u) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n"
+        " WHERE i < 2000) SELECT i, i * 7, CONCAT('first', i) FROM n"
+    )
+    return db
+
+
+class Command:
+    """A ``spirit-py`` process, with its output in a file."""
+
+    def __init__(self, db, folder: Path, command: str, *more: str, through=None) -> None:
+        self.output = folder / f"{command}-{len(list(folder.iterdir()))}.log"
+        server = db.server
+        reached = through or server
+        words = [sys.executable, "-m", "spirit_py", command, "--database", db.name, "--table", "t"]
+        words += ["--host", f"{reached.host}:{reached.port}", "--user", server.user, *more]
+        with self.output.open("w") as file:
+            self._process = subprocess.Popen(
+                words,
+                env={**os.environ, "SPIRIT_PY_PASSWORD": server.password},
+                stdout=file,
+                stderr=file,
+                start_new_session=True,
+            )
+
+    def said(self, text: str) -> bool:
+        """Whether it has said this; an end before is a failure."""
+        found = text in self.output.read_text()
+        assert found or self._process.poll() is None, self.output.read_text()
+        return found
+
+    def end(self) -> int:
+        """Wait for the end; return the exit code."""
+        return self._process.wait(PATIENCE)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal."""
+        self._process.send_signal(number)
+
+    def stop(self) -> None:
+        """Leave nothing behind."""
+        if self._process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+
+@pytest.fixture
+def run(table, tmp_path) -> Iterator:
+    """Start commands, and end them with the test."""
+    started: list[Command] = []
+
+    def start(command: str, *more: str, **given) -> Command:
+        started.append(Command(table, tmp_path, command, *more, **given))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.stop()
+
+
+def migrate(run, *more: str) -> Command:
+    """Migrate, and wait until the way back is kept."""
+    command = run("migrate", "--alter", ALTER, "--keep-old-current", "1h", *more)
+    until(lambda: command.said("is kept for"), "the way back", seconds=PATIENCE)
+    return command
+
+
+def check(db, clients: list[Client]) -> None:
+    """Compare the table with what the server has acknowledged; the old definition is in place."""
+    for client in clients:
+        client.stop()
+        assert client.errors == []
+    assert [row[0] for row in db.query("SHOW COLUMNS FROM t")] == ["id", "v", "u"]
+    expected = {key: row for client in clients for key, row in client.rows.items()}
+    expected |= {n: (n * 7, f"first{n}") for n in range(1, 2001)}
+    found = {key: (v, u) for key, v, u in db.query("SELECT id, v, u FROM t")}
+    assert found == expected
+    assert {name for (name,) in db.query("SHOW TABLES")} == {"t"}
+
+
+def go_on_writing(clients: list[Client], writes: int = 50) -> None:
+    """Wait until every client has written more."""
+    goals = [client.writes + writes for client in clients]
+    until(
+        lambda: all(c.writes >= goal for c, goal in zip(clients, goals, strict=True)),
+        "more writes",
+        seconds=PATIENCE,
+    )
+
+
+def test_crashed_carried_on_interrupted_and_gone(table, run):
+    """The keeping process is killed; the same command goes on, is interrupted; a revert ends it.
+
+    The application writes all the time; nothing that was acknowledged is lost.
+    """
+    print(f"SPIRIT_PY_TEST_SEED={SEED}")  # noqa: T201 - to repeat a failure
+    clients = [Client(table, "t", number, SEED) for number in range(2)]
+    keeping = migrate(run)
+    go_on_writing(clients)
+    keeping.signal(signal.SIGKILL)
+    keeping.end()
+    status = run("status")
+    assert status.end() == 0, status.output.read_text()
+    text = status.output.read_text()
+    assert "way back   keeping, for " in text
+    assert "going back loses the values of column extra" in text
+    go_on_writing(clients)
+    again = migrate(run)
+    go_on_writing(clients)
+    again.signal(signal.SIGINT)
+    assert again.end() == 130
+    assert "spirit-py revert still goes back" in again.output.read_text()
+    go_on_writing(clients)
+    revert = run("revert")
+    assert revert.end() == 0, revert.output.read_text()
+    text = revert.output.read_text()
+    assert "no process keeps the way back any more" in text
+    assert "going back loses the values of column extra" in text
+    go_on_writing(clients)
+    check(table, clients)
+
+
+def test_no_way_back_is_refused_before_the_copy(table, run):
+    """A dropped column beside a second unique key: refused with the reason, nothing is left."""
+    table.execute("ALTER TABLE t ADD COLUMN more INT")
+    command = run("migrate", "--alter", "DROP COLUMN more", "--keep-old-current", "1h")
+    assert command.end() == 2
+    assert "there is no way back: the dropped column more" in command.output.read_text()
+    assert {name for (name,) in table.query("SHOW TABLES")} == {"t"}
+
+
+def test_no_way_back_when_the_answer_to_rename_is_lost(table, run, proxy):
+    """Nobody knows the place behind the RENAME: the change stays, and the operator is told."""
+    more = ("--alter", ALTER, "--keep-old-current", "1h", "--no-shortcut")
+    proxy.lose_reply(b"RENAME TABLE")
+    command = run("migrate", *more, through=proxy)
+    assert command.end() == 1
+    assert proxy.lost.is_set()
+    said = command.output.read_text()
+    assert "the way back cannot be kept: the answer to the RENAME was lost" in said
+    assert "the change is done and stays" in said
+    assert {name for (name,) in table.query("SHOW TABLES")} >= {"t", "_t_old"}
+    assert table.query("SELECT COUNT(*), SUM(v = id * 7), SUM(extra = 3) FROM t") == [
+        (2000, 2000, 2000)
+    ]
+    table.execute("INSERT INTO t (v, u) VALUES (1, 'after')")
+    assert run("cleanup", "--yes", "--drop-old").end() == 0
+    assert {name for (name,) in table.query("SHOW TABLES")} == {"t"}
+    assert table.query("SELECT COUNT(*) FROM t") == [(2001,)]

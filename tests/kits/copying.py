@@ -1,0 +1,147 @@
+"""A copier on a real table, and a change feed that only keeps the watermarks."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from spirit_py.chunk.chunker import make_chunker
+from spirit_py.chunk.order import walk_directions
+from spirit_py.chunk.watermark import WatermarkTracker
+from spirit_py.copier.boundary import BoundaryReader
+from spirit_py.copier.copier import Copier, CopyOptions
+from spirit_py.errors import SpiritError
+from spirit_py.stop import StopSwitch
+from tests.kits.tables import options
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from spirit_py.chunk.chunk import Chunk
+    from spirit_py.spark.waves import WaveEngine
+    from spirit_py.table.mapping import TableMapping
+
+DEADLINE = 30.0
+
+
+def wait_until(condition: Callable[[], Any], what: str) -> Any:
+    """Poll until a condition is true; give its value."""
+    deadline = time.monotonic() + DEADLINE
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"waited {DEADLINE} s for {what}"
+        time.sleep(0.02)
+    return value
+
+
+class Feed:
+    """A subscription that counts, and says which transactions a chunk has to wait for."""
+
+    def __init__(self, mapping: TableMapping) -> None:
+        """Begin with nothing dispatched."""
+        self.tracker = WatermarkTracker(walk_directions(mapping.key))
+        self.visibility = ""
+        self.dispatched: list[Chunk] = []
+        self.finished = False
+
+    def dispatch(self, chunk: Chunk) -> str:
+        """Raise the high watermark."""
+        self.tracker.dispatch(chunk)
+        self.dispatched.append(chunk)
+        return self.visibility
+
+    def committed(self, chunk: Chunk) -> None:
+        """Move the low watermark."""
+        self.tracker.committed(chunk)
+
+    def copy_finished(self) -> None:
+        """Note that the copy is over."""
+        self.finished = True
+
+
+class Throttle:
+    """A throttler with a reason that the test sets; it counts how often it was asked."""
+
+    def __init__(self) -> None:
+        """Begin without a reason."""
+        self.reason = ""
+        self.asked = 0
+
+    def throttled(self) -> str:
+        """Return the reason."""
+        self.asked += 1
+        return self.reason
+
+
+class Copying:
+    """A copier with all its parts at hand, run here or in a thread."""
+
+    def __init__(self, db, mapping: TableMapping, engine: WaveEngine, **more: Any) -> None:
+        """Build the copier; ``more`` goes into its options."""
+        self.feed = Feed(mapping)
+        self.throttle = Throttle()
+        self.stop = StopSwitch()
+        self.reader = BoundaryReader(options(db), stop=self.stop)
+        self.copier = Copier(
+            engine=engine,
+            mapping=mapping,
+            connection=options(db),
+            chunker=make_chunker(mapping, self.reader.query),
+            query=self.reader.query,
+            subscription=self.feed,
+            throttler=self.throttle,
+            stop=self.stop,
+            options=CopyOptions(**({"slots": 2} | more)),
+        )
+        self.error: BaseException | None = None
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Run in a thread."""
+        self._thread = threading.Thread(target=self._run, name="test-copier")
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self.copier.run()
+        except BaseException as error:
+            self.error = error
+
+    @property
+    def running(self) -> bool:
+        """Whether the thread still runs."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def join(self) -> None:
+        """Wait for the thread; raise what the copier raised."""
+        assert self._thread is not None
+        self._thread.join(DEADLINE)
+        assert not self._thread.is_alive(), "the copier did not end"
+        if self.error is not None:
+            raise self.error
+
+
+@contextlib.contextmanager
+def copying(db, mapping: TableMapping, engine: WaveEngine, **more: Any) -> Iterator[Copying]:
+    """Give a :class:`Copying`, stopped and closed afterwards whatever the test did."""
+    made = Copying(db, mapping, engine, **more)
+    try:
+        yield made
+    finally:
+        made.stop.request(SpiritError("the test is over"))
+        if made.running:
+            with contextlib.suppress(SpiritError):
+                made.join()
+        made.reader.close()
+
+
+def chunk_sessions(db) -> dict[int, str]:
+    """Return the chunk sessions on the server and what each executes."""
+    rows = db.query(
+        "SELECT t.processlist_id, COALESCE(t.processlist_info, '')"
+        " FROM performance_schema.user_variables_by_thread v"
+        " JOIN performance_schema.threads t USING (thread_id)"
+        " WHERE v.variable_name = 'spirit_py_role' AND v.variable_value = 'chunk'"
+    )
+    return dict(rows)

@@ -1,0 +1,129 @@
+"""Run a whole migration in this process, on the one Spark of the test session."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from spirit_py import migration
+from spirit_py.config import ConnectionOptions, MigrationConfig
+from spirit_py.stop import StopSwitch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spirit_py.spark.session import SparkEngine
+    from spirit_py.status.report import MigrationReport
+    from tests.fixtures.mysql import Database
+
+
+class Lines:
+    """A reporter that keeps what the operator would have read, and the last snapshots."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.snapshots: list[Any] = []
+
+    def start(self) -> None:
+        """Nothing to prepare."""
+
+    def message(self, text: str, **fields: object) -> None:
+        """Keep a line."""
+        self.lines.append(f"{text} {fields or ''}")
+
+    def progress(self, snapshot: Any) -> None:
+        """Keep the snapshot."""
+        self.snapshots.append(snapshot)
+
+    def stop(self) -> None:
+        """Nothing to clean."""
+
+    @property
+    def text(self) -> str:
+        """All lines."""
+        return "\n".join(self.lines)
+
+
+class Lent:
+    """The session's Spark as a migration sees it: stopping it does nothing."""
+
+    def __init__(self, engine: SparkEngine) -> None:
+        self._engine = engine
+
+    def stop(self) -> None:
+        """Leave it running."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Return everything else as the engine has it."""
+        return getattr(self._engine, name)
+
+
+def config_for(db: Database, **more: Any) -> MigrationConfig:
+    """Return the configuration of a small migration in the test's schema."""
+    server = db.server
+    connection = ConnectionOptions(
+        host=server.host, port=server.port, user=server.user, password=server.password
+    )
+    return MigrationConfig(
+        **{
+            "connection": connection,
+            "database": db.name,
+            "threads": 2,
+            "target_chunk_time": 0.05,
+            **more,
+        }
+    )
+
+
+class Migrating:
+    """A migration that runs in a thread of its own."""
+
+    def __init__(self, engine: SparkEngine, config: MigrationConfig) -> None:
+        self.told = Lines()
+        self.stop = StopSwitch()
+        self.error: BaseException | None = None
+        self.report: MigrationReport | None = None
+        self._engine: Any = Lent(engine)
+        self._config = config
+        self._thread = threading.Thread(target=self._run, name="migrating", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self.report = migration.migrate(
+                self._config,
+                reporter=self.told,
+                engine_factory=lambda _: self._engine,
+                stop=self.stop,
+            )
+        except BaseException as error:
+            self.error = error
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended."""
+        return self._thread.is_alive()
+
+    def wait_until(self, condition: Callable[[], Any], what: str, seconds: float = 150.0) -> None:
+        """Wait until a condition holds, while the migration runs; tell what it said if not."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert self.running, f"it ended before {what}: {self.error!r}\n{self.told.text}"
+            assert time.monotonic() < deadline, f"no {what} in {seconds} s\n{self.told.text}"
+            time.sleep(0.02)
+
+    def end(self, seconds: float = 240.0) -> MigrationReport:
+        """Wait for the end; return the report, or raise what ended it."""
+        self._thread.join(seconds)
+        assert not self._thread.is_alive(), f"still running: {self.told.text}"
+        if self.error is not None:
+            raise self.error
+        assert self.report is not None
+        return self.report
+
+
+def migrate_here(engine: SparkEngine, config: MigrationConfig) -> tuple[MigrationReport, Lines]:
+    """Run a migration to its end; return the report and what was said."""
+    migrating = Migrating(engine, config)
+    return migrating.end(), migrating.told

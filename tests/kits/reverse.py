@@ -1,0 +1,285 @@
+"""A table that was just changed, with its way back, for the tests of the way back."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import threading
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import MySQLdb
+
+from spirit_py.checkpoint.made import MadeStore
+from spirit_py.checkpoint.record import CheckpointRecord, TableProgress
+from spirit_py.checkpoint.reverse_store import KeepStore
+from spirit_py.checkpoint.store import CheckpointStore
+from spirit_py.checksum.result import ChecksumOptions
+from spirit_py.config import FeedOptions, MigrationConfig
+from spirit_py.cutover.cutover import Cutover
+from spirit_py.cutover.plan import CutoverLimits
+from spirit_py.migration.keeper import Keeper, begin
+from spirit_py.migration.reverse_feed import plan_way_back
+from spirit_py.migration.revert import Revert
+from spirit_py.migration.revert_options import RevertOptions
+from spirit_py.migration.undo import Means
+from spirit_py.mysql.connect import connect
+from spirit_py.mysql.identity import identity
+from spirit_py.mysql.locks import AdvisoryLock
+from spirit_py.statement.parse import alter_of
+from spirit_py.stop import StopSwitch
+from spirit_py.table.names import AuxiliaryNames, lock_name
+from tests.kits.cutover import Background, options, until
+from tests.kits.cutover_feed import FollowedTable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spirit_py.checkpoint.reverse import KeepRecord
+    from spirit_py.config import GuardMode
+
+_DEADLOCK = 1213
+QUICK = FeedOptions(flush_interval=0.2, wait_timeout=15)
+LIMITS = CutoverLimits(lock_wait=5.0, attempts=3, pause=0.2)
+
+
+class Notes:
+    """A reporter that remembers what was said."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def start(self) -> None:
+        """Nothing to prepare."""
+
+    def stop(self) -> None:
+        """Nothing to clean."""
+
+    def message(self, text: str, **_: object) -> None:
+        """Remember a line."""
+        self.lines.append(text)
+
+    def progress(self, snapshot: Any) -> None:
+        """Show nothing."""
+
+    def said(self, text: str) -> bool:
+        """Whether a line has this text in it."""
+        return any(text in line for line in self.lines)
+
+
+class Changed:
+    """A table after its migration's swap, whose old table can be kept current.
+
+    Args:
+        clauses: what ``ALTER TABLE`` did to it.
+        before: called before the swap, while the migration's feed runs.
+        seconds: how long the way back is to be kept.
+    """
+
+    def __init__(
+        self,
+        db: Any,
+        clauses: str,
+        *,
+        table: str = "t",
+        seconds: float = 600.0,
+        before: Callable[[], None] | None = None,
+        engine: Any = None,
+    ) -> None:
+        self.db, self.table = db, table
+        self.names = AuxiliaryNames.of(table)
+        self.connection = options(db)
+        self.engine = engine
+        self.limits = LIMITS
+        self.guard: GuardMode = "auto"
+        self.stop = StopSwitch()
+        self.notes = Notes()
+        self.keep_store = KeepStore(db.name, self.names.checkpoint)
+        with FollowedTable(db, table, clauses, self.stop) as followed:
+            kept = plan_way_back(followed.mapping, alter_of(db.name, table, clauses), "+00:00")
+            self._mark(clauses)
+            if before is not None:
+                before()
+            result = Cutover(
+                self.connection,
+                [followed.swap],
+                followed.feed,
+                stop=self.stop,
+                limits=LIMITS,
+                note_position=True,
+            ).run()
+        assert result.after_rename
+        with connect(self.connection, role="test") as session:
+            self.record = begin(
+                session,
+                self.keep_store,
+                [kept],
+                position=result.after_rename,
+                seconds=seconds,
+            )
+
+    def _mark(self, clauses: str) -> None:
+        """Create the checkpoint table, as a migration does."""
+        with connect(self.connection, role="test") as session:
+            record = CheckpointRecord(
+                statement=clauses,
+                tables=(TableProgress(schema=self.db.name, table=self.table),),
+                server_uuid=str(session.value("SELECT @@server_uuid")),
+                phase="keep",
+            )
+            CheckpointStore(self.db.name, self.names.checkpoint).create(session, record)
+            made = MadeStore(self.db.name, self.table)
+            made.begin(session, identity(session, self.db.name, self.table))
+            made.note(session, new=identity(session, self.db.name, self.names.new))
+
+    @property
+    def means(self) -> Means:
+        """What the keeper needs."""
+        return Means(
+            connection=self.connection,
+            engine=lambda: self.engine,
+            message=self.notes.message,
+            show=lambda _: None,
+            feed=QUICK,
+            limits=self.limits,
+            guard=self.guard,
+            checksum=ChecksumOptions(lock_wait_timeout=1, lock_attempts=3),
+        )
+
+    def keep(self) -> Background:
+        """Keep the way back in a thread, as the migrating process does."""
+        keeper = Keeper(self.means, self.keep_store, self.record, stop=self.stop)
+
+        def locked() -> Any:
+            name = lock_name("migration", self.db.name, self.table)
+            with AdvisoryLock(self.connection, name, stop=self.stop, purpose="migration"):
+                return keeper.run()
+
+        running = Background(locked)
+        until(lambda: self.notes.said("is kept for"), "the keeping")
+        return running
+
+    def revert(self, notes: Notes | None = None, **changes: Any) -> Notes:
+        """Go the way back as ``spirit-py revert`` does; give what it said."""
+        notes = notes or Notes()
+        asked = RevertOptions(
+            connection=self.connection,
+            database=self.db.name,
+            table=self.table,
+            lock_wait_timeout=LIMITS.lock_wait,
+            cutover_attempts=LIMITS.attempts,
+            threads=2,
+            feed=QUICK,
+        )
+        engine = Borrowed(self.engine)
+        Revert(replace(asked, **changes), notes, StopSwitch(), lambda _: engine).run()  # type: ignore[arg-type, return-value]
+        return notes
+
+    def stored(self) -> KeepRecord | None:
+        """Read the record."""
+        with connect(self.connection, role="test") as session:
+            return self.keep_store.read(session)
+
+    def columns(self, table: str | None = None) -> list[str]:
+        """Return the columns of a table."""
+        return [row[0] for row in self.db.query(f"SHOW COLUMNS FROM `{table or self.table}`")]
+
+    def tables(self) -> set[str]:
+        """Return the names of the schema's tables."""
+        return {name for (name,) in self.db.query("SHOW TABLES")}
+
+
+class Borrowed:
+    """An engine that others use too: it is neither started nor stopped."""
+
+    def __init__(self, engine: Any) -> None:
+        self._engine = engine
+
+    def start(self) -> None:
+        """It runs."""
+
+    def stop(self) -> None:
+        """It goes on."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+
+def keeping_config(db: Any, **more: Any) -> MigrationConfig:
+    """Return the configuration of a migration that keeps the way back."""
+    return MigrationConfig(
+        connection=options(db), database=db.name, threads=2, keep_old_current=600.0, **more
+    )
+
+
+class Client:
+    """An application that inserts, updates, deletes and moves unique values, with a journal.
+
+    Each client has keys of its own; ``u`` is unique and moves between two rows of a client in one
+    transaction. The table is ``(id, v, u)`` and may have more columns.
+
+    Attributes:
+        rows: what the server has acknowledged: id to (v, u).
+        errors: what the server answered with an error.
+    """
+
+    def __init__(self, db: Any, table: str, number: int, seed: int) -> None:
+        self._connection = db.connect(autocommit=False)
+        self._table = table
+        self._number = number
+        self._random = random.Random(seed * 1000 + number)
+        self.rows: dict[int, tuple[int, str]] = {}
+        self.errors: list[str] = []
+        self.writes = 0
+        self._next = 1_000_000 * (number + 1)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"test-client-{number}")
+        self._thread.start()
+
+    def _run(self) -> None:
+        with contextlib.closing(self._connection.cursor()) as cursor:
+            while not self._stop.is_set():
+                planned = self._plan()
+                try:
+                    for statement in planned[0]:
+                        cursor.execute(statement)
+                    self._connection.commit()
+                except MySQLdb.Error as error:
+                    if error.args[0] == _DEADLOCK:  # With another client; it was rolled back.
+                        continue
+                    self.errors.append(str(error))
+                    return
+                self.rows = planned[1]
+                self.writes += 1
+                time.sleep(0.001)
+
+    def _plan(self) -> tuple[list[str], dict[int, tuple[int, str]]]:
+        """Draw a transaction: its statements, and what the journal is after it."""
+        draw, rows, table = self._random, dict(self.rows), f"`{self._table}`"
+        value = draw.randrange(1 << 30)
+        kind = draw.random()
+        if len(rows) < 20 or (kind < 0.3 and len(rows) < 300):
+            key, self._next = self._next, self._next + 1
+            rows[key] = (value, f"u{key}")
+            return [f"INSERT INTO {table} (id, v, u) VALUES ({key}, {value}, 'u{key}')"], rows
+        first, second = draw.sample(sorted(rows), 2)
+        if kind < 0.7:
+            rows[first] = (value, rows[first][1])
+            return [f"UPDATE {table} SET v = {value} WHERE id = {first}"], rows
+        if kind < 0.8:
+            del rows[first]
+            return [f"DELETE FROM {table} WHERE id = {first}"], rows
+        mine, other = rows[first][1], rows[second][1]
+        rows[first], rows[second] = (rows[first][0], other), (rows[second][0], mine)
+        return [
+            f"UPDATE {table} SET u = 'moving-{self._number}' WHERE id = {first}",
+            f"UPDATE {table} SET u = '{mine}' WHERE id = {second}",
+            f"UPDATE {table} SET u = '{other}' WHERE id = {first}",
+        ], rows
+
+    def stop(self) -> None:
+        """Stop writing and wait for the last answer."""
+        self._stop.set()
+        self._thread.join(60)
+        assert not self._thread.is_alive(), "a client hangs"

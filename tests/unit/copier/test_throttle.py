@@ -1,0 +1,28 @@
+"""Throttlers say when the copy waits, and for what."""
+
+from __future__ import annotations
+
+from spirit_py.contracts import FeedStatistics
+from spirit_py.copier.throttle import AnyThrottler, BacklogThrottler
+
+
+class _Says:
+    def __init__(self, reason):
+        self.reason = reason
+
+    def throttled(self):
+        return self.reason
+
+
+def test_the_first_reason_counts():
+    """Any one reason is enough, and the first is shown."""
+    assert AnyThrottler(_Says(""), _Says("lag"), _Says("load")).throttled() == "lag"
+    assert AnyThrottler(_Says(""), _Says("")).throttled() == ""
+    assert AnyThrottler().throttled() == ""
+
+
+def test_the_copy_waits_while_the_feed_is_parked():
+    """A parked reader is a reason; a mere backlog is none."""
+    now = FeedStatistics(pending=7, parked=True)
+    assert "7 changes" in BacklogThrottler(lambda: now).throttled()
+    assert BacklogThrottler(lambda: FeedStatistics(pending=7)).throttled() == ""

@@ -1,0 +1,161 @@
+"""The mapping turned around: what goes back, what is lost, what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from spirit_py.errors import Refusal
+from spirit_py.migration.reverse_feed import plan_way_back
+from spirit_py.statement.parse import alter_of
+from spirit_py.table.build import build_mapping
+from spirit_py.table.reverse import Losses, ReverseChanges, reverse_mapping
+from tests.unit.table.definitions import column, index, table
+
+PRIMARY = index("PRIMARY", "id")
+
+
+def way_back(old, new, clauses):
+    """Give the reverse mapping of a change."""
+    changes = ReverseChanges.of(old, new, alter_of("s", "t", clauses))
+    return reverse_mapping(new, old, changes, "+00:00")
+
+
+def pairs(mapping):
+    """Give the pairs as names."""
+    return [(pair.old.name, pair.new.name) for pair in mapping.pairs]
+
+
+def test_renames_go_back():
+    """Two columns that swapped their names swap them back."""
+    old = table(column("id"), column("a"), column("b"), PRIMARY)
+    new = table(column("id"), column("b"), column("a"), PRIMARY)
+    mapping = way_back(old, new, "RENAME COLUMN a TO b, RENAME COLUMN b TO a")
+    assert sorted(pairs(mapping)) == [("a", "b"), ("b", "a"), ("id", "id")]
+    assert Losses.of(mapping).lines("s.t") == []
+
+
+def test_added_columns_are_lost_and_said():
+    """A column of the new table alone has no pair; a generated one is no loss."""
+    old = table(column("id"), PRIMARY)
+    new = table(column("id"), column("n"), column("g", generated="VIRTUAL"), PRIMARY)
+    mapping = way_back(old, new, "ADD COLUMN n INT, ADD COLUMN g INT AS (id + 1)")
+    assert pairs(mapping) == [("id", "id")]
+    assert Losses.of(mapping).lines("s.t") == ["s.t: going back loses the values of column n"]
+
+
+def test_dropped_columns_are_kept():
+    """A column of the old table alone is never written."""
+    old = table(column("id"), column("gone", nullable=True), PRIMARY)
+    new = table(column("id"), PRIMARY)
+    mapping = way_back(old, new, "DROP COLUMN gone")
+    assert [one.name for one in mapping.kept] == ["gone"]
+    assert mapping.insert_names == ("id",)
+    assert Losses.of(mapping).kept == ("gone",)
+
+
+def test_dropped_and_added_under_one_name():
+    """A column that was replaced by another of its name is lost on one side, kept on the other."""
+    old = table(column("id"), column("c", nullable=True), PRIMARY)
+    new = table(column("id"), column("c", "varchar(10)"), PRIMARY)
+    mapping = way_back(old, new, "DROP COLUMN c, ADD COLUMN c VARCHAR(10) NOT NULL")
+    assert pairs(mapping) == [("id", "id")]
+    assert (Losses.of(mapping).lost, Losses.of(mapping).kept) == (("c",), ("c",))
+
+
+def test_narrowing_is_said():
+    """What is converted back is named with both types."""
+    old = table(column("id"), column("v", "int"), PRIMARY)
+    new = table(column("id"), column("v", "bigint"), PRIMARY)
+    mapping = way_back(old, new, "MODIFY v BIGINT NOT NULL")
+    assert mapping.converted
+    assert Losses.of(mapping).lines("s.t") == [
+        "s.t: v goes back from bigint to int; a value that does not fit ends the way back"
+    ]
+
+
+def test_a_dropped_column_without_a_value_is_refused():
+    """Rows written after the swap could not be put into the old table."""
+    old = table(column("id"), column("gone"), PRIMARY)
+    new = table(column("id"), PRIMARY)
+    with pytest.raises(Refusal, match="gone of t is NOT NULL without a default"):
+        way_back(old, new, "DROP COLUMN gone")
+
+
+def test_a_dropped_column_beside_a_second_unique_key_is_refused():
+    """A unique value that moves would mix up the rows' kept values."""
+    unique = index("u", "u")
+    old = table(column("id"), column("u"), column("gone", nullable=True), PRIMARY, unique)
+    new = table(column("id"), column("u"), PRIMARY, unique)
+    with pytest.raises(Refusal, match="with the unique key u beside PRIMARY"):
+        way_back(old, new, "DROP COLUMN gone")
+
+
+def test_a_unique_key_that_holds_the_key_is_no_second_one():
+    """Two different keys never meet in an index that has all of the key's columns."""
+    wider = index("u", "u", "id")
+    old = table(column("id"), column("u"), column("gone", nullable=True), PRIMARY, wider)
+    new = table(column("id"), column("u"), PRIMARY, wider)
+    assert way_back(old, new, "DROP COLUMN gone").kept
+
+
+def test_no_common_key_is_refused():
+    """Without a key that both definitions have there is no way back."""
+    old = table(column("id"), column("a"), PRIMARY, index("a", "a"))
+    new = table(column("id", nullable=True), column("a"), index("a", "a", unique=False))
+    with pytest.raises(Refusal, match="there is no way back: no key identifies"):
+        way_back(old, new, "DROP PRIMARY KEY")
+
+
+def test_the_plan_says_what_a_later_process_needs():
+    """Names, changes and losses are in the plan; the mapping can be built from it again."""
+    old = table(column("id"), column("a"), column("gone", nullable=True), PRIMARY)
+    new = table(column("id"), column("b"), column("n"), PRIMARY)
+    statement = alter_of("s", "t", "RENAME COLUMN a TO b, DROP COLUMN gone, ADD COLUMN n INT")
+    plan = plan_way_back(build_mapping(old, new, statement, "+00:00"), statement, "+00:00")
+    assert (plan.old, plan.undone) == ("_t_old", "_t_undone")
+    assert plan.renames == (("b", "a"),)
+    assert (plan.added, plan.dropped) == (("gone",), ("n",))
+    assert len(plan.losses) == 2
+    again = reverse_mapping(new, old, plan.changes, "+00:00")
+    assert pairs(again) == [("id", "id"), ("b", "a")]
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes"),
+    [
+        (
+            column("k", "varchar(20)", collation="utf8mb4_general_ci", pad_space=True),
+            column("k", "varchar(20)", collation="utf8mb4_bin", pad_space=True),
+        ),
+        (
+            column("k", "char(20)", collation="utf8mb4_0900_ai_ci"),
+            column("k", "varchar(20)", collation="utf8mb4_0900_ai_ci"),
+        ),
+    ],
+)
+def test_a_dropped_column_beside_a_key_that_merges_is_refused(was, becomes):
+    """Two new rows that the old key holds for one: one of them would take the other's values."""
+    key = index("PRIMARY", "k")
+    old = table(was, column("gone", nullable=True), key)
+    new = table(becomes, key)
+    with pytest.raises(Refusal, match="the old key column k may hold two rows"):
+        way_back(old, new, f"MODIFY k {becomes.column_type}, DROP COLUMN gone")
+    assert not way_back(table(was, key), new, f"MODIFY k {becomes.column_type}").kept
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes"),
+    [
+        (column("k", "int"), column("k", "bigint")),
+        (column("k", "int unsigned"), column("k", "bigint")),
+        (column("k", "varchar(20)"), column("k", "varchar(40)")),
+    ],
+)
+def test_a_dropped_column_beside_a_wider_key_is_kept(was, becomes):
+    """What does not fit the old key is an error, and never another row's key."""
+    key = index("PRIMARY", "k")
+    old = table(was, column("gone", nullable=True), key)
+    mapping = way_back(
+        old, table(becomes, key), f"MODIFY k {becomes.column_type}, DROP COLUMN gone"
+    )
+    assert [one.name for one in mapping.kept] == ["gone"]
