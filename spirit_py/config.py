@@ -80,19 +80,47 @@ class FeedOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MigrationConfig:
-    """Everything that one ``spirit-py migrate`` was asked for.
+class RunConfig:
+    """What ``spirit-py migrate`` and ``spirit-py revert`` are both asked for.
 
     Attributes:
-        statement: a whole ``ALTER TABLE`` or ``CREATE INDEX``; empty when ``table`` and
-            ``alter`` are given.
-        target_chunk_time: seconds that one chunk should take.
+        threads: tasks at the same time; never above the cores for a local master.
         lock_wait_timeout: seconds that the cutover waits for the table lock.
         no_kill: never end a session that holds up the cutover.
         kill_after: seconds after the lock request at which blockers are ended; None for 90 % of
             ``lock_wait_timeout``.
         snapshot_guard: whether older snapshots get an error when they read the swapped table;
             ``auto``: where an old transaction may hold one.
+        checksum_yield_timeout: seconds after which the checksum renews its snapshot.
+        spark_master: any Spark master; empty for ``local[threads]``.
+    """
+
+    connection: ConnectionOptions
+    database: str
+    table: str = ""
+    threads: int = 4
+    lock_wait_timeout: float = 30.0
+    cutover_attempts: int = 5
+    no_kill: bool = False
+    kill_after: float | None = None
+    snapshot_guard: GuardMode = "auto"
+    checksum_yield_timeout: float = 3600.0
+    spark_master: str = ""
+    spark_conf: tuple[tuple[str, str], ...] = ()
+    spark_ui: bool = False
+    log_format: LogFormat = "text"
+    verbose: bool = False
+    feed: FeedOptions = field(default_factory=FeedOptions)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MigrationConfig(RunConfig):
+    """Everything that one ``spirit-py migrate`` was asked for.
+
+    Attributes:
+        statement: a whole ``ALTER TABLE`` or ``CREATE INDEX``; empty when ``table`` and
+            ``alter`` are given.
+        target_chunk_time: seconds that one chunk should take.
         no_shortcut: copy even where the server could change the table in place.
         dry_run: do everything but the swap, measure it, and leave nothing behind.
         writes_only_here: the operator vouches that nobody writes the table through another server.
@@ -100,29 +128,18 @@ class MigrationConfig:
         defer_cutover: create a sentinel table, and swap when somebody has dropped it.
         defer_timeout: seconds to wait for that at most; the migration can be resumed then.
         recheck_interval: seconds between two checksums while the cutover is deferred.
-        checksum_yield_timeout: seconds after which the checksum renews its snapshot.
         no_repair: a difference that the checksum finds fails the migration.
         recompute_generated: the new table may hold other values in stored generated columns than
             the source, where sessions of other settings stored them.
-        keep_old_current: seconds for which the old table follows the new one after the swap.
+        keep_old_current: seconds of reverse replication after the swap: the old table follows the
+            new one, and ``spirit-py revert`` swaps back.
         checkpoint_max_age: seconds after which a checkpoint is too old to resume from.
-        threads: chunks copied at the same time; never above the cores for a local master.
-        spark_master: any Spark master; empty for ``local[threads]``.
     """
 
-    connection: ConnectionOptions
-    database: str
-    table: str = ""
     alter: str = ""
     statement: str = ""
-    threads: int = 4
     target_chunk_time: float = 0.5
-    lock_wait_timeout: float = 30.0
-    cutover_attempts: int = 5
     skip_drop_after_cutover: bool = False
-    no_kill: bool = False
-    kill_after: float | None = None
-    snapshot_guard: GuardMode = "auto"
     no_shortcut: bool = False
     dry_run: bool = False
     writes_only_here: bool = False
@@ -130,15 +147,24 @@ class MigrationConfig:
     defer_cutover: bool = False
     defer_timeout: float = 48 * 3600.0
     recheck_interval: float = 600.0
-    checksum_yield_timeout: float = 3600.0
     no_repair: bool = False
     recompute_generated: bool = False
     keep_old_current: float = 0.0
     checkpoint_max_age: float = 7 * 86400.0
-    spark_master: str = ""
-    spark_conf: tuple[tuple[str, str], ...] = ()
-    spark_ui: bool = False
     report_json: Path | None = None
-    log_format: LogFormat = "text"
-    verbose: bool = False
-    feed: FeedOptions = field(default_factory=FeedOptions)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RevertConfig(RunConfig):
+    """Everything that one ``spirit-py revert`` was asked for.
+
+    A process that does reverse replication goes by its own configuration: here only ``skip_drop``
+    reaches it. The rest counts where there is no such process any more.
+
+    Attributes:
+        skip_drop: keep the table that is swapped out, under another name.
+        answer_timeout: seconds within which the other process must begin to answer.
+    """
+
+    skip_drop: bool = False
+    answer_timeout: float = 60.0

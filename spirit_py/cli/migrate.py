@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -11,22 +12,20 @@ from spirit_py.cli.options import (
     EXIT_CODES,
     Duration,
     FiniteRange,
-    connection_of,
     connection_options,
-    key_value,
     log_options,
     option,
     refuse_undecodable,
     report_file,
     report_option,
+    run_settings,
     spark_options,
     statement_writes_option,
     swap_options,
-    threads_of,
     yield_option,
 )
 from spirit_py.cli.outcome import ErrorsShown, leave_with
-from spirit_py.config import FeedOptions, MigrationConfig
+from spirit_py.config import MigrationConfig
 from spirit_py.errors import UsageFault
 
 
@@ -158,19 +157,17 @@ def migration_config(options: dict[str, Any]) -> MigrationConfig:
     if options["replica"] and not options["dry_run"]:
         raise UsageFault("--replica goes with --dry-run", hint="leave it out, or add --dry-run")
     report_json = report_file(options["report_json"])
+    settings = run_settings(options)
+    if options["tag_own_writes"]:
+        from spirit_py.mysql.ownwrites import new_run
+
+        settings["feed"] = replace(settings["feed"], own_writes=new_run())
     return MigrationConfig(
-        connection=connection_of(options),
-        database=options["database"] or "",
-        table=options["table"] or "",
+        **settings,
         alter=options["alter"] or "",
         statement=options["statement"] or "",
-        threads=threads_of(options["threads"], options["spark_master"]),
         target_chunk_time=options["target_chunk_time"],
-        lock_wait_timeout=options["lock_wait_timeout"],
         skip_drop_after_cutover=options["skip_drop_after_cutover"],
-        no_kill=options["no_kill"],
-        kill_after=options["kill_after"],
-        snapshot_guard=options["snapshot_guard"],
         no_shortcut=options["no_shortcut"],
         dry_run=options["dry_run"],
         writes_only_here=options["writes_only_here"],
@@ -183,23 +180,8 @@ def migration_config(options: dict[str, Any]) -> MigrationConfig:
         recompute_generated=options["recompute_generated"],
         keep_old_current=options["keep_old_current"] or 0.0,
         checkpoint_max_age=options["checkpoint_max_age"],
-        spark_master=options["spark_master"],
-        spark_conf=tuple(key_value(text) for text in options["spark_conf"]),
-        spark_ui=options["spark_ui"],
         report_json=report_json,
-        log_format=options["log_format"],
-        verbose=options["verbose"],
-        feed=_feed_options(options),
     )
-
-
-def _feed_options(options: dict[str, Any]) -> FeedOptions:
-    """Build the options of the change feed."""
-    if not options["tag_own_writes"]:
-        return FeedOptions(vouched=options["vouched"])
-    from spirit_py.mysql.ownwrites import new_run
-
-    return FeedOptions(own_writes=new_run(), vouched=options["vouched"])
 
 
 def _no_schema(table: str) -> UsageFault:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from spirit_py.config import DEFAULT_PORT
+from spirit_py.config import DEFAULT_PORT, FeedOptions
 from spirit_py.errors import UsageFault
 
 if TYPE_CHECKING:
@@ -285,6 +285,36 @@ def connection_of(options: dict[str, Any]) -> ConnectionOptions:
     if given["user"] is None and "user" not in stored:
         given["user"] = getpass.getuser()
     return optionfile.connection_options(stored, given)
+
+
+def run_settings(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of :class:`~spirit_py.config.RunConfig`, from the command line's values.
+
+    Raises:
+        UsageFault: when options contradict each other.
+    """
+    given = {
+        name: options[name]
+        for name in (
+            "lock_wait_timeout",
+            "no_kill",
+            "kill_after",
+            "snapshot_guard",
+            "spark_master",
+            "spark_ui",
+            "log_format",
+            "verbose",
+        )
+    }
+    return {
+        **given,
+        "connection": connection_of(options),
+        "database": options["database"] or "",
+        "table": options["table"] or "",
+        "threads": threads_of(options["threads"], options["spark_master"]),
+        "spark_conf": tuple(key_value(text) for text in options["spark_conf"]),
+        "feed": FeedOptions(vouched=options["vouched"]),
+    }
 
 
 def split_host(text: str) -> tuple[str, int | None]:

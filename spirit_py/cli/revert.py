@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from spirit_py.cli.display import reporter_of
 from spirit_py.cli.options import (
-    connection_of,
     connection_options,
-    key_value,
     log_options,
     option,
     refuse_undecodable,
+    run_settings,
     spark_options,
     statement_writes_option,
     swap_options,
-    threads_of,
 )
 from spirit_py.cli.outcome import ErrorsShown, leave_with
-from spirit_py.config import FeedOptions
+from spirit_py.config import RevertConfig
 from spirit_py.errors import UsageFault
-
-if TYPE_CHECKING:
-    from spirit_py.migration.revert_options import RevertOptions
 
 REVERT_EXIT_CODES = """\b
 Exit codes:
@@ -57,39 +52,21 @@ def revert(**options: Any) -> None:
     spirit-py revert --host db1 --database shop --table orders
     """  # noqa: D301 - click reads the backspace
     with ErrorsShown(verbose=options["verbose"]):
-        asked = revert_options(options)
-        from spirit_py.migration.revert import revert as go_back
+        config = revert_config(options)
+        from spirit_py.migration.revert import revert as swap_back
         from spirit_py.status.safe import SafeReporter
 
-        go_back(asked, reporter=SafeReporter(reporter_of(asked.log_format)))
+        swap_back(config, reporter=SafeReporter(reporter_of(config.log_format)))
         leave_with(0)
 
 
-def revert_options(options: dict[str, Any]) -> RevertOptions:
-    """Build the frozen options from the command line's values.
+def revert_config(options: dict[str, Any]) -> RevertConfig:
+    """Build the frozen configuration from the command line's values.
 
     Raises:
         UsageFault: when options are missing or contradict each other.
     """
-    from spirit_py.migration.revert_options import RevertOptions
-
     refuse_undecodable(options)
     if not options["database"] or not options["table"]:
         raise UsageFault("the table is not clear", hint="give --database and --table")
-    return RevertOptions(
-        connection=connection_of(options),
-        database=options["database"],
-        table=options["table"],
-        skip_drop=options["skip_drop"],
-        threads=threads_of(options["threads"], options["spark_master"]),
-        lock_wait_timeout=options["lock_wait_timeout"],
-        no_kill=options["no_kill"],
-        kill_after=options["kill_after"],
-        snapshot_guard=options["snapshot_guard"],
-        spark_master=options["spark_master"],
-        spark_conf=tuple(key_value(text) for text in options["spark_conf"]),
-        spark_ui=options["spark_ui"],
-        log_format=options["log_format"],
-        verbose=options["verbose"],
-        feed=FeedOptions(vouched=options["vouched"]),
-    )
+    return RevertConfig(**run_settings(options), skip_drop=options["skip_drop"])

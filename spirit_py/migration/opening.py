@@ -9,12 +9,8 @@ from spirit_py.checkpoint.decision import Afresh, Resume
 from spirit_py.errors import ServerFault
 from spirit_py.migration.resuming import choose
 from spirit_py.mysql.earlier import end_earlier_sessions
-from spirit_py.mysql.evaluation import evaluation_settings
 from spirit_py.mysql.faults import access_denied
-from spirit_py.mysql.locks import AdvisoryLock
-from spirit_py.mysql.runs import run_label
 from spirit_py.preflight.preflight import check_before_create, prepare
-from spirit_py.table.names import lock_name
 
 if TYPE_CHECKING:
     from spirit_py.checkpoint.record import CheckpointRecord
@@ -56,12 +52,9 @@ def open_migration(run: Run, session: Session) -> Opening:
     """
     contexts = prepare(session, run.config)
     _describe(run, contexts)
-    label = run_label((context.schema, context.table) for context in contexts)
-    facts = contexts[0].facts
-    run.label(label, session, server_uuid=facts.uuid, settings=evaluation_settings(facts))
-    # In one order for everybody, so that two runs never wait for each other.
-    for context in sorted(contexts, key=lambda one: (one.schema, one.table)):
-        run.stack.enter_context(_kept_away(run, context))
+    tables = [(context.schema, context.table) for context in contexts]
+    run.label(session, contexts[0].facts, tables)
+    run.lock_tables_from_other_runs(tables)
     # Before anything is looked at: a killed run's RENAME may still be under way on the server.
     _end_earlier_run(run, session)
     opening = Opening(contexts=contexts, decision=_choose(run, session, contexts))
@@ -95,16 +88,6 @@ def _end_earlier_run(run: Run, session: Session) -> None:
         return
     if ended:
         run.message(f"ended {ended} sessions of an earlier run on the server")
-
-
-def _kept_away(run: Run, context: PreflightContext) -> AdvisoryLock:
-    """Keep other migrations of the table away for as long as this one runs."""
-    return AdvisoryLock(
-        run.config.connection,
-        lock_name("migration", context.schema, context.table),
-        stop=run.stop,
-        purpose=f"migration of {context.schema}.{context.table}",
-    )
 
 
 def _describe(run: Run, contexts: tuple[PreflightContext, ...]) -> None:

@@ -38,9 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spirit_py.checkpoint.reverse_found import WayBack
-    from spirit_py.config import ConnectionOptions
+    from spirit_py.config import ConnectionOptions, RevertConfig
     from spirit_py.contracts import Reporter
-    from spirit_py.migration.revert_options import RevertOptions
     from spirit_py.mysql.session import Session
     from spirit_py.spark.gang import GangEngine
 
@@ -49,10 +48,10 @@ _READ_SECONDS: Final = 30
 
 
 def revert(
-    options: RevertOptions,
+    options: RevertConfig,
     *,
     reporter: Reporter,
-    engine_factory: Callable[[RevertOptions], SparkEngine] | None = None,
+    engine_factory: Callable[[RevertConfig], SparkEngine] | None = None,
     stop: StopSwitch | None = None,
 ) -> None:
     """Bring the old definition of a table back, without losing a write.
@@ -82,10 +81,10 @@ class Revert:
 
     def __init__(
         self,
-        options: RevertOptions,
+        options: RevertConfig,
         reporter: Reporter,
         stop: StopSwitch,
-        engine_factory: Callable[[RevertOptions], SparkEngine],
+        engine_factory: Callable[[RevertConfig], SparkEngine],
     ) -> None:
         self._options = options
         self._reporter = reporter

@@ -10,12 +10,12 @@ from typing import Any, NoReturn
 import pytest
 
 from spirit_py.checkpoint.reverse import ENDED, KEEPING, REVERTING
+from spirit_py.config import RevertConfig
 from spirit_py.cutover.plan import CutoverLimits
 from spirit_py.errors import DuplicateForUnique, Interrupted, OutcomeUnknown, Refusal, SpiritError
 from spirit_py.migration import migrate
 from spirit_py.migration.keeper import Ending, WayBackLost
 from spirit_py.migration.revert import Revert
-from spirit_py.migration.revert_options import RevertOptions
 from spirit_py.migration.undo import Undo
 from spirit_py.mysql.connect import connect
 from spirit_py.stop import StopSwitch
@@ -183,7 +183,7 @@ def test_the_time_is_over(db, spark_engine):
 def test_no_way_back(db):
     """A table that nothing is kept for is refused, and so is one of somebody else's."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
-    asked = RevertOptions(connection=options(db), database=db.name, table="t")
+    asked = RevertConfig(connection=options(db), database=db.name, table="t")
     with pytest.raises(Refusal, match="no way back is kept for"):
         Revert(asked, Notes(), StopSwitch(), unwanted_engine).run()
     db.execute("CREATE TABLE _t_chkpnt (id INT)")
@@ -427,7 +427,7 @@ def test_several_tables_go_back_together(db, spark_engine):
     db.execute("INSERT INTO a (v) VALUES (3)")
     db.execute("INSERT INTO b (v, e) VALUES (4, 4)")
     said = Notes()
-    asked = RevertOptions(connection=options(db), database=db.name, table="b", threads=2)
+    asked = RevertConfig(connection=options(db), database=db.name, table="b", threads=2)
     Revert(asked, said, StopSwitch(), unwanted_engine).run()
     report = running.result()
     assert report.reverted

@@ -16,13 +16,12 @@ from spirit_py.checkpoint.record import CheckpointRecord, TableProgress
 from spirit_py.checkpoint.reverse_store import KeepStore
 from spirit_py.checkpoint.store import CheckpointStore
 from spirit_py.checksum.result import ChecksumOptions
-from spirit_py.config import FeedOptions, MigrationConfig
+from spirit_py.config import FeedOptions, MigrationConfig, RevertConfig
 from spirit_py.cutover.cutover import Cutover
 from spirit_py.cutover.plan import CutoverLimits
 from spirit_py.migration.keeper import Keeper, begin
 from spirit_py.migration.reverse_feed import plan_way_back
 from spirit_py.migration.revert import Revert
-from spirit_py.migration.revert_options import RevertOptions
 from spirit_py.migration.undo import Means
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.identity import identity
@@ -163,7 +162,7 @@ class Changed:
     def revert(self, notes: Notes | None = None, **changes: Any) -> Notes:
         """Go the way back as ``spirit-py revert`` does; give what it said."""
         notes = notes or Notes()
-        asked = RevertOptions(
+        asked = RevertConfig(
             connection=self.connection,
             database=self.db.name,
             table=self.table,

@@ -1,0 +1,186 @@
+"""What work on tables needs of the process that does it, for ``migrate`` and ``revert`` alike.
+
+What is opened goes on one ExitStack and is closed in reverse; a step of the teardown logs its
+own failure, so that it never hides the error that ended the work.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from spirit_py.errors import ServerFault
+from spirit_py.mysql.connect import connect, evaluate_with
+from spirit_py.mysql.evaluation import evaluation_settings
+from spirit_py.mysql.faults import connection_refusal
+from spirit_py.mysql.locks import AdvisoryLock
+from spirit_py.mysql.retry import retrying, waiting_for
+from spirit_py.mysql.runs import run_label
+from spirit_py.sql import string_literal
+from spirit_py.table.names import lock_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from spirit_py.config import RunConfig
+    from spirit_py.contracts import Reporter
+    from spirit_py.mysql.facts import ServerFacts
+    from spirit_py.mysql.session import Session
+    from spirit_py.spark.session import SparkEngine
+    from spirit_py.stop import StopSwitch
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+
+_STEP_ATTEMPTS: Final = 8
+
+
+class Process:
+    """Configuration, sessions, Spark, messages and teardown of one command.
+
+    Args:
+        engine_factory: makes the Spark engine for a configuration; called only when Spark is
+            needed.
+
+    Attributes:
+        stack: closed at the end, in reverse order.
+        waiting_for: what is waited for now, for the display.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        reporter: Reporter,
+        *,
+        engine_factory: Callable[[Any], SparkEngine],
+        stop: StopSwitch,
+    ) -> None:
+        self.config = config
+        self.stop = stop
+        self.stack = contextlib.ExitStack()
+        self.waiting_for = ""
+        self._reporter = reporter
+        self._relay: Callable[[str], None] | None = None
+        self._engine_factory = engine_factory
+        self._engine: SparkEngine | None = None
+
+    def label(self, first: Session, facts: ServerFacts, tables: Iterable[tuple[str, str]]) -> None:
+        """Let every session say which run it is of (see mysql/earlier.py), the first one too.
+
+        From now on every session must be of the server that answered first (R14), and evaluates
+        expressions by its settings (R22).
+        """
+        settings = evaluation_settings(facts)
+        connection = replace(
+            self.config.connection,
+            label=run_label(tables),
+            server_uuid=facts.uuid,
+            settings=settings,
+        )
+        self.config = replace(self.config, connection=connection)
+        first.execute(f"SET @spirit_py_run={string_literal(connection.label)}")
+        evaluate_with(first, settings)
+
+    def lock_tables_from_other_runs(self, tables: Iterable[tuple[str, str]]) -> None:
+        """Hold each table's named lock until the end: no other run works on it meanwhile.
+
+        Raises:
+            Refusal: another run holds one.
+        """
+        # In one order for all runs, so that two of them never wait for each other.
+        for schema, table in sorted(tables):
+            lock = AdvisoryLock(
+                self.config.connection,
+                lock_name("migration", schema, table),
+                stop=self.stop,
+                purpose=f"migration of {schema}.{table}",
+            )
+            self.stack.enter_context(lock)
+
+    # -- Spark
+
+    @property
+    def engine(self) -> SparkEngine:
+        """Spark, which begins to start when it is first asked for."""
+        if self._engine is None:
+            self._engine = self._engine_factory(self.config)
+            self.closing("Spark", self._engine.stop)
+            self._engine.start()
+        return self._engine
+
+    def rest_engine(self) -> None:
+        """Stop Spark for a time in which nothing is computed; it starts again when asked for."""
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            engine.stop()
+
+    # -- sessions
+
+    def session(self, role: str, *, native: bool = False) -> Session:
+        """Open a session for one step: none is kept over the days that a copy may take."""
+        return connect(self.config.connection, role=role, native=native)
+
+    def first_session(self, role: str = "driver") -> Session:
+        """Open the first session.
+
+        Raises:
+            Refusal: the server cannot be reached.
+        """
+        try:
+            return self.session(role)
+        except ServerFault as fault:
+            raise connection_refusal(fault, self.config.connection) from fault
+
+    def step(self, role: str, work: Callable[[Session], T]) -> T:
+        """Do one step in a session of its own, again when the server was away meanwhile.
+
+        Args:
+            work: may run twice.
+        """
+
+        def once() -> T:
+            with self.session(role) as session:
+                return work(session)
+
+        def away(_: int, fault: BaseException) -> None:
+            self.show(waiting_for(self.config.connection, fault))
+
+        result: T = retrying(self.stop, attempts=_STEP_ATTEMPTS, on_retry=away)(once)
+        self.show("")
+        return result
+
+    # -- messages
+
+    def show(self, waiting_for: str) -> None:
+        """Show what is waited for now."""
+        self.waiting_for = waiting_for
+
+    def message(self, text: str, **fields: object) -> None:
+        """Report one thing that happened."""
+        self._reporter.message(text, **fields)
+        if self._relay is not None:
+            self._relay(text)
+
+    @contextlib.contextmanager
+    def relaying(self, relay: Callable[[str], None]) -> Iterator[None]:
+        """Pass every message on to ``relay`` too, while the context is open."""
+        self._relay = relay
+        try:
+            yield
+        finally:
+            self._relay = None
+
+    # -- the end
+
+    def closing(self, what: str, close: Callable[[], None]) -> None:
+        """Close ``what`` at the end; a failure is logged and hides nothing."""
+
+        def step() -> None:
+            try:
+                close()
+            except Exception:
+                _log.exception("could not close %s", what)
+
+        self.stack.callback(step)
