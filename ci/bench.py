@@ -43,8 +43,8 @@ from spirit_py.feed.source import binlog_source
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.inspect import read_table
 from spirit_py.mysql.ownwrites import new_run
-from spirit_py.spark.options import SparkOptions
-from spirit_py.spark.session import SparkEngine
+from spirit_py.spark.engine import SparkEngine
+from spirit_py.spark.settings import SparkOptions
 from spirit_py.statement.parse import alter_of
 from spirit_py.stop import StopSwitch
 from spirit_py.table.build import build_mapping

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from spirit_py.checksum.result import ChecksumResult
     from spirit_py.config import ConnectionOptions
     from spirit_py.mysql.session import Session
-    from spirit_py.spark.session import SparkEngine
+    from spirit_py.spark.engine import SparkEngine
     from spirit_py.table.mapping import TableMapping
 
 

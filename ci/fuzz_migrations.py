@@ -26,8 +26,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from mysql_server import ServerOptions, running
 from spirit_py.chunk.sizing import ChunkSizer
 from spirit_py.migration import deferral
-from spirit_py.spark.options import SparkOptions
-from spirit_py.spark.session import SparkEngine
+from spirit_py.spark.engine import SparkEngine
+from spirit_py.spark.settings import SparkOptions
 from tests.fuzz.draw import draw
 from tests.fuzz.judge import Verdict, judge
 from tests.fuzz.shrink import shrink

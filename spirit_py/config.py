@@ -80,11 +80,30 @@ class FeedOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunConfig:
-    """What ``spirit-py migrate`` and ``spirit-py revert`` are both asked for.
+class SparkConfig:
+    """What every command that computes on Spark is asked for.
 
     Attributes:
         threads: tasks at the same time; never above the cores for a local master.
+        spark_master: any Spark master; empty for ``local[threads]``.
+        spark_conf: settings passed to Spark.
+        spark_ui: whether Spark may open its web port.
+        verbose: whether Spark's log is kept.
+    """
+
+    threads: int = 4
+    spark_master: str = ""
+    spark_conf: tuple[tuple[str, str], ...] = ()
+    spark_ui: bool = False
+    log_format: LogFormat = "text"
+    verbose: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig(SparkConfig):
+    """What ``spirit-py migrate`` and ``spirit-py revert`` are both asked for.
+
+    Attributes:
         lock_wait_timeout: seconds that the cutover waits for the table lock.
         no_kill: never end a session that holds up the cutover.
         kill_after: seconds after the lock request at which blockers are ended; None for 90 % of
@@ -92,24 +111,17 @@ class RunConfig:
         snapshot_guard: whether older snapshots get an error when they read the swapped table;
             ``auto``: where an old transaction may hold one.
         checksum_yield_timeout: seconds after which the checksum renews its snapshot.
-        spark_master: any Spark master; empty for ``local[threads]``.
     """
 
     connection: ConnectionOptions
     database: str
     table: str = ""
-    threads: int = 4
     lock_wait_timeout: float = 30.0
     cutover_attempts: int = 5
     no_kill: bool = False
     kill_after: float | None = None
     snapshot_guard: GuardMode = "auto"
     checksum_yield_timeout: float = 3600.0
-    spark_master: str = ""
-    spark_conf: tuple[tuple[str, str], ...] = ()
-    spark_ui: bool = False
-    log_format: LogFormat = "text"
-    verbose: bool = False
     feed: FeedOptions = field(default_factory=FeedOptions)
 
 
@@ -168,3 +180,34 @@ class RevertConfig(RunConfig):
 
     skip_drop: bool = False
     answer_timeout: float = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareConfig(SparkConfig):
+    """Everything that one ``spirit-py checksum`` was asked for.
+
+    Attributes:
+        target: the other server, or the same one under another account; None for the source's.
+        renames: ``(source column, target column)`` where the names differ.
+        ignored: columns, of either table, that are not compared.
+        repair: make the target's rows equal to the source's.
+        lock: lock both tables for the moment of the snapshot.
+        lock_wait_timeout: seconds that one request for the lock may wait.
+        yield_timeout: seconds after which a snapshot is given back and taken anew.
+        recheck_pauses: seconds before each recheck of the rows that differ.
+    """
+
+    source: ConnectionOptions
+    target: ConnectionOptions | None = None
+    database: str
+    table: str
+    target_database: str
+    target_table: str
+    renames: tuple[tuple[str, str], ...] = ()
+    ignored: tuple[str, ...] = ()
+    repair: bool = False
+    lock: bool = True
+    lock_wait_timeout: float = 5.0
+    yield_timeout: float = 3600.0
+    recheck_pauses: tuple[float, ...] = (1.0, 3.0)
+    report_json: Path | None = None

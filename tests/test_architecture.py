@@ -31,7 +31,7 @@ LONG_YET = {
     "spirit_py/contracts.py",
     "spirit_py/feed/feed.py",
     "spirit_py/spark/gang.py",
-    "spirit_py/spark/session.py",
+    "spirit_py/spark/engine.py",
 }
 PUBLIC_METHODS = 15
 #: How the docstring of a larger class begins the sentence with its reason.
@@ -58,7 +58,7 @@ SAID_YET = {
     "spirit_py/checkpoint/decision.py",
     "spirit_py/checkpoint/reverse.py",
     "spirit_py/checksum/result.py",
-    "spirit_py/checksum/stager.py",
+    "spirit_py/checksum/staging.py",
     "spirit_py/cli/outcome.py",
     "spirit_py/compare/run.py",
     "spirit_py/contracts.py",

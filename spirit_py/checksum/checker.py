@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from spirit_py import points
 from spirit_py.checksum.query import ComparisonPlan
+from spirit_py.checksum.recheck import Recheck
 from spirit_py.checksum.repair import repair
 from spirit_py.checksum.result import (
     ChecksumOptions,
@@ -18,8 +19,7 @@ from spirit_py.checksum.result import (
     RowDifference,
     count,
 )
-from spirit_py.checksum.second_look import SecondLook
-from spirit_py.checksum.sweep import Comparison, Sweep
+from spirit_py.checksum.table_pass import Comparison, TablePass
 from spirit_py.chunk.sizing import ChunkSizer
 from spirit_py.errors import (
     DuplicateForUnique,
@@ -34,7 +34,7 @@ from spirit_py.mysql.retry import retrying, waiting_for
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from spirit_py.checksum.ledger import PassLedger
+    from spirit_py.checksum.coverage import PassCoverage
     from spirit_py.checksum.moment import Follower
     from spirit_py.checksum.repair import Recopier
     from spirit_py.checksum.snapshot import LockFigures
@@ -53,7 +53,7 @@ class Checker:
     """Compares source and new table, and repairs; :meth:`run` once.
 
     Args:
-        engine: runs the tasks; :class:`spirit_py.spark.session.SparkEngine`.
+        engine: runs the tasks; :class:`spirit_py.spark.engine.SparkEngine`.
         target: the new table's server where it is another one.
         feed: applies changes to the new table; None compares two tables that nothing keeps
             equal, as they are at the moment of the snapshot.
@@ -103,7 +103,7 @@ class Checker:
         self._sizer = ChunkSizer(self._options.target_seconds)
         self._progress = ChecksumProgress()
         self._result = ChecksumResult()
-        self._sweep: Sweep | None = None
+        self._current: TablePass | None = None
         if target is not None and not ComparisonPlan(mapping=mapping).aligned:
             raise Refusal(
                 f"the key of {mapping.source.name} is ordered differently on the other server",
@@ -134,7 +134,7 @@ class Checker:
         very argument by which one pass may use several snapshots, and it needs what that
         needs: a feed that goes on from a position at or before the snapshot.
         """
-        return None if self._sweep is None else self._sweep.clean_up_to
+        return None if self._current is None else self._current.clean_up_to
 
     def run(self) -> ChecksumResult:
         """Compare, repair and compare again, until a pass over the whole table is clean.
@@ -159,12 +159,12 @@ class Checker:
         number = 0
         while number < self._options.max_passes:
             before = self._overwrites()
-            ledger, found = self._pass(number + 1)
-            found = self._patiently(partial(self._confirmed, ledger, found))
-            self._book(ledger, found)
+            coverage, found = self._pass(number + 1)
+            found = self._patiently(partial(self._confirmed, coverage, found))
+            self._book(coverage, found)
             if self._applier is None:
                 return
-            if not ledger.differences:
+            if not coverage.differences:
                 if self._what.feed is not None:
                     self._what.feed.compared(self._mapping)
                 if before == self._overwrites():
@@ -174,14 +174,14 @@ class Checker:
                 continue
             number += 1
             self._refuse_duplicates(found)
-            self._refuse_stored_otherwise(found, ledger.differences)
+            self._refuse_stored_otherwise(found, coverage.differences)
             if number == self._options.max_passes:
                 break
-            if not self._patiently(partial(self._repair, self._applier, found, ledger)):
+            if not self._patiently(partial(self._repair, self._applier, found, coverage)):
                 break
         raise StillDifferent(
             f"{self._what.name} and {self._mapping.target.name} still differ in"
-            f" {ledger.differences} rows after {number} passes",
+            f" {coverage.differences} rows after {number} passes",
             hint="keep the new table for inspection, or drop it and start afresh",
             details=tuple(str(example) for example in found[: self._options.examples]),
         )
@@ -191,18 +191,18 @@ class Checker:
         feed = self._what.feed
         return 0 if feed is None or not self._mapping.merging else feed.overwrites(self._mapping)
 
-    def _pass(self, number: int) -> tuple[PassLedger, list[RowDifference]]:
+    def _pass(self, number: int) -> tuple[PassCoverage, list[RowDifference]]:
         """Go over the whole table once; the first pass may begin where an earlier run ended."""
         self._show(passes=number, fraction=0.0, rows=0, differences=0)
-        self._sweep = Sweep(
+        self._current = TablePass(
             self._what,
             self._sizer,
             above=self._above if number == 1 else None,
             show=self._show,
             on_snapshot=self._note_snapshot,
         )
-        found = self._sweep.run()
-        self._result = replace(self._result, rows_counted=self._sweep.counted)
+        found = self._current.run()
+        self._result = replace(self._result, rows_counted=self._current.counted)
         return found
 
     def _patiently(self, work: Callable[[], T]) -> T:
@@ -214,35 +214,37 @@ class Checker:
         result: T = retrying(self._what.stop, on_retry=away, hiccups=(FeedFailure,))(work)
         return result
 
-    def _confirmed(self, ledger: PassLedger, found: Sequence[RowDifference]) -> list[RowDifference]:
+    def _confirmed(
+        self, coverage: PassCoverage, found: Sequence[RowDifference]
+    ) -> list[RowDifference]:
         """Look at differing rows again; those in motion are no differences."""
-        if not self._options.second_looks or not found:
+        if not self._options.recheck_pauses or not found:
             return list(found)
-        look = SecondLook(
+        look = Recheck(
             self._what.join,
-            self._options.second_looks,
+            self._options.recheck_pauses,
             stop=self._what.stop,
             on_wait=lambda waiting: self._show(waiting_for=waiting),
         )
         left = look.confirm(found)
-        ledger.counts += count(left) - count(found)
+        coverage.counts += count(left) - count(found)
         self._result = replace(
             self._result, in_motion=self._result.in_motion + len(found) - len(left)
         )
-        self._show(differences=ledger.differences)
+        self._show(differences=coverage.differences)
         return left
 
-    def _book(self, ledger: PassLedger, found: Sequence[RowDifference]) -> None:
+    def _book(self, coverage: PassCoverage, found: Sequence[RowDifference]) -> None:
         """Add a pass to the figures."""
         so_far = self._result
         self._result = replace(
             so_far,
             passes=so_far.passes + 1,
-            chunks=so_far.chunks + ledger.chunks,
-            rows=ledger.rows,
-            differences=so_far.differences + ledger.differences,
-            counts=so_far.counts + ledger.counts,
-            remaining=ledger.differences,
+            chunks=so_far.chunks + coverage.chunks,
+            rows=coverage.rows,
+            differences=so_far.differences + coverage.differences,
+            counts=so_far.counts + coverage.counts,
+            remaining=coverage.differences,
             examples=(*so_far.examples, *found)[: self._options.examples],
         )
 
@@ -278,7 +280,9 @@ class Checker:
             details=tuple(str(difference) for difference in shown),
         )
 
-    def _repair(self, applier: Recopier, found: Sequence[RowDifference], ledger: PassLedger) -> int:
+    def _repair(
+        self, applier: Recopier, found: Sequence[RowDifference], coverage: PassCoverage
+    ) -> int:
         """Copy the differing rows again; give how many were treated."""
         points.reach("checksum.repair")
         for difference in found[: self._options.examples]:
@@ -291,7 +295,7 @@ class Checker:
             raise
         self._result = replace(
             self._result,
-            repaired_chunks=self._result.repaired_chunks + ledger.differing_chunks,
+            repaired_chunks=self._result.repaired_chunks + coverage.differing_chunks,
         )
         return treated
 

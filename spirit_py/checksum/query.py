@@ -64,7 +64,7 @@ class ComparisonPlan:
 
     Attributes:
         unfit: the staging table says which values the new types cannot hold: those are equal to
-            nothing (:mod:`spirit_py.checksum.stager`).
+            nothing (:mod:`spirit_py.checksum.staging`).
     """
 
     mapping: TableMapping

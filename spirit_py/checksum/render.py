@@ -77,7 +77,7 @@ def alike(old: Column, new: Column) -> bool:
     """Return whether :func:`field` renders a value of ``old`` as the new column would hold it.
 
     A whitelist: for any other change of type the server must convert the value first, in a
-    temporary table with the new type (:mod:`spirit_py.checksum.staging`). A value that does not
+    temporary table with the new type (:mod:`spirit_py.checksum.staging_sql`). A value that does not
     fit the new column is rendered as it is, which no value that fits looks like.
     """
     if old.type_identity == new.type_identity:

@@ -107,7 +107,7 @@ class ChecksumOptions:
             than one task, the tasks' snapshots may be of slightly different moments: each
             chunk is still compared within one, but the rows cannot be counted again. Only
             where no feed applies changes.
-        second_looks: seconds to wait before each further look at the rows that differ; rows
+        recheck_pauses: seconds to wait before each further look at the rows that differ; rows
             that are equal then are in motion and no difference. Empty where the snapshot is
             known to be of one moment, as with a feed.
     """
@@ -123,7 +123,7 @@ class ChecksumOptions:
     examples: int = 10
     gang_attempts: int = 3
     lock: bool = True
-    second_looks: tuple[float, ...] = ()
+    recheck_pauses: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

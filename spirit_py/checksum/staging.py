@@ -1,231 +1,202 @@
-"""Source values converted by the server, as a native ALTER converts them (pure).
+"""Stage a chunk's values for the server to convert, also where some do not fit the new type.
 
-For pairs whose types are not alike the values of one chunk go, under the worker's snapshot,
-through two TEMPORARY tables: ``..._old`` with the old types, filled with literals, and
-``..._new`` with the new types, filled by ``INSERT ... SELECT`` from the first under the strict
-mode and the mapping's time zone. That conversion is Field to Field, as in ALTER TABLE.
-
-Why literals and not ``INSERT ... SELECT`` from the source: at REPEATABLE READ that statement
-takes shared next-key locks on the source (measured; R1 forbids it) and does not read the
-snapshot, and at READ COMMITTED there is no snapshot. Only SELECT reads it. Only the key and
-the staged columns travel.
+An ALTER stops at the first value that does not fit, and so does a migration: strict mode makes
+it an error. Of two tables that are compared one may hold such values all the same. They are equal
+to nothing, and every other row wants its verdict. So where the strict conversion of a chunk
+fails, its rows are converted by INSERT IGNORE, and those that the server warns about are marked:
+IGNORE makes warnings of strict mode's errors. What fails with IGNORE too (JSON, geometry), or
+leaves it open, is halved until one row is left, whose columns are tried one by one. Open is a note
+about text in a DECIMAL: it may have more behind a number, an error, or more digits, which is none.
 """
 
 from __future__ import annotations
 
+import contextlib
+import re
+from collections import defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from spirit_py.checksum.query import (
-    UNFIT,
-    ComparisonPlan,
-    source_table,
-    stage_column,
-    stage_table,
-)
-from spirit_py.checksum.render import INTEGERS, TEXTS
-from spirit_py.sql import quote_identifier
-from spirit_py.table.values import introducer, row_introducer
+from spirit_py.checksum import staging_sql
+from spirit_py.checksum.render import INTEGERS
+from spirit_py.errors import ServerFault
+from spirit_py.mysql.evaluation import DATE_SQL_MODE, OWN_SQL_MODE
+from spirit_py.mysql.lost_values import VALUE_ERRORS
+from spirit_py.mysql.notes import MOST_WARNINGS
+from spirit_py.sql import string_literal
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
-    from spirit_py.checksum.query import Selection
-    from spirit_py.table.schema import Column
+    from spirit_py.checksum.query import ComparisonPlan, Selection
+    from spirit_py.contracts import SqlSession
+    from spirit_py.table.mapping import ColumnPair
 
-#: Lets ENUM 0 and invalid dates into the table with the old types, where they came from.
-FILL_SQL_MODE: Final = "ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO"
-ROW_NUMBER: Final = "_spirit_py_row"
-"""The column with a row's number in the old-typed table, where values may be unfit."""
-_STATEMENT_CHARACTERS: Final = 512 * 1024
-_QUOTED: Final = frozenset({"date", "time", "datetime", "timestamp"})
+#: A character set or collation is deprecated; what it means is not in doubt.
+HARMLESS_WARNINGS: Final = frozenset({1287, 3719, 3778})
+_WHERE: Final = re.compile(r"for column '_spirit_py_c(\d+)' at row (\d+)$")
+_NUMBERS: Final = INTEGERS | {"decimal", "float", "double"}
+_ROWS: Final = 1000
 
 
-def create_stage(plan: ComparisonPlan, side: str) -> str:
-    """Render the staging table with the ``old`` or ``new`` types of the staged columns.
+def stage(session: SqlSession, plan: ComparisonPlan, wanted: Selection) -> ComparisonPlan:
+    """Fill the staging tables with some rows; return the plan by which to read them.
 
-    Where values may be unfit, the old one has the rows in the order of their number, from 1, and
-    the new one a column for the places of the staged columns that are unfit.
+    Raises:
+        ServerFault: what is not the fault of a value.
     """
-    keys = [
-        f"{quote_identifier(stage_column('k', place))} {_type(column)} NOT NULL"
-        for place, column in enumerate(plan.mapping.key_columns)
-    ]
-    carried = [
-        f"{quote_identifier(stage_column('c', place))}"
-        f" {_old_type(pair.old) if side == 'old' else _type(pair.new)} NULL"
-        for place, pair in enumerate(plan.staged)
-    ]
-    primary = ", ".join(quote_identifier(stage_column("k", p)) for p in range(len(keys)))
-    if plan.unfit and side == "old":
-        carried.append(f"`{ROW_NUMBER}` INT NOT NULL")
-        primary = f"`{ROW_NUMBER}`"
-    elif plan.unfit:
-        carried.append(f"`{UNFIT}` TEXT CHARACTER SET ascii NULL")
-    columns = ", ".join([*keys, *carried, f"PRIMARY KEY ({primary})"])
-    return f"CREATE TEMPORARY TABLE {stage_table(plan.mapping, side)} ({columns}) ENGINE=InnoDB"
+    if not plan.staged:
+        return plan
+    plan = replace(plan, unfit=False)
+    rows = session.query(staging_sql.select_staged(plan, wanted))
+    _make(session, plan)
+    _fill(session, plan, rows)
+    try:
+        with _converting(session, plan):
+            session.execute(staging_sql.convert_stage(plan))
+    except ServerFault as fault:
+        if not _about_a_value(fault):
+            raise
+    else:
+        return plan
+    plan = replace(plan, unfit=True)
+    _make(session, plan)
+    for begin in range(0, len(rows), _ROWS):
+        _stage_what_fits(session, plan, rows[begin : begin + _ROWS])
+    return plan
 
 
-def drop_stage(plan: ComparisonPlan, side: str) -> str:
-    """Drop a staging table. Unlike TRUNCATE this ends no transaction (manual 15.3.3)."""
-    return f"DROP TEMPORARY TABLE IF EXISTS {stage_table(plan.mapping, side)}"
+def _make(session: SqlSession, plan: ComparisonPlan) -> None:
+    """Make both staging tables anew."""
+    for side in ("old", "new"):
+        session.execute(staging_sql.drop_stage(plan, side))
+        session.execute(staging_sql.create_stage(plan, side))
 
 
-def _old_type(column: Column) -> str:
-    """Render the type in which a source value is staged.
+def _fill(session: SqlSession, plan: ComparisonPlan, rows: Sequence[Sequence[Any]]) -> None:
+    """Put rows into the table with the old types."""
+    with _setting(session, "sql_mode", string_literal(staging_sql.FILL_SQL_MODE), OWN_SQL_MODE):
+        for statement in staging_sql.fill_stage(plan, rows):
+            session.execute(statement)
 
-    A JSON document is staged as its text: from text the server could not build it again (a
-    DECIMAL in it would become a DOUBLE), and every conversion of JSON goes by its text.
+
+def _about_a_value(fault: ServerFault) -> bool:
+    """Return whether the server refused a value."""
+    return fault.code in VALUE_ERRORS or "'_spirit_py_c" in fault.text
+
+
+@contextlib.contextmanager
+def _converting(session: SqlSession, plan: ComparisonPlan) -> Iterator[None]:
+    """Give the session the time zone of a conversion, and the modes in which it makes dates."""
+    zone = plan.mapping.time_zone
+    with contextlib.ExitStack() as stack:
+        if zone:
+            stack.enter_context(_setting(session, "time_zone", string_literal(zone), "'+00:00'"))
+        if plan.mapping.makes_dates:
+            stack.enter_context(_setting(session, "sql_mode", DATE_SQL_MODE, OWN_SQL_MODE))
+        yield
+
+
+@contextlib.contextmanager
+def _setting(session: SqlSession, name: str, value: str, usual: str) -> Iterator[None]:
+    """Change a variable of the session for a while; both values are SQL, ``usual`` its own."""
+    session.execute(f"SET SESSION {name} = {value}")
+    try:
+        yield
+    finally:
+        session.execute(f"SET SESSION {name} = {usual}")
+
+
+def _stage_what_fits(
+    session: SqlSession, plan: ComparisonPlan, rows: Sequence[Sequence[Any]]
+) -> None:
+    """Convert rows, and mark the values that do not fit."""
+    session.execute(staging_sql.empty_old(plan))
+    _fill(session, plan, rows)
+    if len(rows) == 1:
+        _stage_one(session, plan)
+        return
+    found = _ignoring(session, plan)
+    if found is None:
+        session.execute(staging_sql.empty_old(plan))
+        middle = len(rows) // 2
+        _stage_what_fits(session, plan, rows[:middle])
+        _stage_what_fits(session, plan, rows[middle:])
+        return
+    alike: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    for number, places in found.items():
+        alike[tuple(sorted(places))].append(number)
+    for marked, numbers in alike.items():
+        session.execute(staging_sql.mark_unfit(plan, marked, numbers))
+
+
+def _ignoring(session: SqlSession, plan: ComparisonPlan) -> dict[int, set[int]] | None:
+    """Convert what fits; give, for each row's number, the places that do not fit.
+
+    None when the server did not tell, or not all; then nothing is converted.
     """
-    return "longtext CHARACTER SET utf8mb4" if column.data_type == "json" else _type(column)
+    try:
+        with _converting(session, plan):
+            session.execute(staging_sql.convert_stage(plan, verb="INSERT IGNORE"))
+            count = session.warning_count
+            said = session.warnings() if count else []
+    except ServerFault as fault:
+        if not _about_a_value(fault):
+            raise
+        return None
+    texts = {p for p, pair in enumerate(plan.staged) if _text_to_decimal(pair)}
+    found = places_of(said, doubtful=texts) if len(said) >= count else None
+    if found is None:
+        session.execute(staging_sql.take_back(plan))
+    return found
 
 
-def _type(column: Column) -> str:
-    """Render a column's type with its character set.
-
-    The catalogue shows letters beyond U+FFFF in ENUM and SET as question marks, so that their
-    types are made from the members.
-    """
-    text = column.column_type
-    if column.members:
-        text = f"{column.data_type}({', '.join(map(_member, column.members))})"
-    if column.charset is not None and column.collation is not None:
-        text += f" CHARACTER SET {column.charset} COLLATE {column.collation}"
-    if column.srid is not None:
-        text += f" SRID {column.srid}"
-    return text
+def _text_to_decimal(pair: ColumnPair) -> bool:
+    """Return whether a note about a value may be an error in strict mode."""
+    return pair.new.data_type == "decimal" and pair.old.data_type not in _NUMBERS
 
 
-def _member(text: str) -> str:
-    """Quote a member for a definition, which takes no hexadecimal text."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
-
-
-def select_staged(plan: ComparisonPlan, rows: Selection) -> str:
-    """Select key and staged columns of some rows in the form that :func:`fill_stage` takes."""
-    columns = [*plan.mapping.key_columns, *(pair.old for pair in plan.staged)]
-    selected = ", ".join(
-        _selected(column, f"`r`.{quote_identifier(column.name)}") for column in columns
-    )
-    return f"SELECT {selected} FROM {source_table(plan)} WHERE {plan.source_where(rows)}"
-
-
-def select_lossless(columns: Sequence[Column]) -> list[str]:
-    """Render the columns of a table so that :func:`row_literals` can write their values."""
-    return [_selected(column, quote_identifier(column.name)) for column in columns]
-
-
-def row_literals(columns: Sequence[Column], row: Sequence[Any]) -> list[str]:
-    """Render a row of :func:`select_lossless` for columns of the very same types."""
-    return [
-        f"{row_introducer(column.charset)}X'{_text(value)}'"
-        if column.charset is not None and column.data_type in TEXTS and value is not None
-        else _literal(column, value)
-        for column, value in zip(columns, row, strict=True)
-    ]
-
-
-def _text(value: Any) -> str:
-    """Return what the driver sent as text."""
-    return value.decode("ascii") if isinstance(value, bytes) else str(value)
-
-
-def _selected(column: Column, name: str) -> str:
-    """Render a column so that the text that arrives is lossless."""
-    kind = column.data_type
-    if kind in INTEGERS:
-        return f"CAST({name} AS {'UNSIGNED' if column.unsigned else 'SIGNED'})"
-    if kind in {"enum", "set", "bit", "year"}:
-        return f"CAST({name} AS UNSIGNED)"
-    if kind in {"float", "double"}:
-        return f"CAST({name} AS DOUBLE)"
-    return name if kind in _QUOTED or kind == "decimal" else f"HEX({name})"
-
-
-def fill_stage(plan: ComparisonPlan, rows: Iterable[Sequence[Any]]) -> Iterator[str]:
-    """Render the INSERTs of rows of :func:`select_staged` into the old-typed table."""
-    columns = [*plan.mapping.key_columns, *(pair.old for pair in plan.staged)]
-    head = f"INSERT INTO {stage_table(plan.mapping, 'old')} VALUES "
-    batch: list[str] = []
-    size = 0
-    for number, row in enumerate(rows, 1):
-        values = ", ".join(_literal(c, v) for c, v in zip(columns, row, strict=True))
-        if plan.unfit:
-            values += f", {number}"
-        batch.append(f"({values})")
-        size += len(values)
-        if size > _STATEMENT_CHARACTERS:
-            yield head + ", ".join(batch)
-            batch, size = [], 0
-    if batch:
-        yield head + ", ".join(batch)
-
-
-def _literal(column: Column, value: Any) -> str:
-    """Render one value that :func:`_selected` has selected."""
-    if value is None:
-        return "NULL"
-    text = _text(value)
-    kind = column.data_type
-    if kind in {"float", "double"}:
-        return text if "e" in text else f"{text}e0"
-    if kind in _QUOTED:
-        return f"'{text}'"
-    if kind == "json":
-        return f"_utf8mb4 X'{text}'"
-    if column.charset is not None and kind not in {"enum", "set"}:
-        return f"{introducer(column.charset)} X'{text}'"
-    if kind in INTEGERS or kind in {"enum", "set", "bit", "year", "decimal"}:
-        return text
-    return f"X'{text}'"
-
-
-def convert_stage(
-    plan: ComparisonPlan, places: Collection[int] | None = None, verb: str = "INSERT"
-) -> str:
-    """Render the statement in which the server converts.
+def places_of(
+    said: Sequence[tuple[str, int, str]], *, doubtful: Collection[int] = ()
+) -> dict[int, set[int]] | None:
+    """Read warnings: for each row's number the places of the columns; None if one is unclear.
 
     Args:
-        places: the staged columns to convert; the others stay NULL. None for all.
+        doubtful: places of which a note is unclear.
     """
-    mapping = plan.mapping
-    names = [quote_identifier(stage_column("k", n)) for n in range(len(mapping.key_columns))]
-    values = list(names)
-    for place, pair in enumerate(plan.staged):
-        if places is None or place in places:
-            names.append(quote_identifier(stage_column("c", place)))
-            values.append(pair.value_from(names[-1]))
-    old, new = stage_table(mapping, "old"), stage_table(mapping, "new")
-    order = f" ORDER BY `{ROW_NUMBER}`" if plan.unfit else ""
-    return f"{verb} INTO {new} ({', '.join(names)}) SELECT {', '.join(values)} FROM {old}{order}"
+    if len(said) >= MOST_WARNINGS:
+        return None
+    found: dict[int, set[int]] = defaultdict(set)
+    for level, code, text in said:
+        where = _WHERE.search(text)
+        noted = level == "Note"
+        if code in HARMLESS_WARNINGS or (noted and where and int(where[1]) not in doubtful):
+            continue
+        if where is None or noted or code not in VALUE_ERRORS:
+            return None
+        found[int(where[2])].add(int(where[1]))
+    return found
 
 
-def empty_old(plan: ComparisonPlan) -> str:
-    """Take all rows out of the old-typed table. Unlike TRUNCATE this ends no transaction."""
-    return f"DELETE FROM {stage_table(plan.mapping, 'old')}"
+def _stage_one(session: SqlSession, plan: ComparisonPlan) -> None:
+    """Convert the one row in the staging table, column by column."""
+    places = range(len(plan.staged))
+    fitting = [place for place in places if _fits(session, plan, place)]
+    with _converting(session, plan):
+        session.execute(staging_sql.convert_stage(plan, fitting))
+    unfit = [place for place in places if place not in fitting]
+    if unfit:
+        session.execute(staging_sql.mark_unfit(plan, unfit, (1,)))
 
 
-def take_back(plan: ComparisonPlan) -> str:
-    """Take the rows that are in the old-typed table out of the new-typed one."""
-    # Without aliases: a DELETE of an alias wants a default schema.
-    return f"DELETE {stage_table(plan.mapping, 'new')} FROM {_both(plan)}"
-
-
-def mark_unfit(plan: ComparisonPlan, places: Collection[int], numbers: Collection[int]) -> str:
-    """Note the places of staged columns whose values do not fit; ``numbers`` are the rows'.
-
-    What a lenient server has made of these values goes: a key must lead nowhere.
-    """
-    old, new = stage_table(plan.mapping, "old"), stage_table(plan.mapping, "new")
-    gone = ", ".join(f"{new}.`{stage_column('c', place)}` = NULL" for place in places)
-    return (
-        f"UPDATE {_both(plan)} SET {new}.`{UNFIT}` = '{','.join(map(str, places))}', {gone}"
-        f" WHERE {old}.`{ROW_NUMBER}` IN ({', '.join(map(str, numbers))})"
-    )
-
-
-def _both(plan: ComparisonPlan) -> str:
-    """Join the two staging tables row by row."""
-    old, new = stage_table(plan.mapping, "old"), stage_table(plan.mapping, "new")
-    keys = [f"`{stage_column('k', place)}`" for place in range(len(plan.mapping.key_columns))]
-    on = " AND ".join(f"{new}.{key} = {old}.{key}" for key in keys)
-    return f"{old} STRAIGHT_JOIN {new} ON {on}"
+def _fits(session: SqlSession, plan: ComparisonPlan, place: int) -> bool:
+    """Return whether one value of the one row in the staging table fits."""
+    try:
+        with _converting(session, plan):
+            session.execute(staging_sql.convert_stage(plan, (place,)))
+    except ServerFault as fault:
+        if not _about_a_value(fault):
+            raise
+        return False
+    session.execute(staging_sql.take_back(plan))
+    return True

@@ -24,7 +24,7 @@ from spirit_py import points
 from spirit_py.checksum import query
 from spirit_py.checksum.query import ComparisonPlan, Keys
 from spirit_py.checksum.result import Counts, RowDifference, count
-from spirit_py.checksum.stager import HARMLESS_WARNINGS, stage
+from spirit_py.checksum.staging import HARMLESS_WARNINGS, stage
 from spirit_py.chunk.chunk import Chunk, KeyBound
 from spirit_py.errors import ChecksumFailure
 from spirit_py.mysql.connect import connect

@@ -30,8 +30,7 @@ from spirit_py.errors import UsageFault
 
 if TYPE_CHECKING:
     from spirit_py.cli.options import Command
-    from spirit_py.compare.options import CompareOptions
-    from spirit_py.config import ConnectionOptions
+    from spirit_py.config import CompareConfig, ConnectionOptions
 
 CHECKSUM_EXIT_CODES = """\b
 Exit codes:
@@ -135,13 +134,13 @@ def checksum(**options: Any) -> None:
         leave_with(0)
 
 
-def compare_options(options: dict[str, Any]) -> CompareOptions:
+def compare_options(options: dict[str, Any]) -> CompareConfig:
     """Build the frozen options of a comparison from the command line's values.
 
     Raises:
         UsageFault: when options are missing or contradict each other.
     """
-    from spirit_py.compare.options import CompareOptions
+    from spirit_py.config import CompareConfig
 
     refuse_undecodable(options)
     for name in ("table", "database"):
@@ -160,7 +159,7 @@ def compare_options(options: dict[str, Any]) -> CompareOptions:
             hint="name the other table with --target-table or --target-database, or the other"
             " server with --target-host",
         )
-    return CompareOptions(
+    return CompareConfig(
         source=source,
         target=target,
         database=here[0],

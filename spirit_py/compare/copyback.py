@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.checksum.render import node_types
-from spirit_py.checksum.staging import row_literals, select_lossless
+from spirit_py.checksum.staging_sql import row_literals, select_lossless
 from spirit_py.compare.documents import document_sql
 from spirit_py.contracts import RenderedRow
 from spirit_py.errors import ValueLost

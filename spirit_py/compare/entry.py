@@ -13,7 +13,7 @@ from spirit_py.errors import (
     Refusal,
 )
 from spirit_py.signals import run_aside, stop_on_signals
-from spirit_py.spark.session import engine_for
+from spirit_py.spark.engine import engine_for
 from spirit_py.status.report import versions
 from spirit_py.status.safe import SafeReporter
 from spirit_py.status.ticker import Ticker
@@ -22,16 +22,16 @@ from spirit_py.stop import StopSwitch
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spirit_py.compare.options import CompareOptions
     from spirit_py.compare.run import Engine
+    from spirit_py.config import CompareConfig
     from spirit_py.contracts import Reporter
 
 
 def compare(
-    options: CompareOptions,
+    options: CompareConfig,
     *,
     reporter: Reporter,
-    engine_factory: Callable[[CompareOptions], Engine] | None = None,
+    engine_factory: Callable[[CompareConfig], Engine] | None = None,
     stop: StopSwitch | None = None,
 ) -> CompareReport:
     """Compare two tables, and repair the target where that was asked for.

@@ -35,9 +35,8 @@ if TYPE_CHECKING:
 
     from spirit_py.checksum.moment import Follower
     from spirit_py.compare.matching import Matching
-    from spirit_py.compare.options import CompareOptions
     from spirit_py.compare.report import CompareReport
-    from spirit_py.config import ConnectionOptions
+    from spirit_py.config import CompareConfig, ConnectionOptions
     from spirit_py.contracts import Reporter
     from spirit_py.mysql.session import Session
     from spirit_py.stop import StopSwitch
@@ -63,11 +62,11 @@ class CompareRun:
 
     def __init__(
         self,
-        options: CompareOptions,
+        options: CompareConfig,
         reporter: Reporter,
         report: CompareReport,
         stop: StopSwitch,
-        engine_factory: Callable[[CompareOptions], Engine],
+        engine_factory: Callable[[CompareConfig], Engine],
     ) -> None:
         self._options = options
         self._reporter = reporter
@@ -241,7 +240,7 @@ class CompareRun:
             lock=self._options.lock,
             lock_wait_timeout=math.ceil(self._options.lock_wait_timeout),
             yield_seconds=self._options.yield_timeout,
-            second_looks=self._options.second_looks,
+            recheck_pauses=self._options.recheck_pauses,
         )
 
     def _repairer(self) -> FittingRows:

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
+from spirit_py.copier.chunk_sql import chunk_lock, copy_sql, row_lookup_sql
 from spirit_py.copier.fence import end_chunks, end_earlier_chunks
 from spirit_py.copier.meter import CopyMeter, CopyStatistics
 from spirit_py.copier.prefix import CopiedPrefix, CopiedSoFar
-from spirit_py.copier.sql import chunk_lock, copy_sql, row_lookup_sql
 from spirit_py.copier.task import (
     CopyResult,
     CopyTask,

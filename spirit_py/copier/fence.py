@@ -7,7 +7,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.copier.sql import chunk_lock_prefix
+from spirit_py.copier.chunk_sql import chunk_lock_prefix
 from spirit_py.errors import CopyFailure
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.kill import kill_session

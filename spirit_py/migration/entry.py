@@ -10,7 +10,7 @@ from spirit_py.migration.figures import Figures
 from spirit_py.migration.migration import Migration
 from spirit_py.migration.run import Run
 from spirit_py.signals import run_aside, stop_on_signals
-from spirit_py.spark.session import SparkEngine, engine_for
+from spirit_py.spark.engine import SparkEngine, engine_for
 from spirit_py.status.report import MigrationReport, versions
 from spirit_py.status.safe import SafeReporter
 from spirit_py.status.ticker import Ticker

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from spirit_py.contracts import Reporter
     from spirit_py.mysql.facts import ServerFacts
     from spirit_py.mysql.session import Session
-    from spirit_py.spark.session import SparkEngine
+    from spirit_py.spark.engine import SparkEngine
     from spirit_py.stop import StopSwitch
 
 T = TypeVar("T")

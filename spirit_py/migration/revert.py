@@ -27,7 +27,7 @@ from spirit_py.mysql.runs import run_label
 from spirit_py.mysql.vouched import require_word
 from spirit_py.phases import Phase
 from spirit_py.signals import run_aside, stop_on_signals
-from spirit_py.spark.session import SparkEngine, engine_for
+from spirit_py.spark.engine import SparkEngine, engine_for
 from spirit_py.status.safe import SafeReporter
 from spirit_py.status.snapshot import MigrationStatus
 from spirit_py.status.ticker import Ticker

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from spirit_py.cutover.cutover import Cutover
     from spirit_py.migration.figures import Figures
     from spirit_py.preflight.finding import Finding
-    from spirit_py.spark.session import SparkEngine
+    from spirit_py.spark.engine import SparkEngine
     from spirit_py.status.report import MigrationReport
     from spirit_py.stop import StopSwitch
 

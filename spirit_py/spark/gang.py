@@ -95,7 +95,7 @@ class GangMember(Protocol[_R_co]):
 
 
 class GangEngine(Protocol):
-    """What a gang needs of Spark; :class:`spirit_py.spark.session.SparkEngine` has it."""
+    """What a gang needs of Spark; :class:`spirit_py.spark.engine.SparkEngine` has it."""
 
     @property
     def slots(self) -> int:

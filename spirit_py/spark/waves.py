@@ -45,7 +45,7 @@ class Pull(enum.Enum):
 
 
 class WaveEngine(Protocol):
-    """What waves need of :class:`spirit_py.spark.session.SparkEngine`."""
+    """What waves need of :class:`spirit_py.spark.engine.SparkEngine`."""
 
     def run_wave(
         self,

@@ -333,7 +333,7 @@ def test_rows_in_motion_are_no_differences(db, alter):
     def follow() -> None:
         db.execute("UPDATE _t_new SET n = id * 3 WHERE id < 20; DELETE FROM _t_new WHERE id > 9000")
 
-    result = pair.check(on_progress=Meanwhile(follow), second_looks=LOOKS)
+    result = pair.check(on_progress=Meanwhile(follow), recheck_pauses=LOOKS)
     assert found(result) == {"(20)": "changed", "(30)": "missing", "(9000)": "extra"}
     assert [each.columns for each in result.examples if each.kind == "changed"] == [("n",)]
     assert (result.in_motion, result.remaining, result.differences) == (20, 3, 3)
@@ -352,7 +352,7 @@ def test_a_row_that_follows_one_step_behind_is_in_motion(db):
     def second() -> None:
         db.execute("UPDATE _t_new SET n = 1000 WHERE id = 1; UPDATE t SET n = 1001 WHERE id < 3")
 
-    result = pair.check(on_progress=Meanwhile(first, second), second_looks=LOOKS)
+    result = pair.check(on_progress=Meanwhile(first, second), recheck_pauses=LOOKS)
     assert found(result) == {"(2)": "changed"}
     assert result.in_motion == 1
 
@@ -367,7 +367,7 @@ def test_a_second_look_in_another_order_of_the_key(db):
     def follow() -> None:
         db.execute("UPDATE _t_new SET n = 1 WHERE k = 'a'; DELETE FROM _t_new WHERE k = 'x'")
 
-    result = pair.check(on_progress=Meanwhile(follow), second_looks=LOOKS)
+    result = pair.check(on_progress=Meanwhile(follow), recheck_pauses=LOOKS)
     assert sorted(str(each) for each in result.examples) == [
         "row ('B') is changed in n",
         "row ('c') is changed in n",
@@ -385,7 +385,7 @@ def test_only_what_stays_different_is_repaired(db):
     def follow() -> None:
         db.execute("UPDATE _t_new SET n = 3 WHERE id = 1")
 
-    result = pair.repair(on_progress=Meanwhile(follow), second_looks=LOOKS)
+    result = pair.repair(on_progress=Meanwhile(follow), recheck_pauses=LOOKS)
     assert (result.passes, result.differences, result.in_motion) == (2, 1, 1)
     assert found(result) == {"(2)": "changed"}
 

@@ -17,7 +17,7 @@ import pytest
 
 from spirit_py.checksum import query
 from spirit_py.compare.entry import compare
-from spirit_py.compare.options import CompareOptions
+from spirit_py.config import CompareConfig
 from spirit_py.errors import (
     ChecksumFailure,
     DuplicateForUnique,
@@ -260,14 +260,14 @@ def test_two_servers_and_a_key_of_another_order(db, db_file):
 
 def compare_there(source, target, **more):
     """Compare ``r.t`` of two servers."""
-    options = CompareOptions(
+    options = CompareConfig(
         source=source,
         target=target,
         database="r",
         table="t",
         target_database="r",
         target_table="t",
-        second_looks=(0.01,),
+        recheck_pauses=(0.01,),
         **more,
     )
     return compare(options, reporter=Said(), engine_factory=lambda _: Engine())
@@ -426,7 +426,7 @@ def test_a_stop_ends_the_comparison(db):
     engine = Engine(lambda: stop.request(Interrupted(15)))
     with pytest.raises(Interrupted):
         compare(
-            CompareOptions(**comparison.defaults),
+            CompareConfig(**comparison.defaults),
             reporter=Said(),
             engine_factory=lambda _: engine,
             stop=stop,

@@ -11,7 +11,7 @@ import pytest
 
 from spirit_py.chunk.chunker import make_chunker
 from spirit_py.copier.boundary import BoundaryReader
-from spirit_py.copier.sql import chunk_lock, chunk_lock_prefix
+from spirit_py.copier.chunk_sql import chunk_lock, chunk_lock_prefix
 from spirit_py.errors import CopyFailure, Interrupted, ValueLost
 from spirit_py.stop import StopSwitch
 from tests.kits.copying import chunk_sessions, copying, wait_until

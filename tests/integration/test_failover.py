@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from mysql_server import MySQLServer
     from spirit_py.config import MigrationConfig
-    from spirit_py.spark.session import SparkEngine
+    from spirit_py.spark.engine import SparkEngine
 
 
 class Couple:

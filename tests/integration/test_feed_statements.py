@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from spirit_py.spark.session import SparkEngine
+    from spirit_py.spark.engine import SparkEngine
     from tests.fixtures.mysql import Database
 
 IN_TEXT = "SET SESSION binlog_format = STATEMENT"

@@ -8,7 +8,7 @@ import MySQLdb
 import pytest
 
 from spirit_py.applier import verdicts
-from spirit_py.checksum import stager
+from spirit_py.checksum import staging as stager
 from spirit_py.copier import task
 from spirit_py.errors import MigrationFailure, ServerFault, ValueLost
 from spirit_py.mysql.connect import connect

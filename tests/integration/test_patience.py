@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mysql_server import MySQLServer
-    from spirit_py.spark.session import SparkEngine
+    from spirit_py.spark.engine import SparkEngine
     from tests.kits.migrate import Migrating
 
 AWAY = 20.0

@@ -11,7 +11,7 @@ from tests.kits.migrate import Migrating, config_for
 from tests.kits.resume import assert_nothing_left, tables
 
 if TYPE_CHECKING:
-    from spirit_py.spark.session import SparkEngine
+    from spirit_py.spark.engine import SparkEngine
     from tests.fixtures.mysql import Database
 
 ROWS = 3000

@@ -32,8 +32,8 @@ import json, os, sys, threading, time
 from pathlib import Path
 from spirit_py.config import ConnectionOptions
 from spirit_py.errors import SpiritError
-from spirit_py.spark.options import SparkOptions
-from spirit_py.spark.session import SparkEngine
+from spirit_py.spark.settings import SparkOptions
+from spirit_py.spark.engine import SparkEngine
 from spirit_py.spark.waves import Pull, WavePlan, WaveRunner
 from spirit_py.stop import StopSwitch
 

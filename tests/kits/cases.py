@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from spirit_py.spark.session import SparkEngine
+    from spirit_py.spark.engine import SparkEngine
     from tests.fixtures.mysql import Database
     from tests.oracle.case import Case
 

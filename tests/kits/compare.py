@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spirit_py.compare.entry import compare
-from spirit_py.compare.options import CompareOptions
+from spirit_py.config import CompareConfig
 from spirit_py.errors import DifferencesFound
 from tests.kits.checksum import ThreadEngine, connection_options
 
@@ -99,7 +99,7 @@ class Comparison:
             "table": "a",
             "target_database": (other or db).name,
             "target_table": "b" if other is None else "a",
-            "second_looks": (0.01, 0.01),
+            "recheck_pauses": (0.01, 0.01),
             "threads": 2,
         }
         self.engine = Engine()
@@ -108,7 +108,7 @@ class Comparison:
     def run(self, **options: Any) -> CompareReport:
         """Compare; what it raises is the test's."""
         return compare(
-            CompareOptions(**(self.defaults | options)),
+            CompareConfig(**(self.defaults | options)),
             reporter=self.said,
             engine_factory=lambda _: self.engine,
         )

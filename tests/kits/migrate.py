@@ -13,7 +13,7 @@ from spirit_py.stop import StopSwitch
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spirit_py.spark.session import SparkEngine
+    from spirit_py.spark.engine import SparkEngine
     from spirit_py.status.report import MigrationReport
     from tests.fixtures.mysql import Database
 

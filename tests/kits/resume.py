@@ -19,7 +19,7 @@ from tests.kits.migrate import Migrating, config_for
 if TYPE_CHECKING:
     import pytest
 
-    from spirit_py.spark.session import SparkEngine
+    from spirit_py.spark.engine import SparkEngine
     from tests.faults.listener import PointListener
     from tests.fixtures.mysql import Database
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from spirit_py.binlog.position import FilePlace, Position
 from spirit_py.config import ConnectionOptions, FeedOptions, MigrationConfig
-from spirit_py.copier.sql import chunk_lock
+from spirit_py.copier.chunk_sql import chunk_lock
 from spirit_py.feed.feed import ChangeFeed
 from spirit_py.feed.subscription import TableSubscription
 from spirit_py.migration import migrate
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pytest
 
     from spirit_py.chunk.chunk import Chunk
-    from spirit_py.spark.session import SparkEngine
+    from spirit_py.spark.engine import SparkEngine
     from spirit_py.status.report import MigrationReport
     from tests.fixtures.mysql import Database
     from tests.semisync.stall import Stall

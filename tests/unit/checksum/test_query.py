@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from spirit_py.checksum import query, staging
+from spirit_py.checksum import query, staging_sql
 from spirit_py.checksum.query import ComparisonPlan
 from spirit_py.checksum.render import alike, field, unless_lost, whole
 from spirit_py.chunk.chunk import Chunk, KeyBound
@@ -96,23 +96,23 @@ def test_a_converted_column_goes_through_the_stage():
     text = column("n", "varchar(9)", nullable=True)
     number = column("n", "int")
     compared = plan((text, number))
-    assert staging.create_stage(compared, "old") == (
+    assert staging_sql.create_stage(compared, "old") == (
         "CREATE TEMPORARY TABLE `d`.`_spirit_py_checksum_old` (`_spirit_py_k0` int NOT NULL,"
         " `_spirit_py_c0` varchar(9) CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_ai_ci NULL,"
         " PRIMARY KEY (`_spirit_py_k0`)) ENGINE=InnoDB"
     )
-    assert staging.create_stage(compared, "new") == (
+    assert staging_sql.create_stage(compared, "new") == (
         "CREATE TEMPORARY TABLE `d`.`_spirit_py_checksum_new` (`_spirit_py_k0` int NOT NULL,"
         " `_spirit_py_c0` int NULL, PRIMARY KEY (`_spirit_py_k0`)) ENGINE=InnoDB"
     )
-    assert staging.select_staged(compared, MIDDLE) == (
+    assert staging_sql.select_staged(compared, MIDDLE) == (
         "SELECT CAST(`r`.`id` AS SIGNED), HEX(`r`.`n`) FROM `d`.`t` AS `r`"
         " FORCE INDEX (`PRIMARY`) WHERE (`id` > 5) AND (`id` <= 9)"
     )
-    assert list(staging.fill_stage(compared, [(6, "3132"), (7, None)])) == [
+    assert list(staging_sql.fill_stage(compared, [(6, "3132"), (7, None)])) == [
         "INSERT INTO `d`.`_spirit_py_checksum_old` VALUES (6, _utf8mb4 X'3132'), (7, NULL)"
     ]
-    assert staging.convert_stage(compared) == (
+    assert staging_sql.convert_stage(compared) == (
         "INSERT INTO `d`.`_spirit_py_checksum_new` (`_spirit_py_k0`, `_spirit_py_c0`)"
         " SELECT `_spirit_py_k0`, `_spirit_py_c0` FROM `d`.`_spirit_py_checksum_old`"
     )
@@ -132,17 +132,17 @@ def test_a_staged_value_that_does_not_fit_is_equal_to_nothing():
         "IF(FIND_IN_SET('0', `s`.`_spirit_py_unfit`), CONCAT('X', SHA2(`r`.`n`, 256)),"
         " IFNULL(`s`.`_spirit_py_c0`, 'N'))"
     )
-    assert staging.create_stage(compared, "old").endswith(
+    assert staging_sql.create_stage(compared, "old").endswith(
         "`_spirit_py_row` INT NOT NULL, PRIMARY KEY (`_spirit_py_row`)) ENGINE=InnoDB"
     )
-    assert list(staging.fill_stage(compared, [(6, "3132"), (7, None)])) == [
+    assert list(staging_sql.fill_stage(compared, [(6, "3132"), (7, None)])) == [
         "INSERT INTO `d`.`_spirit_py_checksum_old` VALUES (6, _utf8mb4 X'3132', 1), (7, NULL, 2)"
     ]
-    assert staging.convert_stage(compared).endswith("_old` ORDER BY `_spirit_py_row`")
+    assert staging_sql.convert_stage(compared).endswith("_old` ORDER BY `_spirit_py_row`")
     old, new = "`d`.`_spirit_py_checksum_old`", "`d`.`_spirit_py_checksum_new`"
     both = f"{old} STRAIGHT_JOIN {new} ON {new}.`_spirit_py_k0` = {old}.`_spirit_py_k0`"
-    assert staging.take_back(compared) == f"DELETE {new} FROM {both}"
-    assert staging.mark_unfit(compared, (0,), (2, 5)) == (
+    assert staging_sql.take_back(compared) == f"DELETE {new} FROM {both}"
+    assert staging_sql.mark_unfit(compared, (0,), (2, 5)) == (
         f"UPDATE {both} SET {new}.`_spirit_py_unfit` = '0', {new}.`_spirit_py_c0` = NULL"
         f" WHERE {old}.`_spirit_py_row` IN (2, 5)"
     )

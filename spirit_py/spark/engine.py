@@ -24,20 +24,20 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from spirit_py.errors import MigrationFailure, Refusal
 from spirit_py.spark.gateway import JavaProcess
 from spirit_py.spark.java import require_java
-from spirit_py.spark.options import (
+from spirit_py.spark.outcome import Outcome, guarded
+from spirit_py.spark.settings import (
     SparkOptions,
     environment,
     log4j_properties,
     settings,
     ship_package,
 )
-from spirit_py.spark.outcome import Outcome, guarded
 from spirit_py.threads import Background
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from spirit_py.spark.options import AsksForSpark
+    from spirit_py.config import SparkConfig
 
 _log = logging.getLogger(__name__)
 _S = TypeVar("_S")
@@ -357,13 +357,13 @@ class SparkEngine:
         return tuple(line for line in lines if "ERROR" in line or "Exception" in line)[:3]
 
 
-def engine_for(asked: AsksForSpark) -> SparkEngine:
+def engine_for(config: SparkConfig) -> SparkEngine:
     """Make the Spark engine that a command's options ask for.
 
     Raises:
         Refusal: when there is no usable Java.
     """
-    return SparkEngine(SparkOptions.of(asked))
+    return SparkEngine(SparkOptions.of(config))
 
 
 def _note_lost_feedback(_request: object, address: object) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from spirit_py.chunk.watermark import Place
-from spirit_py.copier.floor import last_copied_key, last_key_sql
+from spirit_py.copier.last_key import last_copied_key, last_key_sql
 from tests.unit.chunk.tables import column, mapping, primary
 
 BOTH = mapping(primary("a", "b"), column("a"), column("b", ordinal=2))

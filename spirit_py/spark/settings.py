@@ -7,7 +7,7 @@ import re
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import spirit_py
 from spirit_py.errors import UsageFault
@@ -15,6 +15,8 @@ from spirit_py.spark.java import without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from spirit_py.config import SparkConfig
 
 #: Variables that would steer Spark elsewhere, or that hold a secret of another Spark (R20).
 _UNWANTED: Final = frozenset(
@@ -42,35 +44,6 @@ _TASK_TRIES: Final = 4
 _JVM_OPTIONS: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 
-class AsksForSpark(Protocol):
-    """What a command's options say of Spark."""
-
-    @property
-    def spark_master(self) -> str:
-        """Any Spark master; empty for the embedded one."""
-        ...
-
-    @property
-    def spark_conf(self) -> tuple[tuple[str, str], ...]:
-        """Passed through."""
-        ...
-
-    @property
-    def spark_ui(self) -> bool:
-        """Whether its web port may be opened."""
-        ...
-
-    @property
-    def threads(self) -> int:
-        """Tasks at a time."""
-        ...
-
-    @property
-    def verbose(self) -> bool:
-        """Whether its log is wanted."""
-        ...
-
-
 @dataclass(frozen=True, kw_only=True)
 class SparkOptions:
     """How to start Spark.
@@ -91,7 +64,7 @@ class SparkOptions:
     app_name: str = "spirit-py"
 
     @classmethod
-    def of(cls, asked: AsksForSpark) -> SparkOptions:
+    def of(cls, asked: SparkConfig) -> SparkOptions:
         """Return what a command's options say; ``verbose`` keeps the log in the working folder."""
         return cls(
             master=asked.spark_master,

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from spirit_py.errors import UsageFault
-from spirit_py.spark.options import (
+from spirit_py.spark.engine import SparkEngine
+from spirit_py.spark.settings import (
     SparkOptions,
     environment,
     log4j_properties,
     settings,
     ship_package,
 )
-from spirit_py.spark.session import SparkEngine
 
 SCRATCH = Path("/scratch")
 

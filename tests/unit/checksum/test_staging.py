@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spirit_py.checksum.stager import places_of
+from spirit_py.checksum.staging import places_of
 
 WORDS = "Incorrect integer value: 'for column '_spirit_py_c9' at row 9' for column"
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _BATCH: Final = 500
 
 
-class SecondLook:
+class Recheck:
     """Parts rows that differ from rows that are in motion.
 
     A row is in motion when it is equal now, or when the new table's row has become what the

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py import points
-from spirit_py.checksum.ledger import PassLedger
+from spirit_py.checksum.coverage import PassCoverage
 from spirit_py.checksum.query import ComparisonPlan
 from spirit_py.checksum.result import Counts, RowDifference
 from spirit_py.checksum.snapshot import SnapshotLock
@@ -101,7 +101,7 @@ class Comparison:
         )
 
 
-class Sweep:
+class TablePass:
     """One pass; :meth:`run` once.
 
     Args:
@@ -125,8 +125,8 @@ class Sweep:
         self._sizer = sizer
         self._show = show
         self._on_snapshot = on_snapshot
-        self._ledger = PassLedger(lower=above if self._plan.aligned else None)
-        self._clean_up_to = self._ledger.lower
+        self._coverage = PassCoverage(lower=above if self._plan.aligned else None)
+        self._clean_up_to = self._coverage.lower
 
     @property
     def clean_up_to(self) -> KeyBound | None:
@@ -145,12 +145,12 @@ class Sweep:
     def _size(self) -> int:
         return self._options.tasks or self._what.engine.slots
 
-    def run(self) -> tuple[PassLedger, list[RowDifference]]:
+    def run(self) -> tuple[PassCoverage, list[RowDifference]]:
         """Go over the whole table once; give what was compared and rows that differ."""
-        ledger = self._ledger
+        coverage = self._coverage
         found: list[RowDifference] = []
         lost = 0
-        while not ledger.complete:
+        while not coverage.complete:
             try:
                 for part in self._segments():
                     found += part
@@ -161,18 +161,18 @@ class Sweep:
                     raise
                 _log.warning("%s; its part of the checksum begins anew", error.message)
                 self._await_servers()
-        return ledger, found
+        return coverage, found
 
     def _segments(self) -> Iterator[list[RowDifference]]:
         """Read segment after segment, above what is proven; return the differing rows of each."""
-        ledger = self._ledger
+        coverage = self._coverage
         with connect(self._what.source, role="checksum-cut", read_timeout=_CUT_SECONDS) as session:
             chunker = make_chunker(self._what.mapping, session.query)
-            chunker.restart(ledger.lower)
-            while not ledger.complete:
+            chunker.restart(coverage.lower)
+            while not coverage.complete:
                 found = self._segment(chunker)
-                clean = self._plan.aligned and not ledger.differences
-                self._clean_up_to = ledger.lower if clean else None
+                clean = self._plan.aligned and not coverage.differences
+                self._clean_up_to = coverage.lower if clean else None
                 yield found
 
     def _await_servers(self) -> None:
@@ -185,8 +185,8 @@ class Sweep:
 
     def _segment(self, chunker: Chunker) -> list[RowDifference]:
         """Read as far as one snapshot may be used; return the differing rows."""
-        ledger, what = self._ledger, self._what
-        ledger.begin_segment()
+        coverage, what = self._coverage, self._what
+        coverage.begin_segment()
         self._show(waiting_for="Spark's tasks to come together")
         with (
             connect(what.source, role="checksum", read_timeout=_LETTER_SECONDS) as control,
@@ -225,7 +225,7 @@ class Sweep:
 
     def _compare(self, gang: Gang[list[RowDifference]], chunker: Chunker) -> None:
         """Hand out chunks until the table, or the snapshot's time, is at its end."""
-        segment = self._ledger.segment
+        segment = self._coverage.segment
         # Without alignment only a whole pass in one snapshot proves that nothing is extra.
         limit = self._options.yield_seconds if self._plan.aligned else float("inf")
         give_back = time.monotonic() + limit
@@ -256,9 +256,9 @@ class Sweep:
     def _answered(self, chunker: Chunker, chunk: Chunk, answer: Answer) -> None:
         """Book one compared chunk."""
         said = json.loads(answer.text)
-        ledger = self._ledger
+        coverage = self._coverage
         counts = Counts(**said["counts"])
-        ledger.segment.answer(chunk.number, said["source"], said["target"], counts)
+        coverage.segment.answer(chunk.number, said["source"], said["target"], counts)
         if counts.total:
             self._clean_up_to = None
         self._sizer.finished(
@@ -267,21 +267,23 @@ class Sweep:
         chunker.observed(chunk, said["source"])
         self._show(
             fraction=chunker.estimated_fraction(),
-            rows=ledger.rows + ledger.segment.source_rows,
-            differences=ledger.differences + ledger.segment.counts.total,
+            rows=coverage.rows + coverage.segment.source_rows,
+            differences=coverage.differences + coverage.segment.counts.total,
         )
 
     def _verify(self, gang: Gang[list[RowDifference]]) -> None:
         """Prove that every row was read; find the rows of the new table that no chunk saw."""
-        ledger, aligned = self._ledger, self._plan.aligned
-        span = encode_chunk(ledger.segment.span)
+        coverage, aligned = self._coverage, self._plan.aligned
+        span = encode_chunk(coverage.segment.span)
         orders = [{"do": "count", "side": side, "chunk": span} for side in (SOURCE, TARGET)]
         source_rows, target_rows = (int(said["rows"]) for said in _ask(gang, orders))
-        extra = ledger.end_segment(source_rows, target_rows, aligned=aligned, counted=self.counted)
+        extra = coverage.end_segment(
+            source_rows, target_rows, aligned=aligned, counted=self.counted
+        )
         if extra and not aligned:
             _ask(gang, [{"do": "extra"}])
-            ledger.counts += Counts(extra=extra)
-            ledger.differing_chunks += 1
+            coverage.counts += Counts(extra=extra)
+            coverage.differing_chunks += 1
 
     def _kill(self, server: str, session: int) -> None:
         """End a task's session that does not end by itself."""

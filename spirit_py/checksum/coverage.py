@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class PassLedger:
+class PassCoverage:
     """What one pass has compared so far.
 
     Attributes:

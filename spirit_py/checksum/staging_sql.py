@@ -1,0 +1,231 @@
+"""Source values converted by the server, as a native ALTER converts them (pure).
+
+For pairs whose types are not alike the values of one chunk go, under the worker's snapshot,
+through two TEMPORARY tables: ``..._old`` with the old types, filled with literals, and
+``..._new`` with the new types, filled by ``INSERT ... SELECT`` from the first under the strict
+mode and the mapping's time zone. That conversion is Field to Field, as in ALTER TABLE.
+
+Why literals and not ``INSERT ... SELECT`` from the source: at REPEATABLE READ that statement
+takes shared next-key locks on the source (measured; R1 forbids it) and does not read the
+snapshot, and at READ COMMITTED there is no snapshot. Only SELECT reads it. Only the key and
+the staged columns travel.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from spirit_py.checksum.query import (
+    UNFIT,
+    ComparisonPlan,
+    source_table,
+    stage_column,
+    stage_table,
+)
+from spirit_py.checksum.render import INTEGERS, TEXTS
+from spirit_py.sql import quote_identifier
+from spirit_py.table.values import introducer, row_introducer
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+
+    from spirit_py.checksum.query import Selection
+    from spirit_py.table.schema import Column
+
+#: Lets ENUM 0 and invalid dates into the table with the old types, where they came from.
+FILL_SQL_MODE: Final = "ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO"
+ROW_NUMBER: Final = "_spirit_py_row"
+"""The column with a row's number in the old-typed table, where values may be unfit."""
+_STATEMENT_CHARACTERS: Final = 512 * 1024
+_QUOTED: Final = frozenset({"date", "time", "datetime", "timestamp"})
+
+
+def create_stage(plan: ComparisonPlan, side: str) -> str:
+    """Render the staging table with the ``old`` or ``new`` types of the staged columns.
+
+    Where values may be unfit, the old one has the rows in the order of their number, from 1, and
+    the new one a column for the places of the staged columns that are unfit.
+    """
+    keys = [
+        f"{quote_identifier(stage_column('k', place))} {_type(column)} NOT NULL"
+        for place, column in enumerate(plan.mapping.key_columns)
+    ]
+    carried = [
+        f"{quote_identifier(stage_column('c', place))}"
+        f" {_old_type(pair.old) if side == 'old' else _type(pair.new)} NULL"
+        for place, pair in enumerate(plan.staged)
+    ]
+    primary = ", ".join(quote_identifier(stage_column("k", p)) for p in range(len(keys)))
+    if plan.unfit and side == "old":
+        carried.append(f"`{ROW_NUMBER}` INT NOT NULL")
+        primary = f"`{ROW_NUMBER}`"
+    elif plan.unfit:
+        carried.append(f"`{UNFIT}` TEXT CHARACTER SET ascii NULL")
+    columns = ", ".join([*keys, *carried, f"PRIMARY KEY ({primary})"])
+    return f"CREATE TEMPORARY TABLE {stage_table(plan.mapping, side)} ({columns}) ENGINE=InnoDB"
+
+
+def drop_stage(plan: ComparisonPlan, side: str) -> str:
+    """Drop a staging table. Unlike TRUNCATE this ends no transaction (manual 15.3.3)."""
+    return f"DROP TEMPORARY TABLE IF EXISTS {stage_table(plan.mapping, side)}"
+
+
+def _old_type(column: Column) -> str:
+    """Render the type in which a source value is staged.
+
+    A JSON document is staged as its text: from text the server could not build it again (a
+    DECIMAL in it would become a DOUBLE), and every conversion of JSON goes by its text.
+    """
+    return "longtext CHARACTER SET utf8mb4" if column.data_type == "json" else _type(column)
+
+
+def _type(column: Column) -> str:
+    """Render a column's type with its character set.
+
+    The catalogue shows letters beyond U+FFFF in ENUM and SET as question marks, so that their
+    types are made from the members.
+    """
+    text = column.column_type
+    if column.members:
+        text = f"{column.data_type}({', '.join(map(_member, column.members))})"
+    if column.charset is not None and column.collation is not None:
+        text += f" CHARACTER SET {column.charset} COLLATE {column.collation}"
+    if column.srid is not None:
+        text += f" SRID {column.srid}"
+    return text
+
+
+def _member(text: str) -> str:
+    """Quote a member for a definition, which takes no hexadecimal text."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+def select_staged(plan: ComparisonPlan, rows: Selection) -> str:
+    """Select key and staged columns of some rows in the form that :func:`fill_stage` takes."""
+    columns = [*plan.mapping.key_columns, *(pair.old for pair in plan.staged)]
+    selected = ", ".join(
+        _selected(column, f"`r`.{quote_identifier(column.name)}") for column in columns
+    )
+    return f"SELECT {selected} FROM {source_table(plan)} WHERE {plan.source_where(rows)}"
+
+
+def select_lossless(columns: Sequence[Column]) -> list[str]:
+    """Render the columns of a table so that :func:`row_literals` can write their values."""
+    return [_selected(column, quote_identifier(column.name)) for column in columns]
+
+
+def row_literals(columns: Sequence[Column], row: Sequence[Any]) -> list[str]:
+    """Render a row of :func:`select_lossless` for columns of the very same types."""
+    return [
+        f"{row_introducer(column.charset)}X'{_text(value)}'"
+        if column.charset is not None and column.data_type in TEXTS and value is not None
+        else _literal(column, value)
+        for column, value in zip(columns, row, strict=True)
+    ]
+
+
+def _text(value: Any) -> str:
+    """Return what the driver sent as text."""
+    return value.decode("ascii") if isinstance(value, bytes) else str(value)
+
+
+def _selected(column: Column, name: str) -> str:
+    """Render a column so that the text that arrives is lossless."""
+    kind = column.data_type
+    if kind in INTEGERS:
+        return f"CAST({name} AS {'UNSIGNED' if column.unsigned else 'SIGNED'})"
+    if kind in {"enum", "set", "bit", "year"}:
+        return f"CAST({name} AS UNSIGNED)"
+    if kind in {"float", "double"}:
+        return f"CAST({name} AS DOUBLE)"
+    return name if kind in _QUOTED or kind == "decimal" else f"HEX({name})"
+
+
+def fill_stage(plan: ComparisonPlan, rows: Iterable[Sequence[Any]]) -> Iterator[str]:
+    """Render the INSERTs of rows of :func:`select_staged` into the old-typed table."""
+    columns = [*plan.mapping.key_columns, *(pair.old for pair in plan.staged)]
+    head = f"INSERT INTO {stage_table(plan.mapping, 'old')} VALUES "
+    batch: list[str] = []
+    size = 0
+    for number, row in enumerate(rows, 1):
+        values = ", ".join(_literal(c, v) for c, v in zip(columns, row, strict=True))
+        if plan.unfit:
+            values += f", {number}"
+        batch.append(f"({values})")
+        size += len(values)
+        if size > _STATEMENT_CHARACTERS:
+            yield head + ", ".join(batch)
+            batch, size = [], 0
+    if batch:
+        yield head + ", ".join(batch)
+
+
+def _literal(column: Column, value: Any) -> str:
+    """Render one value that :func:`_selected` has selected."""
+    if value is None:
+        return "NULL"
+    text = _text(value)
+    kind = column.data_type
+    if kind in {"float", "double"}:
+        return text if "e" in text else f"{text}e0"
+    if kind in _QUOTED:
+        return f"'{text}'"
+    if kind == "json":
+        return f"_utf8mb4 X'{text}'"
+    if column.charset is not None and kind not in {"enum", "set"}:
+        return f"{introducer(column.charset)} X'{text}'"
+    if kind in INTEGERS or kind in {"enum", "set", "bit", "year", "decimal"}:
+        return text
+    return f"X'{text}'"
+
+
+def convert_stage(
+    plan: ComparisonPlan, places: Collection[int] | None = None, verb: str = "INSERT"
+) -> str:
+    """Render the statement in which the server converts.
+
+    Args:
+        places: the staged columns to convert; the others stay NULL. None for all.
+    """
+    mapping = plan.mapping
+    names = [quote_identifier(stage_column("k", n)) for n in range(len(mapping.key_columns))]
+    values = list(names)
+    for place, pair in enumerate(plan.staged):
+        if places is None or place in places:
+            names.append(quote_identifier(stage_column("c", place)))
+            values.append(pair.value_from(names[-1]))
+    old, new = stage_table(mapping, "old"), stage_table(mapping, "new")
+    order = f" ORDER BY `{ROW_NUMBER}`" if plan.unfit else ""
+    return f"{verb} INTO {new} ({', '.join(names)}) SELECT {', '.join(values)} FROM {old}{order}"
+
+
+def empty_old(plan: ComparisonPlan) -> str:
+    """Take all rows out of the old-typed table. Unlike TRUNCATE this ends no transaction."""
+    return f"DELETE FROM {stage_table(plan.mapping, 'old')}"
+
+
+def take_back(plan: ComparisonPlan) -> str:
+    """Take the rows that are in the old-typed table out of the new-typed one."""
+    # Without aliases: a DELETE of an alias wants a default schema.
+    return f"DELETE {stage_table(plan.mapping, 'new')} FROM {_both(plan)}"
+
+
+def mark_unfit(plan: ComparisonPlan, places: Collection[int], numbers: Collection[int]) -> str:
+    """Note the places of staged columns whose values do not fit; ``numbers`` are the rows'.
+
+    What a lenient server has made of these values goes: a key must lead nowhere.
+    """
+    old, new = stage_table(plan.mapping, "old"), stage_table(plan.mapping, "new")
+    gone = ", ".join(f"{new}.`{stage_column('c', place)}` = NULL" for place in places)
+    return (
+        f"UPDATE {_both(plan)} SET {new}.`{UNFIT}` = '{','.join(map(str, places))}', {gone}"
+        f" WHERE {old}.`{ROW_NUMBER}` IN ({', '.join(map(str, numbers))})"
+    )
+
+
+def _both(plan: ComparisonPlan) -> str:
+    """Join the two staging tables row by row."""
+    old, new = stage_table(plan.mapping, "old"), stage_table(plan.mapping, "new")
+    keys = [f"`{stage_column('k', place)}`" for place in range(len(plan.mapping.key_columns))]
+    on = " AND ".join(f"{new}.{key} = {old}.{key}" for key in keys)
+    return f"{old} STRAIGHT_JOIN {new} ON {on}"
