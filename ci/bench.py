@@ -36,10 +36,11 @@ import mysql_server
 import raw_events
 from mysql_base import ServerOptions
 from spirit_py.applier.applier import SqlApplier
+from spirit_py.binlog.source import BinlogSource
 from spirit_py.chunk.chunker import make_chunker
 from spirit_py.config import ConnectionOptions, FeedOptions
 from spirit_py.copier.copier import Copier, CopyOptions
-from spirit_py.feed.source import binlog_source
+from spirit_py.feed.feed import ChangeFeed
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.inspect import read_table
 from spirit_py.mysql.ownwrites import new_run
@@ -485,7 +486,7 @@ def _copy_with_feed(bench: Bench, engine: SparkEngine, *, tagged: bool) -> tuple
     applier = SqlApplier(bench.options, sessions=2, batch_rows=1000, stop=stop)
     with contextlib.ExitStack() as stack:
         stack.callback(applier.close)
-        feed = binlog_source(bench.options, applier, options, stop)
+        feed = ChangeFeed(BinlogSource(bench.options, options), applier, options=options, stop=stop)
         stack.callback(feed.close)
         subscription = feed.add_subscription(mapping)
         feed.start()

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 from bench_writers import ROWS, SCHEMA, Application, Load
 from spirit_py.applier.applier import SqlApplier
+from spirit_py.binlog.source import BinlogSource
 from spirit_py.chunk.chunk import Chunk
 from spirit_py.config import FeedOptions
 from spirit_py.cutover.cutover import Cutover
 from spirit_py.cutover.plan import Swap
-from spirit_py.feed.source import binlog_source
+from spirit_py.feed.feed import ChangeFeed
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.inspect import read_table
 from spirit_py.mysql.newtable import align_auto_increment
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
     from spirit_py.config import ConnectionOptions
     from spirit_py.cutover.plan import CutoverResult
-    from spirit_py.feed.feed import ChangeFeed
     from spirit_py.mysql.session import Session
     from spirit_py.table.mapping import TableMapping
 
@@ -223,7 +223,9 @@ class CutoverBench:
                 stop=stop,
             )
             stack.callback(applier.close)
-            feed = binlog_source(self._connection, applier, options, stop)
+            feed = ChangeFeed(
+                BinlogSource(self._connection, options), applier, options=options, stop=stop
+            )
             stack.callback(feed.close)
             subscription = feed.add_subscription(mapping)
             feed.start()

@@ -22,8 +22,9 @@ from pymysqlreplication.row_event import UpdateRowsEvent
 
 from mysql_words import binlog_end
 from spirit_py.applier.applier import SqlApplier
+from spirit_py.binlog.source import BinlogSource
 from spirit_py.config import FeedOptions
-from spirit_py.feed.source import binlog_source
+from spirit_py.feed.feed import ChangeFeed
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.inspect import read_table
 from spirit_py.statement.parse import alter_of
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spirit_py.config import ConnectionOptions
-    from spirit_py.feed.feed import ChangeFeed
     from spirit_py.mysql.session import Session
     from spirit_py.table.mapping import TableMapping
 
@@ -138,7 +138,9 @@ class FeedBench:
         with contextlib.ExitStack() as stack:
             applier = SqlApplier(self._connection, sessions=sessions, batch_rows=rows, stop=stop)
             stack.callback(applier.close)
-            feed = binlog_source(self._connection, applier, options, stop)
+            feed = ChangeFeed(
+                BinlogSource(self._connection, options), applier, options=options, stop=stop
+            )
             stack.callback(feed.close)
             feed.add_subscription(mapping).copy_finished()
             yield feed

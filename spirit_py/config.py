@@ -61,7 +61,7 @@ class FeedOptions:
         batch_rows: rows in one REPLACE or DELETE at most.
         flush_interval: seconds between two periodic flushes.
         wait_timeout: seconds that ``block_wait`` waits, and that silence may last.
-        soft_limit_bytes: buffered bytes at which the reader parks.
+        soft_limit_bytes: buffered bytes at which the reader waits (backpressure).
         under_lock_changes: pending changes above which a flush under the lock is refused.
         own_writes: the run whose copy is not received, because it commits under identifiers that
             the feed says it has; empty to receive it and skip it by the table's name.

@@ -205,7 +205,8 @@ class FeedStatistics:
     """Counters of a change source since its start. Bytes and counts; seconds for times.
 
     Attributes:
-        retention: how far the source's history reached at the last look; only while parked.
+        backpressure: the reader waits, because the buffers are full.
+        retention: how far the source's history reached when it was last asked; only meanwhile.
         received_bytes: all that the source sent.
         skipped_bytes: what of it was passed over because it is of other tables.
         own_bytes: what of that is rows of the new tables, written by this program.
@@ -218,8 +219,8 @@ class FeedStatistics:
     pending: int = 0
     buffered_bytes: int = 0
     peak_buffered_bytes: int = 0
-    parked_seconds: float = 0.0
-    parked: bool = False
+    backpressure_seconds: float = 0.0
+    backpressure: bool = False
     retention: Retention | None = None
     reconnects: int = 0
     received_bytes: int = 0

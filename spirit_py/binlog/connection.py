@@ -46,7 +46,7 @@ _NO_EVENT: Final = ("exceeded max_allowed_packet", "in the middle of event", "bo
 _PLACEHOLDER: Final = "00000000-0000-0000-0000-000000000000:1"
 _FIRST_SERVER_ID: Final = 1001
 NET_WRITE_TIMEOUT: Final = 3600
-"""Seconds that the server waits for a parked reader before it gives up the connection."""
+"""Seconds that the server waits for a reader that reads nothing, before it gives up."""
 
 
 class StreamLost(Exception):

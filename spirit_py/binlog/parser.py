@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _QUIET_QUERIES: Final = (b"SAVEPOINT", b"XA END")
 
 
-class BinlogEvents:
+class BinlogParser:
     """Parses the bytes of one server's binlog into events.
 
     Args:

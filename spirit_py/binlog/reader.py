@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable
 
-    from spirit_py.binlog.parser import BinlogEvents
+    from spirit_py.binlog.parser import BinlogParser
     from spirit_py.contracts import Clock
 
 _FIRST_PAUSE: Final = 0.1
@@ -38,7 +38,7 @@ class BinlogReader:
         self,
         *,
         connect: Callable[[], BinlogConnection],
-        parser: BinlogEvents,
+        parser: BinlogParser,
         stop: threading.Event,
         give_up: float = PATIENCE,
         clock: Clock = time.monotonic,

@@ -2,7 +2,7 @@
 
 The server drops a binlog file when its last event is older than ``binlog_expire_logs_seconds``
 (manual, Binary Logging Options). So it keeps an event for at least that long, and to say so is on
-the safe side. It does not drop a file that a connected reader is in, but a parked one may lose
+the safe side. It does not drop a file that a connected reader is in, but one that waits may lose
 its connection.
 """
 

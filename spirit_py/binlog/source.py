@@ -14,7 +14,7 @@ from spirit_py.binlog import wire
 from spirit_py.binlog.between import BetweenRuns, reached_at
 from spirit_py.binlog.codec.rows import RowCodec
 from spirit_py.binlog.connection import BinlogConnection, StreamLost
-from spirit_py.binlog.parser import BinlogEvents
+from spirit_py.binlog.parser import BinlogParser
 from spirit_py.binlog.position import FileFrontier, FilePlace, GtidFrontier, GtidSet
 from spirit_py.binlog.reader import BinlogReader
 from spirit_py.binlog.resumption import frontier_of
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 _CHARACTER_SETS: Final = "SELECT ID, CHARACTER_SET_NAME FROM information_schema.COLLATIONS"
 _PARSE_ERROR: Final = 1064
-_BRANCH_POLL: Final = 0.2
+_PREPARED_POLL: Final = 0.2
 _HEARTBEAT: Final = 5.0
 
 
@@ -47,7 +47,7 @@ class _Ended(Exception):
     """Nobody takes events any more."""
 
 
-class BinlogStream:
+class BinlogSource:
     """Implements :class:`spirit_py.binlog.stream.Stream` over a MySQL server's binlog."""
 
     def __init__(self, connection: ConnectionOptions, options: FeedOptions) -> None:
@@ -80,12 +80,12 @@ class BinlogStream:
         self._server_uuid = str(row[0])
         self.has_gtids = row[1] == "ON"
         self.ignore_case = row[2] != 0
-        self.knows_all_branches = True
+        self.knows_all_prepared = True
 
     # -- the start
 
     def begin(self, mappings: Sequence[TableMapping]) -> GtidFrontier | FileFrontier:
-        """Choose a place that cannot miss a commit (R2), wait for older XA branches, open."""
+        """Choose a place that cannot miss a commit (R2), wait for older XA transactions, open."""
         start: GtidFrontier | FileFrontier
         if self.has_gtids:
             start = self.executed()
@@ -94,7 +94,7 @@ class BinlogStream:
                 session.execute("FLUSH BINARY LOGS")
                 file, _ = self._status(session)
             start = FileFrontier(self._server_uuid, FilePlace(file, 4))
-        self._wait_for_branches()
+        self._wait_for_prepared()
         return self._open(mappings, start)
 
     def resume(
@@ -114,7 +114,7 @@ class BinlogStream:
             start = frontier_of(
                 session, position, address=self._connection.address, whole=not mappings
             )
-        self._prepared_branches()
+        self._prepared_transactions()
         if mappings:
             self._between = BetweenRuns(
                 [(m.target.schema, m.target.name) for m in mappings],
@@ -133,7 +133,7 @@ class BinlogStream:
         """Return whether a change that cannot be read may be passed over; see the protocol."""
         return self._between is not None and self._between.passes(place)
 
-    def _wait_for_branches(self) -> None:
+    def _wait_for_prepared(self) -> None:
         """Wait until the XA transactions that are prepared now are decided (R8).
 
         Their rows are before the start; once they are decided, every chunk sees them. There is no
@@ -142,19 +142,19 @@ class BinlogStream:
         deadline = 0.0
         waiting: set[tuple[object, ...]] | None = None
         while waiting is None or waiting:
-            prepared = self._prepared_branches()
+            prepared = self._prepared_transactions()
             left = prepared if waiting is None else waiting & prepared
             if waiting is None or len(left) < len(waiting):
                 deadline = time.monotonic() + self._options.wait_timeout
             waiting = left
-            if waiting and (time.monotonic() > deadline or self._closing.wait(_BRANCH_POLL)):
+            if waiting and (time.monotonic() > deadline or self._closing.wait(_PREPARED_POLL)):
                 names = ", ".join(str(row[3]) for row in sorted(waiting, key=str))
                 raise FeedFailure(
                     f"XA transactions were prepared before the start and are not decided: {names}",
                     hint="XA COMMIT or XA ROLLBACK them (XA RECOVER shows them), then run again",
                 )
 
-    def _prepared_branches(self) -> set[tuple[object, ...]]:
+    def _prepared_transactions(self) -> set[tuple[object, ...]]:
         """Ask for the XA transactions that are prepared; note when the account may not see them."""
         try:
             with self._control.lend() as session:
@@ -162,7 +162,7 @@ class BinlogStream:
         except ServerFault as fault:
             if disposition(fault) is not Disposition.FATAL:
                 raise
-            self.knows_all_branches = False
+            self.knows_all_prepared = False
             return set()
 
     def _open(
@@ -188,13 +188,13 @@ class BinlogStream:
 
     def _parser(
         self, mappings: Sequence[TableMapping], start: GtidFrontier | FileFrontier
-    ) -> BinlogEvents:
+    ) -> BinlogParser:
         """Make the parser; a stream that follows tables without mappings makes its own."""
         compilers = {
             (m.source.schema, m.source.name): partial(RowCodec.compile, mapping=m) for m in mappings
         }
         own = [wire.name_key(m.target.schema, m.target.name) for m in mappings]
-        return BinlogEvents(compilers, start, own=own, charsets=self.charsets)
+        return BinlogParser(compilers, start, own=own, charsets=self.charsets)
 
     def _dump(self, after: object) -> BinlogConnection:
         """Open a dump behind what was received completely."""

@@ -24,7 +24,7 @@ class Stream(Protocol):
     #: Transactions have identifiers that a reader of the source can wait for (R3).
     has_gtids: bool
     #: Decisions on XA transactions that were never seen prepared may be passed over (R8).
-    knows_all_branches: bool
+    knows_all_prepared: bool
     #: Table names differ in more than case.
     ignore_case: bool
 

@@ -55,7 +55,7 @@ class XaRows:
             self._file.close()
 
 
-class Branches:
+class XaTransactions:
     """The XA transactions of one stream: the one being received, and those that are undecided.
 
     Args:

@@ -19,7 +19,7 @@ from spirit_py.cli.outcome import ErrorsShown, leave_with, say
 from spirit_py.errors import UsageFault
 
 if TYPE_CHECKING:
-    from spirit_py.watch.options import WatchOptions
+    from spirit_py.watch.request import WatchRequest
 
 WATCH_EXIT_CODES = """\b
 Exit codes:
@@ -62,10 +62,10 @@ def watch(**options: Any) -> None:
         given = watch_options(options)
         if nowhere:
             raise UsageFault("the standard output is closed", hint="give the lines a place")
-        from spirit_py.watch import entry
+        from spirit_py.watch import command
 
         leave_with(
-            entry.watch(
+            command.watch(
                 given,
                 descriptor=_standard_output(),
                 note=lambda text: say(f"watch: {text}"),
@@ -79,18 +79,18 @@ def _standard_output() -> int:
     return sys.stdout.fileno()
 
 
-def watch_options(options: dict[str, Any]) -> WatchOptions:
+def watch_options(options: dict[str, Any]) -> WatchRequest:
     """Build the frozen options of a watch from the command line's values.
 
     Raises:
         UsageFault: when options are missing or contradict each other.
     """
-    from spirit_py.watch.options import WatchOptions
+    from spirit_py.watch.request import WatchRequest
 
     refuse_undecodable(options)
     if options["table"] and not options["database"]:
         raise UsageFault("--table goes with --database", hint="add --database")
-    return WatchOptions(
+    return WatchRequest(
         connection=connection_of(options),
         database=options["database"],
         table=options["table"],

@@ -22,7 +22,7 @@ class AnyThrottler:
 
 
 class BacklogThrottler:
-    """Waits while the change feed's reader is parked on its memory limit (R19).
+    """Waits while the change feed's reader waits for room in its buffers (R19).
 
     The copy adds to the binlog that the feed has to read: while the feed cannot keep up with
     the application, the copy leaves it the server.
@@ -35,8 +35,8 @@ class BacklogThrottler:
         self._statistics = statistics
 
     def throttled(self) -> str:
-        """Return the reason while the reader is parked."""
+        """Return the reason while the feed has no room for more changes."""
         now = self._statistics()
-        if not now.parked:
+        if not now.backpressure:
             return ""
         return f"the change feed, which has {now.pending} changes to apply before it reads on"

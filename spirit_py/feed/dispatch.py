@@ -23,7 +23,7 @@ from spirit_py.binlog.events import (
     XaDecided,
     XaPrepared,
 )
-from spirit_py.binlog.xa import Branches
+from spirit_py.binlog.xa import XaTransactions
 from spirit_py.errors import FeedFailure, HiddenChange, SchemaChanged, UnreadableChange
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Dispatcher:
         writes: stops at a write in text that may not be passed over.
         passes: whether a change there that cannot be read may be passed over.
         park: waits, without the lock, until the buffers have room.
-        know_all_branches: decisions on XA transactions that were never seen prepared may be
+        knows_all_prepared: decisions on XA transactions that were never seen prepared may be
             passed over, because it is known that they have no rows that count.
         xa_memory: bytes of one XA transaction kept in memory.
     """
@@ -66,7 +66,7 @@ class Dispatcher:
         writes: StatementWrites,
         passes: Callable[[Place], bool],
         park: Callable[[], None],
-        know_all_branches: bool,
+        knows_all_prepared: bool,
         xa_memory: int,
     ) -> None:
         self._lock = lock
@@ -78,8 +78,8 @@ class Dispatcher:
         self._writes = writes
         self._passes = passes
         self._park = park
-        self._know_all_branches = know_all_branches
-        self._branches = Branches(xa_memory)
+        self._knows_all_prepared = knows_all_prepared
+        self._xa = XaTransactions(xa_memory)
         self._without_rows: set[str] = set()
         self._own_sessions: set[int] = set()
         self._ended = False
@@ -105,7 +105,7 @@ class Dispatcher:
                     self._gate.received(place)
                     self._ledger.began()
                 if xid:
-                    self._branches.begin()
+                    self._xa.begin()
             case Committed(place):
                 self._committed(place)
                 self.lag = max(0.0, time.time() - place.executed_at)
@@ -127,7 +127,7 @@ class Dispatcher:
 
     def _rows(self, event: RowsChanged) -> None:
         """Row changes, at once or aside."""
-        if not self._branches.keep(event):
+        if not self._xa.keep(event):
             self._take_in(event, None, event.place)
 
     def _take_in(self, event: RowsChanged, epoch: Epoch | None, decided: Place) -> None:
@@ -163,7 +163,7 @@ class Dispatcher:
 
     def _committed(self, place: Place) -> None:
         """The end of a transaction, or of nothing."""
-        rows = self._branches.end()
+        rows = self._xa.end()
         if rows is not None:  # XA COMMIT ... ONE PHASE
             self._replay(rows, None, place)
         with self._lock:
@@ -187,7 +187,7 @@ class Dispatcher:
         """The end of an XA transaction's first half."""
         with self._lock:
             self._gate.received(place)
-            if self._branches.prepared(xid):
+            if self._xa.prepared(xid):
                 self._ledger.prepared(xid, place)
             else:
                 self._without_rows.add(xid)
@@ -196,17 +196,17 @@ class Dispatcher:
 
     def _decided(self, event: XaDecided) -> None:
         """XA COMMIT brings the rows in; XA ROLLBACK drops them."""
-        rows = self._branches.decided(event.xid)
+        rows = self._xa.decided(event.xid)
         if rows is not None:
             with self._lock:
                 self._gate.received(event.place)
-                epoch = self._ledger.branch(event.xid)
+                epoch = self._ledger.epoch_of(event.xid)
             if event.commit:
                 self._replay(rows, epoch, event.place)
             rows.close()
         elif event.xid in self._without_rows:
             self._without_rows.remove(event.xid)
-        elif event.commit and not self._know_all_branches:
+        elif event.commit and not self._knows_all_prepared:
             raise FeedFailure(
                 f"XA transaction {event.xid} was prepared before the change feed began, and it"
                 " may have changed the table",
@@ -242,7 +242,7 @@ class Dispatcher:
 
     def _restarted(self) -> None:
         """The transaction received in part comes again, or never."""
-        self._branches.abandon()
+        self._xa.abandon()
         with self._lock:
             self._ledger.abandoned()
             for subscription in self._merging:
@@ -250,4 +250,4 @@ class Dispatcher:
 
     def close(self) -> None:
         """Drop what is kept aside."""
-        self._branches.close()
+        self._xa.close()

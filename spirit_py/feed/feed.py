@@ -182,7 +182,7 @@ class ChangeFeed:
             writes=self._statement_writes(),
             passes=self._stream.passes,
             park=self._parking.wait,
-            know_all_branches=self._stream.knows_all_branches,
+            knows_all_prepared=self._stream.knows_all_prepared,
             xa_memory=self._xa_memory,
         )
         for session_id in self._own_sessions:
@@ -446,8 +446,8 @@ class ChangeFeed:
                 pending=sum(s.buffer.pending for s in self._subscriptions.values()),
                 buffered_bytes=self._buffered() + self._store.bytes,
                 peak_buffered_bytes=self._parking.peak,
-                parked_seconds=self._parking.seconds,
-                parked=self._parking.parked,
+                backpressure_seconds=self._parking.seconds,
+                backpressure=self._parking.parked,
                 retention=self._parking.retention,
                 reconnects=self._stream.reconnects,
                 received_bytes=received,

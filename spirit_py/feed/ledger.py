@@ -45,7 +45,7 @@ class Ledger:
 
     def __init__(self, start: Frontier) -> None:
         self._safe = start
-        self._branches: dict[str, Epoch] = {}
+        self._undecided: dict[str, Epoch] = {}
         self._received = start.copy()
         self._in_transaction = False
         self._epochs: deque[Epoch] = deque([Epoch(start.empty())])
@@ -68,7 +68,7 @@ class Ledger:
     @property
     def undecided(self) -> int:
         """How many XA transactions with rows of ours wait for their decision."""
-        return len(self._branches)
+        return len(self._undecided)
 
     def began(self) -> None:
         """A transaction with rows begins."""
@@ -91,17 +91,17 @@ class Ledger:
         """An XA transaction with rows is prepared; return the epoch that its rows belong to."""
         epoch = self.current
         epoch.pending += 1
-        self._branches[xid] = epoch
+        self._undecided[xid] = epoch
         self.committed(place)
         return epoch
 
-    def branch(self, xid: str) -> Epoch | None:
+    def epoch_of(self, xid: str) -> Epoch | None:
         """Return the epoch of a prepared XA transaction with rows of ours; None for another one."""
-        return self._branches.get(xid)
+        return self._undecided.get(xid)
 
     def decided(self, xid: str) -> None:
         """An XA transaction is decided, and its rows are taken over or dropped."""
-        epoch = self._branches.pop(xid, None)
+        epoch = self._undecided.pop(xid, None)
         if epoch is not None:
             epoch.pending -= 1
 

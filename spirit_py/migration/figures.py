@@ -104,7 +104,7 @@ class Figures:
             "dropped": seen.dropped_above_high_watermark,
             "buffered_bytes": seen.buffered_bytes,
             "feed_lag": seen.lag_seconds,
-            "note": _parked_note(seen) if seen.parked else "",
+            "note": _backpressure_note(seen) if seen.backpressure else "",
         }
 
     def _work(self, now: float) -> dict[str, Any]:
@@ -177,7 +177,7 @@ class Figures:
         report.changes_deduplicated = seen.deduplicated
         report.changes_dropped_above_high_watermark = seen.dropped_above_high_watermark
         report.peak_buffered_bytes = seen.peak_buffered_bytes
-        report.parked_seconds = round(seen.parked_seconds, 3)
+        report.backpressure_seconds = round(seen.backpressure_seconds, 3)
         report.feed_reconnects = seen.reconnects
 
     def _complete_checksum(self) -> None:
@@ -207,9 +207,9 @@ class Figures:
         report.final_position = result.position
 
 
-def _parked_note(seen: FeedStatistics) -> str:
+def _backpressure_note(seen: FeedStatistics) -> str:
     """Return that the reader waits, and how long it may (R19)."""
-    text = "the reader is parked on its memory limit"
+    text = "the reader waits: the buffers of changes are full"
     reach = seen.retention
     if reach is None:
         return text

@@ -6,8 +6,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from spirit_py.applier.applier import SqlApplier
+from spirit_py.binlog.source import BinlogSource
 from spirit_py.errors import HeldBack
-from spirit_py.feed.source import binlog_source
+from spirit_py.feed.feed import ChangeFeed
 from spirit_py.migration.auxiliary import AuxiliaryTables, require_unchanged
 from spirit_py.migration.carrying import begin_work, carry_on
 from spirit_py.migration.checkpoints import Checkpoints
@@ -22,7 +23,6 @@ from spirit_py.phases import Phase
 if TYPE_CHECKING:
     from spirit_py.checkpoint.record import CheckpointRecord
     from spirit_py.cutover.plan import CutoverResult
-    from spirit_py.feed.feed import ChangeFeed
     from spirit_py.migration.opening import Opening
     from spirit_py.migration.run import Run
     from spirit_py.migration.work import TableWork
@@ -143,7 +143,12 @@ class Migration:
             stop=run.stop,
         )
         run.closing("the applier", applier.close)
-        feed: ChangeFeed = binlog_source(run.config.connection, applier, run.config.feed, run.stop)
+        feed: ChangeFeed = ChangeFeed(
+            BinlogSource(run.config.connection, run.config.feed),
+            applier,
+            options=run.config.feed,
+            stop=run.stop,
+        )
         run.closing("the change feed", feed.close)
         run.figures.source = feed
         record = self._earlier

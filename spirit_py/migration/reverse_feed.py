@@ -8,10 +8,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
 from spirit_py.applier.applier import SqlApplier
+from spirit_py.binlog.source import BinlogSource
 from spirit_py.checkpoint.record import digest_of
 from spirit_py.checkpoint.reverse import KeptTable
 from spirit_py.errors import Refusal, SchemaChanged, ServerFault
-from spirit_py.feed.source import binlog_source
+from spirit_py.feed.feed import ChangeFeed
 from spirit_py.mysql.facts import read_facts
 from spirit_py.mysql.faults import NO_SUCH_TABLE
 from spirit_py.mysql.inspect import read_shape, read_table, shape_of
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
     from spirit_py.config import ConnectionOptions, FeedOptions
     from spirit_py.contracts import SqlSession
-    from spirit_py.feed.feed import ChangeFeed
     from spirit_py.stop import StopSwitch
     from spirit_py.table.build import ColumnChanges
     from spirit_py.table.mapping import TableMapping
@@ -157,7 +157,9 @@ class Following:
                 judge_first=True,
             )
             self._stack.callback(_quietly, "the applier", self.applier.close)
-            self.feed: ChangeFeed = binlog_source(connection, self.applier, options, stop)
+            self.feed: ChangeFeed = ChangeFeed(
+                BinlogSource(connection, options), self.applier, options=options, stop=stop
+            )
             self._stack.callback(_quietly, "the reverse feed", self.feed.close)
             for mapping in self.mappings:
                 self.feed.add_subscription(mapping, copied=True)

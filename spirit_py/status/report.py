@@ -108,7 +108,7 @@ class MigrationReport(OutcomeReport):
     changes_deduplicated: int = 0
     changes_dropped_above_high_watermark: int = 0
     peak_buffered_bytes: int = 0
-    parked_seconds: float = 0.0
+    backpressure_seconds: float = 0.0
     feed_reconnects: int = 0
     checksum_passes: int = 0
     checksum_rows: int = 0

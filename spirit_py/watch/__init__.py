@@ -1,6 +1,6 @@
 """``spirit-py watch``: the change feed's stream as lines of JSON, on its own.
 
-``entry`` is called by the command line; ``stream`` reads the binlog of all tables in a
+``command`` is called by the command line; ``source`` reads the binlog of all tables in a
 ``scope`` and asks ``definitions`` for their columns; ``follower`` turns its events into the
-records of ``model``, with the position that ``progress`` says is safe; ``output`` writes them.
+lines of ``records``, with the position that ``progress`` says is safe; ``output`` writes them.
 """

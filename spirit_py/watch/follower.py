@@ -17,9 +17,9 @@ from spirit_py.binlog.events import (
     XaPrepared,
 )
 from spirit_py.binlog.statements import readings
-from spirit_py.binlog.xa import Branches
+from spirit_py.binlog.xa import XaTransactions
 from spirit_py.errors import SchemaChanged, UnreadableChange
-from spirit_py.watch.model import record, row_record
+from spirit_py.watch.records import record, row_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from spirit_py.binlog.xa import XaRows
     from spirit_py.contracts import Clock
     from spirit_py.watch.definitions import Definitions
-    from spirit_py.watch.model import Record
     from spirit_py.watch.progress import Progress
+    from spirit_py.watch.records import Record
     from spirit_py.watch.scope import Scope
 
 ONWARD: Final = "follow from a later position, or from now, without --from"
@@ -79,7 +79,7 @@ class Follower:
         self._said_at = clock()
         self._open = False
         self._statements: list[StatementSeen] = []
-        self._branches = Branches(_XA_MEMORY)
+        self._xa = XaTransactions(_XA_MEMORY)
 
     def deliver(self, event: Event) -> None:
         """Take one event.
@@ -116,7 +116,7 @@ class Follower:
     def _began(self, place: Place, xid: str) -> None:
         """A transaction with rows of the scope; those of an XA transaction wait."""
         if xid:
-            self._branches.begin()
+            self._xa.begin()
             return
         self._open = True
         self._say("begin", place)
@@ -124,7 +124,7 @@ class Follower:
 
     def _rows(self, event: RowsChanged, place: Place) -> None:
         """Rows of a table, now or later."""
-        if self._branches.keep(event):
+        if self._xa.keep(event):
             return
         position = self.progress.text()
         for change in event.codec.rows(event.event_type, event.body):
@@ -133,7 +133,7 @@ class Follower:
 
     def _committed(self, place: Place) -> None:
         """The end of a transaction; one without rows or statements of the scope says nothing."""
-        rows = self._branches.end()
+        rows = self._xa.end()
         if rows is not None:  # XA COMMIT ... ONE PHASE
             self._replay(rows, place)
         self.progress.advance(place)
@@ -158,7 +158,7 @@ class Follower:
 
     def _prepared(self, place: Place, xid: str) -> None:
         """An XA transaction is prepared; without rows of the scope it does not matter."""
-        if not self._branches.prepared(xid):
+        if not self._xa.prepared(xid):
             self._without_rows.add(xid)
             self.progress.advance(place)
             self._quiet(place)
@@ -170,7 +170,7 @@ class Follower:
     def _decided(self, event: XaDecided) -> None:
         """XA COMMIT prints the rows; XA ROLLBACK drops them."""
         place, xid = event.place, event.xid
-        rows = self._branches.decided(xid)
+        rows = self._xa.decided(xid)
         if rows is not None and event.commit:
             self._replay(rows, place, xid=xid)
         elif rows is not None:
@@ -222,7 +222,7 @@ class Follower:
 
     def _restarted(self) -> None:
         """What came since the last complete transaction comes again, or never."""
-        self._branches.abandon()
+        self._xa.abandon()
         self._statements.clear()
         if self._open:
             self._open = False
@@ -237,4 +237,4 @@ class Follower:
 
     def close(self) -> None:
         """Drop what is kept aside."""
-        self._branches.close()
+        self._xa.close()

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from spirit_py.watch.model import Record
+    from spirit_py.watch.records import Record
 
 _LONGEST = 200
 

@@ -13,13 +13,14 @@ import MySQLdb
 import pytest
 
 from spirit_py.applier.applier import SqlApplier
+from spirit_py.binlog.source import BinlogSource
 from spirit_py.checksum.checker import Checker
 from spirit_py.checksum.result import ChecksumOptions, ChecksumProgress, Counts
 from spirit_py.chunk.chunk import KeyBound
 from spirit_py.chunk.optimistic import OptimisticChunker
 from spirit_py.config import FeedOptions
 from spirit_py.errors import ChecksumFailure, DuplicateForUnique, Interrupted, WorkersLost
-from spirit_py.feed.source import binlog_source
+from spirit_py.feed.feed import ChangeFeed
 from tests.kits.checksum import Pair, ThreadEngine
 
 if TYPE_CHECKING:
@@ -646,7 +647,9 @@ class Application:
 def followed(pair: Pair) -> Iterator[tuple[Any, SqlApplier]]:
     """Copy the pair's rows and keep the new table current with the real change feed."""
     applier = SqlApplier(pair.options, sessions=2, batch_rows=200, stop=pair.stop)
-    feed = binlog_source(pair.options, applier, FeedOptions(), pair.stop)
+    feed = ChangeFeed(
+        BinlogSource(pair.options, FeedOptions()), applier, options=FeedOptions(), stop=pair.stop
+    )
     try:
         subscription = feed.add_subscription(pair.mapping)
         feed.start()

@@ -416,13 +416,13 @@ def test_a_foreign_position_is_not_found(scene: Scene, change: Callable[[str], s
         scene.open(position=change(position))
 
 
-def test_a_tiny_buffer_parks_the_reader_and_loses_nothing(scene: Scene) -> None:
+def test_a_tiny_buffer_holds_the_reader_back_and_loses_nothing(scene: Scene) -> None:
     """R19: memory stays bounded, a transaction of any size streams through."""
     scene.tables()
     feed = scene.open(soft_limit_bytes=1 << 20, copying=True)
     scene.subscription.dispatch(chunk(0, None, None))
     fill(scene.db, 20_000)
-    until(lambda: feed.statistics().parked)
+    until(lambda: feed.statistics().backpressure)
     scene.db.execute("UPDATE t SET v = REPEAT('x', 200)")
     until(lambda: (reach := feed.statistics().retention) is not None and reach.unread_bytes > 0)
     found = feed.statistics()
@@ -436,7 +436,7 @@ def test_a_tiny_buffer_parks_the_reader_and_loses_nothing(scene: Scene) -> None:
     feed.block_wait(DEADLINE)
     scene.drain()
     scene.assert_equal()
-    assert feed.statistics().parked_seconds > 0
+    assert feed.statistics().backpressure_seconds > 0
     assert feed.statistics().retention is None
     assert feed.statistics().peak_buffered_bytes < 4 << 20
 

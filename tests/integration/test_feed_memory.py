@@ -33,5 +33,5 @@ def test_a_large_transaction_streams_through(
     """The process grows by the soft limit and what it is working on, not by the transaction."""
     found = follow(db, columns, statement, SOFT_LIMIT)
     assert found["applied"] == rows
-    assert found["parked_seconds"] > 0
+    assert found["backpressure_seconds"] > 0
     assert found["grown"] < GROWTH, f"{found['grown'] / MIB:.0f} MiB: {found}"

@@ -25,7 +25,7 @@ def prepare(scene: Scene, xid: str, *statements: str) -> None:
     scene.run(f"XA START '{xid}'; {work}; XA END '{xid}'; XA PREPARE '{xid}'")
 
 
-def branch_polls(scene: Scene) -> int:
+def prepared_polls(scene: Scene) -> int:
     """Count how often anybody has asked the server for undecided transactions."""
     rows = scene.db.query("SHOW GLOBAL STATUS LIKE 'Com_xa_recover'")
     return int(rows[0][1])
@@ -112,10 +112,10 @@ def test_a_transaction_prepared_before_the_start_is_waited_for(either: Scene) ->
     either.tables()
     fill(either.db, 5)
     prepare(either, "x4", "UPDATE t SET v = 'xa' WHERE id = 1")
-    polls = branch_polls(either)
+    polls = prepared_polls(either)
     opened = threading.Thread(target=either.open, name="opening")
     opened.start()
-    until(lambda: branch_polls(either) > polls + 1)
+    until(lambda: prepared_polls(either) > polls + 1)
     assert opened.is_alive()
     either.run("XA COMMIT 'x4'")
     opened.join(30)
@@ -140,7 +140,7 @@ def test_an_older_transaction_that_stays_undecided_stops_the_start(scene: Scene)
 
 
 def test_an_unknown_decision_is_fatal_without_the_privilege_to_look(scene: Scene) -> None:
-    """Without XA_RECOVER_ADMIN it cannot be known whether an older branch changed the table."""
+    """Without XA_RECOVER_ADMIN nobody knows whether an older XA transaction changed the table."""
     scene.tables()
     fill(scene.db, 5)
     prepare(scene, "x6", "UPDATE t SET v = 'xa' WHERE id = 1")
@@ -189,7 +189,7 @@ def test_a_large_undecided_transaction_is_spilled(scene: Scene) -> None:
     )
     feed.block_wait()
     assert feed.statistics().peak_buffered_bytes < 4 << 20
-    (rows,) = feed._dispatcher._branches._prepared.values()  # type: ignore[union-attr]
+    (rows,) = feed._dispatcher._xa._prepared.values()  # type: ignore[union-attr]
     assert rows.bytes > 5 << 20
     assert getattr(rows._file, "_rolled")  # noqa: B009 - the type has no such name
     scene.run("XA COMMIT 'big'")
@@ -199,20 +199,20 @@ def test_a_large_undecided_transaction_is_spilled(scene: Scene) -> None:
     assert feed.statistics().peak_buffered_bytes < 4 << 20
 
 
-def test_the_start_waits_as_long_as_branches_are_decided(
+def test_the_start_waits_as_long_as_xa_transactions_are_decided(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """R8: time limits follow progress; only branches of which none is decided end the wait."""
+    """R8: time limits follow progress; only transactions of which none is decided end the wait."""
     scene.tables()
-    branches = [(1, 1, 0, name) for name in "abc"]
+    prepared_rows = [(1, 1, 0, name) for name in "abc"]
     seconds = itertools.count(0, 20)
 
-    def prepared(_: source.BinlogStream) -> set[tuple[object, ...]]:
-        found: set[tuple[object, ...]] = set(branches)
-        del branches[-1:]
+    def prepared(_: source.BinlogSource) -> set[tuple[object, ...]]:
+        found: set[tuple[object, ...]] = set(prepared_rows)
+        del prepared_rows[-1:]
         return found
 
-    monkeypatch.setattr(source.BinlogStream, "_prepared_branches", prepared)
+    monkeypatch.setattr(source.BinlogSource, "_prepared_transactions", prepared)
     monkeypatch.setattr(source, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
     scene.open(wait_timeout=30.0)
-    assert not branches
+    assert not prepared_rows

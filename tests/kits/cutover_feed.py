@@ -6,10 +6,11 @@ import contextlib
 from typing import TYPE_CHECKING, Self
 
 from spirit_py.applier.applier import SqlApplier
+from spirit_py.binlog.source import BinlogSource
 from spirit_py.chunk.chunk import Chunk
 from spirit_py.config import FeedOptions
 from spirit_py.cutover.plan import Swap
-from spirit_py.feed.source import binlog_source
+from spirit_py.feed.feed import ChangeFeed
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.inspect import read_table
 from spirit_py.mysql.newtable import create_new_table
@@ -56,7 +57,12 @@ class FollowedTables:
             self.mappings = [self._create(session, native, *alter) for alter in alters]
             self.swaps = [Swap.of(mapping) for mapping in self.mappings]
             self.applier = SqlApplier(self.connection, sessions=2, batch_rows=1000, stop=stop)
-            self.feed = binlog_source(self.connection, self.applier, feed_options, stop)
+            self.feed = ChangeFeed(
+                BinlogSource(self.connection, feed_options),
+                self.applier,
+                options=feed_options,
+                stop=stop,
+            )
             followed = [self.feed.add_subscription(mapping) for mapping in self.mappings]
             # Without a copy nothing may be dropped for a chunk that is to read it.
             self.feed.set_watermark_optimization(enabled=copy)

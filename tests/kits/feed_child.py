@@ -15,8 +15,9 @@ import sys
 import time
 
 from spirit_py.applier.applier import SqlApplier
+from spirit_py.binlog.source import BinlogSource
 from spirit_py.config import ConnectionOptions, FeedOptions
-from spirit_py.feed.source import binlog_source
+from spirit_py.feed.feed import ChangeFeed
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.inspect import read_table
 from spirit_py.statement import alter_of
@@ -58,7 +59,7 @@ def main() -> None:
     applier = SqlApplier(
         connection, sessions=options.apply_threads, batch_rows=options.batch_rows, stop=stop
     )
-    feed = binlog_source(connection, applier, options, stop)
+    feed = ChangeFeed(BinlogSource(connection, options), applier, options=options, stop=stop)
     feed.add_subscription(mapping).copy_finished()
     feed.start()
     say({"base": peak()})
@@ -72,7 +73,7 @@ def main() -> None:
         "seconds": time.monotonic() - began,
         "flushed": feed.all_changes_flushed(),
         "applied": seen.applied,
-        "parked_seconds": seen.parked_seconds,
+        "backpressure_seconds": seen.backpressure_seconds,
         "peak_buffered_bytes": seen.peak_buffered_bytes,
     }
     say(said)

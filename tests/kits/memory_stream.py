@@ -99,7 +99,7 @@ class MemoryStream:
     purged: int = 0
     visible: int | None = None
     has_gtids: bool = False
-    knows_all_branches: bool = True
+    knows_all_prepared: bool = True
     ignore_case: bool = False
     reconnects: int = 0
     trouble: str = ""

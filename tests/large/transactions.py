@@ -41,7 +41,7 @@ def test_a_huge_transaction_streams_through(
         sys.stdout.write(
             f"\n{rows} rows: peak memory {found['peak'] / MIB:.0f} MiB,"
             f" {found['grown'] / MIB:.0f} MiB more than before; in {found['seconds']:.0f} s, of"
-            f" which {found['parked_seconds']:.0f} s parked\n"
+            f" which {found['backpressure_seconds']:.0f} s waiting for room\n"
         )
     assert found["applied"] == rows
     assert found["grown"] < GROWTH

@@ -210,7 +210,7 @@ def test_a_wrong_command_line_is_refused_with_cause_and_remedy(configured, argum
 )
 def test_a_watch_is_configured(monkeypatch, arguments, expected):
     """Scope, position, end and format come from the command line."""
-    from spirit_py.watch import entry
+    from spirit_py.watch import command
 
     seen = []
 
@@ -218,7 +218,7 @@ def test_a_watch_is_configured(monkeypatch, arguments, expected):
         seen.append(options)
         return 0
 
-    monkeypatch.setattr(entry, "watch", watch)
+    monkeypatch.setattr(command, "watch", watch)
     monkeypatch.setattr(watch_command, "_standard_output", lambda: 1)
     result = CliRunner().invoke(cli.main, ["watch", "--host", "db1", "--user", "u", *arguments])
     assert result.exit_code == 0, result.output
@@ -251,7 +251,7 @@ def test_a_watch_needs_somewhere_to_print_to():
 
 def test_a_note_of_a_watch_may_find_no_room(monkeypatch):
     """The lines count; what goes to a full standard error does not end them."""
-    from spirit_py.watch import entry
+    from spirit_py.watch import command
 
     class Full(io.StringIO):
         def write(self, _):
@@ -263,7 +263,7 @@ def test_a_note_of_a_watch_may_find_no_room(monkeypatch):
             note("from here")
         return 0
 
-    monkeypatch.setattr(entry, "watch", watch)
+    monkeypatch.setattr(command, "watch", watch)
     monkeypatch.setattr(watch_command, "_standard_output", lambda: 1)
     result = CliRunner().invoke(cli.main, ["watch", "--host", "db1", "--user", "u"])
     assert result.exit_code == 0, result.output

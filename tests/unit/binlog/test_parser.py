@@ -22,7 +22,7 @@ from spirit_py.binlog.events import (
     XaDecided,
     XaPrepared,
 )
-from spirit_py.binlog.parser import BinlogEvents
+from spirit_py.binlog.parser import BinlogParser
 from spirit_py.binlog.position import FileFrontier, FilePlace, GtidFrontier, GtidSet
 from spirit_py.errors import FeedFailure, UnreadableChange
 
@@ -45,7 +45,7 @@ class Binlog:
         )
         self.compiled = 0
         own = [wire.name_key("s", "_t_new")]
-        self.parser = BinlogEvents({("s", "t"): self._compile}, start, own=own)
+        self.parser = BinlogParser({("s", "t"): self._compile}, start, own=own)
         self.events: list[Event] = []
         self.parser.emit = self._emit
         self.checksums = checksums

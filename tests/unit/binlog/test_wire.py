@@ -47,7 +47,7 @@ def test_a_tagged_gtid_event_of_another_layout_is_refused() -> None:
         wire.parse_tagged_gtid(bytes.fromhex("0278000a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a"))
 
 
-def test_an_xa_prepare_event_names_its_branch_as_the_statements_do() -> None:
+def test_an_xa_prepare_event_names_its_transaction_as_the_statements_do() -> None:
     """The xid of the event equals the text of XA START and XA COMMIT in the binlog."""
     data = b"\x00" + (7).to_bytes(4, "little") + (2).to_bytes(4, "little") + b"\x01\0\0\0" + b"g1b"
     assert wire.parse_xa_prepare(data) == (False, "X'6731',X'62',7")

@@ -21,8 +21,8 @@ def test_the_first_reason_counts():
     assert AnyThrottler().throttled() == ""
 
 
-def test_the_copy_waits_while_the_feed_is_parked():
-    """A parked reader is a reason; a mere backlog is none."""
-    now = FeedStatistics(pending=7, parked=True)
+def test_the_copy_waits_while_the_feed_has_no_room():
+    """A reader that waits for room is a reason; a mere backlog is none."""
+    now = FeedStatistics(pending=7, backpressure=True)
     assert "7 changes" in BacklogThrottler(lambda: now).throttled()
     assert BacklogThrottler(lambda: FeedStatistics(pending=7)).throttled() == ""

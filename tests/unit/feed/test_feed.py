@@ -618,20 +618,20 @@ def test_an_image_that_no_longer_is_the_sources_may_not_fit(scene: Scene, compar
     assert feed.pending() == 0
 
 
-def test_a_full_buffer_parks_and_frees_itself(scene: Scene) -> None:
+def test_a_full_buffer_holds_the_reader_back_and_frees_itself(scene: Scene) -> None:
     """R19: the flusher is called when it matters; the waiting time is counted."""
     feed, _ = scene.open(soft_limit_bytes=1 << 20)
     scene.applier.gate.clear()
     for at in range(0, 20_000, 100):
         scene.stream.commit(T, *(upsert(n) for n in range(at, at + 100)))
-    until(lambda: feed.statistics().parked)
+    until(lambda: feed.statistics().backpressure)
     assert feed.statistics().pending < 20_000
     scene.applier.gate.set()
     feed.block_wait()
     feed.flush()
     assert len(scene.applier.table) == 20_000
-    assert not feed.statistics().parked
-    assert feed.statistics().parked_seconds > 0
+    assert not feed.statistics().backpressure
+    assert feed.statistics().backpressure_seconds > 0
 
 
 def test_a_flush_under_the_lock_is_refused_when_it_would_be_long(scene: Scene) -> None:

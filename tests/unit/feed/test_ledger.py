@@ -93,19 +93,19 @@ def test_a_prepared_xa_transaction_holds_the_position_before_its_start() -> None
         made.committed(place(number))
     assert safe(made) == "11"
     assert made.undecided == 1
-    branch = made.branch("x")
-    assert branch is not None
-    branch.pending += 1
+    epoch = made.epoch_of("x")
+    assert epoch is not None
+    epoch.pending += 1
     made.decided("x")
     made.committed(place(20))
     assert safe(made) == "11", "its rows are not applied yet"
-    branch.pending -= 1
+    epoch.pending -= 1
     assert safe(made) == "20"
     assert made.undecided == 0
 
 
 def test_an_unknown_decision_changes_nothing() -> None:
-    """A branch without rows of ours is decided like any other transaction."""
+    """An XA transaction without rows of ours is decided like any other transaction."""
     made = ledger()
     made.decided("y")
     made.committed(place(11))

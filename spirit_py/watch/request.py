@@ -12,7 +12,7 @@ LineFormat = Literal["json", "text"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class WatchOptions:
+class WatchRequest:
     """Everything that one ``spirit-py watch`` was asked for.
 
     Attributes:

@@ -21,17 +21,17 @@ from spirit_py.signals import stop_on_signals
 from spirit_py.stop import StopSwitch
 from spirit_py.watch.follower import ONWARD, Follower
 from spirit_py.watch.formats import as_json, as_text
-from spirit_py.watch.model import record
 from spirit_py.watch.output import Lines, OutputClosed, OutputStuck
 from spirit_py.watch.progress import Progress
-from spirit_py.watch.stream import ScopeStream
+from spirit_py.watch.records import record
+from spirit_py.watch.source import ScopeSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from spirit_py.binlog.events import Event
-    from spirit_py.watch.model import Record
-    from spirit_py.watch.options import WatchOptions
+    from spirit_py.watch.records import Record
+    from spirit_py.watch.request import WatchRequest
     from spirit_py.watch.scope import Scope
 
 BROKEN_PIPE: Final = 141
@@ -40,7 +40,7 @@ _LOOK_SECONDS: Final = 0.2
 _JOIN_SECONDS: Final = 10.0
 
 
-def watch(options: WatchOptions, *, descriptor: int, note: Callable[[str], None]) -> int:
+def watch(options: WatchRequest, *, descriptor: int, note: Callable[[str], None]) -> int:
     """Print events until the end that was asked for, a signal or a fault.
 
     Args:
@@ -62,7 +62,7 @@ class _Watch:
     """One run: the stream in a thread of its own, the signals in this one."""
 
     def __init__(
-        self, options: WatchOptions, stop: StopSwitch, lines: Lines, note: Callable[[str], None]
+        self, options: WatchRequest, stop: StopSwitch, lines: Lines, note: Callable[[str], None]
     ) -> None:
         self._options = options
         self._stop = stop
@@ -101,19 +101,19 @@ class _Watch:
         finally:
             stream.close()
 
-    def _connected(self) -> ScopeStream:
+    def _connected(self) -> ScopeSource:
         """Ask the server what kind it is; one that cannot be reached is a refusal."""
         options = self._options
         try:
-            return ScopeStream(
+            return ScopeSource(
                 options.connection, FeedOptions(), database=options.database, table=options.table
             )
         except ServerFault as fault:
             raise connection_refusal(fault, options.connection) from fault
 
-    def _follower(self, stream: ScopeStream, progress: Progress) -> Follower:
+    def _follower(self, stream: ScopeSource, progress: Progress) -> Follower:
         """Make what turns events into lines."""
-        older = set() if self._options.position else stream.older_branches()
+        older = set() if self._options.position else stream.prepared_before()
         if older is None:
             self._note(
                 "the account may not see which XA transactions are prepared (GRANT"
@@ -145,7 +145,7 @@ class _Watch:
     def _out(self, found: Record) -> None:
         self._lines.add(self._format(found))
 
-    def _follow(self, stream: ScopeStream, follower: Follower) -> int:
+    def _follow(self, stream: ScopeSource, follower: Follower) -> int:
         """Run the stream in a thread until it ends, and print the last line."""
 
         def body() -> None:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.binlog.codec.described import Collation
 from spirit_py.binlog.connection import StreamLost
-from spirit_py.binlog.parser import BinlogEvents
-from spirit_py.binlog.source import BinlogStream
+from spirit_py.binlog.parser import BinlogParser
+from spirit_py.binlog.source import BinlogSource
 from spirit_py.errors import FeedFailure, ServerFault
 from spirit_py.mysql.faults import NO_SUCH_TABLE, Disposition, connection_lost, disposition
 from spirit_py.mysql.inspect import read_table
@@ -39,7 +39,7 @@ class _Compilers(dict[Any, Any]):
         return self._compile
 
 
-class ScopeStream(BinlogStream):
+class ScopeSource(BinlogSource):
     """A binlog stream of all tables in a scope; it changes nothing on the server."""
 
     def __init__(
@@ -48,7 +48,7 @@ class ScopeStream(BinlogStream):
         super().__init__(connection, options)
         self.scope = Scope(database, table, ignore_case=self.ignore_case)
         self.definitions = Definitions(self._definition, self._executed, self._collations)
-        self._events: BinlogEvents | None = None
+        self._events: BinlogParser | None = None
 
     def open(self, position: str) -> GtidFrontier | FileFrontier:
         """Open the stream behind a position, or at what is committed and visible now.
@@ -60,7 +60,7 @@ class ScopeStream(BinlogStream):
             return self.resume((), position)
         return self._open((), self.executed())
 
-    def older_branches(self) -> set[str] | None:
+    def prepared_before(self) -> set[str] | None:
         """Return the XA transactions that are prepared now; None when the account may not see."""
         try:
             with self._control.lend() as session:
@@ -96,11 +96,11 @@ class ScopeStream(BinlogStream):
         self,
         mappings: Sequence[TableMapping],  # noqa: ARG002 - a migration's
         start: GtidFrontier | FileFrontier,
-    ) -> BinlogEvents:
+    ) -> BinlogParser:
         """Make a parser that follows the scope."""
         compilers = _Compilers(self.definitions.compile)
         names = TableNames(self.scope)
-        self._events = BinlogEvents(compilers, start, names, charsets=self.charsets)
+        self._events = BinlogParser(compilers, start, names, charsets=self.charsets)
         return self._events
 
     def _definition(self, table: Table) -> TableSchema | None:
