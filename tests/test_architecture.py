@@ -44,7 +44,7 @@ OWN_THREADS_YET = {
     "spirit_py/migration/deferral.py",
     "spirit_py/mysql/locks.py",
     "spirit_py/mysql/lockwatch.py",
-    "spirit_py/watch/entry.py",
+    "spirit_py/watch/command.py",
 }
 CIRCLES_YET = {
     ("spirit_py.table.zoned", "spirit_py.table.mapping"),
@@ -96,7 +96,7 @@ SAID_YET = {
     "spirit_py/status/safe.py",
     "spirit_py/table/reverse.py",
     "spirit_py/watch/definitions.py",
-    "spirit_py/watch/entry.py",
+    "spirit_py/watch/command.py",
     "spirit_py/watch/output.py",
 }
 #: The rules of docs/rules.md that keep data safe.
