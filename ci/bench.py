@@ -42,8 +42,8 @@ from spirit_py.config import ConnectionOptions, FeedOptions
 from spirit_py.copier.copier import Copier, CopyOptions
 from spirit_py.feed.feed import ChangeFeed
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.inspect import read_table
 from spirit_py.mysql.ownwrites import new_run
+from spirit_py.mysql.tables.definition import read_table
 from spirit_py.spark.engine import SparkEngine
 from spirit_py.spark.settings import SparkOptions
 from spirit_py.statement.parse import alter_of

@@ -23,8 +23,8 @@ from spirit_py.cutover.cutover import Cutover
 from spirit_py.cutover.plan import Swap
 from spirit_py.feed.feed import ChangeFeed
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.inspect import read_table
-from spirit_py.mysql.newtable import align_auto_increment
+from spirit_py.mysql.tables.definition import read_table
+from spirit_py.mysql.tables.new_table import align_auto_increment
 from spirit_py.sql import identifier_list, quote_table
 from spirit_py.statement.parse import alter_of
 from spirit_py.stop import StopSwitch

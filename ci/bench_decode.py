@@ -27,7 +27,7 @@ from pymysqlreplication.packet import BinLogPacketWrapper
 import raw_events
 from spirit_py.binlog.codec.rows import RowCodec
 from spirit_py.binlog.codec.tablemap import parse_table_map
-from spirit_py.mysql.inspect import read_table
+from spirit_py.mysql.tables.definition import read_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

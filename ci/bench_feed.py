@@ -26,7 +26,7 @@ from spirit_py.binlog.source import BinlogSource
 from spirit_py.config import FeedOptions
 from spirit_py.feed.feed import ChangeFeed
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.inspect import read_table
+from spirit_py.mysql.tables.definition import read_table
 from spirit_py.statement.parse import alter_of
 from spirit_py.stop import StopSwitch
 from spirit_py.table.build import build_mapping

@@ -28,7 +28,7 @@ class ConnectionOptions:
         origin: what sessions of these options say of themselves, on whichever machine they are
             opened: by it they are known to be ours before one is killed (R24).
         label: what sessions say of themselves, so that a later run can find them; see
-            :mod:`spirit_py.mysql.earlier`.
+            :mod:`spirit_py.mysql.earlier_runs`.
         server_uuid: the server that it must be (R14); empty for any.
         settings: session variables under which expressions are evaluated; see
             :mod:`spirit_py.mysql.evaluation`.

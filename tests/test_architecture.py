@@ -47,7 +47,7 @@ OWN_THREADS_YET = {
     "spirit_py/watch/command.py",
 }
 CIRCLES_YET = {
-    ("spirit_py.table.zoned", "spirit_py.table.mapping"),
+    ("spirit_py.table.time_zone", "spirit_py.table.mapping"),
     ("spirit_py.binlog.events", "spirit_py.binlog.codec.rows"),
     ("spirit_py.checkpoint.words", "spirit_py.checkpoint.decision"),
     ("spirit_py.feed.partitions", "spirit_py.feed.buffer"),

@@ -17,8 +17,8 @@ from spirit_py.applier.verdicts import (
 from spirit_py.applier.workers import Workers
 from spirit_py.errors import ServerFault, ValueLost
 from spirit_py.mysql.faults import connection_lost
-from spirit_py.mysql.lost_values import DEPRECATED
 from spirit_py.mysql.retry import retrying
+from spirit_py.mysql.values.lost_values import DEPRECATED
 from spirit_py.sql import identifier_list, quote_identifier
 
 if TYPE_CHECKING:

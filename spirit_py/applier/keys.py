@@ -21,7 +21,7 @@ from spirit_py.applier.stage import (
 )
 from spirit_py.applier.verdicts import TRUNCATED, judge_warnings
 from spirit_py.errors import ServerFault, ValueLost
-from spirit_py.mysql.lost_values import DEPRECATED, VALUE_ERRORS
+from spirit_py.mysql.values.lost_values import DEPRECATED, VALUE_ERRORS
 from spirit_py.sql import identifier_list, quote_identifier
 
 if TYPE_CHECKING:

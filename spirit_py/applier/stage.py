@@ -13,7 +13,7 @@ from spirit_py.applier.batch import insert_rows, upsert_tail, upsert_verb
 from spirit_py.applier.verdicts import TRUNCATED, judge_warnings
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.evaluation import DATE_SQL_MODE, OWN_SQL_MODE
-from spirit_py.mysql.lost_values import DEPRECATED
+from spirit_py.mysql.values.lost_values import DEPRECATED
 from spirit_py.sql import identifier_list, quote_identifier, quote_table, string_literal
 
 if TYPE_CHECKING:

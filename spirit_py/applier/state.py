@@ -35,7 +35,7 @@ from spirit_py.applier.stage import (
 from spirit_py.applier.verdicts import TRUNCATED, judge_warnings
 from spirit_py.errors import DuplicateForUnique, ServerFault
 from spirit_py.mysql.faults import DUPLICATE_ENTRY
-from spirit_py.mysql.lost_values import DEPRECATED
+from spirit_py.mysql.values.lost_values import DEPRECATED
 from spirit_py.sql import identifier_list, quote_identifier
 from spirit_py.table.values import key_select_expressions, row_key_sql
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from spirit_py.checkpoint.made import MadeStore
 from spirit_py.checkpoint.store import CheckpointStore
 from spirit_py.checkpoint.words import may_hold_rows, see_what_it_holds
-from spirit_py.mysql.identity import drop_if, is_one_of
-from spirit_py.mysql.inspect import read_table
-from spirit_py.mysql.newtable import drop_building, drop_sentinel
+from spirit_py.mysql.tables.definition import read_table
+from spirit_py.mysql.tables.identity import drop_if, is_one_of
+from spirit_py.mysql.tables.new_table import drop_building, drop_sentinel
 from spirit_py.table.names import AuxiliaryNames
 
 if TYPE_CHECKING:

@@ -330,7 +330,7 @@ def _without_record(found: Found) -> Decision:
     """Decide where there is no checkpoint.
 
     A new table that no checkpoint says to be ours is refused by a check of its own, together
-    with whatever else stands in the way (:mod:`spirit_py.preflight.leftovers`).
+    with whatever else stands in the way (:mod:`spirit_py.preflight.checks.leftovers`).
     """
     if any(table.ours for table in found.tables):
         return _without_words(found, "its checkpoint is gone")

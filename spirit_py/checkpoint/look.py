@@ -18,8 +18,8 @@ from spirit_py.checkpoint.record import (
 from spirit_py.checkpoint.replicated import made_here
 from spirit_py.checkpoint.reverse_found import what_is_left
 from spirit_py.errors import SpiritError
-from spirit_py.mysql.identity import is_one_of
-from spirit_py.mysql.inspect import read_table, shape_of
+from spirit_py.mysql.tables.definition import read_table, shape_of
+from spirit_py.mysql.tables.identity import is_one_of
 from spirit_py.table.names import AuxiliaryNames
 from spirit_py.table.values import bound_from_literals
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.faults import ABSENT_TABLE, NO_SUCH_COLUMN
-from spirit_py.mysql.identity import NOTHING, Identity, identity
+from spirit_py.mysql.tables.identity import NOTHING, Identity, identity
 from spirit_py.sql import quote_table, string_literal
 from spirit_py.table.names import AuxiliaryNames, building_name
 

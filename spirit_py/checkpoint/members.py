@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from spirit_py.checkpoint.beside import drop_beside
 from spirit_py.checkpoint.record import CheckpointRecord, Membership, UnreadableCheckpoint
 from spirit_py.checkpoint.store import CheckpointStore
-from spirit_py.mysql.locks import named_lock_holder, take_named_lock
+from spirit_py.mysql.locks.named import named_lock_holder, take_named_lock
 from spirit_py.table.names import lock_name
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from spirit_py.checkpoint.made import Made, MadeStore
 from spirit_py.checkpoint.record import digest_of
-from spirit_py.mysql.identity import Identity, identity
-from spirit_py.mysql.inspect import read_table, shape_of
+from spirit_py.mysql.tables.definition import read_table, shape_of
+from spirit_py.mysql.tables.identity import Identity, identity
 from spirit_py.table.names import AuxiliaryNames
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from spirit_py.checkpoint.reverse import ENDED, REVERTING, KeepRecord, Unreadabl
 from spirit_py.checkpoint.reverse_store import KeepStore
 from spirit_py.checkpoint.store import CheckpointStore
 from spirit_py.errors import Refusal
-from spirit_py.mysql.identity import is_one_of
-from spirit_py.mysql.inspect import read_table, shape_of
+from spirit_py.mysql.tables.definition import read_table, shape_of
+from spirit_py.mysql.tables.identity import is_one_of
 from spirit_py.table.names import AuxiliaryNames
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ than a third of the time. Nobody is killed: a checksum can wait, at no cost but 
 its way would be in the cutover's too, whose rules then apply. Who it is, is named at once, and
 again when the last request was in vain.
 
-The lock is that of :mod:`spirit_py.mysql.locksession`: the server ends it when this process is
+The lock is that of :mod:`spirit_py.mysql.locks.session`: the server ends it when this process is
 frozen or cut off, the watch when it is held too long. Then another request is made.
 """
 
@@ -35,9 +35,9 @@ from spirit_py.errors import (
 )
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import Disposition, disposition
-from spirit_py.mysql.locks import TableLock
-from spirit_py.mysql.locksession import let_go_when_silent, open_lock_session
-from spirit_py.mysql.lockwatch import LockWatch
+from spirit_py.mysql.locks.named import TableLock
+from spirit_py.mysql.locks.session import let_go_when_silent, open_lock_session
+from spirit_py.mysql.locks.watch import LockWatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

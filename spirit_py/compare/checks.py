@@ -9,9 +9,9 @@ from spirit_py.checksum.query import ComparisonPlan
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.mysql.facts import ServerFacts, read_facts
 from spirit_py.mysql.grants import Grants, grant_statement, read_grants
-from spirit_py.mysql.inspect import read_table
-from spirit_py.mysql.replicas import channels
-from spirit_py.preflight.finding import refusal_of, refuse
+from spirit_py.mysql.replication import channels
+from spirit_py.mysql.tables.definition import read_table
+from spirit_py.preflight.check import refusal_of, refuse
 from spirit_py.preflight.server_version import require_mysql
 from spirit_py.sql import quote_identifier
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from spirit_py.checksum.moment import Follower
     from spirit_py.compare.matching import Matching
     from spirit_py.contracts import SqlSession
-    from spirit_py.preflight.finding import Finding
+    from spirit_py.preflight.check import Finding
     from spirit_py.table.schema import TableSchema
 
 _PERFORMANCE_SCHEMA: Final = "performance_schema"

@@ -3,8 +3,8 @@
 In a document's text an unsigned number, a DECIMAL and a date look like others; read again they
 would be an INTEGER, a DOUBLE and a STRING. So the types of all nodes come beside the text, in
 the order of :func:`spirit_py.checksum.render.node_types`, and what text cannot say, or says in a
-way that not every server reads exactly, is written as SQL (:mod:`spirit_py.table.documents`), as
-:mod:`spirit_py.binlog.codec.jsonb` does with documents in binary form.
+way that not every server reads exactly, is written as SQL (:mod:`spirit_py.table.json_document`),
+as :mod:`spirit_py.binlog.codec.jsonb` does with documents in binary form.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from spirit_py.binlog.codec.jsonb import sql_expression
 from spirit_py.sql import string_literal
-from spirit_py.table import documents
-from spirit_py.table.documents import Node
+from spirit_py.table import json_document as documents
+from spirit_py.table.json_document import Node
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

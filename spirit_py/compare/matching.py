@@ -9,8 +9,8 @@ from spirit_py.errors import Refusal
 from spirit_py.table.build import choose_key
 from spirit_py.table.computed import computed_pairs
 from spirit_py.table.conversions import Conversion, conversion, is_timestamp
-from spirit_py.table.guarantees import tightened_indexes
 from spirit_py.table.mapping import ColumnPair, TableMapping
+from spirit_py.table.unique_keys import tightened_indexes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -21,10 +21,10 @@ from spirit_py.compare.copyback import FittingRows, TwoServerCopier
 from spirit_py.compare.matching import match
 from spirit_py.errors import ChecksumFailure, DifferencesFound, SchemaChanged, ServerFault
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.duplicates import duplicates_for
 from spirit_py.mysql.faults import connection_refusal
-from spirit_py.mysql.inspect import read_table, shape_of
-from spirit_py.mysql.locks import AdvisoryLock
+from spirit_py.mysql.locks.named import AdvisoryLock
+from spirit_py.mysql.tables.definition import read_table, shape_of
+from spirit_py.mysql.values.duplicates import duplicates_for
 from spirit_py.phases import Phase
 from spirit_py.spark.gang import GangEngine
 from spirit_py.status.snapshot import MigrationStatus

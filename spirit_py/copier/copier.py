@@ -25,9 +25,9 @@ from spirit_py.copier.task import (
 from spirit_py.errors import ServerFault, SpiritError, ValueLost
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.kill import kill_own
-from spirit_py.mysql.lost_values import NULL_REFUSED
 from spirit_py.mysql.ownwrites import own_uuid
 from spirit_py.mysql.retry import PATIENCE, retrying
+from spirit_py.mysql.values.lost_values import NULL_REFUSED
 from spirit_py.spark.waves import Pull, WavePlan, WaveRunner
 from spirit_py.table.values import bound_from_row, key_select_expressions
 

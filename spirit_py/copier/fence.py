@@ -11,7 +11,7 @@ from spirit_py.copier.chunk_sql import chunk_lock_prefix
 from spirit_py.errors import CopyFailure
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.kill import kill_session
-from spirit_py.mysql.locks import named_lock_holder
+from spirit_py.mysql.locks.named import named_lock_holder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

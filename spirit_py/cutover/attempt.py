@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spirit_py.contracts import Clock
-    from spirit_py.mysql.locks import TableLock
-    from spirit_py.mysql.lockwatch import LockWatch
+    from spirit_py.mysql.locks.named import TableLock
+    from spirit_py.mysql.locks.watch import LockWatch
     from spirit_py.mysql.session import Session
 
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from spirit_py import points
 from spirit_py.errors import SpiritError
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.identity import drop_if
-from spirit_py.mysql.inspect import read_table
 from spirit_py.mysql.retry import PATIENCE, retrying
+from spirit_py.mysql.tables.definition import read_table
+from spirit_py.mysql.tables.identity import drop_if
 
 if TYPE_CHECKING:
     from spirit_py.config import ConnectionOptions
-    from spirit_py.mysql.identity import Identity
+    from spirit_py.mysql.tables.identity import Identity
     from spirit_py.stop import StopSwitch
 
 

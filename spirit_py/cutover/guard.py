@@ -16,7 +16,7 @@ from spirit_py.cutover.attempt import TryFailed
 from spirit_py.errors import CutoverFailure, ServerFault
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import Disposition, access_denied, disposition
-from spirit_py.mysql.instant import (
+from spirit_py.mysql.tables.guard_column import (
     add_column,
     drop_column,
     drop_guard_columns,

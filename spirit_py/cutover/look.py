@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.cutover.verdict import BLIND, Evidence, TableNames, Verdict, judge
 from spirit_py.errors import CutoverFailure, SchemaChanged, ServerFault
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.identity import others_than
 from spirit_py.mysql.kill import kill_session
-from spirit_py.mysql.locks import named_lock_holder
+from spirit_py.mysql.locks.named import named_lock_holder
+from spirit_py.mysql.tables.identity import others_than
 from spirit_py.sql import quote_table
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import Clock, SqlSession
     from spirit_py.cutover.plan import Swap
-    from spirit_py.mysql.identity import Identity, Name
+    from spirit_py.mysql.tables.identity import Identity, Name
 
 _LOG = logging.getLogger(__name__)
 _PAUSE_SECONDS: Final = {Verdict.END_SESSION: 0.02, Verdict.LOOK_AGAIN: 0.5}

@@ -10,10 +10,10 @@ from spirit_py.checkpoint.made import MadeStore
 from spirit_py.checkpoint.members import drop_left_behind
 from spirit_py.checkpoint.store import CheckpointStore
 from spirit_py.errors import Refusal, SchemaChanged, ServerFault, SpiritError
-from spirit_py.mysql.inspect import read_table, shape_of
-from spirit_py.mysql.instant import drop_guard_columns
-from spirit_py.mysql.newtable import create_new_table, drop_sentinel
 from spirit_py.mysql.retry import retrying
+from spirit_py.mysql.tables.definition import read_table, shape_of
+from spirit_py.mysql.tables.guard_column import drop_guard_columns
+from spirit_py.mysql.tables.new_table import create_new_table, drop_sentinel
 from spirit_py.preflight.preflight import check_after_create, mapping_of
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
     from spirit_py.migration.checkpoints import Checkpoints
     from spirit_py.migration.run import Run
-    from spirit_py.mysql.identity import Identity
-    from spirit_py.preflight.context import PreflightContext
+    from spirit_py.mysql.tables.identity import Identity
+    from spirit_py.preflight.check import PreflightContext
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.schema import TableSchema
 

@@ -21,7 +21,7 @@ from spirit_py.checkpoint.record import (
 from spirit_py.checkpoint.writer import CheckpointWriter
 from spirit_py.errors import SpiritError
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.identity import identity
+from spirit_py.mysql.tables.identity import identity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from spirit_py.feed.feed import ChangeFeed
     from spirit_py.migration.run import Run
     from spirit_py.migration.work import TableWork
-    from spirit_py.preflight.context import PreflightContext
+    from spirit_py.preflight.check import PreflightContext
     from spirit_py.table.mapping import TableMapping
 
 _log = logging.getLogger(__name__)

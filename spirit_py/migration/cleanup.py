@@ -13,12 +13,12 @@ from spirit_py.checkpoint.record import CheckpointRecord, Membership, Unreadable
 from spirit_py.checkpoint.replicated import made_here
 from spirit_py.errors import Refusal
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.earlier import end_earlier_sessions
-from spirit_py.mysql.identity import is_one_of
-from spirit_py.mysql.locks import named_lock_holder, take_named_lock
-from spirit_py.mysql.newtable import drop_table, is_own_sentinel
+from spirit_py.mysql.earlier_runs import end_earlier_sessions
+from spirit_py.mysql.locks.named import named_lock_holder, take_named_lock
 from spirit_py.mysql.privileges import Sight
-from spirit_py.mysql.runs import run_label
+from spirit_py.mysql.run_label import run_label
+from spirit_py.mysql.tables.identity import is_one_of
+from spirit_py.mysql.tables.new_table import drop_table, is_own_sentinel
 from spirit_py.sql import quote_table
 from spirit_py.table.names import AuxiliaryNames, is_building_name, lock_name
 

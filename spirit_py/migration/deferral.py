@@ -13,8 +13,8 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import MigrationFailure, ServerFault
-from spirit_py.mysql.newtable import create_sentinel
 from spirit_py.mysql.retry import retrying
+from spirit_py.mysql.tables.new_table import create_sentinel
 from spirit_py.sql import quote_table, string_literal
 from spirit_py.stop import StopSwitch
 from spirit_py.table.names import AuxiliaryNames

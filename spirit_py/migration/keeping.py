@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from spirit_py.feed.feed import ChangeFeed
     from spirit_py.migration.checkpoints import Checkpoints
     from spirit_py.migration.run import Run
-    from spirit_py.preflight.context import PreflightContext
+    from spirit_py.preflight.check import PreflightContext
     from spirit_py.table.mapping import TableMapping
 
 

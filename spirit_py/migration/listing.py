@@ -24,7 +24,7 @@ from spirit_py.checkpoint.store import MARK
 from spirit_py.errors import FeedFailure, Refusal, ServerFault
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import access_denied
-from spirit_py.mysql.locks import named_lock_holder
+from spirit_py.mysql.locks.named import named_lock_holder
 from spirit_py.mysql.privileges import NUMBERS, Sight
 from spirit_py.table.names import AuxiliaryNames, lock_name
 from spirit_py.units import human_seconds

@@ -13,7 +13,7 @@ from spirit_py.errors import MigrationFailure, ServerFault
 from spirit_py.migration.reverse_feed import require_definitions
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import Disposition, disposition
-from spirit_py.mysql.locks import named_lock_holder
+from spirit_py.mysql.locks.named import named_lock_holder
 from spirit_py.table.names import AuxiliaryNames
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from spirit_py.checkpoint.decision import Afresh, Resume
 from spirit_py.errors import ServerFault
 from spirit_py.migration.resuming import choose
-from spirit_py.mysql.earlier import end_earlier_sessions
+from spirit_py.mysql.earlier_runs import end_earlier_sessions
 from spirit_py.mysql.faults import access_denied
 from spirit_py.preflight.preflight import check_before_create, prepare
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from spirit_py.checkpoint.record import CheckpointRecord
     from spirit_py.migration.run import Run
     from spirit_py.mysql.session import Session
-    from spirit_py.preflight.context import PreflightContext
+    from spirit_py.preflight.check import PreflightContext
 
 
 @dataclass(frozen=True, kw_only=True)

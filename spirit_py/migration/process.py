@@ -15,9 +15,9 @@ from spirit_py.errors import ServerFault
 from spirit_py.mysql.connect import connect, evaluate_with
 from spirit_py.mysql.evaluation import evaluation_settings
 from spirit_py.mysql.faults import connection_refusal
-from spirit_py.mysql.locks import AdvisoryLock
+from spirit_py.mysql.locks.named import AdvisoryLock
 from spirit_py.mysql.retry import retrying, waiting_for
-from spirit_py.mysql.runs import run_label
+from spirit_py.mysql.run_label import run_label
 from spirit_py.sql import string_literal
 from spirit_py.table.names import lock_name
 

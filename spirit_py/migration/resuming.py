@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from spirit_py.checkpoint.decision import Found
     from spirit_py.contracts import SqlSession
     from spirit_py.migration.run import Run
-    from spirit_py.preflight.context import PreflightContext
+    from spirit_py.preflight.check import PreflightContext
 
 
 def choose(

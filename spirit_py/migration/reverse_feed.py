@@ -15,8 +15,8 @@ from spirit_py.errors import Refusal, SchemaChanged, ServerFault
 from spirit_py.feed.feed import ChangeFeed
 from spirit_py.mysql.facts import read_facts
 from spirit_py.mysql.faults import NO_SUCH_TABLE
-from spirit_py.mysql.inspect import read_shape, read_table, shape_of
-from spirit_py.mysql.instant import drop_guard_columns
+from spirit_py.mysql.tables.definition import read_shape, read_table, shape_of
+from spirit_py.mysql.tables.guard_column import drop_guard_columns
 from spirit_py.table.names import AuxiliaryNames
 from spirit_py.table.reverse import Losses, ReverseChanges, reverse_mapping
 

@@ -18,12 +18,12 @@ from spirit_py.errors import Interrupted, MigrationFailure, OutcomeUnknown, Refu
 from spirit_py.migration.keeper import Keeper
 from spirit_py.migration.undo import Means
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.earlier import end_earlier_sessions
+from spirit_py.mysql.earlier_runs import end_earlier_sessions
 from spirit_py.mysql.evaluation import evaluation_settings
 from spirit_py.mysql.facts import read_facts
 from spirit_py.mysql.faults import Disposition, connection_refusal, disposition
-from spirit_py.mysql.locks import AdvisoryLock, named_lock_holder
-from spirit_py.mysql.runs import run_label
+from spirit_py.mysql.locks.named import AdvisoryLock, named_lock_holder
+from spirit_py.mysql.run_label import run_label
 from spirit_py.mysql.vouched import require_word
 from spirit_py.phases import Phase
 from spirit_py.signals import run_aside, stop_on_signals

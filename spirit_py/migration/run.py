@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.errors import MigrationFailure, OutcomeUnknown, Refusal, ServerFault
 from spirit_py.migration.process import Process
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.earlier import end_own_statements
+from spirit_py.mysql.earlier_runs import end_own_statements
 from spirit_py.phases import Phase
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from spirit_py.contracts import Reporter
     from spirit_py.cutover.cutover import Cutover
     from spirit_py.migration.figures import Figures
-    from spirit_py.preflight.finding import Finding
+    from spirit_py.preflight.check import Finding
     from spirit_py.spark.engine import SparkEngine
     from spirit_py.status.report import MigrationReport
     from spirit_py.stop import StopSwitch

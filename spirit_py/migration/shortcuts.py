@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spirit_py.migration.auxiliary import source_of
-from spirit_py.mysql.inspect import read_table
+from spirit_py.mysql.tables.definition import read_table
 from spirit_py.preflight.shortcut import probe_shortcut, try_shortcut
 
 if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
     from spirit_py.migration.auxiliary import AuxiliaryTables
     from spirit_py.migration.run import Run
-    from spirit_py.preflight.context import PreflightContext
+    from spirit_py.preflight.check import PreflightContext
     from spirit_py.preflight.shortcut import ShortcutResult
 
 

@@ -11,10 +11,10 @@ from spirit_py.cutover.cutover import Cutover
 from spirit_py.cutover.look import require_these
 from spirit_py.cutover.plan import CutoverLimits, CutoverResult, Swap
 from spirit_py.errors import OutcomeUnknown, ServerFault, SpiritError
-from spirit_py.mysql.histograms import carry_histograms
-from spirit_py.mysql.identity import identity
-from spirit_py.mysql.newtable import align_auto_increment, set_auto_increment
 from spirit_py.mysql.retry import retrying
+from spirit_py.mysql.tables.histograms import carry_histograms
+from spirit_py.mysql.tables.identity import identity
+from spirit_py.mysql.tables.new_table import align_auto_increment, set_auto_increment
 from spirit_py.table.names import AuxiliaryNames
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from spirit_py.migration.auxiliary import AuxiliaryTables
     from spirit_py.migration.run import Run
     from spirit_py.migration.work import TableWork
-    from spirit_py.mysql.identity import Identity
+    from spirit_py.mysql.tables.identity import Identity
     from spirit_py.table.mapping import TableMapping
 
 _log = logging.getLogger(__name__)

@@ -17,10 +17,10 @@ from spirit_py.cutover.plan import CutoverLimits, Swap
 from spirit_py.errors import HeldBack, SpiritError
 from spirit_py.migration.reverse_feed import require_definitions
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.duplicates import duplicates_for
-from spirit_py.mysql.identity import identity
-from spirit_py.mysql.newtable import align_auto_increment
 from spirit_py.mysql.retry import retrying
+from spirit_py.mysql.tables.identity import identity
+from spirit_py.mysql.tables.new_table import align_auto_increment
+from spirit_py.mysql.values.duplicates import duplicates_for
 from spirit_py.sql import quote_table
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
     from spirit_py.cutover.plan import CutoverResult
     from spirit_py.migration.reverse_feed import Following
-    from spirit_py.mysql.identity import Identity
+    from spirit_py.mysql.tables.identity import Identity
     from spirit_py.spark.gang import GangEngine
     from spirit_py.stop import StopSwitch
     from spirit_py.table.mapping import TableMapping

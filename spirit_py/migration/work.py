@@ -14,8 +14,8 @@ from spirit_py.copier.copier import Copier, CopyOptions
 from spirit_py.copier.prefix import CopiedSoFar
 from spirit_py.copier.throttle import BacklogThrottler
 from spirit_py.errors import HeldBack
-from spirit_py.mysql.duplicates import duplicates_for
-from spirit_py.mysql.histograms import carry_histograms
+from spirit_py.mysql.tables.histograms import carry_histograms
+from spirit_py.mysql.values.duplicates import duplicates_for
 from spirit_py.sql import quote_table
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from spirit_py.mysql.faults import (
     TLS_REQUIRED,
     server_fault,
 )
-from spirit_py.mysql.notes import MOST_WARNINGS
-from spirit_py.mysql.runs import refuse_when_taken_over
+from spirit_py.mysql.run_label import refuse_when_taken_over
 from spirit_py.mysql.session import Session
+from spirit_py.mysql.values.write_warnings import MOST_WARNINGS
 from spirit_py.mysql.wire import probe
 from spirit_py.sql import string_literal
 

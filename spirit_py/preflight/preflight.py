@@ -17,10 +17,10 @@ from spirit_py import points
 from spirit_py.errors import Refusal
 from spirit_py.mysql.facts import read_facts
 from spirit_py.mysql.grants import read_grants
-from spirit_py.mysql.inspect import read_table
-from spirit_py.mysql.moments import at_one_moment
-from spirit_py.preflight.context import PreflightContext
-from spirit_py.preflight.intent import read_intent
+from spirit_py.mysql.tables.definition import read_table
+from spirit_py.mysql.values.clock_defaults import at_one_moment
+from spirit_py.preflight.check import PreflightContext
+from spirit_py.preflight.checks.syntax import read_intent
 from spirit_py.preflight.registry import Scope, run_checks
 from spirit_py.preflight.server_version import require_mysql
 from spirit_py.table.build import build_mapping
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from spirit_py.config import MigrationConfig
     from spirit_py.contracts import SqlSession
-    from spirit_py.preflight.finding import Finding
+    from spirit_py.preflight.check import Finding
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.schema import TableSchema
 

@@ -9,28 +9,28 @@ from typing import TypeAlias
 
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.mysql.faults import INTERRUPTED, access_denied, connection_lost
-from spirit_py.preflight import (
+from spirit_py.preflight.check import Finding, PreflightContext, Severity, refusal_of, refuse
+from spirit_py.preflight.checks import (
     auto_increment,
     binlog_enabled,
     binlog_filters,
     binlog_format,
     check_constraints,
+    clock_defaults,
     commit_order,
     disk_space,
     duplicates,
     foreign_keys,
-    intent,
     json_doubles,
     leftovers,
     lost_members,
-    moments,
     new_not_null,
     other_writers,
     own_writes,
     padded_chars,
     partial_json,
     performance_schema,
-    prepared_branches,
+    prepared_xa,
     privileges,
     read_only,
     replica,
@@ -38,12 +38,11 @@ from spirit_py.preflight import (
     snapshot_guard,
     source_table,
     statement_writes,
+    syntax,
     triggers,
     usable_key,
     zero_dates,
 )
-from spirit_py.preflight.context import PreflightContext
-from spirit_py.preflight.finding import Finding, Severity, refusal_of, refuse
 
 
 class Scope(enum.Enum):
@@ -75,22 +74,21 @@ CHECKS: tuple[Check, ...] = (
     Check("binlog_filters", Scope.SERVER, binlog_filters.check),
     Check("binlog_format", Scope.SERVER, binlog_format.check),
     Check("check_constraints", Scope.SOURCE, check_constraints.check),
+    Check("clock_defaults", Scope.AFTER_CREATE, clock_defaults.check),
     Check("commit_order", Scope.SERVER, commit_order.check),
     Check("disk_space", Scope.SOURCE, disk_space.check),
     Check("duplicates", Scope.AFTER_CREATE, duplicates.check),
     Check("foreign_keys", Scope.SOURCE, foreign_keys.check),
-    Check("intent", Scope.SERVER, intent.check),
     Check("json_doubles", Scope.SOURCE, json_doubles.check),
     Check("leftovers", Scope.SOURCE, leftovers.check),
     Check("lost_members", Scope.AFTER_CREATE, lost_members.check),
-    Check("moments", Scope.AFTER_CREATE, moments.check),
     Check("new_not_null", Scope.AFTER_CREATE, new_not_null.check),
     Check("other_writers", Scope.SERVER, other_writers.check),
     Check("own_writes", Scope.SERVER, own_writes.check),
     Check("padded_chars", Scope.AFTER_CREATE, padded_chars.check),
     Check("partial_json", Scope.SERVER, partial_json.check),
     Check("performance_schema", Scope.SERVER, performance_schema.check),
-    Check("prepared_branches", Scope.SERVER, prepared_branches.check),
+    Check("prepared_xa", Scope.SERVER, prepared_xa.check),
     Check("privileges", Scope.SERVER, privileges.check),
     Check("read_only", Scope.SERVER, read_only.check),
     Check("replica", Scope.SERVER, replica.check),
@@ -98,6 +96,7 @@ CHECKS: tuple[Check, ...] = (
     Check("snapshot_guard", Scope.AFTER_CREATE, snapshot_guard.check),
     Check("source_table", Scope.SERVER, source_table.check),
     Check("statement_writes", Scope.SOURCE, statement_writes.check),
+    Check("syntax", Scope.SERVER, syntax.check),
     Check("triggers", Scope.SOURCE, triggers.check),
     Check("usable_key", Scope.SOURCE, usable_key.check),
     Check("zero_dates", Scope.AFTER_CREATE, zero_dates.check),

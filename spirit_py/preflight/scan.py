@@ -9,7 +9,7 @@ from spirit_py.errors import ServerFault
 from spirit_py.sql import identifier_list, quote_table
 
 if TYPE_CHECKING:
-    from spirit_py.preflight.context import PreflightContext
+    from spirit_py.preflight.check import PreflightContext
 
 SECONDS: float = 30
 _TIMED_OUT = 3024

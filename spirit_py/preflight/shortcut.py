@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Literal
 
 from spirit_py.errors import MigrationFailure, OutcomeUnknown, ServerFault
 from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, Disposition, disposition
-from spirit_py.mysql.inspect import read_table, shape_of
-from spirit_py.mysql.newtable import probe_algorithm, server_refusal
+from spirit_py.mysql.tables.definition import read_table, shape_of
+from spirit_py.mysql.tables.new_table import probe_algorithm, server_refusal
 from spirit_py.preflight.metadata import why_not_metadata_only
 from spirit_py.sql import quote_table
 from spirit_py.statement import ClauseKind

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.replicas import binlog_end, binlog_files, known_replicas
+from spirit_py.mysql.replication import binlog_end, binlog_files, known_replicas
 from spirit_py.rehearsal.binlog import BinlogMeter
 from spirit_py.rehearsal.figures import RehearsalFigures, ReplicaFigures, TableDisk
 from spirit_py.rehearsal.lag import Mark

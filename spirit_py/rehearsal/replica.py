@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.replicas import applier_lag, channels, executed_place
+from spirit_py.mysql.replication import applier_lag, channels, executed_place
 from spirit_py.rehearsal.figures import ReplicaFigures
 from spirit_py.rehearsal.lag import Mark, Marks
 

@@ -15,7 +15,7 @@ from spirit_py.statement.cursor import (
     text_of,
 )
 from spirit_py.statement.model import Clause, ClauseKind
-from spirit_py.statement.options import is_option, read_options
+from spirit_py.statement.table_options import is_option, read_options
 
 if TYPE_CHECKING:
     from spirit_py.statement.lexer import Token

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from spirit_py.errors import Refusal
 from spirit_py.sql import quote_identifier
-from spirit_py.statement.words import bare_name
+from spirit_py.statement.reserved_words import bare_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

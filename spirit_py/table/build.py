@@ -14,11 +14,11 @@ from spirit_py.table.conversions import (
     is_timestamp,
     key_usable,
 )
-from spirit_py.table.fills import Fill, implicit_default, needs_fill
-from spirit_py.table.guarantees import tightened_indexes
 from spirit_py.table.keys import comparable
 from spirit_py.table.mapping import ColumnPair, TableMapping
-from spirit_py.table.zoned import evaluated_in_zone, repeats_hours
+from spirit_py.table.new_columns import Fill, implicit_default, needs_fill
+from spirit_py.table.time_zone import evaluated_in_zone, repeats_hours
+from spirit_py.table.unique_keys import tightened_indexes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.table.expressions import steady_column, steady_expression
 from spirit_py.table.mapping import ColumnPair
-from spirit_py.table.steady import steady_column, steady_expression
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

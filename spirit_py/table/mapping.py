@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from spirit_py.sql import quote_identifier
 from spirit_py.table.conversions import equality_kept, values_stay_apart
-from spirit_py.table.zoned import instant_text, makes_dates
+from spirit_py.table.time_zone import instant_text, makes_dates
 
 if TYPE_CHECKING:
-    from spirit_py.table.fills import Fill
+    from spirit_py.table.new_columns import Fill
     from spirit_py.table.schema import Column, Index, TableSchema
 
 
@@ -60,12 +60,12 @@ class TableMapping:
             those over columns that are merely narrowed.
         time_zone: the server's time zone, when what a write evaluates depends on it: the
             conversion of a TIMESTAMP to or from another type, or an expression of the new table
-            (:mod:`spirit_py.table.zoned`). Every statement that writes the new table runs in
+            (:mod:`spirit_py.table.time_zone`). Every statement that writes the new table runs in
             it, deletes too, which look for the entries of indexes. Empty otherwise.
         computed: stored generated columns that must be the same in both tables; never written
             (:mod:`spirit_py.table.computed`).
         fills: new columns that every write must name a constant for (see
-            :mod:`spirit_py.table.fills`): ``REPLACE INTO new (pairs, fills) SELECT pairs,
+            :mod:`spirit_py.table.new_columns`): ``REPLACE INTO new (pairs, fills) SELECT pairs,
             constants``.
         kept: columns of the target that no write may touch: rows that exist keep what they have
             there. Then rows are written with ``INSERT ... ON DUPLICATE KEY UPDATE``, and the key

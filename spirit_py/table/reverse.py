@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from spirit_py.errors import Refusal
 from spirit_py.table.build import build_mapping
 from spirit_py.table.conversions import values_stay_apart
-from spirit_py.table.fills import needs_fill
+from spirit_py.table.new_columns import needs_fill
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """Frozen descriptions of a table's definition, as the server reports it.
 
-Filled by :mod:`spirit_py.mysql.inspect` from ``information_schema`` and ``SHOW CREATE TABLE``;
-nothing here holds a connection.
+Filled by :mod:`spirit_py.mysql.tables.definition` from ``information_schema`` and ``SHOW CREATE
+TABLE``; nothing here holds a connection.
 """
 
 from __future__ import annotations

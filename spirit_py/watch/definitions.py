@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.binlog.codec.described import agrees, described
 from spirit_py.binlog.codec.rows import RowCodec
 from spirit_py.errors import FeedFailure, SchemaChanged
-from spirit_py.mysql.inspect import shape_of
+from spirit_py.mysql.tables.definition import shape_of
 from spirit_py.watch.harmless import leaves_rows_as_described
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.errors import Refusal
 from spirit_py.statement.cursor import Cursor, split_at
 from spirit_py.statement.lexer import SqlMode, tokenize
-from spirit_py.statement.options import is_option
+from spirit_py.statement.table_options import is_option
 
 if TYPE_CHECKING:
     from spirit_py.statement.lexer import Token

@@ -10,7 +10,7 @@ from spirit_py.binlog.parser import BinlogParser
 from spirit_py.binlog.source import BinlogSource
 from spirit_py.errors import FeedFailure, ServerFault
 from spirit_py.mysql.faults import NO_SUCH_TABLE, Disposition, connection_lost, disposition
-from spirit_py.mysql.inspect import read_table
+from spirit_py.mysql.tables.definition import read_table
 from spirit_py.watch.definitions import Definitions
 from spirit_py.watch.scope import Scope, TableNames
 

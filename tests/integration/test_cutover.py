@@ -21,7 +21,7 @@ from spirit_py.errors import (
     OutcomeUnknown,
 )
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.identity import NOTHING, identity
+from spirit_py.mysql.tables.identity import NOTHING, identity
 from spirit_py.stop import StopSwitch
 from tests.kits.cutover import (
     Background,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spirit_py.mysql.inspect import read_table
-from spirit_py.statement.words import RESERVED
+from spirit_py.mysql.tables.definition import read_table
+from spirit_py.statement.reserved_words import RESERVED
 from tests.kits.schema_tools import desk_of
 
 

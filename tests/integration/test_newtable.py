@@ -13,9 +13,9 @@ from spirit_py.checkpoint.made import MadeStore
 from spirit_py.checkpoint.record import Membership
 from spirit_py.checkpoint.store import CheckpointStore
 from spirit_py.errors import Refusal, ServerFault
-from spirit_py.mysql.identity import NOTHING, identity
-from spirit_py.mysql.inspect import read_table
-from spirit_py.mysql.newtable import (
+from spirit_py.mysql.tables.definition import read_table
+from spirit_py.mysql.tables.identity import NOTHING, identity
+from spirit_py.mysql.tables.new_table import (
     align_auto_increment,
     create_sentinel,
     drop_table,

@@ -6,7 +6,7 @@ import pytest
 
 from spirit_py.config import MigrationConfig
 from spirit_py.mysql.connect import connect
-from spirit_py.preflight import other_writers
+from spirit_py.preflight.checks import other_writers
 from spirit_py.preflight.preflight import prepare
 from tests.integration.test_rehearsal import options_of, pair, until
 

@@ -11,14 +11,15 @@ from spirit_py.checkpoint.record import CheckpointRecord, TableProgress
 from spirit_py.checkpoint.store import CheckpointStore
 from spirit_py.config import FeedOptions, MigrationConfig
 from spirit_py.errors import Interrupted, Refusal
-from spirit_py.mysql import duplicates
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.facts import ServerFacts, read_facts
-from spirit_py.mysql.identity import identity
 from spirit_py.mysql.ownwrites import new_run
-from spirit_py.preflight import disk_space, scan
-from spirit_py.preflight.finding import Severity
-from spirit_py.preflight.leftovers import is_ours
+from spirit_py.mysql.tables.identity import identity
+from spirit_py.mysql.values import duplicates
+from spirit_py.preflight import scan
+from spirit_py.preflight.check import Severity
+from spirit_py.preflight.checks import disk_space
+from spirit_py.preflight.checks.leftovers import is_ours
 from spirit_py.preflight.preflight import (
     check_after_create,
     check_before_create,

@@ -12,7 +12,7 @@ from spirit_py.checkpoint.record import Membership, home_of, pointer_text
 from spirit_py.migration.cleanup import clean_up
 from spirit_py.migration.listing import migrations
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.identity import identity
+from spirit_py.mysql.tables.identity import identity
 from tests.kits.migrate import config_for
 from tests.kits.resume import Interruption, assert_nothing_left, start, tables
 

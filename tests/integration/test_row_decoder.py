@@ -24,7 +24,7 @@ from spirit_py.binlog.codec.rows import PARTIAL_UPDATE_ROWS, RowCodec
 from spirit_py.binlog.codec.tablemap import parse_table_map
 from spirit_py.binlog.codec.text import CODECS
 from spirit_py.errors import SchemaChanged, UnreadableChange
-from spirit_py.mysql.inspect import read_table
+from spirit_py.mysql.tables.definition import read_table
 from spirit_py.sql import identifier_list
 from spirit_py.table.keys import comparable
 from spirit_py.table.values import (

@@ -10,10 +10,10 @@ import pytest
 from spirit_py.cutover import guard
 from spirit_py.cutover.plan import CutoverLimits
 from spirit_py.errors import CutoverFailure, MigrationFailure, Refusal, ServerFault, SpiritError
-from spirit_py.mysql import instant
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.inspect import read_shape
-from spirit_py.mysql.instant import why_not_by_version
+from spirit_py.mysql.tables import guard_column as instant
+from spirit_py.mysql.tables.definition import read_shape
+from spirit_py.mysql.tables.guard_column import why_not_by_version
 from spirit_py.stop import StopSwitch
 from tests.kits.cutover import (
     ProvenCutover,

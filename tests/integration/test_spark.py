@@ -444,7 +444,7 @@ def test_real_executors_copy_a_table(db, script):
     server = {name: getattr(db.server, name) for name in ("host", "port", "user", "password")}
     running = script(f"""
 from types import SimpleNamespace
-from spirit_py.mysql.inspect import read_table
+from spirit_py.mysql.tables.definition import read_table
 from spirit_py.statement.parse import alter_of
 from spirit_py.table.build import build_mapping
 from tests.kits.copying import copying

@@ -10,7 +10,7 @@ from spirit_py.checksum.checker import Checker
 from spirit_py.checksum.result import ChecksumOptions
 from spirit_py.config import ConnectionOptions
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.inspect import read_table
+from spirit_py.mysql.tables.definition import read_table
 from spirit_py.spark.outcome import Outcome, guarded
 from spirit_py.sql import identifier_list
 from spirit_py.statement import alter_of

@@ -12,8 +12,8 @@ from spirit_py.config import FeedOptions
 from spirit_py.cutover.plan import Swap
 from spirit_py.feed.feed import ChangeFeed
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.inspect import read_table
-from spirit_py.mysql.newtable import create_new_table
+from spirit_py.mysql.tables.definition import read_table
+from spirit_py.mysql.tables.new_table import create_new_table
 from spirit_py.sql import identifier_list, quote_table
 from spirit_py.statement.parse import alter_of
 from spirit_py.table.build import build_mapping

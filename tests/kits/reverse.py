@@ -24,8 +24,8 @@ from spirit_py.migration.reverse_feed import plan_way_back
 from spirit_py.migration.revert import Revert
 from spirit_py.migration.undo import Means
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.identity import identity
-from spirit_py.mysql.locks import AdvisoryLock
+from spirit_py.mysql.locks.named import AdvisoryLock
+from spirit_py.mysql.tables.identity import identity
 from spirit_py.statement.parse import alter_of
 from spirit_py.stop import StopSwitch
 from spirit_py.table.names import AuxiliaryNames, lock_name

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from spirit_py.config import ConnectionOptions, MigrationConfig
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.inspect import read_table
-from spirit_py.mysql.newtable import create_new_table, drop_table
+from spirit_py.mysql.tables.definition import read_table
+from spirit_py.mysql.tables.new_table import create_new_table, drop_table
 from spirit_py.preflight.preflight import check_after_create, check_before_create, prepare
 from spirit_py.statement import alter_of
 from spirit_py.table.names import AuxiliaryNames
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spirit_py.mysql.session import Session
-    from spirit_py.preflight.finding import Finding
+    from spirit_py.preflight.check import Finding
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.schema import TableSchema
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from spirit_py.config import ConnectionOptions
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.inspect import read_table
+from spirit_py.mysql.tables.definition import read_table
 from spirit_py.statement.parse import alter_of
 from spirit_py.table.build import build_mapping
 

@@ -2,7 +2,7 @@
 
 Layout: ``json_binary.h`` of the server. Small unsigned and large signed integers, decimals,
 temporal and opaque values have no JSON text, and the text of most doubles is not read back
-exactly by every server: these are SQL expressions (:mod:`spirit_py.table.documents`).
+exactly by every server: these are SQL expressions (:mod:`spirit_py.table.json_document`).
 
 Measured on 9.7.4: an opaque value takes its type code from the expression. ``X'..'`` gives
 VARCHAR (15) at any length; BLOB (252), BINARY (254), BIT (16) and TIMESTAMP (7) come from
@@ -19,8 +19,9 @@ import struct
 from spirit_py.binlog.codec.decimals import decimal_codec
 from spirit_py.errors import UnreadableChange
 from spirit_py.sql import binary_literal
-from spirit_py.table import documents, temporal
-from spirit_py.table.documents import Node
+from spirit_py.table import json_document as documents
+from spirit_py.table import temporal
+from spirit_py.table.json_document import Node
 
 _SMALL_OBJECT, _LARGE_OBJECT, _SMALL_ARRAY, _LARGE_ARRAY, _LITERAL = range(5)
 _DOUBLE, _STRING, _OPAQUE = 11, 12, 15

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from spirit_py.copier.chunk_sql import chunk_lock, chunk_lock_prefix, copy_sql, row_lookup_sql
-from spirit_py.table.fills import Fill
 from spirit_py.table.mapping import ColumnPair
+from spirit_py.table.new_columns import Fill
 from tests.unit.chunk.tables import chunk, column, mapping, primary
 
 ID, V = column("id", "int"), column("v", "varchar")

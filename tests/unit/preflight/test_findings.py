@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-import spirit_py.preflight
+import spirit_py.preflight.checks
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.preflight import registry
-from spirit_py.preflight.finding import refusal_of, refuse, warn
+from spirit_py.preflight.check import refusal_of, refuse, warn
 from spirit_py.preflight.registry import CHECKS, Check, Scope, run_checks
 
 
@@ -116,7 +116,7 @@ def test_every_check_is_registered():
     """A file with a check in it is in the registry, under its own name, in the order of names."""
     files = {
         name
-        for _, name, _ in pkgutil.iter_modules(spirit_py.preflight.__path__)
-        if hasattr(importlib.import_module(f"spirit_py.preflight.{name}"), "check")
+        for _, name, _ in pkgutil.iter_modules(spirit_py.preflight.checks.__path__)
+        if hasattr(importlib.import_module(f"spirit_py.preflight.checks.{name}"), "check")
     }
     assert [check.name for check in CHECKS] == sorted(files)

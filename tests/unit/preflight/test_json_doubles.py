@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from spirit_py.preflight.json_doubles import check
+from spirit_py.preflight.checks.json_doubles import check
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spirit_py.preflight.other_writers import Surroundings, causes, may_write
+from spirit_py.preflight.checks.other_writers import Surroundings, causes, may_write
 
 MULTI = {"group_replication_single_primary_mode": "OFF"}
 

@@ -1,0 +1,202 @@
+"""Stage a chunk's values for the server to convert, also where some do not fit the new type.
+
+An ALTER stops at the first value that does not fit, and so does a migration: strict mode makes
+it an error. Of two tables that are compared one may hold such values all the same. They are equal
+to nothing, and every other row wants its verdict. So where the strict conversion of a chunk
+fails, its rows are converted by INSERT IGNORE, and those that the server warns about are marked:
+IGNORE makes warnings of strict mode's errors. What fails with IGNORE too (JSON, geometry), or
+leaves it open, is halved until one row is left, whose columns are tried one by one. Open is a note
+about text in a DECIMAL: it may have more behind a number, an error, or more digits, which is none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections import defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from spirit_py.checksum import staging
+from spirit_py.checksum.render import INTEGERS
+from spirit_py.errors import ServerFault
+from spirit_py.mysql.evaluation import DATE_SQL_MODE, OWN_SQL_MODE
+from spirit_py.mysql.values.lost_values import VALUE_ERRORS
+from spirit_py.mysql.values.write_warnings import MOST_WARNINGS
+from spirit_py.sql import string_literal
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from spirit_py.checksum.query import ComparisonPlan, Selection
+    from spirit_py.contracts import SqlSession
+    from spirit_py.table.mapping import ColumnPair
+
+#: A character set or collation is deprecated; what it means is not in doubt.
+HARMLESS_WARNINGS: Final = frozenset({1287, 3719, 3778})
+_WHERE: Final = re.compile(r"for column '_spirit_py_c(\d+)' at row (\d+)$")
+_NUMBERS: Final = INTEGERS | {"decimal", "float", "double"}
+_ROWS: Final = 1000
+
+
+def stage(session: SqlSession, plan: ComparisonPlan, wanted: Selection) -> ComparisonPlan:
+    """Fill the staging tables with some rows; return the plan by which to read them.
+
+    Raises:
+        ServerFault: what is not the fault of a value.
+    """
+    if not plan.staged:
+        return plan
+    plan = replace(plan, unfit=False)
+    rows = session.query(staging.select_staged(plan, wanted))
+    _make(session, plan)
+    _fill(session, plan, rows)
+    try:
+        with _converting(session, plan):
+            session.execute(staging.convert_stage(plan))
+    except ServerFault as fault:
+        if not _about_a_value(fault):
+            raise
+    else:
+        return plan
+    plan = replace(plan, unfit=True)
+    _make(session, plan)
+    for begin in range(0, len(rows), _ROWS):
+        _stage_what_fits(session, plan, rows[begin : begin + _ROWS])
+    return plan
+
+
+def _make(session: SqlSession, plan: ComparisonPlan) -> None:
+    """Make both staging tables anew."""
+    for side in ("old", "new"):
+        session.execute(staging.drop_stage(plan, side))
+        session.execute(staging.create_stage(plan, side))
+
+
+def _fill(session: SqlSession, plan: ComparisonPlan, rows: Sequence[Sequence[Any]]) -> None:
+    """Put rows into the table with the old types."""
+    with _setting(session, "sql_mode", string_literal(staging.FILL_SQL_MODE), OWN_SQL_MODE):
+        for statement in staging.fill_stage(plan, rows):
+            session.execute(statement)
+
+
+def _about_a_value(fault: ServerFault) -> bool:
+    """Return whether the server refused a value."""
+    return fault.code in VALUE_ERRORS or "'_spirit_py_c" in fault.text
+
+
+@contextlib.contextmanager
+def _converting(session: SqlSession, plan: ComparisonPlan) -> Iterator[None]:
+    """Give the session the time zone of a conversion, and the modes in which it makes dates."""
+    zone = plan.mapping.time_zone
+    with contextlib.ExitStack() as stack:
+        if zone:
+            stack.enter_context(_setting(session, "time_zone", string_literal(zone), "'+00:00'"))
+        if plan.mapping.makes_dates:
+            stack.enter_context(_setting(session, "sql_mode", DATE_SQL_MODE, OWN_SQL_MODE))
+        yield
+
+
+@contextlib.contextmanager
+def _setting(session: SqlSession, name: str, value: str, usual: str) -> Iterator[None]:
+    """Change a variable of the session for a while; both values are SQL, ``usual`` its own."""
+    session.execute(f"SET SESSION {name} = {value}")
+    try:
+        yield
+    finally:
+        session.execute(f"SET SESSION {name} = {usual}")
+
+
+def _stage_what_fits(
+    session: SqlSession, plan: ComparisonPlan, rows: Sequence[Sequence[Any]]
+) -> None:
+    """Convert rows, and mark the values that do not fit."""
+    session.execute(staging.empty_old(plan))
+    _fill(session, plan, rows)
+    if len(rows) == 1:
+        _stage_one(session, plan)
+        return
+    found = _ignoring(session, plan)
+    if found is None:
+        session.execute(staging.empty_old(plan))
+        middle = len(rows) // 2
+        _stage_what_fits(session, plan, rows[:middle])
+        _stage_what_fits(session, plan, rows[middle:])
+        return
+    alike: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    for number, places in found.items():
+        alike[tuple(sorted(places))].append(number)
+    for marked, numbers in alike.items():
+        session.execute(staging.mark_unfit(plan, marked, numbers))
+
+
+def _ignoring(session: SqlSession, plan: ComparisonPlan) -> dict[int, set[int]] | None:
+    """Convert what fits; give, for each row's number, the places that do not fit.
+
+    None when the server did not tell, or not all; then nothing is converted.
+    """
+    try:
+        with _converting(session, plan):
+            session.execute(staging.convert_stage(plan, verb="INSERT IGNORE"))
+            count = session.warning_count
+            said = session.warnings() if count else []
+    except ServerFault as fault:
+        if not _about_a_value(fault):
+            raise
+        return None
+    texts = {p for p, pair in enumerate(plan.staged) if _text_to_decimal(pair)}
+    found = places_of(said, doubtful=texts) if len(said) >= count else None
+    if found is None:
+        session.execute(staging.take_back(plan))
+    return found
+
+
+def _text_to_decimal(pair: ColumnPair) -> bool:
+    """Return whether a note about a value may be an error in strict mode."""
+    return pair.new.data_type == "decimal" and pair.old.data_type not in _NUMBERS
+
+
+def places_of(
+    said: Sequence[tuple[str, int, str]], *, doubtful: Collection[int] = ()
+) -> dict[int, set[int]] | None:
+    """Read warnings: for each row's number the places of the columns; None if one is unclear.
+
+    Args:
+        doubtful: places of which a note is unclear.
+    """
+    if len(said) >= MOST_WARNINGS:
+        return None
+    found: dict[int, set[int]] = defaultdict(set)
+    for level, code, text in said:
+        where = _WHERE.search(text)
+        noted = level == "Note"
+        if code in HARMLESS_WARNINGS or (noted and where and int(where[1]) not in doubtful):
+            continue
+        if where is None or noted or code not in VALUE_ERRORS:
+            return None
+        found[int(where[2])].add(int(where[1]))
+    return found
+
+
+def _stage_one(session: SqlSession, plan: ComparisonPlan) -> None:
+    """Convert the one row in the staging table, column by column."""
+    places = range(len(plan.staged))
+    fitting = [place for place in places if _fits(session, plan, place)]
+    with _converting(session, plan):
+        session.execute(staging.convert_stage(plan, fitting))
+    unfit = [place for place in places if place not in fitting]
+    if unfit:
+        session.execute(staging.mark_unfit(plan, unfit, (1,)))
+
+
+def _fits(session: SqlSession, plan: ComparisonPlan, place: int) -> bool:
+    """Return whether one value of the one row in the staging table fits."""
+    try:
+        with _converting(session, plan):
+            session.execute(staging.convert_stage(plan, (place,)))
+    except ServerFault as fault:
+        if not _about_a_value(fault):
+            raise
+        return False
+    session.execute(staging.take_back(plan))
+    return True

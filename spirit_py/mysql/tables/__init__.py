@@ -1,0 +1,1 @@
+"""Tables: their definition, their identity, and how new ones are made and dropped."""

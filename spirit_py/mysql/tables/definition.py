@@ -1,0 +1,243 @@
+"""Read a table's definition from the server into a :class:`~spirit_py.table.schema.TableSchema`."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from spirit_py.mysql.tables.guard_column import without_guard_column
+from spirit_py.sql import quote_identifier, quote_table
+from spirit_py.table.schema import Column, Generated, Index, IndexPart, TableSchema
+
+if TYPE_CHECKING:
+    from spirit_py.contracts import SqlSession
+
+_COLUMNS = """
+SELECT c.COLUMN_NAME, c.ORDINAL_POSITION, LOWER(c.DATA_TYPE), c.COLUMN_TYPE, c.IS_NULLABLE,
+       c.CHARACTER_SET_NAME, c.COLLATION_NAME, k.PAD_ATTRIBUTE, c.CHARACTER_MAXIMUM_LENGTH,
+       c.NUMERIC_PRECISION, c.NUMERIC_SCALE, c.DATETIME_PRECISION, c.COLUMN_DEFAULT, c.EXTRA,
+       c.GENERATION_EXPRESSION, c.SRS_ID, c.COLUMN_COMMENT
+FROM information_schema.COLUMNS c
+LEFT JOIN information_schema.COLLATIONS k ON k.COLLATION_NAME = c.COLLATION_NAME
+WHERE c.TABLE_SCHEMA = %s AND c.TABLE_NAME = %s ORDER BY c.ORDINAL_POSITION"""
+
+_INDEXES = """
+SELECT INDEX_NAME, NON_UNIQUE, COLUMN_NAME, EXPRESSION, SUB_PART, COLLATION, IS_VISIBLE, INDEX_TYPE
+FROM information_schema.STATISTICS
+WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s
+ORDER BY INDEX_NAME = 'PRIMARY' DESC, INDEX_NAME, SEQ_IN_INDEX"""
+
+_TABLE = """
+SELECT ENGINE, TABLE_COLLATION, TABLE_ROWS, DATA_LENGTH, INDEX_LENGTH, AUTO_INCREMENT,
+       CREATE_OPTIONS, TABLE_SCHEMA, TABLE_NAME
+FROM information_schema.TABLES
+WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s AND TABLE_TYPE = 'BASE TABLE'"""
+
+_MEMBER = re.compile(r"'((?:[^']|'')*)'")
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPED = {"n": "\n", "r": "\r", "0": "\0", "t": "\t", "b": "\b", "Z": "\x1a"}
+_COUNTER = re.compile(r" AUTO_INCREMENT=\d+")
+_PROBE = "_spirit_py_members"
+_TEMPORAL = frozenset({"time", "datetime", "timestamp"})
+
+
+def read_table(session: SqlSession, schema: str, table: str) -> TableSchema | None:
+    """Read a base table's definition; None when there is no such base table.
+
+    Names come back as the server keeps them, which may differ in case from what was asked for.
+    """
+    # Without fresh statistics AUTO_INCREMENT may be old; invisible keys of the server's own
+    # making exist since 8.0.30 and may be hidden.
+    session.execute("SET SESSION information_schema_stats_expiry = 0")
+    session.execute("/*!80030 SET SESSION show_gipk_in_create_table_and_information_schema = ON */")
+    found = session.query(_TABLE, (schema, table))
+    if not found:
+        return None
+    engine, collation, rows, data, index, auto, options, schema, table = found[0]
+    columns = [_column(row) for row in session.query(_COLUMNS, (schema, table))]
+    numbered = any(column.auto_increment for column in columns)
+    return TableSchema(
+        schema=schema,
+        name=table,
+        engine=_text(engine),
+        collation=_optional(collation),
+        columns=tuple(_with_members(session, schema, table, column) for column in columns),
+        indexes=_indexes(session.query(_INDEXES, (schema, table))),
+        estimated_rows=_number(rows) or 0,
+        data_bytes=_number(data) or 0,
+        index_bytes=_number(index) or 0,
+        auto_increment=(_number(auto) or 1) if numbered else None,
+        partitioned="partitioned" in _text(options).lower(),
+        create_sql=_show_create(session, schema, table),
+    )
+
+
+def shape_of(table: TableSchema) -> str:
+    """Return a definition's text without the counter, which writers change at any time.
+
+    A column that the snapshot guard left when it was broken off does not count either.
+    """
+    return without_guard_column(_COUNTER.sub("", table.create_sql))
+
+
+def read_shape(session: SqlSession, schema: str, table: str) -> str:
+    """Read :func:`shape_of` a table that exists, and nothing else of it.
+
+    Raises:
+        ServerFault: also when there is no such table.
+    """
+    return without_guard_column(_COUNTER.sub("", _show_create(session, schema, table)))
+
+
+def _show_create(session: SqlSession, schema: str, table: str) -> str:
+    """Read SHOW CREATE TABLE as it is stored.
+
+    Measured on 9.7: expressions in it are utf8mb4 that the server declares to be utf8mb3, so a
+    conversion of the result would turn letters above U+FFFF into ``????``.
+    """
+    session.execute("SET SESSION character_set_results = NULL")
+    try:
+        return _text(session.query(f"SHOW CREATE TABLE {quote_table(schema, table)}")[0][1])
+    finally:
+        session.execute("SET SESSION character_set_results = utf8mb4")
+
+
+def _with_members(session: SqlSession, schema: str, table: str, column: Column) -> Column:
+    """Read the members of an ENUM or SET anew where the catalogue may have lost letters.
+
+    Measured on 9.7: COLUMN_TYPE and SHOW CREATE TABLE show every letter above U+FFFF as ``?``.
+    A temporary table (not logged) holds one row for each member.
+    """
+    if not any("?" in member for member in column.members):
+        return column
+    probe, name = quote_table(schema, _PROBE), quote_identifier(column.name)
+    session.execute(
+        f"CREATE TEMPORARY TABLE {probe} (number INT AUTO_INCREMENT PRIMARY KEY)"
+        f" SELECT {name} AS member FROM {quote_table(schema, table)} LIMIT 0"
+    )
+    try:
+        step = range(len(column.members))
+        numbers = [1 << n if column.data_type == "set" else n + 1 for n in step]
+        session.execute(f"INSERT INTO {probe} (member) VALUES ({'), ('.join(map(str, numbers))})")
+        rows = session.query(
+            f"SELECT HEX(CONVERT(member USING utf8mb4)) FROM {probe} ORDER BY member + 0"
+        )
+    finally:
+        session.execute(f"DROP TEMPORARY TABLE {probe}")
+    members = tuple(bytes.fromhex(_text(row[0])).decode() for row in rows)
+    return replace(column, members=members)
+
+
+def _text(value: Any) -> str:
+    """Return a value of the catalogue as text; NULL as an empty string."""
+    if value is None:
+        return ""
+    return value.decode("utf-8") if isinstance(value, bytes) else str(value)
+
+
+def _optional(value: Any) -> str | None:
+    """Return a value of the catalogue as text, NULL as None."""
+    return None if value is None else _text(value)
+
+
+def _number(value: Any) -> int | None:
+    """Return a value of the catalogue as a number, NULL as None."""
+    return None if value is None else int(value)
+
+
+def _column(row: tuple[Any, ...]) -> Column:
+    """Build a column from a row of :data:`_COLUMNS`."""
+    data_type, column_type, extra = _text(row[2]), _text(row[3]), _text(row[13])
+    return Column(
+        name=_text(row[0]),
+        ordinal=int(row[1]),
+        data_type=data_type,
+        column_type=column_type,
+        nullable=_text(row[4]) == "YES",
+        charset=_optional(row[5]),
+        collation=_optional(row[6]),
+        pad_space=None if row[7] is None else _text(row[7]) == "PAD SPACE",
+        length=_length(data_type, column_type, _number(row[8])),
+        precision=_number(row[11]) if data_type in _TEMPORAL else _number(row[9]),
+        scale=_number(row[10]),
+        unsigned="unsigned" in column_type.lower(),
+        members=_members(column_type) if data_type in {"enum", "set"} else (),
+        default=_default(_optional(row[12]), extra),
+        extra=extra,
+        generated=_generated(extra),
+        generation_expression=_expression(_text(row[14])),
+        invisible="INVISIBLE" in extra.upper(),
+        auto_increment="auto_increment" in extra.lower(),
+        srid=_number(row[15]),
+        comment=_text(row[16]),
+    )
+
+
+def _default(text: str | None, extra: str) -> str | None:
+    """Return a default; those that are expressions come escaped."""
+    return _expression(text) if text is not None and "DEFAULT_GENERATED" in extra else text
+
+
+def _generated(extra: str) -> Generated:
+    """Tell from ``EXTRA`` how a column is generated."""
+    kinds: tuple[Generated, ...] = ("VIRTUAL", "STORED")
+    for kind in kinds:
+        if f"{kind} GENERATED" in extra.upper():
+            return kind
+    return ""
+
+
+def _length(data_type: str, column_type: str, characters: int | None) -> int | None:
+    """Return the length of text, binary, BIT and VECTOR columns."""
+    if data_type in {"bit", "vector"}:
+        found = re.search(r"\((\d+)\)", column_type)
+        return int(found.group(1)) if found else 1
+    return None if data_type in {"enum", "set"} else characters
+
+
+def _members(column_type: str) -> tuple[str, ...]:
+    """Read the members of an ENUM or SET from its COLUMN_TYPE."""
+    return tuple(_unescaped(m.replace("''", "'")) for m in _MEMBER.findall(column_type))
+
+
+def _unescaped(text: str) -> str:
+    r"""Undo the escapes of the catalogue.
+
+    Measured on 9.7: COLUMN_TYPE, GENERATION_EXPRESSION and EXPRESSION show a newline as ``\n``
+    and a backslash doubled; the expressions show a quote as ``\'`` as well.
+    """
+    return _ESCAPE.sub(lambda found: _ESCAPED.get(found[1], found[1]), text)
+
+
+def _expression(text: str) -> str:
+    """Return an expression of the catalogue as SQL.
+
+    Measured on 9.7: its UTF-8 was turned into UTF-8 a second time, byte by byte.
+    """
+    with contextlib.suppress(UnicodeError):
+        text = text.encode("latin-1").decode("utf-8")
+    return _unescaped(text)
+
+
+def _indexes(rows: list[tuple[Any, ...]]) -> tuple[Index, ...]:
+    """Build the indexes from rows of :data:`_INDEXES`."""
+    found: dict[str, Index] = {}
+    for name, non_unique, column, expression, prefix, order, visible, kind in rows:
+        part = IndexPart(
+            column=_optional(column),
+            expression=None if expression is None else _expression(_text(expression)),
+            prefix=_number(prefix),
+            descending=_text(order) == "D",
+        )
+        key = _text(name)
+        earlier = found[key].parts if key in found else ()
+        found[key] = Index(
+            name=key,
+            unique=int(non_unique) == 0,
+            parts=(*earlier, part),
+            visible=_text(visible) == "YES",
+            kind=_text(kind),
+        )
+    return tuple(found.values())

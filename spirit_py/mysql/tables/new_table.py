@@ -1,0 +1,317 @@
+"""Create the new table, keep its AUTO_INCREMENT counter up, drop auxiliary tables."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from typing import TYPE_CHECKING
+
+from spirit_py import points
+from spirit_py.errors import Refusal, ServerFault
+from spirit_py.mysql.faults import TABLE_EXISTS, Disposition, disposition
+from spirit_py.mysql.tables.definition import read_table, shape_of
+from spirit_py.mysql.tables.identity import drop_if, identity
+from spirit_py.sql import comment_literal, quote_identifier, quote_table
+from spirit_py.statement.rewrite import (
+    check_definitions,
+    check_names,
+    rewrite_clauses,
+    rewrite_create,
+)
+from spirit_py.table.names import AuxiliaryNames, building_name, is_building_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from spirit_py.contracts import SqlSession
+    from spirit_py.mysql.tables.identity import Identity
+    from spirit_py.statement import AlterStatement
+    from spirit_py.table.mapping import TableMapping
+    from spirit_py.table.schema import TableSchema
+
+_SENTINEL_MARK = "drop this table to let spirit-py swap"
+_CHECKS = """
+SELECT CONSTRAINT_NAME FROM information_schema.TABLE_CONSTRAINTS
+WHERE CONSTRAINT_TYPE = 'CHECK' AND CONSTRAINT_SCHEMA = %s"""
+_OWN_CHECKS = f"{_CHECKS} AND TABLE_NAME = %s ORDER BY 1"
+_COUNTERS = """
+SELECT s.AUTO_INCREMENT, n.AUTO_INCREMENT
+FROM information_schema.TABLES s, information_schema.TABLES n
+WHERE s.TABLE_SCHEMA = %s AND s.TABLE_NAME = %s AND n.TABLE_SCHEMA = %s AND n.TABLE_NAME = %s"""
+
+
+def create_new_table(
+    session: SqlSession,
+    native: SqlSession,
+    source: TableSchema,
+    statement: AlterStatement,
+    *,
+    building: str = "",
+    note: Callable[[Identity], None] | None = None,
+) -> TableSchema:
+    """Create the empty new table with the definition that a native ALTER would leave.
+
+    ``CREATE TABLE ... LIKE`` makes the copy of the definition, completed by what it leaves
+    behind. It drops DATA DIRECTORY (manual 15.1.20.3), so a table with one is made from ``SHOW
+    CREATE TABLE``, which loses only whether a column's collation was written out. Then the
+    ALTER runs on the copy.
+
+    All of that happens under a name that nobody else uses. The table gets its own name last, when
+    it is noted which one it is, and only where that name is free (R24).
+
+    Args:
+        session: A session with the program's settings.
+        native: A session with the server's own ``sql_mode`` and time zone (R10): what the
+            statement means is decided there.
+        building: the name to build it under; one is made up when it is empty.
+        note: told the numbers of the table before it gets its name.
+
+    Raises:
+        Refusal: when the server refuses the ALTER, with the server's own message, or somebody
+            else has a table of the new table's name; what was built is dropped again.
+        ServerFault: for a fault of the server or the connection.
+    """
+    new = AuxiliaryNames.of(source.name).new
+    building = building or building_name(source.name, secrets.token_hex(3))
+    checks = _create_copy(session, source, building)
+    try:
+        _alter_copy(native, source, building, statement, checks)
+        again = read_table(session, source.schema, source.name)
+        if again is None or shape_of(again) != shape_of(source):
+            raise _disturbed(source.name)
+        numbers = identity(session, source.schema, building)
+        if note is not None:
+            note(numbers)
+        points.reach("create.built")
+        _give_name(session, source.schema, building, new)
+    except BaseException:
+        _drop_quietly(session, source.schema, building)
+        raise
+    try:
+        created = read_table(session, source.schema, new)
+    except BaseException:
+        with contextlib.suppress(ServerFault):
+            drop_if(session, source.schema, new, numbers)
+        raise
+    if created is None:
+        raise _disturbed(new)
+    points.reach("create.done")
+    return created
+
+
+def probe_algorithm(
+    session: SqlSession,
+    native: SqlSession,
+    source: TableSchema,
+    statement: AlterStatement,
+    modifiers: str,
+    *,
+    building: str,
+) -> str:
+    """Ask the server, on an empty copy, whether it can run the ALTER with an algorithm.
+
+    Args:
+        modifiers: such as ``ALGORITHM=INSTANT``.
+        building: the name of the copy, which nobody else uses.
+
+    Returns:
+        An empty string when it can, else the server's words.
+
+    Raises:
+        ServerFault: for a fault of the server or the connection.
+    """
+    checks = _create_copy(session, source, building)
+    try:
+        _alter_copy(native, source, building, statement, checks, modifiers=modifiers)
+    except Refusal as refusal:
+        return refusal.message
+    finally:
+        _drop_quietly(session, source.schema, building)
+    return ""
+
+
+def _create_copy(session: SqlSession, source: TableSchema, new: str) -> dict[str, str]:
+    """Create an empty copy of the definition; return the CHECK constraints' names in it."""
+    checks = names_of_checks(session, source, new)
+    if "DATA DIRECTORY=" in source.create_sql:
+        sql = rewrite_create(source.create_sql, source.schema, source.name, new, checks)
+    else:
+        table = quote_table(source.schema, source.name)
+        sql = f"CREATE TABLE {quote_table(source.schema, new)} LIKE {table}"
+    _judged(session, sql, "a copy of the table's definition")
+    try:
+        _complete_copy(session, source, new, checks)
+    except BaseException:
+        _drop_quietly(session, source.schema, new)
+        raise
+    return checks
+
+
+def _alter_copy(
+    native: SqlSession,
+    source: TableSchema,
+    new: str,
+    statement: AlterStatement,
+    checks: dict[str, str],
+    *,
+    modifiers: str = "",
+) -> None:
+    """Run the ALTER on the copy, as the server reads it."""
+    mode = str(native.query("SELECT @@SESSION.sql_mode")[0][0])
+    clauses = rewrite_clauses(statement, source.name, new, checks, sql_mode=mode)
+    before = f"{modifiers}, " if modifiers else ""
+    _judged(native, f"ALTER TABLE {quote_table(source.schema, new)} {before}{clauses}", "the ALTER")
+
+
+def _disturbed(table: str) -> Refusal:
+    """Return that a table was changed by somebody else."""
+    return Refusal(
+        f"somebody else changed table {table} while the new table was made",
+        hint="wait for the other change to end, then run the same command again",
+    )
+
+
+def _give_name(session: SqlSession, schema: str, building: str, new: str) -> None:
+    """Give what was built the new table's name, which must be free."""
+    built, named = quote_table(schema, building), quote_table(schema, new)
+    try:
+        session.execute(f"ALTER TABLE {built} RENAME TO {named}")
+    except ServerFault as error:
+        if error.code != TABLE_EXISTS:
+            raise
+        raise Refusal(
+            f"table {schema}.{new} already exists: somebody else has made it meanwhile",
+            hint=f"see what it holds; drop or rename {new}, then run the same command again",
+        ) from error
+
+
+def _drop_quietly(session: SqlSession, schema: str, new: str) -> None:
+    """Drop a copy that was not to be; the first error counts."""
+    with contextlib.suppress(ServerFault):
+        drop_table(session, schema, new)
+
+
+def _complete_copy(
+    session: SqlSession, source: TableSchema, new: str, checks: Mapping[str, str]
+) -> None:
+    """Bring over what LIKE leaves behind: names of CHECK constraints, and the counter."""
+    made = {str(row[0]) for row in session.query(_OWN_CHECKS, (source.schema, new))}
+    clauses = []
+    if made != set(checks.values()):
+        clauses += [f"DROP CHECK {quote_identifier(name)}" for name in sorted(made)]
+        clauses += [
+            f"ADD CONSTRAINT {quote_identifier(checks[name])} CHECK {definition}"
+            for name, definition in check_definitions(source.create_sql, checks).items()
+        ]
+    if source.auto_increment is not None and source.auto_increment > 1:
+        clauses.append(f"AUTO_INCREMENT = {source.auto_increment}")
+    if clauses:
+        table = quote_table(source.schema, new)
+        _judged(session, f"ALTER TABLE {table} {', '.join(clauses)}", "a copy of the definition")
+
+
+def names_of_checks(session: SqlSession, source: TableSchema, new: str = "") -> dict[str, str]:
+    """Return the name of each CHECK constraint of the source in the new table.
+
+    Args:
+        new: the new table's name, while it is another one.
+    """
+    new = new or AuxiliaryNames.of(source.name).new
+    names = [str(row[0]) for row in session.query(_OWN_CHECKS, (source.schema, source.name))]
+    taken = [str(row[0]) for row in session.query(_CHECKS, (source.schema,))]
+    return check_names(source.name, new, names, taken)
+
+
+def _judged(session: SqlSession, sql: str, what: str) -> None:
+    """Run DDL; what the server refuses for the statement's sake is a refusal."""
+    try:
+        session.execute(sql)
+    except ServerFault as error:
+        if disposition(error) is not Disposition.FATAL or error.hint:
+            raise
+        raise server_refusal(error, what) from error
+
+
+def server_refusal(error: ServerFault, what: str) -> Refusal:
+    """Pass the server's own message on."""
+    return Refusal(
+        f"the server refuses {what}: {error.text} (error {error.code})",
+        hint="correct the statement; a native ALTER TABLE would fail in the same way",
+    )
+
+
+def set_auto_increment(session: SqlSession, mapping: TableMapping, counter: str) -> None:
+    """Set the new table's counter to what the ALTER gives, or behind the largest value there.
+
+    Once every row is copied: then the server does what it would have done in a native ALTER. The
+    source's own counter does not matter, as it does not there.
+
+    Args:
+        counter: as the ALTER has it.
+    """
+    if any(column.auto_increment for column in mapping.target.columns):
+        _set_counter(session, mapping, counter)
+
+
+def _set_counter(session: SqlSession, mapping: TableMapping, counter: str) -> None:
+    table = quote_table(mapping.target.schema, mapping.target.name)
+    session.execute(f"ALTER TABLE {table} AUTO_INCREMENT = {counter}")
+
+
+def align_auto_increment(session: SqlSession, mapping: TableMapping) -> int | None:
+    """Raise the new table's AUTO_INCREMENT counter to the source's; never lower it.
+
+    Call it before the cutover and again under the table lock (there it writes only when rows at
+    the end were inserted and deleted, or an insert was rolled back, since the last call). Not
+    where the ALTER itself gives the counter: see :func:`set_auto_increment`.
+
+    Returns:
+        The new table's counter; None when the counter's column is not carried over.
+    """
+    carried = [pair for pair in mapping.pairs if pair.new.auto_increment]
+    if not carried or not carried[0].old.auto_increment:
+        return None
+    names = [
+        name for table in (mapping.source, mapping.target) for name in (table.schema, table.name)
+    ]
+    # The catalogue shows NULL as long as no number was given out.
+    source, target = (int(found or 1) for found in session.query(_COUNTERS, names)[0])
+    if target >= source:
+        return target
+    _set_counter(session, mapping, str(source))
+    return source
+
+
+def drop_table(session: SqlSession, schema: str, name: str) -> None:
+    """Drop an auxiliary table if it is there."""
+    session.execute(f"DROP TABLE IF EXISTS {quote_table(schema, name)}")
+
+
+def drop_building(session: SqlSession, schema: str, table: str, building: str) -> None:
+    """Drop what a run that was killed had begun to build; its name is the proof."""
+    if is_building_name(table, building):
+        drop_table(session, schema, building)
+
+
+def create_sentinel(session: SqlSession, schema: str, name: str) -> None:
+    """Create a sentinel with the mark of ours, if there is none."""
+    session.execute(
+        f"CREATE TABLE IF NOT EXISTS {quote_table(schema, name)} (id INT PRIMARY KEY)"
+        f" COMMENT={comment_literal(_SENTINEL_MARK)}"
+    )
+
+
+def is_own_sentinel(session: SqlSession, schema: str, name: str) -> bool:
+    """Return whether a sentinel is there that this program made, and not somebody by hand."""
+    found = session.query(
+        "SELECT TABLE_COMMENT FROM information_schema.TABLES"
+        " WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s",
+        (schema, name),
+    )
+    return bool(found) and found[0][0] == _SENTINEL_MARK
+
+
+def drop_sentinel(session: SqlSession, schema: str, name: str) -> None:
+    """Drop a sentinel that is ours; one that was made by hand is never touched."""
+    if is_own_sentinel(session, schema, name):
+        drop_table(session, schema, name)

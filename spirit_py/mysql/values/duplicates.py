@@ -1,0 +1,258 @@
+"""Find rows of the source that a unique key of the new table cannot hold together (R11)."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from spirit_py.chunk.order import walk_directions
+from spirit_py.chunk.predicate import above, order_by, up_to
+from spirit_py.errors import ServerFault
+from spirit_py.mysql.values.hashes import Hashes, free_names
+from spirit_py.sql import quote_identifier, quote_table, string_literal
+from spirit_py.table.casts import cast_to, value_in_new_column, value_of_fresh_column
+from spirit_py.table.unique_keys import walkable
+from spirit_py.table.values import bound_from_row, key_select_expressions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Sequence
+
+    from spirit_py.contracts import SqlSession
+    from spirit_py.table.mapping import TableMapping
+    from spirit_py.table.schema import Index, IndexPart
+
+EXAMPLES = 10
+RANGE_ROWS = 100_000
+"""Rows of a range, but that all rows of one value are in the same."""
+_ROWS = "`_spirit_py_rows`"
+_ARRAY = re.compile(r"cast\((?P<json>.*) as (?P<type>.+?) array\)\Z", re.IGNORECASE | re.DOTALL)
+_ARRAY_TYPES = {"unsigned": "BIGINT UNSIGNED", "signed": "BIGINT"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Duplicate:
+    """Rows that are equal in a unique key.
+
+    Attributes:
+        columns: what the key's parts are, for the message.
+        values: the common values, as the server gives them.
+        rows: how many rows have them.
+    """
+
+    columns: tuple[str, ...]
+    values: tuple[Any, ...]
+    rows: int
+
+    def __str__(self) -> str:
+        """Name the values, cut short."""
+        pairs = zip(self.columns, self.values, strict=True)
+        named = ", ".join(f"{column}={_shown(value)}" for column, value in pairs)
+        return f"{named} in {self.rows} rows"
+
+
+def _shown(value: Any) -> str:
+    text = f"X'{value.hex()}'" if isinstance(value, bytes) else repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def duplicates_for(
+    session: SqlSession,
+    mapping: TableMapping,
+    index: Index,
+    limit: int = EXAMPLES,
+    *,
+    seen: Callable[[int], None] = lambda _: None,
+) -> tuple[Duplicate, ...]:
+    """Find values that several rows of the source share in a unique index of the new table.
+
+    Compared under the new collation, type and expression. Locks nothing, and reads the whole
+    source in ranges, so that no statement is long and no old snapshot is kept: those of an index
+    where :func:`spirit_py.table.unique_keys.walkable` finds one, otherwise those of the chunk key,
+    with a temporary table of hashes (:mod:`spirit_py.mysql.values.hashes`).
+
+    Args:
+        limit: How many to give at most.
+        seen: is told the number of rows that were looked at, after each range; may raise.
+    """
+    columns = tuple(part.column or part.expression or "" for part in index.parts)
+    found: list[Duplicate] = []
+    try:
+        session.execute(f"SET SESSION time_zone = {string_literal(mapping.time_zone or '+00:00')}")
+        walk = walkable(mapping.source, index, mapping.pairs)
+        within = (
+            _by_hashes(session, mapping, index, seen)
+            if walk is None
+            else _ranges(session, mapping, walk, seen)
+        )
+        with contextlib.closing(within):
+            for by, where in within:
+                rows = session.query(duplicates_sql(mapping, index, limit - len(found), by, where))
+                found += [
+                    Duplicate(columns=columns, values=tuple(row[:-1]), rows=int(row[-1]))
+                    for row in rows
+                ]
+                if len(found) >= limit:
+                    break
+    finally:
+        session.execute("SET SESSION time_zone = '+00:00'")
+    return tuple(found)
+
+
+def _by_hashes(
+    session: SqlSession, mapping: TableMapping, index: Index, seen: Callable[[int], None]
+) -> Generator[tuple[str, str]]:
+    """Yield the condition of rows that may be equal, after having hashed all."""
+    own = free_names(mapping, 2 + len(mapping.key.columns))
+    parts = _sources(mapping, index, "").parts
+    hashes = Hashes(session, mapping, parts, own, partial(_selecting, mapping, index, own[2:]))
+    try:
+        rows = 0
+        for rows in hashes.fill(RANGE_ROWS):
+            seen(rows)
+        for where in hashes.several(RANGE_ROWS):
+            if where is None:
+                seen(rows)
+            else:
+                yield "", where
+    finally:
+        with contextlib.suppress(ServerFault):
+            hashes.drop()
+
+
+def _selecting(mapping: TableMapping, index: Index, keys: Sequence[str], where: str) -> str:
+    """Return what stands behind the list of a SELECT of the index's parts and the chunk key."""
+    old = zip(mapping.key.columns, keys, strict=True)
+    more = [f"{quote_identifier(name)} AS {key}" for name, key in old]
+    limit = where if where.startswith(" LIMIT") else ""
+    rows = _sources(mapping, index, "" if limit else where, more)
+    return f"FROM {rows.sql} WHERE {rows.present}{limit}"
+
+
+def _ranges(
+    session: SqlSession, mapping: TableMapping, walk: Index, seen: Callable[[int], None]
+) -> Generator[tuple[str, str]]:
+    """Give index hint and condition of each range; rows that are equal share one."""
+    number = 0
+    column = [mapping.source.column(walk.columns[0])]
+    directions = walk_directions(walk)
+    table = quote_table(mapping.source.schema, mapping.source.name)
+    by = f" FORCE INDEX ({quote_identifier(walk.name)})"
+    shown, order = key_select_expressions(column)[0], order_by(column, directions)
+    # NULL is equal to nothing; without this it would be the first range's bound.
+    lower = f"{quote_identifier(column[0].name)} IS NOT NULL"
+    while True:
+        bounds = session.query(
+            f"SELECT {shown} FROM {table}{by} WHERE {lower}"
+            f" ORDER BY {order} LIMIT 1 OFFSET {RANGE_ROWS - 1}"
+        )
+        if not bounds:
+            yield by, f" WHERE {lower}"
+            return
+        number += 1
+        bound = bound_from_row(column, bounds[0])
+        yield by, f" WHERE ({lower}) AND ({up_to(column, bound, directions)})"
+        seen(number * RANGE_ROWS)
+        lower = above(column, bound, directions)
+
+
+def duplicates_sql(
+    mapping: TableMapping, index: Index, limit: int, by: str = "", where: str = ""
+) -> str:
+    """Build the query: a row for each duplicate, its last value the number of rows.
+
+    ``by`` and ``where`` stand behind the source's name.
+
+    A name of ours could be a column of the table's, which GROUP BY and HAVING would take: so
+    they name places of the list and the count itself, and columns are qualified.
+    """
+    rows = _sources(mapping, index, f"{by}{where}")
+    key = (f"{_ROWS}.{quote_identifier(name)}" for name in mapping.new_key_columns)
+    count = f"COUNT(DISTINCT {', '.join(key)})" if rows.listed else "COUNT(*)"
+    places = ", ".join(str(place) for place in range(1, len(rows.parts) + 1))
+    return (
+        f"SELECT {', '.join(rows.parts)}, {count} FROM {rows.sql} WHERE {rows.present}"
+        f" GROUP BY {places} HAVING {count} > 1 LIMIT {limit}"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Sources:
+    """What is selected from for an index.
+
+    Attributes:
+        parts: the values of the index's parts.
+        listed: a row may come several times, once for each element of an array.
+    """
+
+    sql: str
+    parts: tuple[str, ...]
+    listed: bool
+
+    @property
+    def present(self) -> str:
+        """The condition that no part is NULL, which is equal to nothing."""
+        return " AND ".join(f"{part} IS NOT NULL" for part in self.parts)
+
+
+def _sources(mapping: TableMapping, index: Index, of: str, more: Sequence[str] = ()) -> _Sources:
+    """Return the rows of the source as the new table has them, with ``more`` columns."""
+    rows, parts, listed = _rows(mapping, of, more), [], False
+    for number, part in enumerate(index.parts):
+        array = _ARRAY.match(part.expression or "")
+        if array is None:
+            parts.append(_part(part))
+            continue
+        alias, element = f"`_spirit_py_list{number}`", _element_name(mapping)
+        rows += _elements(array, alias, element)
+        parts.append(f"{alias}.{element}")
+        listed = True
+    return _Sources(sql=rows, parts=tuple(parts), listed=listed)
+
+
+def _element_name(mapping: TableMapping) -> str:
+    """Name the column of a JSON_TABLE as no column is named: expressions do not qualify theirs."""
+    taken = {column.name.lower() for column in mapping.target.columns}
+    name = "_spirit_py_element"
+    while name in taken:
+        name += "_"
+    return quote_identifier(name)
+
+
+def _rows(mapping: TableMapping, of: str, more: Sequence[str] = ()) -> str:
+    """Return a derived table with the new table's columns for every row of the source."""
+    fills = {fill.column.name: fill.sql for fill in mapping.fills}
+    sources = {pair.new.name: value_in_new_column(pair) for pair in mapping.pairs}
+    columns = [
+        f"{sources.get(column.name) or value_of_fresh_column(column, fills)}"
+        f" AS {quote_identifier(column.name)}"
+        for column in mapping.target.columns
+        if not column.generated
+    ]
+    table = quote_table(mapping.source.schema, mapping.source.name)
+    rows = f"(SELECT {', '.join([*columns, *more])} FROM {table}{of}) AS {_ROWS}"
+    for column in mapping.target.columns:
+        if column.generated:
+            value = cast_to(f"({column.generation_expression})", None, column)
+            name = quote_identifier(column.name)
+            rows = f"(SELECT {_ROWS}.*, {value} AS {name} FROM {rows}) AS {_ROWS}"
+    return rows
+
+
+def _part(part: IndexPart) -> str:
+    if part.column is None:
+        return f"({part.expression})"
+    column = f"{_ROWS}.{quote_identifier(part.column)}"
+    return column if part.prefix is None else f"LEFT({column}, {part.prefix})"
+
+
+def _elements(array: re.Match[str], alias: str, element: str) -> str:
+    """Join the elements of a multi-valued index: a scalar counts as an array of one."""
+    value, kind = array["json"], array["type"]
+    kind = _ARRAY_TYPES.get(kind.lower(), kind)
+    return (
+        f" CROSS JOIN JSON_TABLE(IF(JSON_TYPE({value}) = 'ARRAY', {value}, JSON_ARRAY({value})),"
+        f" '$[*]' COLUMNS ({element} {kind} PATH '$')) AS {alias}"
+    )

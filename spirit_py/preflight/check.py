@@ -1,0 +1,123 @@
+"""What a check is given, and what it answers: findings, each a cause and a remedy of one line."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from spirit_py.errors import Refusal
+from spirit_py.table.names import AuxiliaryNames
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from spirit_py.config import MigrationConfig
+    from spirit_py.contracts import SqlSession
+    from spirit_py.mysql.facts import ServerFacts
+    from spirit_py.mysql.grants import Grants
+    from spirit_py.statement import AlterStatement
+    from spirit_py.table.mapping import TableMapping
+    from spirit_py.table.schema import TableSchema
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreflightContext:
+    """One migration before it has begun.
+
+    Attributes:
+        session: a session with the program's settings; checks only read through it.
+        source: the table; None when there is no such base table.
+        target: the new table, empty; None before it was created.
+        mapping: source to new table; None before the new table was created.
+        moment: when the migration began, ISO 8601 in UTC: the time that defaults of new columns
+            are evaluated at; empty where nothing is to be written.
+        tell: takes a line about a check that takes long.
+        check_stop: raises when a stop was asked for; called between the statements of such a check.
+    """
+
+    session: SqlSession
+    config: MigrationConfig
+    facts: ServerFacts
+    grants: Grants
+    statement: AlterStatement
+    source: TableSchema | None
+    target: TableSchema | None = None
+    mapping: TableMapping | None = None
+    moment: str = ""
+    tell: Callable[[str], None] = lambda _: None
+    check_stop: Callable[[], None] = lambda: None
+
+    @property
+    def schema(self) -> str:
+        """The schema of the table."""
+        return self.source.schema if self.source else self.statement.schema
+
+    @property
+    def table(self) -> str:
+        """The name of the table, as the server keeps it where it was found."""
+        return self.source.name if self.source else self.statement.table
+
+    @property
+    def names(self) -> AuxiliaryNames:
+        """Names of the auxiliary tables."""
+        return AuxiliaryNames.of(self.table)
+
+
+class Severity(enum.Enum):
+    """What follows from a finding."""
+
+    REFUSAL = "refusal"
+    """The migration may not run."""
+    WARNING = "warning"
+    """It may run, and the operator should know."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One thing that a check found.
+
+    Attributes:
+        check: the check's name.
+        cause: one line: the object and what is wrong with it.
+        remedy: one line: what to do about it.
+        details: further lines, such as examples.
+    """
+
+    severity: Severity
+    check: str = ""
+    cause: str
+    remedy: str = ""
+    details: tuple[str, ...] = ()
+
+
+Findings: TypeAlias = Iterator[Finding]
+"""What a check yields; nothing where all is well."""
+
+
+def refuse(cause: str, remedy: str, details: Sequence[str] = ()) -> Finding:
+    """Return that the migration may not run."""
+    return Finding(severity=Severity.REFUSAL, cause=cause, remedy=remedy, details=tuple(details))
+
+
+def warn(cause: str, remedy: str = "") -> Finding:
+    """Say something that does not stop the migration."""
+    return Finding(severity=Severity.WARNING, cause=cause, remedy=remedy)
+
+
+def refusal_of(findings: Sequence[Finding], what: str = "the migration") -> Refusal:
+    """Report all refusals together, for ``what``: each with its cause and its remedy."""
+    if len(findings) == 1:
+        only = findings[0]
+        return Refusal(only.cause, hint=only.remedy, details=only.details)
+    lines: list[str] = []
+    for number, finding in enumerate(findings, start=1):
+        lines.append(f"{number}. {finding.cause}")
+        lines.extend(f"   {detail}" for detail in finding.details)
+        lines.append(f"   remedy: {finding.remedy}")
+    return Refusal(
+        f"{len(findings)} checks refuse {what}; nothing was written",
+        hint="see the remedy of each",
+        details=tuple(lines),
+    )

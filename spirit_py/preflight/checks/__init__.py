@@ -1,0 +1,1 @@
+"""The checks, one a file; a new file with a ``check`` needs a line in the registry."""

@@ -1,0 +1,19 @@
+"""New columns whose default reads both the clock and other columns of the row (R22)."""
+
+from __future__ import annotations
+
+from spirit_py.preflight.check import Findings, PreflightContext, warn
+from spirit_py.table.clock_defaults import of_each_write
+
+
+def check(context: PreflightContext) -> Findings:
+    """Return that such a default is evaluated when a row is written, not at one moment for all."""
+    if context.mapping is None:
+        return
+    for column in of_each_write(context.mapping):
+        yield warn(
+            f"the default of new column {column.name}, ({column.default}), reads the time and"
+            " other columns: each row gets it as of the moment at which the row is written",
+            "a native ALTER takes one moment for all rows; where that matters add the column"
+            " without it, fill it as you mean it, and set the default afterwards",
+        )

@@ -1,0 +1,81 @@
+"""Room for a second copy of the table, and for the binary log that the copy writes."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spirit_py.preflight.check import Findings, PreflightContext, refuse, warn
+from spirit_py.preflight.checks.leftovers import is_ours
+
+if TYPE_CHECKING:
+    from spirit_py.mysql.facts import ServerFacts
+
+_UUID = re.compile(r"^server-uuid=(.+)$", re.MULTILINE)
+_SIZES = """
+SELECT DATA_LENGTH, INDEX_LENGTH FROM information_schema.TABLES
+WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"""
+# Below this a table is not worth a word about what is not known.
+_SMALL = 1 << 30
+
+
+def check(context: PreflightContext) -> Findings:
+    """Refuse when the server's disk is known to be too small.
+
+    No SQL tells the free space, so it is known only where the data directory is on this machine
+    (its ``auto.cnf`` names the server's uuid). Everywhere else it is said to be unknown.
+    """
+    source = context.source
+    if source is None:
+        return
+    data, index = _written_before(context)
+    table = max(0, source.data_bytes - data) + max(0, source.index_bytes - index)
+    binlog = max(0, source.data_bytes - data) if context.facts.is_on("log_bin") else 0
+    room = free_bytes(context.facts)
+    if room is None:
+        if table >= _SMALL:
+            yield warn(
+                "the free disk space of the server is unknown from here; the migration needs"
+                f" about {_size(table)} for the new table and {_size(binlog)} for the binary log"
+            )
+    elif room < table + binlog:
+        yield refuse(
+            f"the server has {_size(room)} free where about {_size(table)} for the new table and"
+            f" {_size(binlog)} for the binary log are needed",
+            "free disk space, or purge binary logs",
+        )
+
+
+def _written_before(context: PreflightContext) -> tuple[int, int]:
+    """Return the bytes of rows and of indexes that an earlier run has written already.
+
+    They are carried on with, or dropped before the first row is written anew.
+    """
+    if not is_ours(context):
+        return 0, 0
+    context.session.execute("SET SESSION information_schema_stats_expiry = 0")
+    found = context.session.query(_SIZES, (context.schema, context.names.new))
+    return (int(found[0][0] or 0), int(found[0][1] or 0)) if found else (0, 0)
+
+
+def free_bytes(facts: ServerFacts) -> int | None:
+    """Return the free bytes of the data directory; None when it is not on this machine."""
+    folder = Path(facts.text("datadir"))
+    try:
+        found = _UUID.search((folder / "auto.cnf").read_text())
+        if found is None or found[1].strip() != facts.uuid:
+            return None
+        return shutil.disk_usage(folder).free
+    except OSError:
+        return None
+
+
+def _size(size: float) -> str:
+    """Show a number of bytes."""
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"

@@ -1,0 +1,33 @@
+"""Foreign keys in either direction."""
+
+from __future__ import annotations
+
+from spirit_py.preflight.check import Findings, PreflightContext, refuse
+
+# INNODB_FOREIGN shows every key, also of tables that the account may not see; it needs PROCESS.
+_KEYS = """
+SELECT ID, FOR_NAME, REF_NAME FROM information_schema.INNODB_FOREIGN
+WHERE FOR_NAME = %s OR REF_NAME = %s"""
+_VISIBLE_KEYS = """
+SELECT CONSTRAINT_NAME, TABLE_NAME, REFERENCED_TABLE_NAME
+FROM information_schema.REFERENTIAL_CONSTRAINTS
+WHERE (CONSTRAINT_SCHEMA = %s AND TABLE_NAME = %s)
+   OR (UNIQUE_CONSTRAINT_SCHEMA = %s AND REFERENCED_TABLE_NAME = %s)"""
+
+
+def check(context: PreflightContext) -> Findings:
+    """Refuse a table that refers to others or is referred to.
+
+    A key that refers to the table would follow it to ``_t_old`` at the swap, and cascades of a
+    key write no events of their own for the child.
+    """
+    if context.grants.has_global("PROCESS"):
+        name = f"{context.schema}/{context.table}"
+        rows = context.session.query(_KEYS, (name, name))
+    else:
+        rows = context.session.query(_VISIBLE_KEYS, (context.schema, context.table) * 2)
+    for name, child, parent in rows:
+        yield refuse(
+            f"foreign key {name} ties {child} to {parent}",
+            "drop the foreign key (a change of metadata only), migrate, and add it again",
+        )

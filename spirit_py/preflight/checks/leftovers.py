@@ -1,0 +1,64 @@
+"""Auxiliary tables that are there already are somebody's: they are never touched.
+
+A sentinel that was made by hand is a wish of the operator, not a leftover.
+"""
+
+from __future__ import annotations
+
+from spirit_py.checkpoint.made import Made, MadeStore
+from spirit_py.checkpoint.store import CheckpointStore
+from spirit_py.mysql.tables.identity import is_one_of
+from spirit_py.preflight.check import Findings, PreflightContext, refuse, warn
+
+
+def check(context: PreflightContext) -> Findings:
+    """Refuse when a name is taken by a table that is not this program's own."""
+    names = context.names
+    if context.config.keep_old_current and _existing(context, (names.undone,)):
+        yield refuse(
+            f"table {names.undone} exists: a revert needs the name",
+            f"see what it holds; drop or rename {names.undone} if it is what an earlier revert"
+            " left",
+        )
+    taken = _existing(context, (names.new, names.old, names.checkpoint, names.sentinel))
+    if names.sentinel in taken:
+        taken.remove(names.sentinel)
+        yield warn(f"table {names.sentinel} exists: the swap waits until somebody drops it")
+    ours = names.checkpoint in taken and is_ours(context)
+    made = MadeStore(context.schema, context.table).read(context.session) if ours else Made()
+    for name in sorted(taken):
+        if name == names.old:
+            yield refuse(
+                f"table {name} exists: the swap needs the name",
+                "see what it holds: behind a swap it is the only copy of the rows from before;"
+                f" DROP TABLE {name} when nobody needs it",
+            )
+        elif ours and name == names.new:
+            if not is_one_of(context.session, context.schema, name, made.new):
+                yield refuse(
+                    f"table {name} exists, and is not the one that an earlier run of this program"
+                    " made",
+                    f"see who made it; drop or rename {name}",
+                )
+        elif not ours:
+            yield refuse(
+                f"table {name} exists, and there is no checkpoint that says it is of this program",
+                f"see who made it; drop or rename {name}",
+            )
+
+
+def is_ours(context: PreflightContext) -> bool:
+    """Return whether the checkpoint table beside this table was made by this program.
+
+    The proof is its mark; whether its row can be read is another matter.
+    """
+    return CheckpointStore.beside(context.schema, context.table).is_ours(context.session)
+
+
+def _existing(context: PreflightContext, names: tuple[str, ...]) -> set[str]:
+    rows = context.session.query(
+        "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s"
+        f" AND TABLE_NAME IN ({', '.join(['%s'] * len(names))})",
+        (context.schema, *names),
+    )
+    return {str(row[0]) for row in rows}

@@ -1,0 +1,129 @@
+"""Writes that reach the table through another server: LOCK TABLES is local (R15).
+
+A row that another server writes under the old definition may arrive behind the swap. So a server
+that is one of several writable ones is refused, unless the operator vouches that nobody writes the
+table elsewhere (``--writes-only-here``).
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.preflight.check import Findings, PreflightContext, refuse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+
+_VARIABLES: Final = """
+SELECT LOWER(VARIABLE_NAME), VARIABLE_VALUE FROM performance_schema.global_variables
+WHERE VARIABLE_NAME IN ('group_replication_single_primary_mode', 'wsrep_on')"""
+_MEMBERS: Final = """
+SELECT COUNT(*) FROM performance_schema.replication_group_members
+WHERE MEMBER_ID = @@GLOBAL.server_uuid AND MEMBER_STATE <> 'OFFLINE'"""
+# Each part of a channel may run without the other: what waits in the relay log is a write as well.
+_CHANNELS: Final = """
+SELECT c.CHANNEL_NAME, c.SERVICE_STATE, a.SERVICE_STATE
+FROM performance_schema.replication_connection_status c
+JOIN performance_schema.replication_applier_status a USING (CHANNEL_NAME)
+WHERE c.CHANNEL_NAME NOT IN ('group_replication_applier', 'group_replication_recovery')"""
+_FILTERS: Final = """
+SELECT CHANNEL_NAME, FILTER_NAME, FILTER_RULE
+FROM performance_schema.replication_applier_filters"""
+_REMEDY: Final = (
+    "see that nobody writes the table through another server until the swap has reached all of"
+    " them, then vouch for it with --writes-only-here; or end what is named here"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Surroundings:
+    """What a server shows of other servers that write.
+
+    Attributes:
+        variables: in lower case; those that the server does not have are missing.
+        in_group: it is a member of a replication group now.
+        channels: each running channel into this server, with its filters as name and rule.
+    """
+
+    variables: Mapping[str, str]
+    in_group: bool = False
+    channels: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()
+
+
+def check(context: PreflightContext) -> Findings:
+    """Refuse a table that may be written through another server."""
+    if context.config.writes_only_here:
+        return
+    for cause in causes(_look(context), context.schema, context.table):
+        yield refuse(f"table {context.schema}.{context.table}: {cause}", _REMEDY)
+
+
+def causes(seen: Surroundings, schema: str, table: str) -> Iterator[str]:
+    """Name each way by which writes of other servers reach a table (pure)."""
+    if seen.in_group and seen.variables.get("group_replication_single_primary_mode") == "OFF":
+        yield "the server is in a replication group with several primaries"
+    if seen.variables.get("wsrep_on") == "ON":
+        yield "the server is in a Galera cluster (wsrep_on=ON), where every node takes writes"
+    for name, filters in seen.channels:
+        if may_write(filters, schema, table):
+            shown = f"replication channel {name!r}" if name else "the default replication channel"
+            yield f"{shown} runs into this server and may write the table"
+
+
+def may_write(filters: Iterable[tuple[str, str]], schema: str, table: str) -> bool:
+    """Return whether a channel's filters let row events of a table pass.
+
+    What names the table in another case, and what is not sure, lets it pass.
+    """
+    rules: dict[str, list[str]] = {}
+    for name, rule in filters:
+        rules.setdefault(name.upper(), []).append(rule)
+    full = f"{schema}.{table}"
+    folded = full.lower()
+    # A filter by schema says nothing of a write as text: that goes by the client's own schema.
+    if full in rules.get("REPLICATE_DO_TABLE", ()):
+        return True
+    if full in rules.get("REPLICATE_IGNORE_TABLE", ()):
+        return False
+    if any(_matches(full, rule) for rule in rules.get("REPLICATE_WILD_DO_TABLE", ())):
+        return True
+    if any(_matches(full, rule) for rule in rules.get("REPLICATE_WILD_IGNORE_TABLE", ())):
+        return False
+    only = [rule.lower() for rule in rules.get("REPLICATE_DO_TABLE", ())]
+    wild = [rule.lower() for rule in rules.get("REPLICATE_WILD_DO_TABLE", ())]
+    if not only and not wild:
+        return True
+    return folded in only or any(_matches(folded, rule) for rule in wild)
+
+
+def _matches(name: str, rule: str) -> bool:
+    r"""Return whether a wildcard rule of the server (``%``, ``_``, ``\_``) names a table."""
+    pattern, escaped = "", False
+    for letter in rule:
+        if letter == "\\" and not escaped:
+            escaped = True
+            continue
+        wild = {"%": "*", "_": "?"}.get(letter) if not escaped else None
+        pattern += wild or (f"[{letter}]" if letter in "*?[" else letter)
+        escaped = False
+    return fnmatch.fnmatchcase(name, pattern)
+
+
+def _look(context: PreflightContext) -> Surroundings:
+    """Ask the server."""
+    session = context.session
+    filters: dict[str, list[tuple[str, str]]] = {}
+    for channel, name, rule in session.query(_FILTERS):
+        filters.setdefault(str(channel), []).append((str(name), str(rule)))
+    return Surroundings(
+        variables={str(name): str(value) for name, value in session.query(_VARIABLES)},
+        in_group=bool(session.query(_MEMBERS)[0][0]),
+        channels=tuple(
+            (str(name), tuple(filters.get(str(name), ())))
+            for name, receiving, applying in session.query(_CHANNELS)
+            if receiving != "OFF" or applying != "OFF"
+        ),
+    )

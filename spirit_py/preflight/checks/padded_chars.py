@@ -1,0 +1,40 @@
+"""PAD_CHAR_TO_FULL_LENGTH: a native ALTER would store the blanks that it reads (R22)."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from spirit_py.preflight.check import Findings, PreflightContext, refuse
+from spirit_py.table.time_zone import expressions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spirit_py.table.mapping import TableMapping
+
+
+def check(context: PreflightContext) -> Findings:
+    """Refuse where what is written depends on it: a CHAR is converted, or computed with."""
+    if context.mapping is None or "PAD_CHAR_TO_FULL_LENGTH" not in context.facts.sql_mode.upper():
+        return
+    for name in dict.fromkeys(_depending(context.mapping)):
+        yield refuse(
+            f"the server's sql_mode has PAD_CHAR_TO_FULL_LENGTH and CHAR column {name} is converted"
+            " or read by an expression: a native ALTER would store the blanks that fill it up",
+            "SET GLOBAL sql_mode without PAD_CHAR_TO_FULL_LENGTH for the migration, or run the"
+            " ALTER natively",
+        )
+
+
+def _depending(mapping: TableMapping) -> Iterator[str]:
+    """Yield the CHAR columns whose blanks would be stored."""
+    for pair in mapping.pairs:
+        if pair.old.data_type == "char" and pair.new.data_type != "char":
+            yield pair.old.name
+    fresh = {column.name for column in mapping.target.columns} - set(mapping.insert_names)
+    for text in expressions(mapping.target, fresh):
+        for found in re.findall(r"`((?:[^`]|``)+)`", text):
+            name = found.replace("``", "`")
+            if mapping.target.has_column(name) and mapping.target.column(name).data_type == "char":
+                yield name

@@ -1,0 +1,95 @@
+"""What is to be done: read the statement as the server reads it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spirit_py.errors import Refusal, ServerFault
+from spirit_py.mysql.faults import access_denied, connection_lost
+from spirit_py.preflight.check import Findings, PreflightContext, refuse
+from spirit_py.sql import quote_table, string_literal
+from spirit_py.statement import alter_of, parse_statement
+
+if TYPE_CHECKING:
+    from spirit_py.config import MigrationConfig
+    from spirit_py.contracts import SqlSession
+    from spirit_py.statement import AlterStatement
+
+_SYNTAX = 1064
+#: PREPARE says these of what surrounds the statement; no verdict on its text.
+_NO_VERDICT = frozenset(
+    {
+        1046,  # no database selected: our sessions have no default schema
+        1049,  # unknown database
+        1146,  # no such table
+        1295,  # not supported in the prepared statement protocol
+    }
+)
+_PREPARED = "spirit_py_syntax"
+
+
+def read_intent(
+    session: SqlSession, config: MigrationConfig, sql_mode: str
+) -> tuple[AlterStatement, ...]:
+    """Read the statements that the configuration asks for.
+
+    Args:
+        sql_mode: The server's own.
+
+    Raises:
+        Refusal: with the server's own message where the syntax is wrong.
+    """
+    try:
+        if config.statement:
+            return parse_statement(config.statement, config.database, sql_mode=sql_mode)
+        return (alter_of(config.database, config.table, config.alter, sql_mode=sql_mode),)
+    except Refusal as error:
+        sql = config.statement or _whole(config)
+        fault = objection(session, sql, sql_mode)
+        if fault is not None and fault.code == _SYNTAX and ";" not in sql:
+            raise _refusal(fault) from error
+        raise
+
+
+def _whole(config: MigrationConfig) -> str:
+    return f"ALTER TABLE {quote_table(config.database, config.table)} {config.alter}"
+
+
+def check(context: PreflightContext) -> Findings:
+    """Let the server read the statement, without running it."""
+    fault = objection(context.session, context.statement.sql, context.facts.sql_mode)
+    if fault is not None:
+        refusal = _refusal(fault)
+        yield refuse(refusal.message, refusal.hint)
+
+
+def _refusal(fault: ServerFault) -> Refusal:
+    if fault.code == _SYNTAX:
+        cause = f"the server cannot read the statement: {fault.text}"
+    else:
+        cause = f"the server refuses the statement: {fault.text} (error {fault.code})"
+    return Refusal(cause, hint="correct the statement")
+
+
+def objection(session: SqlSession, sql: str, sql_mode: str) -> ServerFault | None:
+    """Return what the server has against the text of a statement; None when it can read it.
+
+    PREPARE parses and executes nothing.
+
+    Raises:
+        ServerFault: when the server was lost on the way.
+    """
+    before = str(session.query("SELECT @@SESSION.sql_mode")[0][0])
+    session.execute(f"SET SESSION sql_mode = {string_literal(sql_mode)}")
+    try:
+        session.execute(f"SET @{_PREPARED} = {string_literal(sql)}")
+        session.execute(f"PREPARE {_PREPARED} FROM @{_PREPARED}")
+        session.execute(f"DEALLOCATE PREPARE {_PREPARED}")
+    except ServerFault as error:
+        if connection_lost(error):
+            raise
+        # What the account may do is looked at by a check of its own.
+        return None if error.code in _NO_VERDICT or access_denied(error) else error
+    finally:
+        session.execute(f"SET SESSION sql_mode = {string_literal(before)}")
+    return None
