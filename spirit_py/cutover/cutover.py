@@ -371,7 +371,7 @@ class Cutover:
                 self._message(f"the place behind the RENAME was not to be had: {error.message}")
 
     def _unlock(self, attempt: Attempt) -> None:
-        """Give the lock back, at once and whatever happened."""
+        """Release the lock, at once and whatever happened."""
         attempt.watch.finish()
         if not attempt.answer_lost:
             with contextlib.suppress(ServerFault):

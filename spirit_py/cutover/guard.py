@@ -148,13 +148,13 @@ class SnapshotGuard:
             raise TryFailed(f"the snapshot guard's column is left in {self._broken}") from fault
 
     def _refused(self) -> None:
-        """Say that there is no guard; end the cutover where it was asked for."""
+        """Note that there is no guard; end the cutover where it was asked for."""
         if self._mode == "on":
             raise _refusal(self._why_not)
         self.outcome = f"not possible: {self._why_not}"
 
     def tell(self) -> None:
-        """Say what the guard did to whom; after the swap."""
+        """Report what the guard did to whom; after the swap."""
         who = "; ".join(self.snapshots)
         if self.outcome == "done" and who:
             self._message(

@@ -151,7 +151,7 @@ def identity(options: ConnectionOptions, role: str) -> tuple[str, ...]:
 def _prepare(
     session: Session, *, native: bool, timeouts: tuple[str, ...], options: ConnectionOptions
 ) -> None:
-    """Give a new session its settings; it must be of the server that is meant."""
+    """Apply the settings to a new session; it must be of the server that is meant."""
     settings = _NATIVE_SETTINGS if native else _SETTINGS
     said = identity(options, session.role)
     evaluation = () if native else _evaluation(options.settings)
@@ -178,7 +178,7 @@ def _keep_warnings(session: Session) -> None:
 
 
 def evaluate_with(session: Session, settings: Iterable[tuple[str, str]]) -> None:
-    """Give a session that is open already the settings by which it evaluates expressions."""
+    """Apply to an open session the settings by which it evaluates expressions."""
     session.execute("SET " + ", ".join(_evaluation(settings)))
 
 

@@ -76,6 +76,6 @@ def committing_as(session: SqlSession, gtid: str) -> Iterator[None]:
 
 
 def _set_back(session: SqlSession, end: str) -> None:
-    """Give the number up, and let the server number what follows."""
+    """Release the number, and let the server number what follows."""
     session.execute(end)
     session.execute("SET SESSION gtid_next = 'AUTOMATIC'")

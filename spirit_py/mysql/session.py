@@ -47,7 +47,7 @@ class Session:
 
     @contextlib.contextmanager
     def _translated(self) -> Iterator[Any]:
-        """Give a cursor, and turn the driver's exceptions into ours."""
+        """Yield a cursor, and turn the driver's exceptions into ours."""
         import MySQLdb
 
         try:

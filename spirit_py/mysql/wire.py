@@ -56,5 +56,5 @@ class Wire:
             self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Give the handle back; safe to call again."""
+        """Close the handle; safe to call again."""
         self._socket.close()

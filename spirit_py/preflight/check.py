@@ -102,7 +102,7 @@ def refuse(cause: str, remedy: str, details: Sequence[str] = ()) -> Finding:
 
 
 def warn(cause: str, remedy: str = "") -> Finding:
-    """Say something that does not stop the migration."""
+    """Return that the operator should know something."""
     return Finding(severity=Severity.WARNING, cause=cause, remedy=remedy)
 
 

@@ -111,7 +111,7 @@ def split_at(tokens: tuple[Token, ...], symbol: str) -> Iterator[tuple[Token, ..
 
 
 def outside_parentheses(tokens: tuple[Token, ...]) -> Iterator[tuple[int, Token]]:
-    """Give index and token of those outside parentheses."""
+    """Yield index and token of those outside parentheses."""
     depth = 0
     for index, token in enumerate(tokens):
         depth += token.is_symbol("(") - token.is_symbol(")")

@@ -110,7 +110,7 @@ class TableLock:
         raise CutoverFailure(f"{name} no longer holds the table lock on {probe}")
 
     def release(self) -> None:
-        """Give the lock back.
+        """Release the lock.
 
         Raises:
             ServerFault: when the session is lost, and with it the lock.
@@ -218,7 +218,7 @@ class AdvisoryLock:
             session.close()
 
     def close(self) -> None:
-        """Give the lock back; safe to call again."""
+        """Release the lock; safe to call again."""
         self._closing.set()
         thread, self._thread = self._thread, None
         if thread is not None:
@@ -238,6 +238,6 @@ class AdvisoryLock:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Give the lock back."""
+        """Release the lock."""
         with contextlib.suppress(Exception):
             self.close()

@@ -41,7 +41,7 @@ _PAUSE_SECONDS: Final = 0.5
 
 
 def _nobody(_blockers: list[Blocker]) -> None:
-    """Tell nobody."""
+    """Do nothing, where no callback was given."""
 
 
 class LockWatch:

@@ -181,7 +181,7 @@ def _default(text: str | None, extra: str) -> str | None:
 
 
 def _generated(extra: str) -> Generated:
-    """Tell from ``EXTRA`` how a column is generated."""
+    """Read from ``EXTRA`` how a column is generated."""
     kinds: tuple[Generated, ...] = ("VIRTUAL", "STORED")
     for kind in kinds:
         if f"{kind} GENERATED" in extra.upper():

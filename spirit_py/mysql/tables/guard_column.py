@@ -87,7 +87,7 @@ def _like(name: str) -> str:
 
 
 def why_not_by_version(version: str) -> str:
-    """Say the same of a version, such as ``8.0.28``."""
+    """Return the same for a version, such as ``8.0.28``."""
     return (
         ""
         if _numbers(version) >= _OLDEST

@@ -172,7 +172,7 @@ def _disturbed(table: str) -> Refusal:
 
 
 def _give_name(session: SqlSession, schema: str, building: str, new: str) -> None:
-    """Give what was built the new table's name, which must be free."""
+    """Rename what was built to the new table's name, which must be free."""
     built, named = quote_table(schema, building), quote_table(schema, new)
     try:
         session.execute(f"ALTER TABLE {built} RENAME TO {named}")

@@ -134,7 +134,7 @@ def _selecting(mapping: TableMapping, index: Index, keys: Sequence[str], where: 
 def _ranges(
     session: SqlSession, mapping: TableMapping, walk: Index, seen: Callable[[int], None]
 ) -> Generator[tuple[str, str]]:
-    """Give index hint and condition of each range; rows that are equal share one."""
+    """Yield index hint and condition of each range; rows that are equal share one."""
     number = 0
     column = [mapping.source.column(walk.columns[0])]
     directions = walk_directions(walk)

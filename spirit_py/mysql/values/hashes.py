@@ -108,7 +108,7 @@ class Hashes:
         )
 
     def _ranges(self, rows: int) -> Iterator[str]:
-        """Give index hint and condition of each range of the chunk key."""
+        """Yield index hint and condition of each range of the chunk key."""
         key = self._mapping.key
         columns, directions = self._mapping.key_columns, walk_directions(key)
         by = f" FORCE INDEX ({quote_identifier(key.name)})"

@@ -35,7 +35,7 @@ def check(context: PreflightContext) -> Findings:
 
 
 def _now_and_then(context: PreflightContext, name: str) -> Callable[[int], None]:
-    """Tell of the rows that were looked at, every few seconds; end the search when asked to."""
+    """Report the rows looked at every few seconds; end the search when a stop was asked for."""
     told = time.monotonic()
 
     def seen(rows: int) -> None:
