@@ -6,13 +6,17 @@ import secrets
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from spirit_py.errors import UsageFault
+
 if TYPE_CHECKING:
     from pathlib import Path
 
 LogFormat = Literal["text", "json"]
 GuardMode = Literal["on", "off", "auto"]
+LineFormat = Literal["json", "text"]
 
 DEFAULT_PORT = 3306
+MAX_PORT = 65535
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,7 +197,7 @@ class CompareConfig(SparkConfig):
         repair: make the target's rows equal to the source's.
         lock: lock both tables for the moment of the snapshot.
         lock_wait_timeout: seconds that one request for the lock may wait.
-        yield_timeout: seconds after which a snapshot is given back and taken anew.
+        checksum_yield_timeout: seconds after which a snapshot is closed and a new one taken.
         recheck_pauses: seconds before each recheck of the rows that differ.
     """
 
@@ -208,6 +212,48 @@ class CompareConfig(SparkConfig):
     repair: bool = False
     lock: bool = True
     lock_wait_timeout: float = 5.0
-    yield_timeout: float = 3600.0
+    checksum_yield_timeout: float = 3600.0
     recheck_pauses: tuple[float, ...] = (1.0, 3.0)
     report_json: Path | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class WatchConfig:
+    """Everything that one ``spirit-py watch`` was asked for.
+
+    Attributes:
+        database: schema to follow; empty for all of them.
+        table: table of it to follow; empty for all of them.
+        position: where to go on, as an earlier run printed it; empty for now.
+        until_now: end where the server was when the command began.
+        vouched: as in :class:`FeedOptions`.
+        heartbeat: seconds of quiet after which a heartbeat is printed; 0 for never.
+    """
+
+    connection: ConnectionOptions
+    database: str = ""
+    table: str = ""
+    position: str = ""
+    until_now: bool = False
+    format: LineFormat = "json"
+    vouched: tuple[tuple[str, str], ...] = ()
+    heartbeat: float = 0.0
+
+
+def host_and_port(text: str) -> tuple[str, int | None]:
+    """Split ``host``, ``host:port``, ``[v6]:port`` or a bare IPv6 address.
+
+    Raises:
+        UsageFault: when the port is no number between 1 and 65535.
+    """
+    if text.startswith("["):
+        host, _, rest = text[1:].partition("]")
+        colon, port = rest[:1], rest[1:]
+    elif text.count(":") == 1:
+        host, colon, port = text.partition(":")
+    else:
+        return text, None
+    valid = port.isdecimal() and 0 < int(port) <= MAX_PORT
+    if not host or colon not in {"", ":"} or bool(colon) is not valid:
+        raise UsageFault(f"{text!r} is not a host and port", hint="write host or host:port")
+    return host, int(port) if port else None

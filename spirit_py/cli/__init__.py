@@ -1,6 +1,7 @@
 """The command line: options to a frozen configuration, errors to a message, a hint, an exit code.
 
-One module a command; ``options`` has what they share, ``outcome`` how they end. Nothing heavy is
+One module a command; ``groups`` has the options that they share, ``values`` how these are read,
+``outcome`` how a command ends. Nothing heavy is
 imported before a command really runs.
 """
 
@@ -10,7 +11,7 @@ import click
 
 from spirit_py import __version__
 from spirit_py.cli import checksum, cleanup, migrate, revert, status, watch
-from spirit_py.cli.options import EXIT_CODES
+from spirit_py.cli.outcome import EXIT_CODES
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=EXIT_CODES)

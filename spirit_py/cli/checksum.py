@@ -9,28 +9,29 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spirit_py.cli.display import reporter_of
-from spirit_py.cli.options import (
-    FiniteRange,
-    connection_of,
+from spirit_py.cli.groups import (
     connection_options,
-    key_value,
+    group,
     log_options,
     option,
-    refuse_undecodable,
-    report_file,
     report_option,
     spark_options,
-    split_host,
-    threads_of,
     warn_of_typed,
     yield_option,
 )
 from spirit_py.cli.outcome import ErrorsShown, leave_with
+from spirit_py.cli.values import (
+    FiniteRange,
+    connection_of,
+    given_server,
+    named_alike,
+    refuse_undecodable,
+)
+from spirit_py.config import CompareConfig
 from spirit_py.errors import UsageFault
 
 if TYPE_CHECKING:
-    from spirit_py.cli.options import Command
-    from spirit_py.config import CompareConfig, ConnectionOptions
+    from spirit_py.config import ConnectionOptions
 
 CHECKSUM_EXIT_CODES = """\b
 Exit codes:
@@ -41,33 +42,29 @@ Exit codes:
   130  interrupted by SIGINT      143  by SIGTERM"""
 
 
-def target_options(command: Command) -> Command:
-    """Add the options that say how to reach the target's server."""
-    declared = (
-        option("--target-table", help="Table to compare with. [default: --table]"),
-        option("--target-database", help="Its schema. [default: --database]"),
-        option("--target-host", help="Its server, as host or host:port. [default: --host]"),
-        option("--target-port", type=click.IntRange(1, 65535), help="[default: --port]"),
-        option("--target-socket", help="[default: --socket]"),
-        option("--target-user", help="[default: --user]"),
-        option(
-            "--target-password",
-            prompt=True,
-            prompt_required=False,
-            hide_input=True,
-            default=None,
-            callback=warn_of_typed,
-            help="Asked for when given without a value. [default: --password]",
-        ),
-        option(
-            "--target-defaults-file",
-            type=click.Path(exists=True, dir_okay=False, path_type=Path),
-            help="MySQL option file for the target's server; what it does not say is the source's.",
-        ),
-    )
-    for declare in reversed(declared):
-        command = declare(command)
-    return command
+target_options = group(
+    option("--target-table", help="Table to compare with. [default: --table]"),
+    option("--target-database", help="Its schema. [default: --database]"),
+    option("--target-host", help="Its server, as host or host:port. [default: --host]"),
+    option("--target-port", type=click.IntRange(1, 65535), help="[default: --port]"),
+    option("--target-socket", help="[default: --socket]"),
+    option("--target-user", help="[default: --user]"),
+    option(
+        "--target-password",
+        prompt=True,
+        prompt_required=False,
+        hide_input=True,
+        default=None,
+        callback=warn_of_typed,
+        help="Asked for when given without a value. [default: --password]",
+    ),
+    option(
+        "--target-defaults-file",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="MySQL option file for the target's server; what it does not say is the source's.",
+    ),
+)
+"""How to reach the target's server."""
 
 
 @click.command(epilog=CHECKSUM_EXIT_CODES)
@@ -82,7 +79,11 @@ def target_options(command: Command) -> Command:
     help="Compare the source's column OLD with the target's NEW; repeatable.",
 )
 @option(
-    "--ignore-column", multiple=True, metavar="NAME", help="Do not compare a column; repeatable."
+    "--ignore-column",
+    "ignored",
+    multiple=True,
+    metavar="NAME",
+    help="Do not compare a column; repeatable.",
 )
 @option(
     "--repair",
@@ -123,32 +124,28 @@ def checksum(**options: Any) -> None:
     spirit-py checksum --host db1 --database shop --table orders --target-host db2
     """  # noqa: D301 - click reads the backspace
     with ErrorsShown(verbose=options["verbose"]):
-        asked = compare_options(options)
+        asked = compare_config(options)
         from spirit_py.compare import entry
-        from spirit_py.status.safe import SafeReporter
 
-        reporter = SafeReporter(reporter_of(asked.log_format))
+        reporter = reporter_of(asked.log_format)
         report = entry.compare(asked, reporter=reporter)
         for line in report.summary():
             reporter.message(line)
         leave_with(0)
 
 
-def compare_options(options: dict[str, Any]) -> CompareConfig:
+def compare_config(options: dict[str, Any]) -> CompareConfig:
     """Build the frozen options of a comparison from the command line's values.
 
     Raises:
         UsageFault: when options are missing or contradict each other.
     """
-    from spirit_py.config import CompareConfig
-
     refuse_undecodable(options)
     for name in ("table", "database"):
         if not options[name]:
             raise UsageFault(
                 f"--{name} is missing", hint="spirit-py checksum --help shows an example"
             )
-    report_json = report_file(options["report_json"])
     source = connection_of(options)
     target = target_connection(options, source)
     here = (options["database"], options["table"])
@@ -162,23 +159,10 @@ def compare_options(options: dict[str, Any]) -> CompareConfig:
     return CompareConfig(
         source=source,
         target=target,
-        database=here[0],
-        table=here[1],
-        target_database=there[0],
-        target_table=there[1],
         renames=tuple(_rename(text) for text in options["map"]),
-        ignored=options["ignore_column"],
-        repair=options["repair"],
         lock=not options["no_lock"],
-        lock_wait_timeout=options["lock_wait_timeout"],
-        yield_timeout=options["checksum_yield_timeout"],
-        threads=threads_of(options["threads"], options["spark_master"]),
-        spark_master=options["spark_master"],
-        spark_conf=tuple(key_value(text) for text in options["spark_conf"]),
-        spark_ui=options["spark_ui"],
-        report_json=report_json,
-        log_format=options["log_format"],
-        verbose=options["verbose"],
+        **named_alike(CompareConfig, options)
+        | {"target_database": there[0], "target_table": there[1]},
     )
 
 
@@ -208,15 +192,7 @@ def target_connection(
     changes = {name: getattr(read, name) for name in names if name.replace("_", "-") in stored}
     if any(name.startswith("ssl-") for name in stored):
         changes |= {"ssl": read.ssl, "ssl_mode": read.ssl_mode}
-    given = {name: options[f"target_{name}"] for name in ("port", "socket", "user", "password")}
-    if options["target_host"]:
-        host, port = split_host(options["target_host"])
-        if port is not None and given["port"] not in (None, port):
-            raise UsageFault(
-                f"two ports: {port} in --target-host and {given['port']} in --target-port",
-                hint="leave one of them out",
-            )
-        given |= {"host": host, "port": port or given["port"]}
+    given = given_server(options, "target_")
     explicit = {name: value for name, value in given.items() if value is not None}
     # The source's socket, or the file's, must not override a host that was asked for.
     if not explicit.get("socket") and (

@@ -6,13 +6,9 @@ from typing import Any
 
 import click
 
-from spirit_py.cli.options import (
-    connection_of,
-    connection_options,
-    option,
-    refuse_undecodable,
-)
+from spirit_py.cli.groups import connection_options, option
 from spirit_py.cli.outcome import ErrorsShown, leave_with
+from spirit_py.cli.values import connection_of, refuse_undecodable
 from spirit_py.errors import UsageFault
 
 CLEANUP_EXIT_CODES = """\b

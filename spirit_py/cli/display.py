@@ -11,13 +11,15 @@ if TYPE_CHECKING:
 
 
 def reporter_of(log_format: LogFormat) -> Reporter:
-    """Pick the live display for a terminal and log lines for everything else."""
+    """Pick the live display for a terminal and log lines for everything else; neither raises."""
     import time
+
+    from spirit_py.status.safe import SafeReporter
 
     if sys.stderr.isatty() and log_format == "text":
         from spirit_py.status.console import ConsoleReporter
 
-        return ConsoleReporter()
+        return SafeReporter(ConsoleReporter())
     from spirit_py.status.plain import PlainReporter
 
-    return PlainReporter(clock=time.monotonic, as_json=log_format == "json")
+    return SafeReporter(PlainReporter(clock=time.monotonic, as_json=log_format == "json"))

@@ -2,39 +2,43 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import click
 
 from spirit_py.cli.display import reporter_of
-from spirit_py.cli.options import (
-    EXIT_CODES,
-    Duration,
-    FiniteRange,
+from spirit_py.cli.groups import (
     connection_options,
     log_options,
     option,
-    refuse_undecodable,
-    report_file,
     report_option,
-    run_settings,
     spark_options,
     statement_writes_option,
     swap_options,
     yield_option,
 )
-from spirit_py.cli.outcome import ErrorsShown, leave_with
-from spirit_py.config import MigrationConfig
+from spirit_py.cli.outcome import EXIT_CODES, ErrorsShown, leave_with
+from spirit_py.cli.values import (
+    Duration,
+    FiniteRange,
+    connection_of,
+    named_alike,
+    refuse_undecodable,
+)
+from spirit_py.config import FeedOptions, MigrationConfig, host_and_port
 from spirit_py.errors import UsageFault
 
 
 @click.command(epilog=EXIT_CODES)
 @connection_options
-@option("--database", help="Schema of the table.")
-@option("--table", help="Table to change; goes with --alter.")
-@option("--alter", help="The clauses after ALTER TABLE t.")
-@option("--statement", help="A whole ALTER TABLE or CREATE INDEX, instead of --table and --alter.")
+@option("--database", default="", help="Schema of the table.")
+@option("--table", default="", help="Table to change; goes with --alter.")
+@option("--alter", default="", help="The clauses after ALTER TABLE t.")
+@option(
+    "--statement",
+    default="",
+    help="A whole ALTER TABLE or CREATE INDEX, instead of --table and --alter.",
+)
 @option(
     "--threads", type=click.IntRange(1, 256), help="Chunks copied at once. [default: 4 at most]"
 )
@@ -55,6 +59,7 @@ from spirit_py.errors import UsageFault
 )
 @option(
     "--replica",
+    "replicas",
     multiple=True,
     metavar="HOST[:PORT]",
     help="Replica whose lag a dry run watches; repeatable. [default: those that the server knows]",
@@ -95,6 +100,7 @@ from spirit_py.errors import UsageFault
 @option(
     "--keep-old-current",
     type=Duration(least=1),
+    default=0.0,
     help="Keep the old table up to date for this long after the swap, for spirit-py revert.",
 )
 @option(
@@ -124,9 +130,8 @@ def migrate(**options: Any) -> None:
     with ErrorsShown(verbose=options["verbose"]):
         config = migration_config(options)
         from spirit_py import migration
-        from spirit_py.status.safe import SafeReporter
 
-        reporter = SafeReporter(reporter_of(config.log_format))
+        reporter = reporter_of(config.log_format)
         report = migration.migrate(config, reporter=reporter)
         for line in report.summary():
             reporter.message(line)
@@ -154,34 +159,24 @@ def migration_config(options: dict[str, Any]) -> MigrationConfig:
             "--dry-run swaps nothing: --defer-cutover and --keep-old-current do not go with it",
             hint="leave them out of the rehearsal",
         )
-    if options["replica"] and not options["dry_run"]:
+    if options["replicas"] and not options["dry_run"]:
         raise UsageFault("--replica goes with --dry-run", hint="leave it out, or add --dry-run")
-    report_json = report_file(options["report_json"])
-    settings = run_settings(options)
-    if options["tag_own_writes"]:
-        from spirit_py.mysql.ownwrites import new_run
-
-        settings["feed"] = replace(settings["feed"], own_writes=new_run())
+    for replica in options["replicas"]:
+        host_and_port(replica)
     return MigrationConfig(
-        **settings,
-        alter=options["alter"] or "",
-        statement=options["statement"] or "",
-        target_chunk_time=options["target_chunk_time"],
-        skip_drop_after_cutover=options["skip_drop_after_cutover"],
-        no_shortcut=options["no_shortcut"],
-        dry_run=options["dry_run"],
-        writes_only_here=options["writes_only_here"],
-        replicas=options["replica"],
-        defer_cutover=options["defer_cutover"],
-        defer_timeout=options["defer_timeout"],
-        recheck_interval=options["recheck_interval"],
-        checksum_yield_timeout=options["checksum_yield_timeout"],
-        no_repair=options["no_repair"],
-        recompute_generated=options["recompute_generated"],
-        keep_old_current=options["keep_old_current"] or 0.0,
-        checkpoint_max_age=options["checkpoint_max_age"],
-        report_json=report_json,
+        connection=connection_of(options),
+        feed=_feed_options(options),
+        **named_alike(MigrationConfig, options),
     )
+
+
+def _feed_options(options: dict[str, Any]) -> FeedOptions:
+    """Build the options of the change feed."""
+    if not options["tag_own_writes"]:
+        return FeedOptions(vouched=options["vouched"])
+    from spirit_py.mysql.ownwrites import new_run
+
+    return FeedOptions(own_writes=new_run(), vouched=options["vouched"])
 
 
 def _no_schema(table: str) -> UsageFault:

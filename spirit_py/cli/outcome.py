@@ -10,6 +10,15 @@ import click
 
 from spirit_py.errors import SpiritError
 
+EXIT_CODES: Final = """\b
+Exit codes:
+  0    done
+  1    failed cleanly; the source table is whole, run again
+  2    refused before any write
+  3    outcome of the swap unknown: look at the tables
+  4    differences found
+  130  interrupted by SIGINT      143  by SIGTERM"""
+
 _CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 

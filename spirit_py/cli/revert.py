@@ -7,18 +7,17 @@ from typing import Any
 import click
 
 from spirit_py.cli.display import reporter_of
-from spirit_py.cli.options import (
+from spirit_py.cli.groups import (
     connection_options,
     log_options,
     option,
-    refuse_undecodable,
-    run_settings,
     spark_options,
     statement_writes_option,
     swap_options,
 )
 from spirit_py.cli.outcome import ErrorsShown, leave_with
-from spirit_py.config import RevertConfig
+from spirit_py.cli.values import connection_of, named_alike, refuse_undecodable
+from spirit_py.config import FeedOptions, RevertConfig
 from spirit_py.errors import UsageFault
 
 REVERT_EXIT_CODES = """\b
@@ -52,21 +51,26 @@ def revert(**options: Any) -> None:
     spirit-py revert --host db1 --database shop --table orders
     """  # noqa: D301 - click reads the backspace
     with ErrorsShown(verbose=options["verbose"]):
-        config = revert_config(options)
+        asked = revert_config(options)
         from spirit_py.migration.revert import revert as swap_back
-        from spirit_py.status.safe import SafeReporter
 
-        swap_back(config, reporter=SafeReporter(reporter_of(config.log_format)))
+        swap_back(asked, reporter=reporter_of(asked.log_format))
         leave_with(0)
 
 
 def revert_config(options: dict[str, Any]) -> RevertConfig:
-    """Build the frozen configuration from the command line's values.
+    """Build the frozen options from the command line's values.
 
     Raises:
         UsageFault: when options are missing or contradict each other.
     """
+    from spirit_py.config import RevertConfig
+
     refuse_undecodable(options)
     if not options["database"] or not options["table"]:
         raise UsageFault("the table is not clear", hint="give --database and --table")
-    return RevertConfig(**run_settings(options), skip_drop=options["skip_drop"])
+    return RevertConfig(
+        connection=connection_of(options),
+        feed=FeedOptions(vouched=options["vouched"]),
+        **named_alike(RevertConfig, options),
+    )

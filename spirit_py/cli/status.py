@@ -7,14 +7,9 @@ from typing import Any
 
 import click
 
-from spirit_py.cli.options import (
-    Duration,
-    connection_of,
-    connection_options,
-    option,
-    refuse_undecodable,
-)
+from spirit_py.cli.groups import connection_options, option
 from spirit_py.cli.outcome import ErrorsShown, leave_with
+from spirit_py.cli.values import Duration, connection_of, refuse_undecodable
 from spirit_py.errors import UsageFault
 
 STATUS_EXIT_CODES = """\b

@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from spirit_py.cli.options import (
-    FiniteRange,
-    connection_of,
-    connection_options,
-    option,
-    refuse_undecodable,
-    statement_writes_option,
-)
+from spirit_py.cli.groups import connection_options, option, statement_writes_option
 from spirit_py.cli.outcome import ErrorsShown, leave_with, say
+from spirit_py.cli.values import FiniteRange, connection_of, named_alike, refuse_undecodable
+from spirit_py.config import WatchConfig
 from spirit_py.errors import UsageFault
-
-if TYPE_CHECKING:
-    from spirit_py.watch.request import WatchRequest
 
 WATCH_EXIT_CODES = """\b
 Exit codes:
@@ -59,7 +51,7 @@ def watch(**options: Any) -> None:
     """  # noqa: D301 - click reads the backspace
     nowhere = sys.stdout is None
     with ErrorsShown(verbose=options["verbose"]):
-        given = watch_options(options)
+        given = watch_config(options)
         if nowhere:
             raise UsageFault("the standard output is closed", hint="give the lines a place")
         from spirit_py.watch import command
@@ -79,24 +71,18 @@ def _standard_output() -> int:
     return sys.stdout.fileno()
 
 
-def watch_options(options: dict[str, Any]) -> WatchRequest:
+def watch_config(options: dict[str, Any]) -> WatchConfig:
     """Build the frozen options of a watch from the command line's values.
 
     Raises:
         UsageFault: when options are missing or contradict each other.
     """
-    from spirit_py.watch.request import WatchRequest
-
     refuse_undecodable(options)
     if options["table"] and not options["database"]:
         raise UsageFault("--table goes with --database", hint="add --database")
-    return WatchRequest(
-        connection=connection_of(options),
-        database=options["database"],
-        table=options["table"],
-        position="" if options["position"] == "now" else options["position"],
-        until_now=options["until"] == "now",
-        format=options["format"],
-        vouched=options["vouched"],
-        heartbeat=options["heartbeat"],
+    alike = named_alike(WatchConfig, options)
+    if alike["position"] == "now":
+        alike["position"] = ""
+    return WatchConfig(
+        connection=connection_of(options), until_now=options["until"] == "now", **alike
     )

@@ -239,7 +239,7 @@ class CompareRun:
         return ChecksumOptions(
             lock=self._options.lock,
             lock_wait_timeout=math.ceil(self._options.lock_wait_timeout),
-            yield_seconds=self._options.yield_timeout,
+            yield_seconds=self._options.checksum_yield_timeout,
             recheck_pauses=self._options.recheck_pauses,
         )
 

@@ -8,6 +8,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.config import host_and_port
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.replication import binlog_end, binlog_files, known_replicas
@@ -189,8 +190,8 @@ class Rehearsal:
             ((self._uuid, mode),) = session.query("SELECT @@server_uuid, @@GLOBAL.gtid_mode")
             self._gtid = mode == "ON"
             for text in self._named:
-                host, port = _address(text, self._connection.port)
-                self._add(host, port)
+                host, port = host_and_port(text)
+                self._add(host, port or self._connection.port)
         self._find(session)
         mark = Mark(self._clock(), self._place(session))
         self._binlog.look(binlog_files(session))
@@ -242,17 +243,6 @@ class Rehearsal:
         self._drop_session()
         for meter in self._meters.values():
             meter.close()
-
-
-def _address(text: str, port: int) -> tuple[str, int]:
-    """Split ``host``, ``host:port`` or ``[v6]:port``; the port defaults to the source's."""
-    if text.startswith("["):
-        host, _, rest = text[1:].partition("]")
-        return host, int(rest.removeprefix(":") or port)
-    if text.count(":") == 1:
-        host, _, rest = text.partition(":")
-        return host, int(rest or port)
-    return text, port
 
 
 def _escaped(text: str) -> str:

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from spirit_py.binlog.events import Event
+    from spirit_py.config import WatchConfig
     from spirit_py.watch.records import Record
-    from spirit_py.watch.request import WatchRequest
     from spirit_py.watch.scope import Scope
 
 BROKEN_PIPE: Final = 141
@@ -40,7 +40,7 @@ _LOOK_SECONDS: Final = 0.2
 _JOIN_SECONDS: Final = 10.0
 
 
-def watch(options: WatchRequest, *, descriptor: int, note: Callable[[str], None]) -> int:
+def watch(options: WatchConfig, *, descriptor: int, note: Callable[[str], None]) -> int:
     """Print events until the end that was asked for, a signal or a fault.
 
     Args:
@@ -62,7 +62,7 @@ class _Watch:
     """One run: the stream in a thread of its own, the signals in this one."""
 
     def __init__(
-        self, options: WatchRequest, stop: StopSwitch, lines: Lines, note: Callable[[str], None]
+        self, options: WatchConfig, stop: StopSwitch, lines: Lines, note: Callable[[str], None]
     ) -> None:
         self._options = options
         self._stop = stop

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from spirit_py import cli
 from spirit_py.cli import watch as watch_command
-from spirit_py.cli.options import split_host
+from spirit_py.config import host_and_port
 from spirit_py.errors import UsageFault
 from spirit_py.migration.swap import limits_of
 
@@ -74,14 +74,14 @@ def test_host_and_port_in_one_word(configured):
 )
 def test_hosts_are_split_as_they_are_written(text, parts):
     """Names, IPv4 and IPv6 addresses, with and without a port."""
-    assert split_host(text) == parts
+    assert host_and_port(text) == parts
 
 
 @pytest.mark.parametrize("text", ["db:", "db:x", "db:0", "db:70000", ":3306"])
 def test_a_port_that_is_none_is_refused(text):
     """A host with a broken port is no host."""
     with pytest.raises(UsageFault):
-        split_host(text)
+        host_and_port(text)
 
 
 @pytest.mark.parametrize("variable", ["SPIRIT_PY_PASSWORD", "MYSQL_PWD"])

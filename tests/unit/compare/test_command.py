@@ -43,7 +43,7 @@ def test_two_tables_of_one_schema(asked):
     assert (options.database, options.table) == ("d", "t")
     assert (options.target_database, options.target_table) == ("d", "u")
     assert options.target is None
-    assert (options.repair, options.lock, options.yield_timeout) == (False, True, 3600.0)
+    assert (options.repair, options.lock, options.checksum_yield_timeout) == (False, True, 3600.0)
 
 
 def test_what_is_compared_can_be_said(asked):
@@ -55,7 +55,7 @@ def test_what_is_compared_can_be_said(asked):
     assert (options.target_database, options.target_table) == ("e", "t")
     assert options.renames == (("a", "b"), ("c", "d"))
     assert options.ignored == ("x",)
-    assert (options.repair, options.lock, options.yield_timeout) == (True, False, 600.0)
+    assert (options.repair, options.lock, options.checksum_yield_timeout) == (True, False, 600.0)
 
 
 def where(options):

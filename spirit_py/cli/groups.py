@@ -1,0 +1,144 @@
+"""Options that several commands share, in the groups in which they are declared.
+
+Every option can come from the environment too, as ``SPIRIT_PY_`` and the option's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from spirit_py.cli.values import Duration, FiniteRange, TableName
+from spirit_py.config import DEFAULT_PORT
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def option(*names: str, **settings: Any) -> Callable[[Command], Command]:
+    """Declare an option that can also be set by ``SPIRIT_PY_NAME`` in the environment."""
+    longest = max(names, key=len).lstrip("-").split("/")[0]
+    variable = f"SPIRIT_PY_{longest.upper().replace('-', '_')}"
+    earlier = settings.pop("envvar", [])
+    return click.option(*names, envvar=[variable, *earlier], show_envvar=True, **settings)
+
+
+def warn_of_typed(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    """Warn of a password on the command line, where every process of the machine can read it."""
+    name = str(parameter.name)
+    if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+        dashed = name.replace("_", "-")
+        click.echo(
+            f"warning: a password behind --{dashed} can be read in the list of processes: give the"
+            f" option without a value, or set SPIRIT_PY_{name.upper()}",
+            err=True,
+        )
+    return value
+
+
+def group(*declared: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Join options to one decorator, in the order in which ``--help`` shows them."""
+
+    def add(command: Command) -> Command:
+        for declare in reversed(declared):
+            command = declare(command)
+        return command
+
+    return add
+
+
+connection_options = group(
+    option("--host", help="Server, as host or host:port."),
+    option("--port", type=click.IntRange(1, 65535), help=f"TCP port. [default: {DEFAULT_PORT}]"),
+    option("--socket", help="Unix socket, instead of host and port."),
+    option("--user", help="User name. [default: the option file's, or the login name]"),
+    option(
+        "--password",
+        envvar=["MYSQL_PWD"],
+        prompt=True,
+        prompt_required=False,
+        hide_input=True,
+        default=None,
+        callback=warn_of_typed,
+        help="Password; asked for when given without a value.",
+    ),
+    option(
+        "--defaults-file",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="MySQL option file; its [client] group is read.",
+    ),
+)
+"""The options that say how to reach the server."""
+
+spark_options = group(
+    option("--spark-master", default="", help="Spark master. [default: local[threads]]"),
+    option("--spark-conf", multiple=True, metavar="KEY=VALUE", help="Passed to Spark; repeatable."),
+    option("--spark-ui", is_flag=True, help="Open Spark's web interface."),
+)
+"""The options that say how Spark runs."""
+
+swap_options = group(
+    option(
+        "--lock-wait-timeout",
+        type=FiniteRange(1, 3600),
+        default=30.0,
+        show_default=True,
+        help="Seconds that one attempt of the swap may wait for the table lock.",
+    ),
+    option("--no-kill", is_flag=True, help="Never end a session that holds up the swap."),
+    option(
+        "--kill-after",
+        type=FiniteRange(0.1, 3600),
+        help="Seconds after which such a session is ended. [default: 90 % of --lock-wait-timeout]",
+    ),
+    option(
+        "--snapshot-guard",
+        type=click.Choice(["on", "off", "auto"]),
+        default="auto",
+        show_default=True,
+        help="Give older snapshots an error (1412) instead of half a copy when they read the"
+        " swapped table; auto: where a transaction is open for seconds, such as a dump's.",
+    ),
+)
+"""The options that say how patient the swap is, and with whom."""
+
+yield_option = option(
+    "--checksum-yield-timeout",
+    type=Duration(least=1),
+    default="1h",
+    show_default=True,
+    help="Age at which the checksum gives its snapshot back and takes a new one.",
+)
+"""The option for the age of the checksum's snapshots."""
+
+statement_writes_option = option(
+    "--pass-statement-writes",
+    "vouched",
+    multiple=True,
+    type=TableName(),
+    metavar="SCHEMA.TABLE",
+    help="Pass over writes in STATEMENT format to this table of others: none of them"
+    " reaches a table that is migrated or followed; repeatable.",
+)
+"""The option that vouches for tables of others that are written in STATEMENT format."""
+
+report_option = option(
+    "--report-json",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the final report to this file.",
+)
+"""The option for the final report."""
+
+log_options = group(
+    option(
+        "--log-format",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        show_default=True,
+        help="Format of the log lines where there is no terminal.",
+    ),
+    option("--verbose", is_flag=True, help="Tracebacks; Spark's log in ./spirit-py-spark.log."),
+)
+"""The options that say what is printed."""

@@ -1,0 +1,186 @@
+"""How the values of options are read: types that click checks, and what is checked together."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from spirit_py.config import host_and_port
+from spirit_py.errors import UsageFault
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from spirit_py.config import ConnectionOptions
+
+
+class FiniteRange(click.FloatRange):
+    """A range of floats that ``nan`` is not in: it compares with no bound."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Read the number, which must be finite."""
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return number
+
+
+class Duration(click.ParamType[float]):
+    """Seconds, as a number or with a unit: ``90``, ``90s``, ``30m``, ``2h``, ``7d``.
+
+    Args:
+        least: the shortest that is accepted, seconds.
+    """
+
+    name = "duration"
+    _UNITS = MappingProxyType({"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400})
+
+    def __init__(self, *, least: float = 0.0) -> None:
+        self._least = least
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Return the seconds."""
+        if isinstance(value, float):
+            return value
+        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smhd]?)\s*", str(value))
+        if found is None:
+            self.fail(
+                f"{value!r} is no duration; write for instance 90s, 30m, 2h or 7d.", param, ctx
+            )
+        seconds = float(found[1]) * self._UNITS[found[2]]
+        if seconds < self._least:
+            self.fail(f"{value} is shorter than {self._least:g} s.", param, ctx)
+        return seconds
+
+
+class TableName(click.ParamType[tuple[str, str]]):
+    """A table with its schema: ``percona.checksums``; backquotes where a name has a dot."""
+
+    name = "schema.table"
+    _PART = r"(?:`((?:[^`]|``)+)`|([^.`]+))"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        """Return schema and table."""
+        found = re.fullmatch(rf"{self._PART}\.{self._PART}", str(value))
+        if found is None:
+            self.fail(
+                f"{value!r} is not a table with its schema, such as percona.checksums.", param, ctx
+            )
+        quoted, plain, table, bare = (part or "" for part in found.groups())
+        return (quoted.replace("``", "`") or plain, table.replace("``", "`") or bare)
+
+
+def refuse_undecodable(options: dict[str, Any]) -> None:
+    """Refuse bytes that are no text here: Python hands them over as lone surrogates.
+
+    Raises:
+        UsageFault: naming the option, never its value, which may be a secret.
+    """
+    for name, value in options.items():
+        for text in value if isinstance(value, tuple) else (value,):
+            if isinstance(text, str) and any("\ud800" <= mark <= "\udfff" for mark in text):
+                option_name = {"position": "from"}.get(name, name).replace("_", "-")
+                raise UsageFault(
+                    f"--{option_name} holds bytes that are not text in this locale's encoding",
+                    hint="write it in UTF-8 and run under a UTF-8 locale, such as LC_ALL=C.UTF-8",
+                )
+
+
+def named_alike(kind: type, options: dict[str, Any]) -> dict[str, Any]:
+    """Return what fills the fields of a configuration that are named like options."""
+    values = {
+        each.name: options[each.name] for each in dataclasses.fields(kind) if each.name in options
+    }
+    if "threads" in values:
+        values["threads"] = _threads(options["threads"], options["spark_master"])
+        values["spark_conf"] = tuple(_key_value(text) for text in options["spark_conf"])
+    if "report_json" in values:
+        values["report_json"] = _report_file(options["report_json"])
+    return values
+
+
+def connection_of(options: dict[str, Any]) -> ConnectionOptions:
+    """Join the connection options of the command line with those of the option file."""
+    import getpass
+
+    from spirit_py.mysql import optionfile
+
+    file = options["defaults_file"]
+    stored = optionfile.read_option_file(file) if file is not None else {}
+    given = given_server(options)
+    if given["user"] is None and "user" not in stored:
+        given["user"] = getpass.getuser()
+    return optionfile.connection_options(stored, given)
+
+
+def given_server(options: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return what the command line says of a server; the port may stand in ``--host`` too.
+
+    Args:
+        prefix: of the options' names.
+    """
+    given = {name: options[f"{prefix}{name}"] for name in ("port", "socket", "user", "password")}
+    named = options[f"{prefix}host"]
+    host, port = host_and_port(named) if named else (None, None)
+    if port is not None and given["port"] not in (None, port):
+        dashed = prefix.replace("_", "-")
+        raise UsageFault(
+            f"two ports: {port} in --{dashed}host and {given['port']} in --{dashed}port",
+            hint="leave one of them out",
+        )
+    return given | {"host": host, "port": port or given["port"]}
+
+
+def _threads(asked: int | None, master: str) -> int:
+    """Return the number of threads: 4 at most by default, never above the cores for ``local``."""
+    import os
+
+    cores = len(os.sched_getaffinity(0))
+    if master and not master.startswith("local["):
+        return asked or 4
+    return min(asked or 4, cores)
+
+
+def _report_file(path: Path | None) -> Path | None:
+    """Check, before anything is done, that the report can be written."""
+    import os
+
+    if path is None:
+        return None
+    target = path.absolute()
+    folder = target.resolve().parent
+    problem = ""
+    if not path.name or target.is_dir():
+        problem = f"{str(path)!r} names no file"
+    elif not folder.is_dir():
+        problem = f"{folder} is not a directory"
+    elif not os.access(target if target.exists() else folder, os.W_OK):
+        problem = f"{target} may not be written"
+    if problem:
+        raise UsageFault(
+            f"the report cannot be written: {problem}",
+            hint="name another file with --report-json",
+        )
+    return target
+
+
+def _key_value(text: str) -> tuple[str, str]:
+    """Split a ``key=value`` of ``--spark-conf``."""
+    key, separator, value = text.partition("=")
+    if not separator or not key.strip():
+        raise UsageFault(
+            f"--spark-conf {text!r} is not KEY=VALUE",
+            hint="write for instance spark.eventLog.enabled=true",
+        )
+    return key.strip(), value
