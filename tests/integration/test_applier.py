@@ -12,7 +12,8 @@ from spirit_py.applier.workers import Workers
 from spirit_py.contracts import KeyedChange, RenderedRow
 from spirit_py.errors import DuplicateForUnique, ServerFault, SpiritError, ValueLost
 from spirit_py.mysql.connect import connect
-from tests.fixtures.feed import DEADLINE, fill, until
+from tests.fixtures.feed import fill
+from tests.kits.waiting import DEADLINE, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.kits.tables import tables
+
 TABLE = "CREATE TABLE t (id INT PRIMARY KEY, a INT, b VARCHAR(20))"
 
 
@@ -38,11 +40,6 @@ def refused(done, *parts, code=2):
     assert sum(line.startswith("hint: ") for line in lines) == 1, done.stderr
     for part in parts:
         assert part in done.stderr, done.stderr
-
-
-def tables(db):
-    """Name all tables of the schema."""
-    return sorted(row[0] for row in db.query("SHOW TABLES"))
 
 
 def test_an_unknown_host_is_named(db):

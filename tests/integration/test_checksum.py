@@ -21,7 +21,8 @@ from spirit_py.chunk.optimistic import OptimisticChunker
 from spirit_py.config import FeedOptions
 from spirit_py.errors import ChecksumFailure, DuplicateForUnique, Interrupted, WorkersLost
 from spirit_py.feed.feed import ChangeFeed
-from tests.kits.checksum import Pair, ThreadEngine
+from tests.kits.checksum import Pair
+from tests.kits.engine import ThreadEngine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

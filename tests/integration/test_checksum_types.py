@@ -7,7 +7,8 @@ import re
 import pytest
 
 from spirit_py.mysql.connect import connect
-from tests.kits.checksum import Pair, connection_options
+from tests.kits.checksum import Pair
+from tests.kits.connection import connection_options
 
 DOCUMENT = """'{"a": [1.5, "2020-01-01", {"b": null}], "c": 1}'"""
 

@@ -28,8 +28,12 @@ from spirit_py.errors import (
 from spirit_py.stop import StopSwitch
 from tests.fixtures.mysql import connect, has_vector
 from tests.integration.test_checksum_types import TYPES
-from tests.integration.test_rehearsal import options_of, pair, until
-from tests.kits.compare import Comparison, Engine, Said, account, copy, make
+from tests.kits.compare import Comparison, copy, make
+from tests.kits.connection import account, options_of
+from tests.kits.engine import ThreadEngine
+from tests.kits.replica import replicated_pair
+from tests.kits.reporter import RecordingReporter
+from tests.kits.waiting import until
 
 
 def test_equal_tables(db):
@@ -187,9 +191,8 @@ def test_missing_privileges_are_named(db, grants, options, missing):
     """Each one with the GRANT that gives it; without LOCK TABLES, --no-lock is the way."""
     make(db)
     copy(db)
-    with account(db, *(grant.format(f"`{db.name}`") for grant in grants)) as (user, password):
+    with account(db, *(grant.format(f"`{db.name}`") for grant in grants)) as source:
         comparison = Comparison(db)
-        source = replace(comparison.defaults["source"], user=user, password=password)
         if not missing:
             assert comparison.run(source=source, **options).outcome == "equal"
             return
@@ -229,9 +232,10 @@ def test_who_is_in_the_way_of_the_lock(db):
             holder.rollback()
 
     comparison = Comparison(db)
-    comparison.said = Said(look)
+    comparison.said = RecordingReporter(look)
     assert comparison.run().outcome == "equal"
-    (wait, *_) = [text for text in comparison.said.waits if named in text]
+    waits = [snapshot.waiting_for for snapshot in comparison.said.snapshots]
+    (wait, *_) = [text for text in waits if named in text]
     assert "idle in a transaction" in wait
 
 
@@ -270,12 +274,12 @@ def compare_there(source, target, **more):
         recheck_pauses=(0.01,),
         **more,
     )
-    return compare(options, reporter=Said(), engine_factory=lambda _: Engine())
+    return compare(options, reporter=RecordingReporter(), engine_factory=lambda _: ThreadEngine())
 
 
 def test_a_replica_is_compared_at_the_very_moment():
     """Under the source's lock the replica executes what the source had executed."""
-    with pair() as both:
+    with replicated_pair() as both:
         both.at.execute("CREATE DATABASE r")
         both.at.execute("CREATE TABLE r.t (id INT PRIMARY KEY AUTO_INCREMENT, v INT)")
         stop = threading.Event()
@@ -412,7 +416,9 @@ def test_a_definition_that_changes_meanwhile(db):
     make(db)
     copy(db)
     comparison = Comparison(db)
-    comparison.engine = Engine(lambda: db.execute("ALTER TABLE b ADD COLUMN late INT"))
+    comparison.engine = ThreadEngine(
+        at_start=lambda: db.execute("ALTER TABLE b ADD COLUMN late INT")
+    )
     with pytest.raises(SchemaChanged, match="changed while its rows were compared"):
         comparison.run()
 
@@ -423,11 +429,11 @@ def test_a_stop_ends_the_comparison(db):
     copy(db)
     stop = StopSwitch()
     comparison = Comparison(db)
-    engine = Engine(lambda: stop.request(Interrupted(15)))
+    engine = ThreadEngine(at_start=lambda: stop.request(Interrupted(15)))
     with pytest.raises(Interrupted):
         compare(
             CompareConfig(**comparison.defaults),
-            reporter=Said(),
+            reporter=RecordingReporter(),
             engine_factory=lambda _: engine,
             stop=stop,
         )

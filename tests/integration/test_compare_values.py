@@ -7,8 +7,9 @@ import pytest
 from spirit_py.checksum.render import _IN_UNICODE
 from spirit_py.errors import ValueLost
 from spirit_py.mysql.connect import connect
-from tests.kits.checksum import Pair, connection_options
+from tests.kits.checksum import Pair
 from tests.kits.compare import Comparison
+from tests.kits.connection import connection_options
 
 TEXT = "_utf8mb4 X'E697A5E69CAC'"
 

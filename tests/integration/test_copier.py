@@ -14,9 +14,11 @@ from spirit_py.copier.boundary import BoundaryReader
 from spirit_py.copier.chunk_sql import chunk_lock, chunk_lock_prefix
 from spirit_py.errors import CopyFailure, Interrupted, ValueLost
 from spirit_py.stop import StopSwitch
-from tests.kits.copying import chunk_sessions, copying, wait_until
-from tests.kits.tables import map_table, open_session, options
-from tests.unit.chunk.tables import chunk
+from tests.kits.chunks import chunk
+from tests.kits.connection import connection_options
+from tests.kits.copying import chunk_sessions, copying
+from tests.kits.tables import map_table, open_session
+from tests.kits.waiting import until
 
 ROWS = 5000
 
@@ -59,7 +61,7 @@ def test_every_row_is_copied(db, spark_engine):
         assert run.feed.finished
         assert seen.rows_per_second is not None
         assert seen.chunk_seconds_p90 is not None
-    wait_until(lambda: not chunk_sessions(db), "the executors' sessions to end")
+    until(lambda: not chunk_sessions(db), "the executors' sessions to end")
 
 
 def test_a_text_key_without_gtids(db_file, spark_engine):
@@ -103,7 +105,7 @@ def test_the_source_is_read_without_locks(db, spark_engine):
     with copying(db, mapping, spark_engine) as run:
         run.start()
         # The chunk is in the middle of its statement: it waits for row 50 of the new table.
-        waiting = wait_until(
+        waiting = until(
             lambda: db.query(
                 "SELECT t.processlist_id FROM performance_schema.data_lock_waits w"
                 " JOIN performance_schema.threads t ON t.thread_id = w.requesting_thread_id"
@@ -135,7 +137,7 @@ def test_a_chunk_waits_until_a_transaction_is_visible(db, spark_engine):
     with copying(db, mapping, spark_engine) as run:
         run.feed.visibility = f"{future}:1"
         run.start()
-        wait_until(
+        until(
             lambda: [s for s in chunk_sessions(db).values() if "WAIT_FOR_EXECUTED" in s],
             "the chunk to wait for the transaction",
         )
@@ -169,12 +171,12 @@ def test_a_second_attempt_waits_for_the_firsts_session(db, spark_engine):
     gate.execute("LOCK TABLES _t_new WRITE")
     with copying(db, mapping, spark_engine) as run:
         run.start()
-        first = wait_until(
+        first = until(
             lambda: [k for k, s in chunk_sessions(db).items() if "REPLACE" in s],
             "the first attempt to execute",
         )
         kill_python_workers(spark_engine)
-        wait_until(
+        until(
             lambda: [
                 s for k, s in chunk_sessions(db).items() if k not in first and "GET_LOCK" in s
             ],
@@ -219,12 +221,12 @@ def test_a_killed_session_is_a_transient_fault(db, spark_engine):
     gate.execute("LOCK TABLES _t_new WRITE")
     with copying(db, mapping, spark_engine) as run:
         run.start()
-        (victim,) = wait_until(
+        (victim,) = until(
             lambda: [k for k, s in chunk_sessions(db).items() if "REPLACE" in s],
             "the chunk to execute",
         )
         db.execute(f"KILL {victim}")
-        wait_until(
+        until(
             lambda: [k for k, s in chunk_sessions(db).items() if k != victim and "REPLACE" in s],
             "the chunk to be repeated",
         )
@@ -300,7 +302,7 @@ def test_a_stop_ends_running_chunks_on_the_server(db, spark_engine):
     gate.execute("LOCK TABLES _t_new WRITE")
     with copying(db, mapping, spark_engine, grace=0.5) as run:
         run.start()
-        wait_until(
+        until(
             lambda: [s for s in chunk_sessions(db).values() if "REPLACE" in s], "a chunk to execute"
         )
         run.stop.request(Interrupted(15))
@@ -313,7 +315,7 @@ def test_a_stop_ends_running_chunks_on_the_server(db, spark_engine):
         f" WHERE object_name LIKE '{chunk_lock_prefix(mapping)}%'"
     )
     assert held == [(0,)]
-    wait_until(lambda: not chunk_sessions(db), "the sessions to end")
+    until(lambda: not chunk_sessions(db), "the sessions to end")
     gate.execute("UNLOCK TABLES")
     assert copied(db) == 0
     assert handed_out < 12
@@ -325,7 +327,7 @@ def test_a_stop_lets_quick_chunks_commit(db, spark_engine):
     mapping = map_table(db)
     with copying(db, mapping, spark_engine, grace=20.0) as run:
         run.start()
-        wait_until(lambda: run.copier.statistics().chunks >= 2, "the first chunks")
+        until(lambda: run.copier.statistics().chunks >= 2, "the first chunks")
         run.stop.request(Interrupted(2))
         with pytest.raises(Interrupted):
             run.join()
@@ -337,7 +339,7 @@ def test_the_boundary_session_is_opened_again(db):
     """The driver's session is killed between two boundaries; the next one is found all the same."""
     fill(db, 100)
     mapping = map_table(db)
-    reader = BoundaryReader(options(db), stop=StopSwitch())
+    reader = BoundaryReader(connection_options(db), stop=StopSwitch())
     try:
         chunker = make_chunker(mapping, reader.query)
         chunker.next_chunk(10)
@@ -355,7 +357,7 @@ def test_the_throttle_holds_the_copy_back(db, spark_engine):
     with copying(db, mapping, spark_engine) as run:
         run.throttle.reason = "the replica lags"
         run.start()
-        wait_until(lambda: run.throttle.asked >= 3, "the throttle to be asked again")
+        until(lambda: run.throttle.asked >= 3, "the throttle to be asked again")
         assert run.feed.dispatched == []
         assert run.copier.statistics().throttled == "the replica lags"
         run.throttle.reason = ""

@@ -23,18 +23,18 @@ from spirit_py.errors import (
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.tables.identity import NOTHING, identity
 from spirit_py.stop import StopSwitch
+from tests.kits.background import BackgroundCall
+from tests.kits.connection import connection_options
 from tests.kits.cutover import (
-    Background,
     ProvenCutover,
     SnapshotSource,
     lock_request,
     make_tables,
-    options,
     swapped,
-    tables,
-    until,
     untouched,
 )
+from tests.kits.tables import tables
+from tests.kits.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,7 +64,7 @@ def cutover(db):
             db,
             source.swaps,
             source,
-            connection=options(db, proxy),
+            connection=connection_options(db, proxy),
             stop=stop or StopSwitch(),
             limits=limits,
             **more,
@@ -184,7 +184,7 @@ def test_waits_for_an_uncommitted_transaction(db, cutover):
     swap = make_tables(db)
     other = db.connect(autocommit=False).cursor()
     other.execute("INSERT INTO t (id, v) VALUES (500, 5)")
-    running = Background(cutover(SnapshotSource(swap), limits=CutoverLimits(lock_wait=30)).run)
+    running = BackgroundCall(cutover(SnapshotSource(swap), limits=CutoverLimits(lock_wait=30)).run)
     until(lambda: lock_request(db), "the lock request")
 
     other.connection.commit()
@@ -271,10 +271,10 @@ def test_readers_wait_no_longer_than_the_request(db, cutover):
     other.execute("INSERT INTO t (v) VALUES (5)")
     cursors = [db.connect().cursor() for _ in range(8)]
     limits = CutoverLimits(lock_wait=5, attempts=1, kill=False)
-    running = Background(cutover(SnapshotSource(swap), limits=limits).run)
+    running = BackgroundCall(cutover(SnapshotSource(swap), limits=limits).run)
     until(lambda: lock_request(db), "the lock request")
 
-    readers = [Background(partial(each.execute, "SELECT COUNT(*) FROM t")) for each in cursors]
+    readers = [BackgroundCall(partial(each.execute, "SELECT COUNT(*) FROM t")) for each in cursors]
     queued = (
         "SELECT 1 FROM performance_schema.threads WHERE processlist_info LIKE"
         " 'SELECT COUNT(*) FROM t' AND processlist_state = 'Waiting for table metadata lock'"
@@ -342,7 +342,7 @@ def test_locking_session_killed_during_rename(db, cutover):
     swap = make_tables(db)
     other = db.connect().cursor()
     other.execute("LOCK INSTANCE FOR BACKUP")
-    running = Background(cutover(SnapshotSource(swap)).run)
+    running = BackgroundCall(cutover(SnapshotSource(swap)).run)
     victim = until(lambda: waiting_rename(db), "RENAME")
     db.execute(f"KILL {victim}")
     until(lambda: waiting_rename(db) != victim, "the end of the killed session")
@@ -417,7 +417,7 @@ def test_connection_cut_while_waiting_for_the_lock(db, proxy, cutover):
     other = db.connect(autocommit=False).cursor()
     other.execute("INSERT INTO t (v) VALUES (5)")
     limits = CutoverLimits(lock_wait=30, attempts=1, kill=False)
-    running = Background(cutover(SnapshotSource(swap), proxy=proxy, limits=limits).run)
+    running = BackgroundCall(cutover(SnapshotSource(swap), proxy=proxy, limits=limits).run)
     until(lambda: lock_request(db), "the lock request")
 
     proxy.cut()
@@ -439,7 +439,7 @@ def test_network_gone_under_the_lock(db, proxy, cutover):
 
     source.hooks["flush_under_table_lock"] = Once(lose_network)
     limits = CutoverLimits(lock_wait=1, attempts=1, lock_hold=0.3, look=1)
-    running = Background(cutover(source, proxy=proxy, limits=limits).run)
+    running = BackgroundCall(cutover(source, proxy=proxy, limits=limits).run)
     until(lambda: proxy.black_hole, "the lock")
     assert write_locked(db) == {"t", "_t_new"}
 
@@ -496,7 +496,7 @@ def test_short_timeouts_of_the_server(db, cutover):
     other = db.connect(autocommit=False).cursor()
     other.execute("SET SESSION wait_timeout = 100")
     other.execute("INSERT INTO t (id, v) VALUES (500, 5)")
-    running = Background(cutover(SnapshotSource(swap), limits=CutoverLimits(lock_wait=30)).run)
+    running = BackgroundCall(cutover(SnapshotSource(swap), limits=CutoverLimits(lock_wait=30)).run)
     request = until(lambda: lock_request(db), "the lock request")
     waited = "SELECT processlist_time > 2 FROM performance_schema.threads WHERE processlist_id = %s"
     until(lambda: db.query(waited, (request,)) == [(1,)], "a wait above both timeouts")
@@ -511,7 +511,7 @@ def plain(db):
     """Return how an account reaches the server that has privileges on its schema only."""
     user = f"{db.name}_plain"
     db.execute(f"CREATE USER `{user}` IDENTIFIED BY 'pw'; GRANT ALL ON `{db.name}`.* TO `{user}`")
-    yield dataclasses.replace(options(db), user=user, password="pw")
+    yield dataclasses.replace(connection_options(db), user=user, password="pw")
     db.execute(f"DROP USER `{user}`")
 
 
@@ -550,7 +550,7 @@ def test_hold_is_bounded_without_global_privileges(db, plain):
     limits = CutoverLimits(lock_wait=20, attempts=1, lock_hold=0.3)
     other = db.connect(autocommit=False).cursor()
     other.execute("INSERT INTO t (v) VALUES (5)")
-    running = Background(
+    running = BackgroundCall(
         ProvenCutover(db, [swap], source, connection=plain, stop=StopSwitch(), limits=limits).run
     )
     request = until(lambda: lock_request(db), "the lock request")
@@ -601,7 +601,7 @@ def test_stop_while_waiting_for_the_lock(db, cutover):
     other = db.connect(autocommit=False).cursor()
     other.execute("INSERT INTO t (v) VALUES (5)")
     limits = CutoverLimits(lock_wait=300, attempts=1, kill=False)
-    running = Background(cutover(SnapshotSource(swap), stop=stop, limits=limits).run)
+    running = BackgroundCall(cutover(SnapshotSource(swap), stop=stop, limits=limits).run)
     until(lambda: lock_request(db), "the lock request")
 
     stop.request(Interrupted(15))
@@ -653,7 +653,7 @@ def test_before_lock_runs_without_a_lock(db, cutover):
 
     db.execute("INSERT INTO t (v) VALUES (1)")
     assert db.query("SELECT MAX(id) FROM t") == [(1000,)]
-    assert tables(db) == {"t", "_t_old"}
+    assert set(tables(db)) == {"t", "_t_old"}
 
 
 def test_drop_old_table(db):
@@ -662,14 +662,18 @@ def test_drop_old_table(db):
 
     proof = number_of(db, "t")
 
-    assert drop_old_table(options(db), db.name, "t", proof=proof, stop=StopSwitch()) == ""
-    assert drop_old_table(options(db), db.name, "t", proof=proof, stop=StopSwitch()) == ""
-    assert tables(db) == {"_t_new"}
+    assert (
+        drop_old_table(connection_options(db), db.name, "t", proof=proof, stop=StopSwitch()) == ""
+    )
+    assert (
+        drop_old_table(connection_options(db), db.name, "t", proof=proof, stop=StopSwitch()) == ""
+    )
+    assert set(tables(db)) == {"_t_new"}
 
 
 def number_of(db, name):
     """Give what proves which table it is."""
-    with connect(options(db), role="test") as session:
+    with connect(connection_options(db), role="test") as session:
         return identity(session, db.name, name)
 
 
@@ -680,9 +684,9 @@ def test_another_table_in_the_old_ones_place(db):
     db.execute("RENAME TABLE t TO elsewhere; CREATE TABLE t LIKE elsewhere")
 
     for known in (proof, NOTHING):
-        why = drop_old_table(options(db), db.name, "t", proof=known, stop=StopSwitch())
+        why = drop_old_table(connection_options(db), db.name, "t", proof=known, stop=StopSwitch())
         assert "nothing proves" in why
-    assert tables(db) == {"_t_new", "elsewhere", "t"}
+    assert set(tables(db)) == {"_t_new", "elsewhere", "t"}
 
 
 def test_old_table_in_use(db):
@@ -693,7 +697,13 @@ def test_old_table_in_use(db):
 
     proof = number_of(db, "t")
     why = drop_old_table(
-        options(db), db.name, "t", proof=proof, stop=StopSwitch(), lock_wait=1, attempts=1
+        connection_options(db),
+        db.name,
+        "t",
+        proof=proof,
+        stop=StopSwitch(),
+        lock_wait=1,
+        attempts=1,
     )
 
     assert "Lock wait timeout" in why
@@ -703,7 +713,7 @@ def test_old_table_in_use(db):
 
 def test_old_table_without_a_server(db, proxy):
     """A server that is away after the swap is told, not raised."""
-    through = options(db, proxy)
+    through = connection_options(db, proxy)
     proxy.stop()
 
     assert drop_old_table(through, db.name, "t", proof=NOTHING, stop=StopSwitch(), patience=0)

@@ -11,8 +11,10 @@ import pytest
 from spirit_py.cutover.plan import CutoverLimits
 from spirit_py.errors import CutoverFailure, DuplicateForUnique
 from spirit_py.stop import StopSwitch
-from tests.kits.cutover import Background, Loop, ProvenCutover, lock_request, until
-from tests.kits.cutover_feed import FollowedTables
+from tests.kits.background import BackgroundCall, Loop
+from tests.kits.cutover import ProvenCutover, lock_request
+from tests.kits.followed_tables import FollowedTables
+from tests.kits.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -181,7 +183,7 @@ def test_one_table_that_fails_keeps_all_back(db, shop):
     with FollowedTables(db, alters, stop) as followed:
         other = db.connect(autocommit=False).cursor()
         other.execute(f"UPDATE {shop.names[2]} SET v = 3 WHERE id = 2")
-        running = Background(ProvenCutover(db, followed.swaps, followed.feed, stop=stop).run)
+        running = BackgroundCall(ProvenCutover(db, followed.swaps, followed.feed, stop=stop).run)
         until(lambda: lock_request(db), "the lock request")
         other.connection.commit()
         with pytest.raises(DuplicateForUnique, match=f"rows of {shop.other}.c"):

@@ -16,18 +16,11 @@ from spirit_py.cutover.plan import CutoverLimits
 from spirit_py.errors import CutoverFailure, DuplicateForUnique, SchemaChanged
 from spirit_py.mysql.connect import connect
 from spirit_py.stop import StopSwitch
-from tests.kits.cutover import (
-    Background,
-    Loop,
-    ProvenCutover,
-    Writer,
-    lock_request,
-    make_tables,
-    options,
-    until,
-    untouched,
-)
-from tests.kits.cutover_feed import FollowedTable
+from tests.kits.background import BackgroundCall, Loop
+from tests.kits.connection import connection_options
+from tests.kits.cutover import ProvenCutover, Writer, lock_request, make_tables, untouched
+from tests.kits.followed_tables import FollowedTable
+from tests.kits.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -230,7 +223,7 @@ def test_answer_lost_under_writers(db, proxy, application):
         proxy.lose_reply(b"RENAME TABLE")
 
         result = ProvenCutover(
-            db, [table.swap], table.feed, connection=options(db, proxy), stop=stop
+            db, [table.swap], table.feed, connection=connection_options(db, proxy), stop=stop
         ).run()
 
         application.writes_on()
@@ -284,7 +277,7 @@ def test_another_server_behind_the_address(db, db_file):
     db.execute("DROP TABLE _t_new")
     with (
         FollowedTable(db, "t", "ADD COLUMN c INT", StopSwitch()) as table,
-        connect(options(db_file), role="test") as elsewhere,
+        connect(connection_options(db_file), role="test") as elsewhere,
     ):
         for ask in (partial(table.feed.block_wait, 10), table.feed.position_here):
             with pytest.raises(SchemaChanged, match="another server answers"):
@@ -299,7 +292,7 @@ def test_feed_that_is_late(db, proxy):
     with FollowedTable(db, "t", "ADD COLUMN c INT", stop, proxy) as table:
         other = db.connect(autocommit=False).cursor()
         other.execute("UPDATE t SET v = -5 WHERE id < 5")
-        running = Background(ProvenCutover(db, [table.swap], table.feed, stop=stop).run)
+        running = BackgroundCall(ProvenCutover(db, [table.swap], table.feed, stop=stop).run)
         until(lambda: lock_request(db), "the lock request")
         proxy.delay = 0.3
         other.connection.commit()
@@ -315,7 +308,7 @@ def test_transaction_that_commits_while_the_lock_is_awaited(db, application):
         other = db.connect(autocommit=False).cursor()
         other.execute("UPDATE t SET v = v - 1000 WHERE id < 5")
         cutover = ProvenCutover(db, [table.swap], table.feed, stop=stop)
-        running = Background(cutover.run)
+        running = BackgroundCall(cutover.run)
         until(lambda: lock_request(db), "the lock request")
         other.connection.commit()
         running.result()
@@ -335,7 +328,7 @@ def test_backlog_above_the_limit(db, application):
             "INSERT INTO t (id, v) WITH RECURSIVE n (i) AS"
             " (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 900) SELECT 20000 + i, -7 FROM n"
         )
-        running = Background(ProvenCutover(db, [table.swap], table.feed, stop=stop).run)
+        running = BackgroundCall(ProvenCutover(db, [table.swap], table.feed, stop=stop).run)
         until(lambda: lock_request(db), "the lock request")
         other.connection.commit()
 
@@ -360,7 +353,7 @@ def test_short_timeouts_of_the_server(db):
         other = db.connect(autocommit=False).cursor()
         other.execute("SET SESSION wait_timeout = 100")
         other.execute("UPDATE t SET v = -1 WHERE id = 1")
-        running = Background(ProvenCutover(db, [table.swap], table.feed, stop=stop).run)
+        running = BackgroundCall(ProvenCutover(db, [table.swap], table.feed, stop=stop).run)
         request = until(lambda: lock_request(db), "the lock request")
         waited = "SELECT processlist_time > 2 FROM performance_schema.threads"
         asked = f"{waited} WHERE processlist_id = {request}"
@@ -389,7 +382,7 @@ def test_duplicate_after_the_copy(db, moment):
             table.feed.block_wait()
             with pytest.raises(DuplicateForUnique):
                 table.feed.flush()
-        running = Background(ProvenCutover(db, [table.swap], table.feed, stop=stop).run)
+        running = BackgroundCall(ProvenCutover(db, [table.swap], table.feed, stop=stop).run)
         if moment != "before the cutover":
             until(lambda: lock_request(db), "the lock request")
             other.connection.commit()
@@ -414,7 +407,7 @@ def test_new_unique_key(db):
         other.execute("UPDATE t SET v = v - 1000 WHERE id < 5")
         other.execute("INSERT INTO t (v) VALUES (1), (2)")
         other.execute("DELETE FROM t WHERE id > 8")
-        running = Background(ProvenCutover(db, [table.swap], table.feed, stop=stop).run)
+        running = BackgroundCall(ProvenCutover(db, [table.swap], table.feed, stop=stop).run)
         until(lambda: lock_request(db), "the lock request")
         other.connection.commit()
 

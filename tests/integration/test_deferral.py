@@ -11,6 +11,7 @@ from spirit_py import points
 from spirit_py.errors import Interrupted, MigrationFailure, SpiritError
 from spirit_py.phases import Phase
 from tests.kits.migrate import Migrating, config_for
+from tests.kits.tables import tables
 
 ALTER = "MODIFY v BIGINT"
 
@@ -175,11 +176,6 @@ def test_a_comparison_that_found_a_difference_is_made_anew(table, spark_engine, 
     )
     assert "pass 1, 1 differences" in at.shown.note
     assert "t anew: a difference had been found" in at.migrating.told.text
-
-
-def tables(db):
-    """Name all tables of the schema."""
-    return sorted(row[0] for row in db.query("SHOW TABLES"))
 
 
 def test_an_instant_change_waits_for_the_operator_too(table, spark_engine):

@@ -16,11 +16,12 @@ from mysql_server import SERVER_VARIABLE, ServerOptions, choose, running
 from spirit_py import points
 from spirit_py.errors import AnotherServer, Refusal
 from spirit_py.migration.cleanup import clean_up
-from tests.fixtures.feed import until
 from tests.fixtures.mysql import Database
 from tests.kits.migrate import Migrating, config_for
-from tests.kits.resume import ALTER, assert_nothing_left, make_table, tables
+from tests.kits.resume import ALTER, assert_nothing_left, make_table
+from tests.kits.tables import tables
 from tests.kits.tcp_proxy import TcpProxy
+from tests.kits.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -18,9 +18,10 @@ from spirit_py.errors import (
 )
 from spirit_py.feed.partitions import SPLIT_ROWS
 from spirit_py.mysql.connect import connect
-from tests.fixtures.feed import DEADLINE, fill, until
-from tests.kits.feed import chunk
-from tests.kits.schema_tools import desk_of
+from tests.fixtures.feed import fill
+from tests.kits.chunks import chunk
+from tests.kits.schema_tools import open_schema_tools
+from tests.kits.waiting import DEADLINE, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -336,7 +337,7 @@ def test_what_a_foreign_key_does_to_the_table_follows_or_is_refused(
     db.execute("INSERT INTO _t_new (id, v, n) SELECT * FROM t")
     rule = f"FOREIGN KEY (n) REFERENCES parent (id) ON DELETE {action} ON UPDATE {action}"
     db.execute(f"ALTER TABLE t ADD CONSTRAINT refers {rule}")
-    with desk_of(db) as desk, pytest.raises(Refusal) as refused:
+    with open_schema_tools(db) as desk, pytest.raises(Refusal) as refused:
         desk.before("ADD y INT")
     assert "foreign key" in "".join(refused.value.details)
     ((version,),) = db.query("SELECT VERSION()")

@@ -9,8 +9,9 @@ import pytest
 
 from mysql_server import ServerOptions, running
 from spirit_py.errors import SchemaChanged
-from tests.fixtures.feed import Scene, fill, until
+from tests.fixtures.feed import Scene, fill
 from tests.fixtures.mysql import PROVIDER, Database
+from tests.kits.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

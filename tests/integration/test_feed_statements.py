@@ -11,8 +11,8 @@ import pytest
 from spirit_py.config import FeedOptions
 from spirit_py.errors import Refusal, StatementWrite, UnreadableChange
 from spirit_py.stop import StopSwitch
-from tests.fixtures.feed import Scene, until
 from tests.kits.migrate import Migrating, config_for, migrate_here
+from tests.kits.waiting import until
 from tests.kits.watch import Watching, kinds, values
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from spirit_py.spark.engine import SparkEngine
+    from tests.fixtures.feed import Scene
     from tests.fixtures.mysql import Database
 
 IN_TEXT = "SET SESSION binlog_format = STATEMENT"

@@ -12,8 +12,9 @@ import pytest
 from spirit_py.binlog import source
 from spirit_py.binlog.position import GtidSet, Position
 from spirit_py.errors import FeedFailure
-from tests.fixtures.feed import fill, until
-from tests.kits.feed import chunk
+from tests.fixtures.feed import fill
+from tests.kits.chunks import chunk
+from tests.kits.waiting import until
 
 if TYPE_CHECKING:
     from tests.fixtures.feed import Scene

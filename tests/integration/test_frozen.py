@@ -13,7 +13,8 @@ from spirit_py.mysql.locks import session as lock_session
 from spirit_py.stop import StopSwitch
 from tests.faults.command import ROWS, fill, migration
 from tests.kits.checksum import Pair
-from tests.kits.cutover import ProvenCutover, SnapshotSource, make_tables, options, swapped
+from tests.kits.connection import connection_options
+from tests.kits.cutover import ProvenCutover, SnapshotSource, make_tables, swapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,7 +83,7 @@ def test_cutover_behind_a_black_hole(db, proxy):
 
     source.hooks["flush_under_table_lock"] = swallow
     cutover = ProvenCutover(
-        db, source.swaps, source, connection=options(db, proxy), stop=StopSwitch()
+        db, source.swaps, source, connection=connection_options(db, proxy), stop=StopSwitch()
     )
     assert cutover.run().attempts == 2
     assert swapped(db, swap)
@@ -126,7 +127,7 @@ def test_checksum_behind_a_black_hole(db, proxy):
         proxy.black_hole = False
 
     moments = Moments(swallow)
-    lock = snapshot_lock(db, options(db, proxy))
+    lock = snapshot_lock(db, connection_options(db, proxy))
     assert lock.take(moments).attempts == 2
     assert moments.count == 2
 
@@ -134,14 +135,14 @@ def test_checksum_behind_a_black_hole(db, proxy):
 def test_a_lock_that_is_held_too_long(db):
     """The checksum's lock has a limit, also while the process is well; it is asked for anew."""
     moments = Moments(lambda: write(db, "UPDATE t SET v = 2"))
-    lock = snapshot_lock(db, options(db), lock_hold=1.0)
+    lock = snapshot_lock(db, connection_options(db), lock_hold=1.0)
     assert lock.take(moments).attempts == 2
 
 
 def test_a_wait_under_the_lock_keeps_it(db, monkeypatch):
     """As long as the process is well, waiting for the snapshots does not lose the lock."""
     monkeypatch.setattr(lock_session, "LETS_GO_AFTER", 2)
-    lock = snapshot_lock(db, options(db))
+    lock = snapshot_lock(db, connection_options(db))
     moments = Moments(lambda: db.query("SELECT SLEEP(4)"))
     assert lock.take(moments).attempts == 1
     assert moments.count == 1

@@ -17,7 +17,8 @@ from spirit_py.mysql.kill import kill_session
 from spirit_py.spark import silence
 from spirit_py.spark.gang import Answer, Gang
 from spirit_py.stop import StopSwitch
-from tests.kits.checksum import ThreadEngine, connection_options
+from tests.kits.connection import connection_options
+from tests.kits.engine import ThreadEngine
 
 
 @dataclass

@@ -12,7 +12,7 @@ from spirit_py.mysql.tables.definition import read_table
 from spirit_py.mysql.tables.histograms import carry_histograms
 from spirit_py.statement import alter_of
 from spirit_py.table.build import build_mapping
-from tests.kits.cutover import options
+from tests.kits.connection import connection_options
 from tests.kits.migrate import config_for, migrate_here
 from tests.kits.resume import Interruption, start
 
@@ -83,7 +83,7 @@ def test_a_server_that_takes_no_ready_histogram(db, monkeypatch):
     fill(db, "t", "_t_new")
     db.query("ANALYZE TABLE _t_new DROP HISTOGRAM ON d, a")
 
-    with connect(options(db), role="test") as session:
+    with connect(connection_options(db), role="test") as session:
         source, target = (read_table(session, db.name, name) for name in ("t", "_t_new"))
         assert source
         assert target

@@ -6,13 +6,13 @@ import pytest
 
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.statement.reserved_words import RESERVED
-from tests.kits.schema_tools import desk_of
+from tests.kits.schema_tools import open_schema_tools
 
 
 @pytest.fixture
 def desk(db):
     """Open a desk in the test's schema."""
-    with desk_of(db) as found:
+    with open_schema_tools(db) as found:
         yield found
 
 

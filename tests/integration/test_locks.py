@@ -13,13 +13,16 @@ from spirit_py.mysql.locks.named import AdvisoryLock, TableLock, named_lock_hold
 from spirit_py.mysql.run_label import run_label
 from spirit_py.stop import StopSwitch
 from spirit_py.table.names import lock_name
-from tests.kits.cutover import Background, lock_request, make_tables, options, until
+from tests.kits.background import BackgroundCall
+from tests.kits.connection import connection_options
+from tests.kits.cutover import lock_request, make_tables
+from tests.kits.waiting import until
 
 
 @pytest.fixture
 def session(db):
     """Return a session of the program."""
-    with connect(options(db), role="test", lock_wait_timeout=1) as opened:
+    with connect(connection_options(db), role="test", lock_wait_timeout=1) as opened:
         yield opened
 
 
@@ -96,9 +99,9 @@ def test_wait_is_bounded(db, lock):
 def blockers_of(db, session, lock, rows=0):
     """Ask for the lock in the background; give who stands in the way, having changed ``rows``."""
     session.execute("SET SESSION lock_wait_timeout = 30")
-    asking = Background(lock.acquire)
+    asking = BackgroundCall(lock.acquire)
     until(lambda: lock_request(db), "the lock request")
-    with connect(options(db), role="test") as watcher:
+    with connect(connection_options(db), role="test") as watcher:
 
         def look() -> list[Blocker]:
             found = find_blockers(watcher, session.id)
@@ -172,7 +175,7 @@ def test_blocker_that_changes_the_table(db, session, lock):
     reader, other = db.connect(autocommit=False).cursor(), db.connect()
     other_id = other.thread_id()
     reader.execute("SELECT v FROM t")
-    altering = Background(lambda: other.cursor().execute("ALTER TABLE t ADD COLUMN x INT"))
+    altering = BackgroundCall(lambda: other.cursor().execute("ALTER TABLE t ADD COLUMN x INT"))
     waiting = (
         "SELECT 1 FROM performance_schema.threads WHERE processlist_info LIKE 'ALTER%'"
         f" AND processlist_state LIKE 'Waiting%' AND processlist_id = {other_id}"
@@ -212,8 +215,8 @@ def test_blockers_without_the_process_privilege(db, session, lock):
     user = f"{db.name}_watch"
     db.execute(f"CREATE USER `{user}` IDENTIFIED BY 'pw'")
     db.execute(f"GRANT SELECT ON performance_schema.* TO `{user}`")
-    plain = dataclasses.replace(options(db), user=user, password="pw")
-    asking = Background(lock.acquire)
+    plain = dataclasses.replace(connection_options(db), user=user, password="pw")
+    asking = BackgroundCall(lock.acquire)
     until(lambda: lock_request(db), "the lock request")
 
     with connect(plain, role="test") as watcher:
@@ -231,7 +234,7 @@ def test_who_was_judged_is_killed_only_while_it_is_in_the_way(db, session, lock)
     other.execute("SELECT * FROM t")
     asking, (blocker,) = blockers_of(db, session, lock)
     thread, event = blocker.key
-    with connect(options(db), role="test") as watcher:
+    with connect(connection_options(db), role="test") as watcher:
         for key in ((thread, event + 999), (thread + 999, event)):
             another = dataclasses.replace(blocker, key=key)
             assert "no longer in the way" in kill_blocker(watcher, another)
@@ -243,14 +246,14 @@ def test_who_was_judged_is_killed_only_while_it_is_in_the_way(db, session, lock)
 
 def test_nobody_in_the_way(db, session):
     """A session that waits for nothing has nobody in its way."""
-    with connect(options(db), role="test") as watcher:
+    with connect(connection_options(db), role="test") as watcher:
         assert find_blockers(watcher, session.id) == []
 
 
 def test_named_lock(db, session):
     """A named lock has one holder, who can be asked for, until its session ends."""
     name = lock_name("test", db.name)
-    with connect(options(db), role="other") as other:
+    with connect(connection_options(db), role="other") as other:
         assert take_named_lock(other, name)
         assert not take_named_lock(session, name)
         assert named_lock_holder(session, name) == other.id
@@ -270,7 +273,9 @@ def advisory(db, name):
 
     def build(stop: StopSwitch, **more) -> AdvisoryLock:
         settings = {"keep_alive": 0.02} | more
-        return AdvisoryLock(options(db), name, stop=stop, purpose="migration of t", **settings)
+        return AdvisoryLock(
+            connection_options(db), name, stop=stop, purpose="migration of t", **settings
+        )
 
     return build
 
@@ -316,7 +321,7 @@ def test_advisory_lock_without_a_server(db, proxy, name):
     """When the server stays away for too long, the migration is stopped."""
     stop = StopSwitch()
     lock = AdvisoryLock(
-        options(db, proxy),
+        connection_options(db, proxy),
         name,
         stop=stop,
         purpose="migration of t",
@@ -332,7 +337,7 @@ def test_advisory_lock_without_a_server(db, proxy, name):
 
 def test_a_session_of_a_run_that_was_taken_over_is_refused(db):
     """A worker that outlived its run cannot write once another run has the lock (R18)."""
-    plain, replace = options(db), dataclasses.replace
+    plain, replace = connection_options(db), dataclasses.replace
     dead, alive = (replace(plain, label=run_label([(db.name, "t")])) for _ in range(2))
     connect(dead, role="chunk").close()
     name = lock_name("migration", db.name, "t")

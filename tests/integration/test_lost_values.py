@@ -14,8 +14,8 @@ from spirit_py.errors import MigrationFailure, ServerFault, ValueLost
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.values.lost_values import VALUE_ERRORS
 from spirit_py.mysql.values.write_warnings import MOST_WARNINGS, telling
-from tests.integration.test_migrate import run
-from tests.kits.checksum import connection_options
+from tests.kits.command import run
+from tests.kits.connection import connection_options
 from tests.kits.tables import map_table
 
 ARRAY = "v JSON, KEY k ((CAST(v AS UNSIGNED ARRAY)))"

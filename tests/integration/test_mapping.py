@@ -7,7 +7,7 @@ import pytest
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.statement import alter_of
 from spirit_py.table.build import build_mapping
-from tests.kits.schema_tools import Desk, desk_of
+from tests.kits.schema_tools import SchemaTools, open_schema_tools
 
 TEXTS = "'a', 'B', '', 'it''s', 'ä', '12', '007', '1999-12-31'"
 NUMBERS = "-2147483648, -1, 0, 1, 7, 2147483647"
@@ -92,7 +92,7 @@ def desk(db):
     if db.query(f"SELECT CONVERT_TZ('2024-01-01', 'UTC', '{offset}') IS NULL")[0][0]:
         offset = "+03:30"
     db.set_global("time_zone", offset)
-    with desk_of(db) as found:
+    with open_schema_tools(db) as found:
         yield found
 
 
@@ -103,7 +103,7 @@ def rows(db, name: str) -> list[tuple]:
     return [tuple(columns), *db.query(f"SELECT {shown} FROM {name} ORDER BY k")]
 
 
-def copy(desk: Desk, alter: str):
+def copy(desk: SchemaTools, alter: str):
     """Create the new table and fill it as the mapping says; return the mapping."""
     statement = alter_of(desk.schema, "t", alter)
     ((zone,),) = desk.session.query("SELECT @@GLOBAL.time_zone")

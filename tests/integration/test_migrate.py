@@ -13,11 +13,12 @@ import time
 import pytest
 
 from tests.faults.command import assert_migrated, fill, migration
+from tests.kits.command import MINUTE, run
+from tests.kits.tables import tables
 
 ROWS = 4000
 HELD_ID = 2000
 ALTER = "MODIFY a BIGINT, ADD COLUMN z INT NOT NULL DEFAULT 5"
-MINUTE = 60.0
 
 
 @pytest.fixture
@@ -85,11 +86,6 @@ def new_table_ready(db):
     return "z" in [row[0] for row in db.query("SHOW COLUMNS FROM _t_new")]
 
 
-def tables(db):
-    """Name all tables of the schema."""
-    return sorted(row[0] for row in db.query("SHOW TABLES"))
-
-
 def assert_kept_and_clean_up(db):
     """The next run could carry on; ``spirit-py cleanup`` drops what it would carry on with."""
     assert tables(db) == ["_t_chkpnt", "_t_new", "t"]
@@ -99,17 +95,6 @@ def assert_kept_and_clean_up(db):
     assert "nobody works on it now" in status.stdout
     cleanup = run(db, "cleanup", "--yes")
     assert cleanup.returncode == 0, cleanup.stderr
-
-
-def run(db, command, *more):
-    """Run another command about the table to its end."""
-    server = db.server
-    line = [sys.executable, "-m", "spirit_py", command, "--database", db.name, "--table", "t"]
-    line += ["--host", f"{server.host}:{server.port}", "--user", server.user, *more]
-    environment = {**os.environ, "SPIRIT_PY_PASSWORD": server.password}
-    return subprocess.run(
-        line, env=environment, capture_output=True, text=True, timeout=MINUTE, check=False
-    )
 
 
 def assert_source_whole(db):

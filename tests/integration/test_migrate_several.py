@@ -8,6 +8,7 @@ import pytest
 
 from spirit_py.errors import Refusal, ValueLost
 from tests.kits.migrate import Migrating, config_for, migrate_here
+from tests.kits.tables import tables
 
 ROWS = 3000
 BOTH = "ALTER TABLE a MODIFY v BIGINT; ALTER TABLE b ADD COLUMN n INT NOT NULL DEFAULT 3, FORCE"
@@ -29,11 +30,6 @@ def two(db):
 def columns(db, table):
     """Give names and types of a table's columns."""
     return [(row[0], row[1]) for row in db.query(f"SHOW COLUMNS FROM {table}")]
-
-
-def tables(db):
-    """Name all tables of the schema."""
-    return sorted(row[0] for row in db.query("SHOW TABLES"))
 
 
 def waits(migrating):

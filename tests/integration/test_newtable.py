@@ -24,7 +24,7 @@ from spirit_py.mysql.tables.new_table import (
 from spirit_py.statement import alter_of
 from spirit_py.table.build import build_mapping
 from spirit_py.table.names import AuxiliaryNames
-from tests.kits.schema_tools import Desk, desk_of
+from tests.kits.schema_tools import SchemaTools, open_schema_tools
 
 PLAIN = (
     "CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, a INT,"
@@ -102,11 +102,11 @@ CASES = [
 @pytest.fixture
 def desk(db):
     """Open the two sessions in the test's schema."""
-    with desk_of(db) as found:
+    with open_schema_tools(db) as found:
         yield found
 
 
-def definition(desk: Desk, schema: str, name: str = "t") -> str:
+def definition(desk: SchemaTools, schema: str, name: str = "t") -> str:
     """Return a table's definition as the server shows it."""
     found = read_table(desk.session, schema, name)
     assert found is not None
@@ -247,7 +247,7 @@ def test_a_lost_server_is_no_refusal(db, desk):
     assert read_table(desk.session, db.name, "_t_new") is None
 
 
-def aligned(desk: Desk, alter: str) -> int | None:
+def aligned(desk: SchemaTools, alter: str) -> int | None:
     """Create the new table and align its counter."""
     source, target = desk.table(), desk.create(alter)
     mapping = build_mapping(source, target, alter_of(desk.schema, "t", alter), "SYSTEM")

@@ -8,7 +8,9 @@ from spirit_py.config import MigrationConfig
 from spirit_py.mysql.connect import connect
 from spirit_py.preflight.checks import other_writers
 from spirit_py.preflight.preflight import prepare
-from tests.integration.test_rehearsal import options_of, pair, until
+from tests.kits.connection import options_of
+from tests.kits.replica import replicated_pair
+from tests.kits.waiting import until
 
 
 def found(server, **more):
@@ -26,7 +28,7 @@ def found(server, **more):
 @pytest.mark.timeout(300)
 def test_a_running_channel_is_refused_until_somebody_vouches():
     """The source has none; the replica has one, and a filter on the table or its end is enough."""
-    with pair() as servers:
+    with replicated_pair() as servers:
         assert found(servers.source) == []
         (finding,) = until(lambda: found(servers.replica), "the channel to run")
         assert "the default replication channel runs into this server" in finding.cause

@@ -18,8 +18,8 @@ from spirit_py.copier.throttle import AnyThrottler
 from spirit_py.errors import ValueLost
 from spirit_py.mysql.ownwrites import new_run, own_uuid
 from tests.fixtures.feed import fill
-from tests.kits.copying import wait_until
 from tests.kits.resume import Interruption, Writers, assert_nothing_left, make_table, start
+from tests.kits.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -205,7 +205,7 @@ def test_a_killed_chunk_is_copied_under_its_number(scene: Scene) -> None:
     )
     thread.start()
     running = "SELECT COUNT(*) FROM information_schema.processlist WHERE STATE = 'User sleep'"
-    wait_until(lambda: scene.db.query(running)[0][0], "the chunk to run")
+    until(lambda: scene.db.query(running)[0][0], "the chunk to run")
     scene.db.execute(f"KILL {session.id}")
     thread.join()
     assert found[0].retries == 1

@@ -27,7 +27,8 @@ from spirit_py.preflight.preflight import (
     prepare,
 )
 from spirit_py.preflight.server_version import require_mysql
-from tests.kits.schema_tools import account, desk_of
+from tests.kits.connection import make_account
+from tests.kits.schema_tools import open_schema_tools
 
 TABLE = "CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, a INT, b VARCHAR(20))"
 
@@ -36,7 +37,7 @@ TABLE = "CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, a INT, b VARCHAR(20)
 def desk(db):
     """Open a desk in a schema with an ordinary table."""
     db.execute(TABLE)
-    with desk_of(db) as found:
+    with open_schema_tools(db) as found:
         yield found
 
 
@@ -386,7 +387,7 @@ SEEN = "SELECT ON performance_schema.*"
 
 
 def findings_of(desk, options) -> list[str]:
-    """Run the first checks as an account; give its lines."""
+    """Run the first checks as an make_account; give its lines."""
     with connect(options, database=desk.schema, role="driver") as session:
         (context,) = prepare(session, desk.config("ADD c INT"))
         try:
@@ -397,7 +398,7 @@ def findings_of(desk, options) -> list[str]:
 
 @pytest.fixture
 def user(db):
-    """Yield an account's name; the account is dropped afterwards."""
+    """Yield an make_account's name; the make_account is dropped afterwards."""
     name = f"u_{db.name[-10:]}"
     yield name
     db.execute(f"DROP USER IF EXISTS {name}; DROP ROLE IF EXISTS r_{name}")
@@ -406,7 +407,7 @@ def user(db):
 @pytest.mark.gtid
 def test_all_privileges_that_are_asked_for(db, desk, user):
     """The listed grants are enough to pass."""
-    assert findings_of(desk, account(db, user, ALL, GLOBAL, SEEN)) == []
+    assert findings_of(desk, make_account(db, user, ALL, GLOBAL, SEEN)) == []
 
 
 @pytest.mark.parametrize(
@@ -420,7 +421,7 @@ def test_missing_on_the_schema(db, desk, user, privilege):
     """A privilege that is missing on the schema is named with the GRANT that gives it."""
     kept = ALL.replace(f"{privilege},", "").replace(f", {privilege} ON", " ON")
     assert privilege not in kept.split(" ON ")[0].split(", ")
-    text = "\n".join(findings_of(desk, account(db, user, kept, GLOBAL, SEEN)))
+    text = "\n".join(findings_of(desk, make_account(db, user, kept, GLOBAL, SEEN)))
     assert f"lacks {privilege} on `{db.name}`.*" in text
     assert f"GRANT {privilege} ON `{db.name}`.* TO `{user}`@`%`;" in text
 
@@ -431,14 +432,14 @@ def test_missing_on_the_schema(db, desk, user, privilege):
 def test_missing_globally(db, desk, user, privilege):
     """A global privilege that is missing is named with the GRANT that gives it."""
     kept = GLOBAL.replace(f"{privilege}, ", "")
-    text = "\n".join(findings_of(desk, account(db, user, ALL, kept, SEEN)))
+    text = "\n".join(findings_of(desk, make_account(db, user, ALL, kept, SEEN)))
     assert f"lacks {privilege} on *.*" in text
     assert f"GRANT {privilege} ON *.* TO `{user}`@`%`;" in text
 
 
 def test_missing_performance_schema(db, desk, user):
     """The right to read performance_schema is asked for."""
-    text = "\n".join(findings_of(desk, account(db, user, ALL, GLOBAL)))
+    text = "\n".join(findings_of(desk, make_account(db, user, ALL, GLOBAL)))
     assert "GRANT SELECT ON performance_schema.* TO" in text
 
 
@@ -446,7 +447,7 @@ def test_missing_performance_schema(db, desk, user):
 def test_missing_right_to_kill(db, desk, user):
     """Without CONNECTION_ADMIN it runs, with a warning."""
     kept = GLOBAL.replace(", CONNECTION_ADMIN", "")
-    (warning,) = findings_of(desk, account(db, user, ALL, kept, SEEN))
+    (warning,) = findings_of(desk, make_account(db, user, ALL, kept, SEEN))
     assert "CONNECTION_ADMIN" in warning
 
 
@@ -456,7 +457,7 @@ def test_privileges_of_a_role(db, desk, user):
     db.execute(f"CREATE ROLE r_{user}")
     for grant in (ALL, GLOBAL, SEEN):
         db.execute(f"GRANT {grant.format(db=f'`{db.name}`')} TO r_{user}")
-    options = account(db, user)
+    options = make_account(db, user)
     db.execute(f"GRANT r_{user} TO {user}; SET DEFAULT ROLE r_{user} TO {user}")
     assert findings_of(desk, options) == []
     db.execute(f"SET DEFAULT ROLE NONE TO {user}; GRANT SELECT ON `{db.name}`.* TO {user}")
@@ -469,21 +470,21 @@ def test_grants_on_single_tables(db, desk, user):
     on_table = "SELECT, INSERT, DELETE, CREATE, DROP, ALTER, INDEX, TRIGGER ON {db}."
     names = ("t", "_t_new", "_t_old", "_t_chkpnt", "_t_snt")
     rest = ("LOCK TABLES, CREATE TEMPORARY TABLES ON {db}.*", GLOBAL, SEEN)
-    text = "\n".join(findings_of(desk, account(db, user, on_table + "t", *rest)))
+    text = "\n".join(findings_of(desk, make_account(db, user, on_table + "t", *rest)))
     assert "lacks CREATE on" in text
     each = [on_table + name for name in names]
-    assert findings_of(desk, account(db, user, *each, *rest)) == []
+    assert findings_of(desk, make_account(db, user, *each, *rest)) == []
 
 
 @pytest.mark.gtid
 def test_own_writes_need_the_right_to_number_transactions(db, desk, user):
     """--tag-own-writes: the smallest privilege is named, the copy goes on without the option."""
-    with connect(account(db, user, ALL, GLOBAL, SEEN), role="test") as session:
+    with connect(make_account(db, user, ALL, GLOBAL, SEEN), role="test") as session:
         config = desk.config("ADD c INT", feed=FeedOptions(own_writes=new_run()))
         with pytest.raises(Refusal, match="lacks REPLICATION_APPLIER") as refused:
             check_before_create(prepare(session, config))
     assert "leave --tag-own-writes out" in refused.value.hint
-    allowed = account(db, user, ALL, GLOBAL, SEEN, "REPLICATION_APPLIER ON *.*")
+    allowed = make_account(db, user, ALL, GLOBAL, SEEN, "REPLICATION_APPLIER ON *.*")
     with connect(allowed, role="test") as session:
         assert check_before_create(prepare(session, config)) == ()
 
@@ -491,7 +492,7 @@ def test_own_writes_need_the_right_to_number_transactions(db, desk, user):
 def test_own_writes_need_gtids(db_file):
     """--tag-own-writes: without GTIDs nothing can be marked as received."""
     db_file.execute(TABLE)
-    with desk_of(db_file) as desk:
+    with open_schema_tools(db_file) as desk:
         feed = FeedOptions(own_writes=new_run())
         assert "gtid_mode=ON" in refusals(desk, feed=feed)[0]
 
@@ -540,7 +541,7 @@ def test_nobody_vouches_for_a_table_whose_trigger_names_one(db, desk, body, refu
 def test_triggers_that_the_account_may_not_see_are_the_operator_s_word(db, desk, user):
     """R13: the option needs no grant on other schemas; what was not looked at is said."""
     feed = FeedOptions(vouched=(("percona", "checksums"),))
-    with connect(account(db, user, ALL, GLOBAL, SEEN), role="test") as session:
+    with connect(make_account(db, user, ALL, GLOBAL, SEEN), role="test") as session:
         (warning,) = check_before_create(prepare(session, desk.config("ADD c INT", feed=feed)))
     assert "may not see its triggers" in warning.cause
 
@@ -550,10 +551,10 @@ def test_reload_is_needed_without_gtids(db_file):
     db_file.execute(TABLE)
     name = f"u_{db_file.name[-10:]}"
     try:
-        with desk_of(db_file) as desk:
-            text = "\n".join(findings_of(desk, account(db_file, name, ALL, GLOBAL, SEEN)))
+        with open_schema_tools(db_file) as desk:
+            text = "\n".join(findings_of(desk, make_account(db_file, name, ALL, GLOBAL, SEEN)))
             assert f"GRANT RELOAD ON *.* TO `{name}`@`%`;" in text
-            reload = account(db_file, name, ALL, GLOBAL, SEEN, "RELOAD ON *.*")
+            reload = make_account(db_file, name, ALL, GLOBAL, SEEN, "RELOAD ON *.*")
             assert findings_of(desk, reload) == []
     finally:
         db_file.execute(f"DROP USER IF EXISTS {name}")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.integration.test_migrate import run, tables
+from tests.kits.command import run
+from tests.kits.tables import tables
 
 ALTER = ("--no-shortcut", "--alter", "MODIFY v BIGINT")
 SECOND = "SELECT CAST(d AS CHAR) FROM t WHERE id = 2"

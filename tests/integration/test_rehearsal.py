@@ -2,43 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import threading
 import time
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mysql_server import SERVER_VARIABLE, ServerOptions, choose, running
 from spirit_py.config import ConnectionOptions
 from spirit_py.rehearsal import Rehearsal
 from tests.fixtures.mysql import Database, connect
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from mysql_server import MySQLServer
+from tests.kits.connection import options_of
+from tests.kits.replica import replicated_pair
+from tests.kits.waiting import until
 
 PATIENCE = 60.0
 FILLER = "x" * 1000
-
-
-def options_of(server: MySQLServer) -> ConnectionOptions:
-    """Return how to reach a server."""
-    return ConnectionOptions(
-        host=server.host, port=server.port, user=server.user, password=server.password
-    )
-
-
-def until(condition: Callable[[], Any], what: str) -> Any:
-    """Wait until a condition gives something true, and return that."""
-    deadline = time.monotonic() + PATIENCE
-    while not (found := condition()):
-        assert time.monotonic() < deadline, f"{what}: did not come within {PATIENCE:.0f} s"
-        time.sleep(0.02)
-    return found
 
 
 def write(db: Database, table: str, rows: int) -> None:
@@ -88,79 +65,6 @@ def test_replica_that_cannot_be_reached(db):
     assert figures[itself].trouble == "it is no replica"
 
 
-#: The account that runs the program; on the replica it comes by replication.
-ACCOUNT = "migrator"
-
-
-class Pair:
-    """A source and a replica of it, with a cursor on each."""
-
-    def __init__(self, source: MySQLServer, replica: MySQLServer, sessions: tuple[Any, Any]):
-        self.source, self.replica = source, replica
-        self.at, self.of = (session.cursor() for session in sessions)
-        self.named = f"{replica.host}:{replica.port}"
-        self.options = replace(options_of(source), user=ACCOUNT)
-
-    def follow(self, *, gtid: bool) -> None:
-        """Let the replica follow, and wait until it has the program's account."""
-        place = "SOURCE_AUTO_POSITION = 1"
-        if not gtid:
-            self.at.execute("SHOW BINARY LOGS")
-            file, offset, *_ = self.at.fetchall()[-1]
-            place = f"SOURCE_LOG_FILE = '{file}', SOURCE_LOG_POS = {offset}"
-        password = self.source.password
-        for user, grants in (
-            ("follower", "REPLICATION SLAVE"),
-            (ACCOUNT, "REPLICATION SLAVE, REPLICATION CLIENT, PROCESS, SELECT"),
-        ):
-            self.at.execute(f"CREATE USER {user} IDENTIFIED BY '{password}'")
-            self.at.execute(f"GRANT {grants} ON *.* TO {user}")
-        host, port = self.source.peer_address()
-        self.of.execute(
-            f"CHANGE REPLICATION SOURCE TO SOURCE_HOST = '{host}', SOURCE_PORT = {port},"
-            f" SOURCE_USER = 'follower', SOURCE_PASSWORD = '{password}',"
-            f" GET_SOURCE_PUBLIC_KEY = 1, SOURCE_CONNECT_RETRY = 1, {place}"
-        )
-        self.of.execute("START REPLICA")
-        until(self.has_grants, "the account on the replica")
-
-    def has_grants(self) -> bool:
-        """Whether the program's account has arrived."""
-        self.of.execute(
-            "SELECT 1 FROM mysql.user WHERE User = %s AND Process_priv = 'Y'", [ACCOUNT]
-        )
-        return bool(self.of.fetchall())
-
-    def listed(self) -> bool:
-        """Whether the source knows the replica."""
-        self.at.execute("SHOW REPLICAS")
-        return bool(self.at.fetchall())
-
-    def rows(self) -> int:
-        """Count the rows that the replica has."""
-        self.of.execute("SELECT COUNT(*) FROM r.t")
-        return int(self.of.fetchall()[0][0])
-
-
-@contextlib.contextmanager
-def pair(*, gtid: bool = True, report_host: bool = False) -> Iterator[Pair]:
-    """Start a source and a replica of our own; a server that somebody named is not used."""
-    provider = choose({k: v for k, v in os.environ.items() if k != SERVER_VARIABLE})
-    numbers = [ServerOptions(gtid=gtid, extra=(f"--server-id={n}",)) for n in (11, 12)]
-    if report_host:
-        numbers[1] = replace(numbers[1], extra=(*numbers[1].extra, "--report-host=localhost"))
-    with (
-        running(numbers[0], provider=provider) as source,
-        running(numbers[1], provider=provider) as replica,
-        contextlib.closing(connect(source)) as first,
-        contextlib.closing(connect(replica)) as second,
-    ):
-        made = Pair(source, replica, (first, second))
-        made.follow(gtid=gtid)
-        yield made
-        made.of.execute("STOP REPLICA")
-
-
 @pytest.mark.parametrize("gtid", [True, False])
 def test_replica_falls_behind(gtid):
     """A lock on the replica makes it fall behind, the figures say by how much, and that it ended.
@@ -168,7 +72,7 @@ def test_replica_falls_behind(gtid):
     The replica with GTIDs reports no address, which is said until it is named; the one without
     reports its address and is named too, and counts once.
     """
-    with pair(gtid=gtid, report_host=not gtid) as both, connect(both.replica) as other:
+    with replicated_pair(gtid=gtid, report_host=not gtid) as both, connect(both.replica) as other:
         both.at.execute("CREATE DATABASE r")
         both.at.execute("CREATE TABLE r.t (id INT PRIMARY KEY AUTO_INCREMENT, v INT)")
         if gtid:

@@ -7,7 +7,8 @@ import os
 import pytest
 
 from tests.faults.listener import PointListener
-from tests.kits.resume import Writers, assert_nothing_left, kill_at, make_table, start, tables
+from tests.kits.resume import Writers, assert_nothing_left, kill_at, make_table, start
+from tests.kits.tables import tables
 
 #: Where a run is killed, and how often the point was passed before.
 QUICK_KILLS = (("chunk.committed", 2), ("cutover.renamed", 1))

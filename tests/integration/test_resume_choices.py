@@ -19,7 +19,8 @@ from spirit_py.mysql.connect import connect
 from spirit_py.preflight import registry
 from spirit_py.table.names import AuxiliaryNames, lock_name
 from tests.kits.migrate import config_for
-from tests.kits.resume import Interruption, assert_nothing_left, make_table, start, tables
+from tests.kits.resume import Interruption, assert_nothing_left, make_table, start
+from tests.kits.tables import tables
 
 ROWS = 6000
 KEPT = ["_t_chkpnt", "_t_new", "t"]

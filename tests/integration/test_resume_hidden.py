@@ -8,7 +8,8 @@ import pytest
 
 from spirit_py.errors import HiddenChange, UnreadableChange
 from tests.kits.migrate import Migrating, config_for
-from tests.kits.resume import assert_nothing_left, tables
+from tests.kits.resume import assert_nothing_left
+from tests.kits.tables import tables
 
 if TYPE_CHECKING:
     from spirit_py.spark.engine import SparkEngine

@@ -14,7 +14,8 @@ from spirit_py.migration.listing import migrations
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.tables.identity import identity
 from tests.kits.migrate import config_for
-from tests.kits.resume import Interruption, assert_nothing_left, start, tables
+from tests.kits.resume import Interruption, assert_nothing_left, start
+from tests.kits.tables import tables
 
 BOTH = "ALTER TABLE t MODIFY a BIGINT; ALTER TABLE u MODIFY a BIGINT"
 ALONE = {"table": "t", "alter": "MODIFY a BIGINT UNSIGNED"}

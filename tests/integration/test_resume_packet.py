@@ -8,7 +8,8 @@ import pytest
 
 from spirit_py import points
 from spirit_py.errors import CopyFailure, PacketTooSmall
-from tests.kits.resume import assert_nothing_left, start, tables
+from tests.kits.resume import assert_nothing_left, start
+from tests.kits.tables import tables
 
 MIB = 1 << 20
 

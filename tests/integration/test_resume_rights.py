@@ -11,7 +11,8 @@ from spirit_py.errors import Refusal
 from spirit_py.migration.cleanup import clean_up
 from spirit_py.migration.listing import migrations
 from tests.kits.migrate import config_for
-from tests.kits.resume import Interruption, make_table, tables
+from tests.kits.resume import Interruption, make_table
+from tests.kits.tables import tables
 
 KEPT = ["_t_chkpnt", "_t_new", "t"]
 

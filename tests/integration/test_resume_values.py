@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spirit_py.errors import ValueLost
-from tests.kits.copying import wait_until
 from tests.kits.migrate import Migrating, config_for
-from tests.kits.resume import assert_nothing_left, tables
+from tests.kits.resume import assert_nothing_left
+from tests.kits.tables import tables
+from tests.kits.waiting import until
 
 if TYPE_CHECKING:
     from spirit_py.spark.engine import SparkEngine
@@ -101,7 +102,7 @@ def test_a_new_column_has_one_moment_in_all_runs(db: Database, spark_engine: Spa
     copied = db.query("SELECT COUNT(*) FROM _t_new")[0][0]
     assert 0 < copied < ROWS
     later = "SELECT NOW() > MAX(made) + INTERVAL 1 SECOND FROM _t_new"
-    wait_until(lambda: db.query(later) == [(1,)], "another second")
+    until(lambda: db.query(later) == [(1,)], "another second")
     db.execute(f"UPDATE t SET n = {4000 % 100} WHERE id = 14000")
     assert_done(db, begin(spark_engine, db, alter))
     assert db.query("SELECT COUNT(DISTINCT made) FROM t") == [(1,)]

@@ -19,8 +19,12 @@ from spirit_py.migration.revert import Revert
 from spirit_py.migration.undo import Undo
 from spirit_py.mysql.connect import connect
 from spirit_py.stop import StopSwitch
-from tests.kits.cutover import Background, options, until
-from tests.kits.reverse import Borrowed, Changed, Client, Notes, keeping_config
+from tests.kits.background import BackgroundCall
+from tests.kits.connection import connection_options
+from tests.kits.engine import SharedEngine
+from tests.kits.reporter import RecordingReporter
+from tests.kits.reverse import Changed, Client, keeping_config
+from tests.kits.waiting import until
 
 SEED = int(os.environ.get("SPIRIT_PY_TEST_SEED") or random.randrange(10_000))
 TABLE = (
@@ -183,12 +187,12 @@ def test_the_time_is_over(db, spark_engine):
 def test_no_way_back(db):
     """A table that nothing is kept for is refused, and so is one of somebody else's."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
-    asked = RevertConfig(connection=options(db), database=db.name, table="t")
+    asked = RevertConfig(connection=connection_options(db), database=db.name, table="t")
     with pytest.raises(Refusal, match="no way back is kept for"):
-        Revert(asked, Notes(), StopSwitch(), unwanted_engine).run()
+        Revert(asked, RecordingReporter(), StopSwitch(), unwanted_engine).run()
     db.execute("CREATE TABLE _t_chkpnt (id INT)")
     with pytest.raises(Refusal, match="is not a checkpoint table of spirit-py"):
-        Revert(asked, Notes(), StopSwitch(), unwanted_engine).run()
+        Revert(asked, RecordingReporter(), StopSwitch(), unwanted_engine).run()
 
 
 def unwanted_engine(_: object) -> NoReturn:
@@ -246,7 +250,7 @@ def test_a_revert_that_fails_may_be_tried_again(db, spark_engine):
     holder.commit()
     assert changed.notes.said("the way back is still kept")
     db.execute("INSERT INTO t (id, v) VALUES (3, 3)")
-    changed.revert(Notes())
+    changed.revert(RecordingReporter())
     assert keeping.result() is Ending.REVERTED
     assert [key for key, _ in rows_of(db, names="id, v")] == [1, 2, 3]
     assert changed.columns() == ["id", "v"]
@@ -398,9 +402,9 @@ def test_the_end_of_the_time(db, spark_engine):
     """When the time is over the old table and all marks are dropped; the report says so."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
     db.execute("INSERT INTO t (v) VALUES (1), (2)")
-    notes = Notes()
+    notes = RecordingReporter()
     config = replace(keeping_config(db, table="t", alter="ADD COLUMN e INT"), keep_old_current=2.0)
-    engine: Any = Borrowed(spark_engine)
+    engine: Any = SharedEngine(spark_engine)
     report = migrate(config, reporter=notes, engine_factory=lambda _: engine)
     assert (report.outcome, report.old_table, report.reverted) == ("done", "", False)
     assert report.algorithm == "copy"
@@ -415,19 +419,19 @@ def test_several_tables_go_back_together(db, spark_engine):
     for name in ("a", "b"):
         db.execute(f"CREATE TABLE {name} (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
         db.execute(f"INSERT INTO {name} (v) VALUES (1), (2)")
-    notes, stop = Notes(), StopSwitch()
+    notes, stop = RecordingReporter(), StopSwitch()
     config = keeping_config(
         db, statement="ALTER TABLE b ADD COLUMN e INT; ALTER TABLE a ENGINE=InnoDB"
     )
-    engine: Any = Borrowed(spark_engine)
-    running = Background(
+    engine: Any = SharedEngine(spark_engine)
+    running = BackgroundCall(
         lambda: migrate(config, reporter=notes, engine_factory=lambda _: engine, stop=stop)
     )
     until(lambda: notes.said("is kept for"), "the way back", seconds=120)
     db.execute("INSERT INTO a (v) VALUES (3)")
     db.execute("INSERT INTO b (v, e) VALUES (4, 4)")
-    said = Notes()
-    asked = RevertConfig(connection=options(db), database=db.name, table="b", threads=2)
+    said = RecordingReporter()
+    asked = RevertConfig(connection=connection_options(db), database=db.name, table="b", threads=2)
     Revert(asked, said, StopSwitch(), unwanted_engine).run()
     report = running.result()
     assert report.reverted

@@ -21,8 +21,12 @@ from spirit_py.migration.reverse_listing import ways_back
 from spirit_py.migration.undo import Undo
 from spirit_py.mysql.connect import connect
 from spirit_py.stop import StopSwitch
-from tests.kits.cutover import Background, options, until
-from tests.kits.reverse import QUICK, Borrowed, Changed, Notes, keeping_config
+from tests.kits.background import BackgroundCall
+from tests.kits.connection import connection_options
+from tests.kits.engine import SharedEngine
+from tests.kits.reporter import RecordingReporter
+from tests.kits.reverse import QUICK, Changed, keeping_config
+from tests.kits.waiting import until
 
 DAY = 86400.0
 
@@ -37,7 +41,7 @@ def table(db):
 
 def shown(db) -> MigrationShown:
     """Return what ``spirit-py status`` shows."""
-    (one,) = migrations(options(db), database=db.name, table="t", max_age=7 * DAY)
+    (one,) = migrations(connection_options(db), database=db.name, table="t", max_age=7 * DAY)
     return one
 
 
@@ -197,15 +201,17 @@ def test_the_migrations_own_command_after_a_revert_that_was_killed(table, spark_
 
     Before it, and until it is done, another change of the table is refused with what to do.
     """
-    engine: Any = Borrowed(spark_engine)
+    engine: Any = SharedEngine(spark_engine)
     config = keeping_config(table, table="t", alter="ADD COLUMN extra INT")
     other = replace(config, alter="ADD COLUMN more INT", keep_old_current=0.0)
 
     def run(asked, notes=None, stop=None):
-        return migrate(asked, reporter=notes or Notes(), engine_factory=lambda _: engine, stop=stop)
+        return migrate(
+            asked, reporter=notes or RecordingReporter(), engine_factory=lambda _: engine, stop=stop
+        )
 
-    notes, stop = Notes(), StopSwitch()
-    running = Background(lambda: run(config, notes, stop))
+    notes, stop = RecordingReporter(), StopSwitch()
+    running = BackgroundCall(lambda: run(config, notes, stop))
     until(lambda: notes.said("is kept for"), "the way back", seconds=120)
     stop.request(Interrupted(2))
     with pytest.raises(Interrupted):
@@ -217,14 +223,14 @@ def test_the_migrations_own_command_after_a_revert_that_was_killed(table, spark_
     assert "DROP" not in refused.value.hint
 
     store = KeepStore(table.name, "_t_chkpnt")
-    with connect(options(table), role="test") as session:
+    with connect(connection_options(table), role="test") as session:
         record = store.read(session)
         assert record is not None
         store.write(session, replace(record, state=REVERTING))
     table.execute("RENAME TABLE t TO _t_undone, _t_old TO t")
     seen = shown(table)
     assert seen.after_swap == "undone by a revert; only the cleanup is left"
-    (back,) = ways_back(options(table), [seen.checkpoint]).values()
+    (back,) = ways_back(connection_options(table), [seen.checkpoint]).values()
     assert back.lines() == ["  way back   gone: the old definition is in place again"]
     assert (seen.again, seen.worked_on_by) == ("carry on", None)
     assert "a revert has brought the old definition of" in seen.reason
@@ -246,10 +252,10 @@ def test_what_an_earlier_revert_kept_is_refused_before_anything_is_written(
 
     monkeypatch.setattr(AuxiliaryTables, "mark", create)
     table.execute("CREATE TABLE _t_undone (id INT)")
-    engine: Any = Borrowed(spark_engine)
+    engine: Any = SharedEngine(spark_engine)
     config = keeping_config(table, table="t", alter="ADD COLUMN extra INT")
     with pytest.raises(Refusal, match="table _t_undone exists: a revert needs the name"):
-        migrate(config, reporter=Notes(), engine_factory=lambda _: engine)
+        migrate(config, reporter=RecordingReporter(), engine_factory=lambda _: engine)
 
 
 def test_cleanup_after_a_revert_that_was_killed(table, spark_engine):

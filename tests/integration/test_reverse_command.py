@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.kits.cutover import until
 from tests.kits.reverse import Client
+from tests.kits.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

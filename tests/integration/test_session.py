@@ -13,13 +13,15 @@ from spirit_py.mysql.connect import connect
 from spirit_py.mysql.evaluation import OWN_SQL_MODE, STRICT_SQL_MODE
 from spirit_py.mysql.faults import connection_lost, connection_refusal
 from spirit_py.mysql.kill import kill_session, kill_statement
-from tests.kits.cutover import Background, options, until
+from tests.kits.background import BackgroundCall
+from tests.kits.connection import connection_options
+from tests.kits.waiting import until
 
 
 @pytest.fixture
 def session(db):
     """Return a session of the program in the test's schema."""
-    with connect(options(db), database=db.name, role="test") as opened:
+    with connect(connection_options(db), database=db.name, role="test") as opened:
         yield opened
 
 
@@ -172,7 +174,7 @@ def test_settings_whatever_the_globals(db):
     }.items():
         db.set_global(name, value)
 
-    with connect(options(db), role="test") as session:
+    with connect(connection_options(db), role="test") as session:
         found = read_settings(session)
         role = session.value("SELECT @spirit_py_role")
 
@@ -208,7 +210,7 @@ def test_settings_of_evaluation(db):
     numbers = ("div_precision_increment", "9")
     given = (("sql_mode", mode), ("lc_time_names", "de_DE"), numbers)
     computed = "MONTHNAME('2026-03-01'), CAST(1 / 7 AS CHAR), CAST(1 AS UNSIGNED) - 2"
-    evaluating = dataclasses.replace(options(db), settings=given)
+    evaluating = dataclasses.replace(connection_options(db), settings=given)
     with connect(evaluating, role="test") as session:
         found = session.query(f"SELECT {computed}")[0]
         session.execute("SET SESSION sql_mode = ''")
@@ -223,7 +225,7 @@ def test_native_session_keeps_the_servers_mode(db):
     db.set_global("sql_mode", "NO_ENGINE_SUBSTITUTION")
     db.set_global("time_zone", "+05:30")
 
-    with connect(options(db), role="alter", native=True, lock_wait_timeout=7) as session:
+    with connect(connection_options(db), role="alter", native=True, lock_wait_timeout=7) as session:
         found = read_settings(session)
 
     assert (found["sql_mode"], found["time_zone"]) == ("NO_ENGINE_SUBSTITUTION", "+05:30")
@@ -251,7 +253,7 @@ def account(db):
 def test_account_without_privileges_on_variables(db, account):
     """Settings that need a privilege are only set where the server's differ."""
     user = account("plain")
-    plain = dataclasses.replace(options(db), user=user, password="p'w")
+    plain = dataclasses.replace(connection_options(db), user=user, password="p'w")
 
     with connect(plain, role="test") as session:
         assert read_settings(session)["binlog_row_image"] == "FULL"
@@ -270,13 +272,17 @@ def cipher(session) -> str:
 def test_tls(db, account):
     """TLS is used when it is asked for or required, and the password works with and without."""
     user = account("tls", "REQUIRE SSL")
-    strict = dataclasses.replace(options(db), user=user, password="p'w")
+    strict = dataclasses.replace(connection_options(db), user=user, password="p'w")
 
     with connect(strict, role="test") as session:
         assert cipher(session)
-    with connect(dataclasses.replace(options(db), ssl_mode="PREFERRED"), role="test") as session:
+    with connect(
+        dataclasses.replace(connection_options(db), ssl_mode="PREFERRED"), role="test"
+    ) as session:
         assert cipher(session)
-    with connect(dataclasses.replace(options(db), ssl_mode="DISABLED"), role="test") as session:
+    with connect(
+        dataclasses.replace(connection_options(db), ssl_mode="DISABLED"), role="test"
+    ) as session:
         assert not cipher(session)
     with pytest.raises(ServerFault, match="1045"):
         connect(dataclasses.replace(strict, ssl_mode="DISABLED"), role="test")
@@ -288,9 +294,9 @@ def test_server_that_takes_only_tls(db):
     """A server that refuses plain connections is reached with TLS, or the cause is named."""
     db.set_global("require_secure_transport", "ON")
 
-    with connect(options(db), role="test") as session:
+    with connect(connection_options(db), role="test") as session:
         assert cipher(session)
-    plain = dataclasses.replace(options(db), ssl_mode="DISABLED")
+    plain = dataclasses.replace(connection_options(db), ssl_mode="DISABLED")
     with pytest.raises(ServerFault) as fault:
         connect(plain, role="test")
     assert "only connections under TLS" in connection_refusal(fault.value, plain).message
@@ -299,7 +305,9 @@ def test_server_that_takes_only_tls(db):
 def test_socket(db):
     """A socket file is used when one is given."""
     path = db.query("SELECT @@socket")[0][0]
-    by_socket = dataclasses.replace(options(db), socket=path, host="no-such-host.invalid")
+    by_socket = dataclasses.replace(
+        connection_options(db), socket=path, host="no-such-host.invalid"
+    )
 
     with connect(by_socket, role="test") as session:
         assert session.value("SELECT 1") == 1
@@ -318,7 +326,7 @@ def test_socket(db):
 )
 def test_refused_connections(db, change, cause):
     """Each way in which the first connection can fail is explained, without the password."""
-    changed = dataclasses.replace(options(db), **change)
+    changed = dataclasses.replace(connection_options(db), **change)
 
     with pytest.raises(ServerFault) as fault:
         connect(changed, role="test")
@@ -332,14 +340,14 @@ def test_refused_connections(db, change, cause):
 def test_unknown_database(db):
     """An unknown database is named."""
     with pytest.raises(ServerFault) as fault:
-        connect(options(db), database="no_such_db", role="test")
-    assert "no_such_db" in connection_refusal(fault.value, options(db)).message
+        connect(connection_options(db), database="no_such_db", role="test")
+    assert "no_such_db" in connection_refusal(fault.value, connection_options(db)).message
 
 
 def test_killed_session(db, session):
     """A killed session is not alive, is not opened again by itself, and reads as lost."""
     assert session.alive()
-    with connect(options(db), role="test") as other:
+    with connect(connection_options(db), role="test") as other:
         assert kill_session(other, session.id) == ""
 
     assert not session.alive()
@@ -351,13 +359,13 @@ def test_killed_session(db, session):
 def test_killed_statement(db, session):
     """A killed statement ends with its own number, and the session lives on."""
     slow = "SELECT COUNT(*) FROM information_schema.COLUMNS WHERE SLEEP(60)"
-    running = Background(lambda: session.query(slow))
+    running = BackgroundCall(lambda: session.query(slow))
     busy = (
         "SELECT 1 FROM performance_schema.threads"
         f" WHERE processlist_id = {session.id} AND processlist_state = 'User sleep'"
     )
     until(lambda: db.query(busy), "the statement")
-    with connect(options(db), role="test") as other:
+    with connect(connection_options(db), role="test") as other:
         assert kill_statement(other, session.id) == ""
 
     with pytest.raises(ServerFault, match="1317"):
@@ -368,7 +376,7 @@ def test_killed_statement(db, session):
 def test_kill_needs_a_privilege_for_other_accounts(db, account, session):
     """Killing another account's session needs a privilege, killing our own account's does not."""
     user = account("killer")
-    plain = dataclasses.replace(options(db), user=user, password="p'w")
+    plain = dataclasses.replace(connection_options(db), user=user, password="p'w")
 
     with connect(plain, role="test") as killer, connect(plain, role="test") as victim:
         assert "CONNECTION_ADMIN" in kill_session(killer, session.id)
@@ -379,7 +387,7 @@ def test_kill_needs_a_privilege_for_other_accounts(db, account, session):
 
 def test_answer_later_than_the_read_timeout(db):
     """An answer that takes longer than the read timeout reads as a lost connection."""
-    with connect(options(db), role="test", read_timeout=1) as session:
+    with connect(connection_options(db), role="test", read_timeout=1) as session:
         with pytest.raises(ServerFault) as fault:
             session.query("SELECT SLEEP(5)")
         assert connection_lost(fault.value)
@@ -388,7 +396,7 @@ def test_answer_later_than_the_read_timeout(db):
 
 def test_close_twice(db):
     """A session may be closed twice, and is a context."""
-    with connect(options(db), role="test") as session:
+    with connect(connection_options(db), role="test") as session:
         session.close()
     session.close()
     with pytest.raises(ServerFault):

@@ -12,7 +12,7 @@ from spirit_py.preflight import shortcut
 from spirit_py.preflight.shortcut import ShortcutResult, try_shortcut
 from spirit_py.statement import alter_of
 from spirit_py.stop import StopSwitch
-from tests.kits.schema_tools import desk_of
+from tests.kits.schema_tools import open_schema_tools
 
 TABLE = (
     "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20) NOT NULL, n INT, e ENUM('a', 'b'),"
@@ -25,7 +25,7 @@ def desk(db):
     """Open a desk in a schema with a table and a row."""
     db.execute(TABLE)
     db.execute("INSERT INTO t VALUES (1, 'x', 1, 'a')")
-    with desk_of(db) as found:
+    with open_schema_tools(db) as found:
         yield found
 
 

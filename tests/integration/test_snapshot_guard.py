@@ -15,18 +15,12 @@ from spirit_py.mysql.tables import guard_column as instant
 from spirit_py.mysql.tables.definition import read_shape
 from spirit_py.mysql.tables.guard_column import why_not_by_version
 from spirit_py.stop import StopSwitch
-from tests.kits.cutover import (
-    ProvenCutover,
-    SnapshotSource,
-    make_tables,
-    options,
-    swapped,
-    until,
-    untouched,
-)
+from tests.kits.connection import connection_options
+from tests.kits.cutover import ProvenCutover, SnapshotSource, make_tables, swapped, untouched
 from tests.kits.migrate import config_for, migrate_here
 from tests.kits.resume import Interruption, assert_nothing_left, make_table, start
 from tests.kits.reverse import Changed
+from tests.kits.waiting import until
 
 TABLE_CHANGED = 1412
 COLUMN = "ADD COLUMN _spirit_py_guard TINYINT COMMENT 'snapshot guard of spirit-py'"
@@ -100,7 +94,7 @@ def test_without_the_guard_a_snapshot_reads_half_a_copy(db):
 def test_with_the_guard_it_gets_an_error(db):
     """Error 1412, the definition is the one that was made, and two row versions are used."""
     dump, (one,), cutover = swap(db, "on")
-    with connect(options(db), role="test") as session:
+    with connect(connection_options(db), role="test") as session:
         made = read_shape(session, db.name, "_t_new")
         result = cutover.run()
         assert read_shape(session, db.name, "t") == made.replace("`_t_new`", "`t`")
@@ -152,7 +146,7 @@ def test_a_column_has_the_name_already(db):
 def test_a_guard_that_was_broken_off_is_repaired(db, proxy):
     """When the answer to ADD COLUMN is lost, the next try drops the column that is left."""
     limits = CutoverLimits(attempts=2, pause=0.01, lock_hold=60.0)
-    dump, (one,), cutover = swap(db, "on", connection=options(db, proxy), limits=limits)
+    dump, (one,), cutover = swap(db, "on", connection=connection_options(db, proxy), limits=limits)
     proxy.lose_reply(b"ADD COLUMN `_spirit_py_guard`")
     assert cutover.run().attempts == 2
     assert proxy.lost.is_set()
@@ -255,7 +249,7 @@ def test_row_versions_are_found_by_any_name(db, monkeypatch):
     """Also those of partitions, and of a table with letters outside of ASCII in its name."""
     monkeypatch.setattr(instant, "most_row_versions", lambda _version: 4)
     made = "(id INT PRIMARY KEY) PARTITION BY HASH (id) PARTITIONS 2"
-    with connect(options(db), role="test") as session:
+    with connect(connection_options(db), role="test") as session:
         for name in ("plain", "tä-b_$le"):
             db.execute(f"CREATE TABLE `{name}` {made}")
             assert instant.why_not_by_versions(session, db.name, name) == ""

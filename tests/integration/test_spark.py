@@ -18,7 +18,7 @@ from spirit_py.errors import CopyFailure, MigrationFailure
 from spirit_py.spark.waves import Pull, WavePlan, WaveRunner
 from spirit_py.stop import StopSwitch
 from tests.fixtures.spark import SLOTS
-from tests.kits.copying import wait_until
+from tests.kits.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -341,7 +341,7 @@ time.sleep(600)
     members = said["members"]
     assert len(alive(members)) >= 3
     running.kill()
-    wait_until(lambda: ended(members), "the JVM and its workers to end")
+    until(lambda: ended(members), "the JVM and its workers to end")
     shutil.rmtree(said["scratch"])
 
 

@@ -15,15 +15,8 @@ from spirit_py.mysql.connect import connect
 from spirit_py.mysql.kill import end_sessions, kill_own
 from tests.faults.listener import PointListener
 from tests.kits.migrate import config_for
-from tests.kits.resume import (
-    ALTER,
-    Interruption,
-    assert_nothing_left,
-    kill_at,
-    make_table,
-    start,
-    tables,
-)
+from tests.kits.resume import ALTER, Interruption, assert_nothing_left, kill_at, make_table, start
+from tests.kits.tables import tables
 
 ROWS = 3000
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.fixtures.feed import until
+from tests.kits.waiting import until
 from tests.kits.watch import Watching, committed, kinds, values
 
 if TYPE_CHECKING:

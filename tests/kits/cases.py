@@ -1,4 +1,4 @@
-"""A case through the real entry point, in this process, with the one Spark of all cases.
+"""A case played through the command's entry point, in this process, on the shared Spark.
 
 A wave of chunks begins only after every writer of the case has written again, so that rows change
 between the moment a chunk is cut and the moment it is copied; and in one wave a chunk is held up
@@ -16,6 +16,8 @@ from spirit_py import migration
 from spirit_py.cli import migrate as command
 from spirit_py.config import FeedOptions
 from spirit_py.errors import SpiritError
+from tests.kits.engine import SharedEngine
+from tests.kits.reporter import RecordingReporter
 from tests.oracle.scene import Outcome
 from tests.oracle.stall import Stalls
 
@@ -42,14 +44,14 @@ LATE_FEED = FeedOptions(flush_interval=0.2, batch_rows=100)
 DEFERRED = ("--defer-cutover", "--recheck-interval", "1h", "--no-repair")
 
 
-class SharedEngine:
-    """The one Spark of all cases, as each migration sees it: stopping it does nothing."""
+class StallingEngine(SharedEngine):
+    """The shared Spark, whose first waves wait for the case's writers."""
 
     def __init__(
         self, engine: SparkEngine, db: Database, round_of_writes: Callable[[], None]
     ) -> None:
         """Wrap ``engine``; ``round_of_writes`` returns when every writer has written again."""
-        self._engine = engine
+        super().__init__(engine)
         self._round = round_of_writes
         self._lock = threading.Lock()
         self._waves = 0
@@ -71,35 +73,6 @@ class SharedEngine:
             return
         with self._stalls.held(specs[0].sql, specs[0].time_zone):
             self._engine.run_wave(specs, function, **more)
-
-    def stop(self) -> None:
-        """Leave Spark running for the next case."""
-
-    def __getattr__(self, name: str) -> Any:
-        """Return everything else as the engine has it."""
-        return getattr(self._engine, name)
-
-
-class Recorder:
-    """A reporter that keeps what the operator would have read."""
-
-    def __init__(self) -> None:
-        """Begin with nothing said."""
-        self.lines: list[str] = []
-
-    def start(self) -> None:
-        """Nothing to prepare."""
-
-    def message(self, text: str, **fields: object) -> None:
-        """Keep a line."""
-        self.lines.append(f"{text} {fields or ''}")
-
-    def progress(self, snapshot: Any) -> None:
-        """Look at the snapshot as a display would."""
-        str(snapshot)
-
-    def stop(self) -> None:
-        """Nothing to clean."""
 
 
 def command_line(case: Case, db: Database) -> list[str]:
@@ -136,14 +109,14 @@ def migrate(
     arguments = [*command_line(case, db), "--report-json", str(path)]
     config = command.migration_config(command.migrate.make_context("migrate", arguments).params)
     config = dataclasses.replace(config, feed=feed or (LATE_FEED if case.timing.deferred else FEED))
-    recorder = Recorder()
-    shared: Any = SharedEngine(engine, db, another_round)
+    reporter = RecordingReporter()
+    shared: Any = StallingEngine(engine, db, another_round)
     try:
-        migration.migrate(config, reporter=recorder, engine_factory=lambda _: shared)
+        migration.migrate(config, reporter=reporter, engine_factory=lambda _: shared)
     except SpiritError as error:
         text = "\n".join([error.message, *error.details, error.hint])
         return Outcome(exit_code=error.exit_code, text=text, report=json.loads(path.read_text()))
     finally:
-        print("\n".join(recorder.lines))  # noqa: T201 -- shown when the case fails
+        print(reporter.text)  # noqa: T201 -- shown when the case fails
     report = json.loads(path.read_text())
-    return Outcome(exit_code=0, text="\n".join(recorder.lines), report=report)
+    return Outcome(exit_code=0, text=reporter.text, report=report)

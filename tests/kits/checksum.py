@@ -1,62 +1,22 @@
-"""Pairs of tables to compare, and a gang of threads in Spark's place."""
+"""A table and its new table to compare, with threads in Spark's place."""
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any
 
 from spirit_py.applier.applier import SqlApplier
 from spirit_py.checksum.checker import Checker
 from spirit_py.checksum.result import ChecksumOptions
-from spirit_py.config import ConnectionOptions
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.tables.definition import read_table
-from spirit_py.spark.outcome import Outcome, guarded
 from spirit_py.sql import identifier_list
-from spirit_py.statement import alter_of
 from spirit_py.stop import StopSwitch
-from spirit_py.table.build import build_mapping
+from tests.kits.connection import connection_options
+from tests.kits.engine import ThreadEngine
+from tests.kits.tables import map_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from spirit_py.checksum.result import ChecksumResult
     from tests.fixtures.mysql import Database
-
-
-class ThreadEngine:
-    """Runs a gang's tasks in threads: the same conversation, without a JVM."""
-
-    def __init__(self, slots: int = 2) -> None:
-        self.slots = slots
-        self.runs = 0
-
-    def run_gang(
-        self, function: Callable[[int], Any], *, size: int, group: str, description: str
-    ) -> list[Outcome[Any]]:
-        """Run ``function(rank)`` in ``size`` threads."""
-        self.runs += 1
-        outcomes: list[Outcome[Any]] = []
-        threads = [
-            threading.Thread(target=lambda r=rank: outcomes.append(guarded(r, function, r)))
-            for rank in range(size)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        return outcomes
-
-    def cancel(self, group: str) -> None:
-        """Threads cannot be cancelled; they end when their sessions are killed."""
-
-
-def connection_options(db: Database) -> ConnectionOptions:
-    """Return the program's way to the test's server."""
-    server = db.server
-    return ConnectionOptions(
-        host=server.host, port=server.port, user=server.user, password=server.password
-    )
 
 
 class Pair:
@@ -65,14 +25,8 @@ class Pair:
     def __init__(self, db: Database, alter: str = "ENGINE=InnoDB") -> None:
         self.db = db
         self.options = connection_options(db)
-        db.execute(f"CREATE TABLE _t_new LIKE t; ALTER TABLE _t_new {alter}")
-        with connect(self.options, role="inspect") as session:
-            source = read_table(session, db.name, "t")
-            target = read_table(session, db.name, "_t_new")
-            zone = str(session.query("SELECT @@global.time_zone")[0][0])
-        assert source is not None
-        assert target is not None
-        self.mapping = build_mapping(source, target, alter_of(db.name, "t", alter), zone)
+        ((zone,),) = db.query("SELECT @@global.time_zone")
+        self.mapping = map_table(db, alter, time_zone=str(zone))
         self.stop = StopSwitch()
 
     def copy(self) -> Pair:

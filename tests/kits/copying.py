@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from typing import TYPE_CHECKING, Any
 
 from spirit_py.chunk.chunker import make_chunker
@@ -14,25 +13,15 @@ from spirit_py.copier.boundary import BoundaryReader
 from spirit_py.copier.copier import Copier, CopyOptions
 from spirit_py.errors import SpiritError
 from spirit_py.stop import StopSwitch
-from tests.kits.tables import options
+from tests.kits.connection import connection_options
+from tests.kits.waiting import DEADLINE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from spirit_py.chunk.chunk import Chunk
     from spirit_py.spark.waves import WaveEngine
     from spirit_py.table.mapping import TableMapping
-
-DEADLINE = 30.0
-
-
-def wait_until(condition: Callable[[], Any], what: str) -> Any:
-    """Poll until a condition is true; give its value."""
-    deadline = time.monotonic() + DEADLINE
-    while not (value := condition()):
-        assert time.monotonic() < deadline, f"waited {DEADLINE} s for {what}"
-        time.sleep(0.02)
-    return value
 
 
 class Feed:
@@ -82,11 +71,11 @@ class Copying:
         self.feed = Feed(mapping)
         self.throttle = Throttle()
         self.stop = StopSwitch()
-        self.reader = BoundaryReader(options(db), stop=self.stop)
+        self.reader = BoundaryReader(connection_options(db), stop=self.stop)
         self.copier = Copier(
             engine=engine,
             mapping=mapping,
-            connection=options(db),
+            connection=connection_options(db),
             chunker=make_chunker(mapping, self.reader.query),
             query=self.reader.query,
             subscription=self.feed,
@@ -124,7 +113,7 @@ class Copying:
 
 @contextlib.contextmanager
 def copying(db, mapping: TableMapping, engine: WaveEngine, **more: Any) -> Iterator[Copying]:
-    """Give a :class:`Copying`, stopped and closed afterwards whatever the test did."""
+    """Yield a :class:`Copying`, stopped and closed afterwards whatever the test did."""
     made = Copying(db, mapping, engine, **more)
     try:
         yield made

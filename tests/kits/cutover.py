@@ -1,4 +1,4 @@
-"""What the tests of the cutover share: tables to swap, a source to swap them with, writers."""
+"""Tables to swap, a change source to swap them with, and writers that go on meanwhile."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import MySQLdb
 
-from spirit_py.config import ConnectionOptions
 from spirit_py.contracts import FeedStatistics, SqlSession
 from spirit_py.cutover.cutover import Cutover
 from spirit_py.cutover.plan import CutoverLimits, CutoverResult, Swap
+from tests.kits.connection import connection_options
+from tests.kits.tables import tables
+from tests.kits.waiting import until
 
 if TYPE_CHECKING:
     from spirit_py.table.mapping import TableMapping
@@ -21,25 +23,6 @@ if TYPE_CHECKING:
 Hook = Callable[..., object]
 #: A busy machine may take long for what takes milliseconds; only tests of the limit are strict.
 PATIENT = CutoverLimits(lock_hold=60.0)
-
-
-def options(db, proxy=None) -> ConnectionOptions:
-    """How the program reaches the test's server, through a proxy if one is given."""
-    host, port = proxy.address if proxy else (db.server.host, db.server.port)
-    return ConnectionOptions(
-        host=host, port=port, user=db.server.user, password=db.server.password, connect_timeout=5
-    )
-
-
-def until(
-    condition: Callable[[], Any], what: str, seconds: float = 120.0, pause: float = 0.005
-) -> Any:
-    """Wait until a condition holds and give what it gave; fail after a deadline."""
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, f"still waiting for {what}"
-        time.sleep(pause)
-    return found
 
 
 def make_tables(db, name: str = "t", rows: int = 10) -> Swap:
@@ -52,16 +35,13 @@ def make_tables(db, name: str = "t", rows: int = 10) -> Swap:
     return Swap(schema=db.name, table=name, new=f"_{name}_new", old=f"_{name}_old")
 
 
-def tables(db) -> set[str]:
-    """Return the names of the schema's tables."""
-    return {name for (name,) in db.query("SHOW TABLES")}
-
-
 def swapped(db, swap: Swap) -> bool:
     """Whether the new table stands in the source's place, and the source in the old one's."""
     columns = [row[0] for row in db.query(f"SHOW COLUMNS FROM `{swap.table}`")]
     return (
-        {swap.table, swap.old} <= tables(db) and swap.new not in tables(db) and "extra" in columns
+        {swap.table, swap.old} <= set(tables(db))
+        and swap.new not in tables(db)
+        and "extra" in columns
     )
 
 
@@ -69,7 +49,7 @@ def untouched(db, swap: Swap) -> bool:
     """Whether the source is in place, and takes writes at once from any session."""
     db.execute("SET SESSION lock_wait_timeout = 1")
     db.execute(f"INSERT INTO `{swap.table}` (v) VALUES (-1)")
-    return {swap.table, swap.new} <= tables(db) and swap.old not in tables(db)
+    return {swap.table, swap.new} <= set(tables(db)) and swap.old not in tables(db)
 
 
 def lock_request(db) -> int | None:
@@ -90,7 +70,7 @@ class ProvenCutover(Cutover):
     """
 
     def __init__(self, db, swaps, source, *, connection=None, limits=PATIENT, **more: Any) -> None:
-        super().__init__(connection or options(db), swaps, source, limits=limits, **more)
+        super().__init__(connection or connection_options(db), swaps, source, limits=limits, **more)
         self._connect = db.connect
 
     def run(self) -> CutoverResult:
@@ -254,59 +234,6 @@ class SnapshotSource:
     def close(self) -> None:
         """Note the call."""
         self._call("close")
-
-
-class Background:
-    """Runs a function in a thread and gives what it returned or raised."""
-
-    def __init__(self, work: Callable[[], Any]) -> None:
-        self._work = work
-        self._result: Any = None
-        self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="test-background")
-        self._thread.start()
-
-    def _run(self) -> None:
-        try:
-            self._result = self._work()
-        except BaseException as error:
-            self._error = error
-
-    def result(self, seconds: float = 60.0) -> Any:
-        """Wait for the end; return the result or raise the error."""
-        self._thread.join(seconds)
-        assert not self._thread.is_alive(), "still running"
-        if self._error is not None:
-            raise self._error
-        return self._result
-
-
-class Loop:
-    """Calls a function again and again in a thread of its own, until it is stopped."""
-
-    def __init__(self, step: Callable[[int], None], *, pause: float = 0.0) -> None:
-        self._step = step
-        self._pause = pause
-        self._stop = threading.Event()
-        self.rounds = 0
-        self.errors: list[str] = []
-        self._thread = threading.Thread(target=self._run, name="test-loop")
-        self._thread.start()
-
-    def _run(self) -> None:
-        while not self._stop.wait(self._pause):
-            try:
-                self._step(self.rounds + 1)
-            except (MySQLdb.Error, AssertionError) as error:
-                self.errors.append(repr(error))
-                return
-            self.rounds += 1
-
-    def stop(self) -> None:
-        """End it."""
-        self._stop.set()
-        self._thread.join(60)
-        assert not self._thread.is_alive(), "a client hangs"
 
 
 class Writer:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tests.fixtures.mysql import Database
 
-CHILD = Path(__file__).with_name("feed_child.py")
+CHILD = Path(__file__).with_name("feed_memory_child.py")
 MIB = 1 << 20
 
 
@@ -36,7 +36,7 @@ def follow(db: Database, columns: str, statement: str, soft_limit: int) -> dict[
     with subprocess.Popen(
         [sys.executable, str(CHILD), json.dumps(asked)],
         env=os.environ
-        | {"SPIRIT_PY_PASSWORD": server.password, "PYTHONPATH": str(CHILD.parents[1])},
+        | {"SPIRIT_PY_PASSWORD": server.password, "PYTHONPATH": str(CHILD.parents[2])},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

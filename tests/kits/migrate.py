@@ -7,8 +7,11 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from spirit_py import migration
-from spirit_py.config import ConnectionOptions, MigrationConfig
+from spirit_py.config import MigrationConfig
 from spirit_py.stop import StopSwitch
+from tests.kits.connection import connection_options
+from tests.kits.engine import SharedEngine
+from tests.kits.reporter import RecordingReporter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,56 +21,11 @@ if TYPE_CHECKING:
     from tests.fixtures.mysql import Database
 
 
-class Lines:
-    """A reporter that keeps what the operator would have read, and the last snapshots."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.snapshots: list[Any] = []
-
-    def start(self) -> None:
-        """Nothing to prepare."""
-
-    def message(self, text: str, **fields: object) -> None:
-        """Keep a line."""
-        self.lines.append(f"{text} {fields or ''}")
-
-    def progress(self, snapshot: Any) -> None:
-        """Keep the snapshot."""
-        self.snapshots.append(snapshot)
-
-    def stop(self) -> None:
-        """Nothing to clean."""
-
-    @property
-    def text(self) -> str:
-        """All lines."""
-        return "\n".join(self.lines)
-
-
-class Lent:
-    """The session's Spark as a migration sees it: stopping it does nothing."""
-
-    def __init__(self, engine: SparkEngine) -> None:
-        self._engine = engine
-
-    def stop(self) -> None:
-        """Leave it running."""
-
-    def __getattr__(self, name: str) -> Any:
-        """Return everything else as the engine has it."""
-        return getattr(self._engine, name)
-
-
 def config_for(db: Database, **more: Any) -> MigrationConfig:
     """Return the configuration of a small migration in the test's schema."""
-    server = db.server
-    connection = ConnectionOptions(
-        host=server.host, port=server.port, user=server.user, password=server.password
-    )
     return MigrationConfig(
         **{
-            "connection": connection,
+            "connection": connection_options(db),
             "database": db.name,
             "threads": 2,
             "target_chunk_time": 0.05,
@@ -80,11 +38,11 @@ class Migrating:
     """A migration that runs in a thread of its own."""
 
     def __init__(self, engine: SparkEngine, config: MigrationConfig) -> None:
-        self.told = Lines()
+        self.told = RecordingReporter()
         self.stop = StopSwitch()
         self.error: BaseException | None = None
         self.report: MigrationReport | None = None
-        self._engine: Any = Lent(engine)
+        self._engine: Any = SharedEngine(engine)
         self._config = config
         self._thread = threading.Thread(target=self._run, name="migrating", daemon=True)
         self._thread.start()
@@ -123,7 +81,9 @@ class Migrating:
         return self.report
 
 
-def migrate_here(engine: SparkEngine, config: MigrationConfig) -> tuple[MigrationReport, Lines]:
+def migrate_here(
+    engine: SparkEngine, config: MigrationConfig
+) -> tuple[MigrationReport, RecordingReporter]:
     """Run a migration to its end; return the report and what was said."""
     migrating = Migrating(engine, config)
     return migrating.end(), migrating.told

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from spirit_py import points
 from spirit_py.errors import Interrupted
 from tests.kits.migrate import Migrating, config_for
+from tests.kits.tables import tables
 
 if TYPE_CHECKING:
     import pytest
@@ -104,11 +105,6 @@ def start(engine: SparkEngine, db: Database, **config: Any) -> Migrating:
     """Begin the migration of the kit's table in this process."""
     given = {"table": "t", "alter": ALTER, "no_shortcut": True, "target_chunk_time": 0.5}
     return Migrating(engine, config_for(db, **{**given, **config}))
-
-
-def tables(db: Database) -> list[str]:
-    """Name all tables of the schema."""
-    return sorted(row[0] for row in db.query("SHOW TABLES"))
 
 
 def assert_nothing_left(db: Database, *expected: str) -> None:

@@ -29,8 +29,13 @@ from spirit_py.mysql.tables.identity import identity
 from spirit_py.statement.parse import alter_of
 from spirit_py.stop import StopSwitch
 from spirit_py.table.names import AuxiliaryNames, lock_name
-from tests.kits.cutover import Background, options, until
-from tests.kits.cutover_feed import FollowedTable
+from tests.kits.background import BackgroundCall
+from tests.kits.connection import connection_options
+from tests.kits.engine import SharedEngine
+from tests.kits.followed_tables import FollowedTable
+from tests.kits.reporter import RecordingReporter
+from tests.kits.tables import tables
+from tests.kits.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,30 +46,6 @@ if TYPE_CHECKING:
 _DEADLOCK = 1213
 QUICK = FeedOptions(flush_interval=0.2, wait_timeout=15)
 LIMITS = CutoverLimits(lock_wait=5.0, attempts=3, pause=0.2)
-
-
-class Notes:
-    """A reporter that remembers what was said."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def start(self) -> None:
-        """Nothing to prepare."""
-
-    def stop(self) -> None:
-        """Nothing to clean."""
-
-    def message(self, text: str, **_: object) -> None:
-        """Remember a line."""
-        self.lines.append(text)
-
-    def progress(self, snapshot: Any) -> None:
-        """Show nothing."""
-
-    def said(self, text: str) -> bool:
-        """Whether a line has this text in it."""
-        return any(text in line for line in self.lines)
 
 
 class Changed:
@@ -88,12 +69,12 @@ class Changed:
     ) -> None:
         self.db, self.table = db, table
         self.names = AuxiliaryNames.of(table)
-        self.connection = options(db)
+        self.connection = connection_options(db)
         self.engine = engine
         self.limits = LIMITS
         self.guard: GuardMode = "auto"
         self.stop = StopSwitch()
-        self.notes = Notes()
+        self.notes = RecordingReporter()
         self.keep_store = KeepStore(db.name, self.names.checkpoint)
         with FollowedTable(db, table, clauses, self.stop) as followed:
             kept = plan_way_back(followed.mapping, alter_of(db.name, table, clauses), "+00:00")
@@ -146,7 +127,7 @@ class Changed:
             checksum=ChecksumOptions(lock_wait_timeout=1, lock_attempts=3),
         )
 
-    def keep(self) -> Background:
+    def keep(self) -> BackgroundCall:
         """Keep the way back in a thread, as the migrating process does."""
         keeper = Keeper(self.means, self.keep_store, self.record, stop=self.stop)
 
@@ -155,13 +136,13 @@ class Changed:
             with AdvisoryLock(self.connection, name, stop=self.stop, purpose="migration"):
                 return keeper.run()
 
-        running = Background(locked)
+        running = BackgroundCall(locked)
         until(lambda: self.notes.said("is kept for"), "the keeping")
         return running
 
-    def revert(self, notes: Notes | None = None, **changes: Any) -> Notes:
+    def revert(self, notes: RecordingReporter | None = None, **changes: Any) -> RecordingReporter:
         """Go the way back as ``spirit-py revert`` does; give what it said."""
-        notes = notes or Notes()
+        notes = notes or RecordingReporter()
         asked = RevertConfig(
             connection=self.connection,
             database=self.db.name,
@@ -171,7 +152,7 @@ class Changed:
             threads=2,
             feed=QUICK,
         )
-        engine = Borrowed(self.engine)
+        engine = SharedEngine(self.engine)
         Revert(replace(asked, **changes), notes, StopSwitch(), lambda _: engine).run()  # type: ignore[arg-type, return-value]
         return notes
 
@@ -186,29 +167,17 @@ class Changed:
 
     def tables(self) -> set[str]:
         """Return the names of the schema's tables."""
-        return {name for (name,) in self.db.query("SHOW TABLES")}
-
-
-class Borrowed:
-    """An engine that others use too: it is neither started nor stopped."""
-
-    def __init__(self, engine: Any) -> None:
-        self._engine = engine
-
-    def start(self) -> None:
-        """It runs."""
-
-    def stop(self) -> None:
-        """It goes on."""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._engine, name)
+        return set(tables(self.db))
 
 
 def keeping_config(db: Any, **more: Any) -> MigrationConfig:
     """Return the configuration of a migration that keeps the way back."""
     return MigrationConfig(
-        connection=options(db), database=db.name, threads=2, keep_old_current=600.0, **more
+        connection=connection_options(db),
+        database=db.name,
+        threads=2,
+        keep_old_current=600.0,
+        **more,
     )
 
 

@@ -1,37 +1,32 @@
-"""Sessions and contexts for the tests of definitions and preflight."""
+"""Definitions read, new tables created and preflight run, as a migration does it."""
 
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from spirit_py.config import ConnectionOptions, MigrationConfig
+from spirit_py.config import MigrationConfig
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.mysql.tables.new_table import create_new_table, drop_table
 from spirit_py.preflight.preflight import check_after_create, check_before_create, prepare
 from spirit_py.statement import alter_of
 from spirit_py.table.names import AuxiliaryNames
+from tests.kits.connection import options_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from spirit_py.config import ConnectionOptions
     from spirit_py.mysql.session import Session
     from spirit_py.preflight.check import Finding
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.schema import TableSchema
 
 
-def options_of(server: Any) -> ConnectionOptions:
-    """Return the options of a connection to a test server."""
-    return ConnectionOptions(
-        host=server.host, port=server.port, user=server.user, password=server.password
-    )
-
-
 @dataclass(frozen=True)
-class Desk:
+class SchemaTools:
     """A schema with the two kinds of sessions that definitions are changed through."""
 
     schema: str
@@ -75,19 +70,11 @@ class Desk:
 
 
 @contextlib.contextmanager
-def desk_of(db: Any) -> Iterator[Desk]:
-    """Open a desk in a test's schema."""
+def open_schema_tools(db: Any) -> Iterator[SchemaTools]:
+    """Open both sessions in a test's schema."""
     options = options_of(db.server)
     with (
         connect(options, database=db.name, role="driver") as session,
         connect(options, database=db.name, role="ddl", native=True) as native,
     ):
-        yield Desk(db.name, options, session, native)
-
-
-def account(db: Any, name: str, *grants: str) -> ConnectionOptions:
-    """Make an account with these grants; the caller drops it. ``{db}`` is the schema."""
-    db.execute(f"DROP USER IF EXISTS {name}; CREATE USER {name} IDENTIFIED BY 'secret-Pw-1'")
-    for grant in grants:
-        db.execute(f"GRANT {grant.format(db=f'`{db.name}`')} TO {name}")
-    return replace(options_of(db.server), user=name, password="secret-Pw-1")
+        yield SchemaTools(db.name, options, session, native)

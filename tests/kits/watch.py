@@ -11,7 +11,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
-from tests.fixtures.feed import DEADLINE, until
+from tests.kits.waiting import DEADLINE, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,8 @@ from spirit_py.applier.batch import Bounds, delete_keys, insert_rows, replace_ro
 from spirit_py.applier.pieces import PiecedRow
 from spirit_py.errors import PacketTooSmall
 from spirit_py.table.new_columns import Fill
-from tests.kits.feed import column, mapping
+from tests.kits.definitions import column
+from tests.kits.row_images import mapping
 
 WIDE = Bounds(rows=1000, packet=1 << 20)
 
@@ -23,7 +24,7 @@ def test_the_text_of_a_replace() -> None:
 
 def test_the_constants_of_new_columns() -> None:
     """A new column that every row has the same value in is named, behind the row's own."""
-    filled = replace(mapping(), fills=(Fill(column=column("n", 3), sql="0"),))
+    filled = replace(mapping(), fills=(Fill(column=column("n", ordinal=3), sql="0"),))
     (statement,) = replace_rows(filled, ["(1, 'a')", "(2, ')')"], WIDE)
     assert statement == (
         "REPLACE INTO `s`.`_t_new` (`id`, `v`, `n`) VALUES (1, 'a', 0), (2, ')', 0)"

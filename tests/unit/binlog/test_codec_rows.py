@@ -14,7 +14,7 @@ from spirit_py.binlog.codec.rows import DELETE_ROWS, UPDATE_ROWS, WRITE_ROWS, Ro
 from spirit_py.binlog.codec.tablemap import ColumnType, TableMap, parse_table_map, rows_table_id
 from spirit_py.contracts import RenderedRow
 from spirit_py.errors import SchemaChanged, UnreadableChange
-from tests.unit.table.definitions import column, index, table
+from tests.kits.definitions import column, index, table
 
 FULL_MAP = bytes.fromhex(
     "9b00000000000100016d000167001e03010d04f60410fefefe0f0ffefefcfcfcfcfcf5fffff20a1312110303fe"

@@ -10,7 +10,7 @@ from spirit_py.checksum import query, staging_sql
 from spirit_py.checksum.query import ComparisonPlan
 from spirit_py.checksum.render import alike, field, unless_lost, whole
 from spirit_py.chunk.chunk import Chunk, KeyBound
-from tests.unit.checksum.tables import ID, column, mapping
+from tests.kits.definitions import ID, column, mapping
 
 WHOLE = Chunk(number=0, lower=None, upper=None, target_rows=10)
 MIDDLE = Chunk(
@@ -30,12 +30,12 @@ def test_aggregate_of_both_sides():
     assert query.source_aggregate(compared, MIDDLE) == (
         "SELECT COUNT(*), HEX(BIT_XOR(UNHEX(SHA2(CONCAT(`r`.`id`, ',',"
         " IFNULL(CONCAT(_binary':' COLLATE `binary`, `r`.`name`), 'N')), 256))))"
-        " FROM `d`.`t` AS `r` FORCE INDEX (`PRIMARY`) WHERE (`id` > 5) AND (`id` <= 9)"
+        " FROM `s`.`t` AS `r` FORCE INDEX (`PRIMARY`) WHERE (`id` > 5) AND (`id` <= 9)"
     )
     assert query.target_aggregate(compared, WHOLE) == (
         "SELECT COUNT(*), HEX(BIT_XOR(UNHEX(SHA2(CONCAT(`r`.`id`, ',',"
         " _binary':' COLLATE `binary`, `r`.`title`), 256))))"
-        " FROM `d`.`_t_new` AS `r` FORCE INDEX (`PRIMARY`) WHERE TRUE"
+        " FROM `s`.`_t_new` AS `r` FORCE INDEX (`PRIMARY`) WHERE TRUE"
     )
 
 
@@ -61,20 +61,20 @@ def test_rows_of_a_chunk():
     compared = ComparisonPlan(mapping=mapping((ID, wider)))
     assert query.source_rows(compared, WHOLE) == (
         "SELECT `r`.`id`, SHA2(CONCAT(`r`.`id`), 256), `r`.`id`"
-        " FROM `d`.`t` AS `r` FORCE INDEX (`PRIMARY`) WHERE TRUE"
+        " FROM `s`.`t` AS `r` FORCE INDEX (`PRIMARY`) WHERE TRUE"
     )
     assert query.target_rows(compared, WHOLE) == (
         "SELECT `r`.`id`, SHA2(CONCAT(`r`.`id`), 256), `r`.`id`"
-        " FROM `d`.`_t_new` AS `r` FORCE INDEX (`PRIMARY`) WHERE TRUE"
+        " FROM `s`.`_t_new` AS `r` FORCE INDEX (`PRIMARY`) WHERE TRUE"
     )
 
 
 def test_counts():
     """The whole table is counted by any index, a part of it by the key's."""
     compared = plan()
-    assert query.source_count(compared, WHOLE) == "SELECT COUNT(*) FROM `d`.`t`"
+    assert query.source_count(compared, WHOLE) == "SELECT COUNT(*) FROM `s`.`t`"
     assert query.target_count(compared, MIDDLE) == (
-        "SELECT COUNT(*) FROM `d`.`_t_new` AS `r` FORCE INDEX (`PRIMARY`)"
+        "SELECT COUNT(*) FROM `s`.`_t_new` AS `r` FORCE INDEX (`PRIMARY`)"
         " WHERE (`id` > 5) AND (`id` <= 9)"
     )
 
@@ -86,7 +86,7 @@ def test_values_of_one_row():
         "IFNULL(CONCAT(OCTET_LENGTH(`r`.`name`), _binary':' COLLATE `binary`, `r`.`name`), 'N')"
     )
     assert query.target_values(compared, "(7)") == (
-        f"SELECT `r`.`id`, {rendered} FROM `d`.`_t_new` AS `r`"
+        f"SELECT `r`.`id`, {rendered} FROM `s`.`_t_new` AS `r`"
         " FORCE INDEX (`PRIMARY`) WHERE (`r`.`id`) IN ((7)) LIMIT 2"
     )
 
@@ -97,30 +97,30 @@ def test_a_converted_column_goes_through_the_stage():
     number = column("n", "int")
     compared = plan((text, number))
     assert staging_sql.create_stage(compared, "old") == (
-        "CREATE TEMPORARY TABLE `d`.`_spirit_py_checksum_old` (`_spirit_py_k0` int NOT NULL,"
+        "CREATE TEMPORARY TABLE `s`.`_spirit_py_checksum_old` (`_spirit_py_k0` int NOT NULL,"
         " `_spirit_py_c0` varchar(9) CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_ai_ci NULL,"
         " PRIMARY KEY (`_spirit_py_k0`)) ENGINE=InnoDB"
     )
     assert staging_sql.create_stage(compared, "new") == (
-        "CREATE TEMPORARY TABLE `d`.`_spirit_py_checksum_new` (`_spirit_py_k0` int NOT NULL,"
+        "CREATE TEMPORARY TABLE `s`.`_spirit_py_checksum_new` (`_spirit_py_k0` int NOT NULL,"
         " `_spirit_py_c0` int NULL, PRIMARY KEY (`_spirit_py_k0`)) ENGINE=InnoDB"
     )
     assert staging_sql.select_staged(compared, MIDDLE) == (
-        "SELECT CAST(`r`.`id` AS SIGNED), HEX(`r`.`n`) FROM `d`.`t` AS `r`"
+        "SELECT CAST(`r`.`id` AS SIGNED), HEX(`r`.`n`) FROM `s`.`t` AS `r`"
         " FORCE INDEX (`PRIMARY`) WHERE (`id` > 5) AND (`id` <= 9)"
     )
     assert list(staging_sql.fill_stage(compared, [(6, "3132"), (7, None)])) == [
-        "INSERT INTO `d`.`_spirit_py_checksum_old` VALUES (6, _utf8mb4 X'3132'), (7, NULL)"
+        "INSERT INTO `s`.`_spirit_py_checksum_old` VALUES (6, _utf8mb4 X'3132'), (7, NULL)"
     ]
     assert staging_sql.convert_stage(compared) == (
-        "INSERT INTO `d`.`_spirit_py_checksum_new` (`_spirit_py_k0`, `_spirit_py_c0`)"
-        " SELECT `_spirit_py_k0`, `_spirit_py_c0` FROM `d`.`_spirit_py_checksum_old`"
+        "INSERT INTO `s`.`_spirit_py_checksum_new` (`_spirit_py_k0`, `_spirit_py_c0`)"
+        " SELECT `_spirit_py_k0`, `_spirit_py_c0` FROM `s`.`_spirit_py_checksum_old`"
     )
     assert query.source_aggregate(compared, WHOLE) == (
         "SELECT COUNT(*), HEX(BIT_XOR(UNHEX(SHA2(CONCAT(`r`.`id`, ',',"
         " IFNULL(`s`.`_spirit_py_c0`, 'N')), 256))))"
-        " FROM `d`.`t` AS `r` FORCE INDEX (`PRIMARY`) STRAIGHT_JOIN"
-        " `d`.`_spirit_py_checksum_new` AS `s` ON `s`.`_spirit_py_k0` = `r`.`id` WHERE TRUE"
+        " FROM `s`.`t` AS `r` FORCE INDEX (`PRIMARY`) STRAIGHT_JOIN"
+        " `s`.`_spirit_py_checksum_new` AS `s` ON `s`.`_spirit_py_k0` = `r`.`id` WHERE TRUE"
     )
 
 
@@ -136,10 +136,10 @@ def test_a_staged_value_that_does_not_fit_is_equal_to_nothing():
         "`_spirit_py_row` INT NOT NULL, PRIMARY KEY (`_spirit_py_row`)) ENGINE=InnoDB"
     )
     assert list(staging_sql.fill_stage(compared, [(6, "3132"), (7, None)])) == [
-        "INSERT INTO `d`.`_spirit_py_checksum_old` VALUES (6, _utf8mb4 X'3132', 1), (7, NULL, 2)"
+        "INSERT INTO `s`.`_spirit_py_checksum_old` VALUES (6, _utf8mb4 X'3132', 1), (7, NULL, 2)"
     ]
     assert staging_sql.convert_stage(compared).endswith("_old` ORDER BY `_spirit_py_row`")
-    old, new = "`d`.`_spirit_py_checksum_old`", "`d`.`_spirit_py_checksum_new`"
+    old, new = "`s`.`_spirit_py_checksum_old`", "`s`.`_spirit_py_checksum_new`"
     both = f"{old} STRAIGHT_JOIN {new} ON {new}.`_spirit_py_k0` = {old}.`_spirit_py_k0`"
     assert staging_sql.take_back(compared) == f"DELETE {new} FROM {both}"
     assert staging_sql.mark_unfit(compared, (0,), (2, 5)) == (
@@ -155,12 +155,12 @@ def test_a_key_that_orders_anew_is_joined():
     compared = ComparisonPlan(mapping=mapping((old, new)))
     assert not compared.aligned
     assert query.target_aggregate(compared, MIDDLE).endswith(
-        " FROM `d`.`_spirit_py_checksum_new` AS `s` STRAIGHT_JOIN `d`.`_t_new` AS `r`"
+        " FROM `s`.`_spirit_py_checksum_new` AS `s` STRAIGHT_JOIN `s`.`_t_new` AS `r`"
         " FORCE INDEX (`PRIMARY`) ON `r`.`id` = `s`.`_spirit_py_c0` WHERE TRUE"
     )
     assert query.unmatched_target_rows(compared, 10) == (
-        "SELECT HEX(`r`.`id`) FROM `d`.`_t_new` AS `r` FORCE INDEX (`PRIMARY`)"
-        " LEFT JOIN `d`.`t` AS `o` FORCE INDEX (`PRIMARY`)"
+        "SELECT HEX(`r`.`id`) FROM `s`.`_t_new` AS `r` FORCE INDEX (`PRIMARY`)"
+        " LEFT JOIN `s`.`t` AS `o` FORCE INDEX (`PRIMARY`)"
         " ON `o`.`id` = CONVERT(`r`.`id` USING utf8mb4) COLLATE utf8mb4_0900_ai_ci"
         " AND CONVERT(`o`.`id` USING utf8mb4) COLLATE utf8mb4_bin = `r`.`id`"
         " WHERE `o`.`id` IS NULL LIMIT 10"

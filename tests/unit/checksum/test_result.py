@@ -7,7 +7,7 @@ from typing import Any
 
 from spirit_py.checksum.repair import repair
 from spirit_py.checksum.result import RowDifference
-from tests.unit.checksum.tables import ID, mapping
+from tests.kits.definitions import ID, mapping
 
 
 def test_a_difference_reads_as_a_sentence():

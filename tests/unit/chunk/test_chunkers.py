@@ -7,7 +7,8 @@ import pytest
 from spirit_py.chunk.chunker import make_chunker
 from spirit_py.chunk.composite import CompositeChunker, boundary_sql
 from spirit_py.chunk.optimistic import OptimisticChunker, ends_sql
-from tests.unit.chunk.tables import ListedTable, bound, chunk, column, mapping, primary
+from tests.kits.chunks import ListedTable, bound, chunk, mapping, primary
+from tests.kits.definitions import column
 
 AUTO = column("id", "bigint", auto_increment=True)
 PLAIN = column("id", "bigint")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from spirit_py.chunk.chunk import Chunk, KeyBound
 from spirit_py.chunk.order import walk_directions
 from spirit_py.chunk.predicate import chunk_predicate, order_by
-from tests.unit.chunk.tables import bound, chunk, column, primary
+from tests.kits.chunks import bound, chunk, primary
+from tests.kits.definitions import column
 
 ID = (column("id"),)
 ABC = (column("a"), column("b"), column("c"))

@@ -9,7 +9,7 @@ import pytest
 
 from spirit_py.chunk.chunk import Chunk, KeyBound
 from spirit_py.chunk.watermark import Place, WatermarkTracker
-from tests.unit.chunk.tables import bound, chunk
+from tests.kits.chunks import bound, chunk
 
 ASCENDING = (False,)
 

@@ -9,7 +9,7 @@ import pytest
 
 from spirit_py.compare.matching import match
 from spirit_py.errors import Refusal
-from tests.unit.table.definitions import column, index, table
+from tests.kits.definitions import column, index, table
 
 if TYPE_CHECKING:
     from spirit_py.table.schema import TableSchema

@@ -7,7 +7,8 @@ from dataclasses import replace
 from spirit_py.copier.chunk_sql import chunk_lock, chunk_lock_prefix, copy_sql, row_lookup_sql
 from spirit_py.table.mapping import ColumnPair
 from spirit_py.table.new_columns import Fill
-from tests.unit.chunk.tables import chunk, column, mapping, primary
+from tests.kits.chunks import chunk, mapping, primary
+from tests.kits.definitions import column
 
 ID, V = column("id", "int"), column("v", "varchar")
 PLAIN = mapping(primary("id"), ID, V)

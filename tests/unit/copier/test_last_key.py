@@ -7,7 +7,8 @@ from typing import Any
 
 from spirit_py.chunk.watermark import Place
 from spirit_py.copier.last_key import last_copied_key, last_key_sql
-from tests.unit.chunk.tables import column, mapping, primary
+from tests.kits.chunks import mapping, primary
+from tests.kits.definitions import column
 
 BOTH = mapping(primary("a", "b"), column("a"), column("b", ordinal=2))
 

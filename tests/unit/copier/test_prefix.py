@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spirit_py.copier.prefix import CopiedPrefix, CopiedSoFar
-from tests.unit.chunk.tables import chunk
+from tests.kits.chunks import chunk
 
 
 def test_nothing_is_copied_at_first():

@@ -13,8 +13,8 @@ from spirit_py.errors import FeedFailure
 from spirit_py.feed.apply import PART_BYTES, BatchApplier
 from spirit_py.feed.buffer import Pending
 from spirit_py.feed.ledger import Epoch
-from tests.kits.feed import mapping
 from tests.kits.memory_stream import MemoryImage
+from tests.kits.row_images import mapping
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -11,7 +11,8 @@ from spirit_py.chunk.watermark import WatermarkTracker
 from spirit_py.feed.buffer import ENTRY_BYTES, ChangeBuffer, Filters, Manner
 from spirit_py.feed.ledger import Epoch
 from spirit_py.feed.visibility import VisibilityProofs
-from tests.kits.feed import Image, chunk
+from tests.kits.chunks import chunk
+from tests.kits.row_images import Image
 
 
 def epoch() -> Epoch:

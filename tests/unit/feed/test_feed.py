@@ -38,8 +38,10 @@ from spirit_py.feed.feed import ChangeFeed
 from spirit_py.feed.flusher import OWN_ROWS
 from spirit_py.feed.partitions import SPLIT_ROWS
 from spirit_py.stop import StopSwitch
-from tests.kits.feed import chunk, column, mapping
+from tests.kits.chunks import chunk
+from tests.kits.definitions import column
 from tests.kits.memory_stream import MemoryStream, _Prepared, delete, upsert
+from tests.kits.row_images import mapping
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -192,7 +194,7 @@ def test_changes_are_received_and_applied(scene: Scene) -> None:
 
 def test_keys_that_are_not_comparable_are_applied_in_order(scene: Scene) -> None:
     """R6: runs of one kind are joined, their order is kept."""
-    key = column("id", 1, "varchar", charset="utf8mb4", collation="utf8mb4_0900_ai_ci")
+    key = column("id", "varchar(20)")
     feed, _ = scene.open(table=mapping(key=key))
     scene.stream.commit(T, upsert(1), upsert(2), delete(1), upsert(1), upsert(1, before=2))
     feed.block_wait()
@@ -603,7 +605,7 @@ def test_block_wait_waits_as_long_as_something_comes(scene: Scene) -> None:
 @pytest.mark.parametrize("comparable", [True, False])
 def test_an_image_that_no_longer_is_the_sources_may_not_fit(scene: Scene, comparable: bool) -> None:
     """R10: it is passed over, because its row's next image comes behind; all others are applied."""
-    table = mapping() if comparable else mapping(key=column("id", 1, "double"))
+    table = mapping() if comparable else mapping(key=column("id", "double"))
     feed, _ = scene.open(table=table)
     scene.applier.unfit = "bad"
     scene.stream.commit(T, upsert(1), upsert(2, "(2,bad)"), upsert(3))

@@ -13,8 +13,8 @@ from spirit_py.chunk.watermark import WatermarkTracker
 from spirit_py.feed.buffer import ChangeBuffer, Filters
 from spirit_py.feed.ledger import Epoch, Ledger
 from spirit_py.feed.partitions import MERGE_ROWS, SPLIT_ROWS, Partition, Partitions
-from tests.kits.feed import Image
 from tests.kits.memory_stream import CountFrontier
+from tests.kits.row_images import Image
 
 SEED = int(os.environ.get("SPIRIT_PY_SEED") or random.randrange(1 << 32))
 KEYS = 60

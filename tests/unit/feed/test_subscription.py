@@ -14,7 +14,8 @@ from spirit_py.feed.subscription import (
     rows_are_independent,
 )
 from spirit_py.table.schema import Index, IndexPart
-from tests.kits.feed import column, mapping
+from tests.kits.definitions import column
+from tests.kits.row_images import mapping
 
 WHOLE = IndexPart(column="ID")
 
@@ -51,7 +52,7 @@ def test_only_a_unique_index_over_the_whole_key_adds_nothing(parts, unique, seco
 def test_only_tables_with_independent_rows_are_divided() -> None:
     """Where one row's image may push another row out, all of them are applied as one state (R5)."""
     tight = mapping()
-    text = column("id", 1, "varchar", charset="utf8mb4", collation="utf8mb4_0900_ai_ci")
+    text = column("id", "varchar(20)")
     assert rows_are_independent(mapping())
     assert not rows_are_independent(mapping(unique=("v",)))
     assert not rows_are_independent(replace(tight, tightened=(tight.key,)))

@@ -6,7 +6,7 @@ import pytest
 
 from spirit_py.preflight.metadata import why_not_metadata_only
 from spirit_py.statement import alter_of
-from tests.unit.table.definitions import column, table
+from tests.kits.definitions import column, table
 
 SOURCE = table(
     column("id"),

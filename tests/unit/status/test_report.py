@@ -16,14 +16,14 @@ from spirit_py.errors import (
     SpiritError,
 )
 from spirit_py.status.report import MigrationReport, versions
-from tests.kits.migrate import Lines
+from tests.kits.reporter import RecordingReporter
 
 
 def test_the_file_is_replaced_whole_and_holds_every_field(tmp_path):
     """Writing twice leaves the second report and no temporary file."""
     path = tmp_path / "report.json"
-    MigrationReport(outcome="failed").write(path, Lines())
-    MigrationReport(outcome="done", rows_copied=3).write(path, Lines())
+    MigrationReport(outcome="failed").write(path, RecordingReporter())
+    MigrationReport(outcome="done", rows_copied=3).write(path, RecordingReporter())
     found = json.loads(path.read_text())
     assert (found["outcome"], found["rows_copied"]) == ("done", 3)
     assert set(found) == set(vars(MigrationReport()))
@@ -36,13 +36,13 @@ def test_links_are_followed_and_devices_written_through(tmp_path):
     real.write_text("old")
     real.chmod(0o640)
     link.symlink_to(real)
-    MigrationReport(outcome="done").write(link, Lines())
+    MigrationReport(outcome="done").write(link, RecordingReporter())
     assert link.is_symlink()
     assert json.loads(real.read_text())["outcome"] == "done"
     assert real.stat().st_mode & 0o777 == 0o640
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    MigrationReport(outcome="done").write(pipe, Lines())
+    MigrationReport(outcome="done").write(pipe, RecordingReporter())
     assert json.loads(os.read(reader, 100_000))["outcome"] == "done"
     os.close(reader)
     assert pipe.is_fifo()
@@ -92,7 +92,7 @@ def test_versions_are_known():
 
 def test_a_file_that_cannot_be_written_is_a_warning(tmp_path):
     """The outcome stays what it is; the operator and the report say what is missing."""
-    told, report = Lines(), MigrationReport(outcome="done")
+    told, report = RecordingReporter(), MigrationReport(outcome="done")
     report.write(tmp_path / "none" / "report.json", told)
     assert report.outcome == "done"
     assert len(report.warnings) == 1

@@ -16,7 +16,7 @@ from spirit_py.table.clock_defaults import (
     of_the_moment,
     plain_digits,
 )
-from tests.unit.table.definitions import column, table
+from tests.kits.definitions import column, table
 
 ID = column("id")
 MOMENT = datetime(2026, 3, 1, 23, 59, 59, 987654, tzinfo=UTC)

@@ -9,7 +9,7 @@ import pytest
 
 from spirit_py.statement import alter_of
 from spirit_py.table.build import build_mapping
-from tests.unit.table.definitions import column, table
+from tests.kits.definitions import column, table
 
 if TYPE_CHECKING:
     from spirit_py.table.schema import Column, TableSchema

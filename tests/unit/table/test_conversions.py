@@ -11,7 +11,7 @@ from spirit_py.table.conversions import (
     literal_safe,
     values_stay_apart,
 )
-from tests.unit.table.definitions import column
+from tests.kits.definitions import column
 
 LATIN1 = {"charset": "latin1", "collation": "latin1_swedish_ci"}
 

@@ -10,7 +10,7 @@ from spirit_py.errors import Refusal
 from spirit_py.statement import alter_of
 from spirit_py.table.build import build_mapping
 from spirit_py.table.unique_keys import walkable
-from tests.unit.table.definitions import column, index, table
+from tests.kits.definitions import column, index, table
 
 if TYPE_CHECKING:
     from spirit_py.table.mapping import TableMapping

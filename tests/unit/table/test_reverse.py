@@ -9,7 +9,7 @@ from spirit_py.migration.reverse_feed import plan_way_back
 from spirit_py.statement.parse import alter_of
 from spirit_py.table.build import build_mapping
 from spirit_py.table.reverse import Losses, ReverseChanges, reverse_mapping
-from tests.unit.table.definitions import column, index, table
+from tests.kits.definitions import column, index, table
 
 PRIMARY = index("PRIMARY", "id")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.table.definitions import column, index, table
+from tests.kits.definitions import column, index, table
 
 
 def test_columns_ignore_case():

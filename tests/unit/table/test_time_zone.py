@@ -12,7 +12,7 @@ from spirit_py.table.build import build_mapping
 from spirit_py.table.mapping import ColumnPair
 from spirit_py.table.schema import Column, Index, IndexPart, TableSchema
 from spirit_py.table.time_zone import makes_dates
-from tests.unit.table.definitions import column, index, table
+from tests.kits.definitions import column, index, table
 
 ID = column("id")
 AT = column("at", "timestamp")

@@ -1,4 +1,4 @@
-"""A migration up to its cutover, with the real feed, for the tests of the cutover."""
+"""New tables that are copied and followed by the real change feed, ready for the cutover."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from spirit_py.mysql.tables.new_table import create_new_table
 from spirit_py.sql import identifier_list, quote_table
 from spirit_py.statement.parse import alter_of
 from spirit_py.table.build import build_mapping
-from tests.kits.cutover import options
+from tests.kits.connection import connection_options
 
 if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession, Subscription
@@ -50,7 +50,7 @@ class FollowedTables:
         start: str = "",
         copy: bool = True,
     ) -> None:
-        self.connection = options(db, proxy)
+        self.connection = connection_options(db, proxy)
         with contextlib.ExitStack() as stack:
             session = stack.enter_context(connect(self.connection, role="test"))
             native = stack.enter_context(connect(self.connection, role="test", native=True))

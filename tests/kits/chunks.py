@@ -1,19 +1,16 @@
-"""Tables and bounds for the chunk tests, and a server that is a sorted list."""
+"""Chunks, bounds, keys and mappings, and a server that is a sorted list of keys."""
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spirit_py.chunk.chunk import Chunk, KeyBound
 from spirit_py.table.mapping import ColumnPair, TableMapping
-from spirit_py.table.schema import Column, Index, IndexPart, TableSchema
+from spirit_py.table.schema import Index, IndexPart, TableSchema
 
-
-def column(name: str, data_type: str = "int", **more: Any) -> Column:
-    """Return a NOT NULL column."""
-    given: dict[str, Any] = {"ordinal": 1, "column_type": data_type, "nullable": False} | more
-    return Column(name=name, data_type=data_type, **given)
+if TYPE_CHECKING:
+    from spirit_py.table.schema import Column
 
 
 def primary(*names: str, descending: tuple[str, ...] = (), visible: bool = True) -> Index:

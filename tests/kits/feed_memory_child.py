@@ -1,6 +1,6 @@
 """A process of its own that follows one table and says how much memory that took at most.
 
-    python feed_child.py '{"host": ..., "schema": ..., "soft_limit_bytes": ...}'
+    python feed_memory_child.py '{"host": ..., "schema": ..., "soft_limit_bytes": ...}'
 
 The password comes in SPIRIT_PY_PASSWORD. It prints one JSON object when it follows ``t``, waits
 for a line, drains, and prints another.
@@ -18,11 +18,8 @@ from spirit_py.applier.applier import SqlApplier
 from spirit_py.binlog.source import BinlogSource
 from spirit_py.config import ConnectionOptions, FeedOptions
 from spirit_py.feed.feed import ChangeFeed
-from spirit_py.mysql.connect import connect
-from spirit_py.mysql.tables.definition import read_table
-from spirit_py.statement import alter_of
 from spirit_py.stop import StopSwitch
-from spirit_py.table.build import build_mapping
+from tests.kits.tables import read_mapping
 
 
 def peak() -> int:
@@ -48,13 +45,7 @@ def main() -> None:
     options = FeedOptions(
         soft_limit_bytes=asked["soft_limit_bytes"], flush_interval=1.0, wait_timeout=600.0
     )
-    with connect(connection, role="test") as session:
-        source = read_table(session, asked["schema"], "t")
-        target = read_table(session, asked["schema"], "_t_new")
-    if source is None or target is None:
-        raise SystemExit("no tables")
-    statement = alter_of(asked["schema"], "t", "ADD x INT DEFAULT 7")
-    mapping = build_mapping(source, target, statement, "+00:00")
+    mapping = read_mapping(connection, asked["schema"], "ADD x INT DEFAULT 7")
     stop = StopSwitch()
     applier = SqlApplier(
         connection, sessions=options.apply_threads, batch_rows=options.batch_rows, stop=stop

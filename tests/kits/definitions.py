@@ -1,10 +1,11 @@
-"""Short ways to write table definitions."""
+"""Table definitions and mappings in few words, for tests without a server."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
+from spirit_py.table.mapping import ColumnPair, TableMapping
 from spirit_py.table.schema import Column, Index, IndexPart, TableSchema
 
 _TEXTS = frozenset({"char", "varchar", "text", "enum", "set"})
@@ -61,3 +62,22 @@ def table(*parts: Column | Index, name: str = "t") -> TableSchema:
         columns=columns,
         indexes=indexes or (index("PRIMARY", "id"),),
     )
+
+
+def mapping(*pairs: tuple[Column, Column], **given: Any) -> TableMapping:
+    """Map columns pair by pair; the key is ``id`` on both sides."""
+    source = table(*(old for old, _ in pairs))
+    target = table(*(new for _, new in pairs), name="_t_new")
+    key = source.primary_key
+    assert key is not None
+    return TableMapping(
+        source=source,
+        target=target,
+        pairs=tuple(ColumnPair(old=old, new=new) for old, new in pairs),
+        key=key,
+        new_key_columns=("id",),
+        **given,
+    )
+
+
+ID = column("id")

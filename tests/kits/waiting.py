@@ -1,0 +1,30 @@
+"""Waiting for what a server, a thread or a process brings about."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+#: Seconds that anything may take on a busy machine.
+DEADLINE = 60.0
+
+
+def until(
+    condition: Callable[[], Any],
+    what: str = "the condition",
+    seconds: float = DEADLINE,
+    pause: float = 0.01,
+) -> Any:
+    """Wait until a condition returns something true, and return that.
+
+    Raises:
+        AssertionError: naming ``what``, when it does not come in time.
+    """
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"waited {seconds:.0f} s in vain for {what}"
+        time.sleep(pause)
+    return found
