@@ -39,8 +39,6 @@ REASON = re.compile(r"\bOne (class|interface)\s+because\b")
 WIDE_YET = {"ChangeSource", "ChangeFeed", "Partitions"}
 TWICE_YET = {"Place", "Answer", "TableNames", "Scope"}
 OWN_THREADS_YET = {
-    "spirit_py/mysql/locks/named.py",
-    "spirit_py/mysql/locks/watch.py",
     "spirit_py/checkpoint/writer.py",
     "spirit_py/feed/feed.py",
     "spirit_py/migration/deferral.py",

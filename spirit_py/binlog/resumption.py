@@ -24,6 +24,7 @@ from spirit_py.errors import FeedFailure, PositionNotFound
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.kill import end_sessions
 from spirit_py.mysql.ownwrites import is_own
+from spirit_py.mysql.replication import binlog_files
 
 if TYPE_CHECKING:
     from spirit_py.config import ConnectionOptions
@@ -80,12 +81,12 @@ def why_unreachable(options: ConnectionOptions, position: str, *, age: float) ->
         except (_Unreachable, ValueError) as error:
             return str(error)
         row = session.query("SELECT @@GLOBAL.server_uuid, UNIX_TIMESTAMP(CURRENT_TIMESTAMP(6))")[0]
-        files = session.query("SHOW BINARY LOGS")
+        files = binlog_files(session)
     if found.server_uuid != str(row[0]):
         # Numbers of another server cannot begin again here, and its files are other ones.
         return ""
     written = float(row[1]) - age
-    if _created_at(options, str(files[0][0]), str(row[0])) > written + _ROUNDING:
+    if _created_at(options, files[0][0], str(row[0])) > written + _ROUNDING:
         return "the server's binlog was reset since (RESET BINARY LOGS)"
     return ""
 
@@ -143,7 +144,7 @@ def _checked_set(session: SqlSession, gtids: GtidSet, *, whole: bool) -> GtidSet
 
 def _checked_place(session: SqlSession, place: FilePlace) -> FilePlace:
     """Refuse a place that is not in the server's binlog files."""
-    files = {str(row[0]): int(row[1]) for row in session.query("SHOW BINARY LOGS")}
+    files = dict(binlog_files(session))
     if place.file not in files:
         raise _Unreachable(f"its binlog file {place.file} is gone")
     if place.offset > files[place.file]:

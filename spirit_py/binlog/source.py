@@ -25,6 +25,7 @@ from spirit_py.mysql.connect import another_server, connect
 from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.kill import end_sessions
 from spirit_py.mysql.ownwrites import NUMBERS, own_uuid
+from spirit_py.mysql.replication import binlog_files, binlog_status
 from spirit_py.sql import quote_table
 
 if TYPE_CHECKING:
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from spirit_py.table.mapping import TableMapping
 
 _CHARACTER_SETS: Final = "SELECT ID, CHARACTER_SET_NAME FROM information_schema.COLLATIONS"
-_PARSE_ERROR: Final = 1064
 _PREPARED_POLL: Final = 0.2
 _HEARTBEAT: Final = 5.0
 
@@ -314,11 +314,11 @@ class BinlogSource:
         """Ask how far the binlog reaches from the event that was read last."""
         place = self._opened().parser.place
         with self._asking(self._control, "how long it keeps its binlog") as session:
-            files = session.query("SHOW BINARY LOGS")
+            files = binlog_files(session)
             now, kept = session.query(
                 "SELECT UNIX_TIMESTAMP(), @@GLOBAL.binlog_expire_logs_seconds"
             )[0]
-        return reach(place, [(str(row[0]), int(row[1])) for row in files], kept=kept, now=now)
+        return reach(place, files, kept=kept, now=now)
 
     @property
     def reconnects(self) -> int:
@@ -369,13 +369,8 @@ class BinlogSource:
 
     @staticmethod
     def _status(session: SqlSession) -> tuple[str, int]:
-        """Read the end of the binlog; the statement's name changed in 8.2."""
-        try:
-            rows = session.query("SHOW BINARY LOG STATUS")
-        except ServerFault as fault:
-            if fault.code != _PARSE_ERROR:
-                raise
-            rows = session.query("SHOW MASTER STATUS")
-        if not rows:
+        """Read the end of the binlog."""
+        end = binlog_status(session)
+        if end is None:
             raise FeedFailure("the server writes no binlog", hint="start it with log_bin")
-        return str(rows[0][0]), int(rows[0][1])
+        return end.file, end.offset

@@ -35,8 +35,7 @@ from spirit_py.errors import (
 )
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import Disposition, disposition
-from spirit_py.mysql.locks.named import TableLock
-from spirit_py.mysql.locks.session import let_go_when_silent, open_lock_session
+from spirit_py.mysql.locks.table import TableLock, let_go_when_silent, open_lock_session
 from spirit_py.mysql.locks.watch import LockWatch
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
     from spirit_py.checksum.result import ChecksumOptions
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import ChangeSource
-    from spirit_py.mysql.kill import Blocker
+    from spirit_py.mysql.locks.blockers import Blocker
     from spirit_py.mysql.session import Session
     from spirit_py.stop import StopSwitch
     from spirit_py.table.mapping import TableMapping

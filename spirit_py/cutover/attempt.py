@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spirit_py.contracts import Clock
-    from spirit_py.mysql.locks.named import TableLock
+    from spirit_py.mysql.locks.table import TableLock
     from spirit_py.mysql.locks.watch import LockWatch
     from spirit_py.mysql.session import Session
 

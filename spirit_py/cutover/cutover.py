@@ -37,8 +37,7 @@ from spirit_py.errors import (
 )
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import Disposition, connection_lost, disposition
-from spirit_py.mysql.locks.named import TableLock
-from spirit_py.mysql.locks.session import let_go_when_silent
+from spirit_py.mysql.locks.table import TableLock, let_go_when_silent
 from spirit_py.mysql.locks.watch import LockWatch
 from spirit_py.mysql.retry import await_server
 

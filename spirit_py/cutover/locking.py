@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.cutover.look import end_locking_session
 from spirit_py.mysql.locks.named import take_named_lock
-from spirit_py.mysql.locks.session import open_lock_session
+from spirit_py.mysql.locks.table import open_lock_session
 from spirit_py.table.names import lock_name
 
 if TYPE_CHECKING:

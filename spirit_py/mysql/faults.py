@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 TOO_MANY_CONNECTIONS: Final = 1040
 ACCESS_DENIED: Final = 1045
+SYNTAX_ERROR: Final = 1064
 NO_SUCH_TABLE: Final = 1146
 ABSENT_TABLE: Final = frozenset({NO_SUCH_TABLE, 1109})
 """No such table; information_schema has a number of its own for that."""

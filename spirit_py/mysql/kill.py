@@ -1,13 +1,10 @@
-"""Who stands in the way of our table lock, and who of them may be killed (design section 6).
-
-:func:`find_blockers` asks the server, :func:`reason_to_spare` is the rule and asks nobody.
-"""
+"""KILL, of sessions that are proven to be the ones that are meant (R24)."""
 
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import ServerFault, SpiritError
 from spirit_py.mysql.connect import connect
@@ -19,185 +16,15 @@ if TYPE_CHECKING:
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
 
-MOST_ROWS_TO_ROLL_BACK: Final = 1_000_000
-#: InnoDB renews INNODB_TRX only when nobody has read it for 0.1 s (its CACHE_MIN_IDLE_TIME_US).
-FRESH_SECONDS: Final = 0.15
-_LONGEST_STATEMENT: Final = 200
 _NOT_OWNER: Final = 1095
 _END_WITHIN: Final = 3
 """Seconds to connect, and for each answer, when sessions are ended."""
-
-# Metadata locks that a plain statement never takes: LOCK TABLES, FLUSH TABLES, BACKUP, DDL.
-_TABLE_LOCKS: Final = frozenset({"SHARED_READ_ONLY", "SHARED_NO_READ_WRITE", "SHARED_NO_WRITE"})
-_DEFINITION_LOCKS: Final = frozenset({"SHARED_UPGRADABLE", "EXCLUSIVE"})
-
-# The lock of a statement that only looks at a table's definition stops no LOCK TABLES.
-_BLOCKERS: Final = """
-SELECT g.OWNER_THREAD_ID, MIN(g.OWNER_EVENT_ID), t.PROCESSLIST_ID, t.PROCESSLIST_USER,
-       t.PROCESSLIST_HOST, t.PROCESSLIST_DB, t.PROCESSLIST_COMMAND, t.PROCESSLIST_TIME,
-       MAX(e.DIGEST_TEXT), t.NAME
-FROM performance_schema.threads w
-JOIN performance_schema.metadata_locks p
-  ON p.OWNER_THREAD_ID = w.THREAD_ID AND p.LOCK_STATUS = 'PENDING'
-JOIN performance_schema.metadata_locks g
-  ON g.OBJECT_TYPE = p.OBJECT_TYPE AND g.OBJECT_SCHEMA <=> p.OBJECT_SCHEMA
- AND g.OBJECT_NAME <=> p.OBJECT_NAME AND g.LOCK_STATUS = 'GRANTED'
- AND g.OWNER_THREAD_ID <> p.OWNER_THREAD_ID AND g.LOCK_TYPE <> 'INTENTION_EXCLUSIVE'
- AND NOT (g.OBJECT_TYPE = 'TABLE' AND g.LOCK_TYPE IN ('SHARED', 'SHARED_HIGH_PRIO'))
-LEFT JOIN performance_schema.threads t ON t.THREAD_ID = g.OWNER_THREAD_ID
-LEFT JOIN performance_schema.events_statements_current e ON e.THREAD_ID = g.OWNER_THREAD_ID
-WHERE w.PROCESSLIST_ID = %s
-GROUP BY g.OWNER_THREAD_ID, t.PROCESSLIST_ID, t.PROCESSLIST_USER, t.PROCESSLIST_HOST,
-         t.PROCESSLIST_DB, t.PROCESSLIST_COMMAND, t.PROCESSLIST_TIME, t.NAME"""
-
-_HELD: Final = """
-SELECT OWNER_THREAD_ID, OBJECT_TYPE, LOCK_TYPE FROM performance_schema.metadata_locks
-WHERE LOCK_STATUS = 'GRANTED' AND OWNER_THREAD_ID IN ({})"""
-
-_MODIFIED: Final = """
-SELECT trx_mysql_thread_id, trx_rows_modified FROM information_schema.INNODB_TRX
-WHERE trx_mysql_thread_id IN ({})"""
 
 _OWN: Final = """
 SELECT 1 FROM performance_schema.threads t
 JOIN performance_schema.user_variables_by_thread v
   ON v.THREAD_ID = t.THREAD_ID AND v.VARIABLE_NAME = 'spirit_py_origin'
 WHERE t.PROCESSLIST_ID = %s AND v.VARIABLE_VALUE = CAST(@spirit_py_origin AS BINARY)"""
-
-_STILL: Final = """
-SELECT 1 FROM performance_schema.threads t
-JOIN performance_schema.metadata_locks m ON m.OWNER_THREAD_ID = t.THREAD_ID
-WHERE t.THREAD_ID = %s AND m.OWNER_EVENT_ID = %s AND m.LOCK_STATUS = 'GRANTED'
-  AND t.PROCESSLIST_ID = %s LIMIT 1"""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Blocker:
-    """A session that holds a lock for which ours waits.
-
-    Attributes:
-        key: identifies this very lock of the session: its next transaction has another key.
-        session: what ``KILL`` takes; None for an XA transaction that is prepared and detached.
-        idle: whether it executes nothing now: it sits in an open transaction.
-        seconds: since when it executes its statement, or idles.
-        statement: its current or last statement as a digest, without values (R20).
-        rows_modified: rows its transaction has changed; None when that could not be read.
-        table_locks: it holds LOCK TABLES or a global read lock.
-        defining: it is changing the definition of a table.
-        system: it belongs to the server, such as a replication worker.
-    """
-
-    key: tuple[int, int]
-    session: int | None
-    user: str = ""
-    host: str = ""
-    database: str = ""
-    idle: bool = False
-    seconds: int = 0
-    statement: str = ""
-    rows_modified: int | None = 0
-    table_locks: bool = False
-    defining: bool = False
-    system: bool = False
-
-    def __str__(self) -> str:
-        """Return who it is and what it is doing, without values of the user's data."""
-        if self.session is None:
-            return "a prepared XA transaction without a session"
-        doing = "idle in a transaction" if self.idle else "executing"
-        rows = "unknown" if self.rows_modified is None else str(self.rows_modified)
-        text = f"session {self.session} of {self.user}@{self.host}, {doing} for {self.seconds} s"
-        said = f", last statement: {self.statement}" if self.statement else ""
-        return f"{text}, rows changed: {rows}{said}"
-
-
-def reason_to_spare(
-    blocker: Blocker,
-    *,
-    blocked_for: float,
-    patience: float,
-    own: Collection[int] = (),
-    most_rows: int = MOST_ROWS_TO_ROLL_BACK,
-) -> str:
-    """Return why a blocker must not be killed; an empty string when it may be.
-
-    Args:
-        blocked_for: seconds for which this very lock has been seen in our way.
-        patience: seconds below which it counts as merely fast.
-        own: sessions of this program.
-    """
-    if blocker.session is None:
-        return "it has no session: end it with XA COMMIT or XA ROLLBACK (see XA RECOVER)"
-    if blocker.session in own:
-        return "it is a session of this program"
-    if blocker.system:
-        return "it belongs to the server"
-    if blocker.table_locks:
-        return "it holds LOCK TABLES or a global read lock"
-    if blocker.defining:
-        return "it is changing the definition of a table"
-    if blocker.rows_modified is None:
-        return "how much it has changed cannot be read: grant PROCESS to this user"
-    if blocker.rows_modified > most_rows:
-        return f"it has changed {blocker.rows_modified} rows: rolling back would take longer"
-    if blocked_for < patience:
-        return f"it has been in the way for {blocked_for:.1f} s only"
-    return ""
-
-
-def find_blockers(session: SqlSession, waiter: int) -> list[Blocker]:
-    """Find the sessions whose granted metadata locks the session ``waiter`` waits for.
-
-    Ask at most once in :data:`FRESH_SECONDS`, else ``rows_modified`` is that of a time before.
-
-    Raises:
-        ServerFault: 1142 when the user may not read performance_schema.
-    """
-    rows = session.query(_BLOCKERS, (waiter,))
-    if not rows:
-        return []
-    threads = ", ".join(str(int(row[0])) for row in rows)
-    held: dict[int, set[tuple[str, str]]] = {}
-    for thread, kind, lock in session.query(_HELD.format(threads)):
-        held.setdefault(thread, set()).add((kind, lock))
-    modified = _rows_modified(session, [int(row[2]) for row in rows if row[2] is not None])
-    return [_blocker(row, held.get(row[0], set()), modified) for row in rows]
-
-
-def _rows_modified(session: SqlSession, ids: list[int]) -> dict[int, int] | None:
-    """Read how many rows the transactions of these sessions have changed; None if not allowed."""
-    if not ids:
-        return {}
-    try:
-        return dict(session.query(_MODIFIED.format(", ".join(map(str, ids)))))
-    except ServerFault as fault:
-        if fault.code == ACCESS_NEEDS_PRIVILEGE:
-            return None
-        raise
-
-
-def _blocker(
-    row: tuple[Any, ...], held: set[tuple[str, str]], modified: dict[int, int] | None
-) -> Blocker:
-    """Build a blocker from a row of :data:`_BLOCKERS`."""
-    thread, event, number, user, host, database, command, seconds, statement, name = row
-    locks = {lock for kind, lock in held if kind == "TABLE"}
-    # FLUSH TABLES WITH READ LOCK, LOCK INSTANCE FOR BACKUP
-    globally = not held.isdisjoint({("GLOBAL", "SHARED"), ("BACKUP LOCK", "SHARED")})
-    return Blocker(
-        key=(int(thread), int(event or 0)),
-        session=None if number is None else int(number),
-        user=user or "",
-        host=host or "",
-        database=database or "",
-        idle=command == "Sleep",
-        seconds=int(seconds or 0),
-        statement=(statement or "")[:_LONGEST_STATEMENT],
-        rows_modified=None if modified is None else modified.get(number, 0),
-        table_locks=bool(locks & _TABLE_LOCKS) or globally,
-        defining=bool(locks & _DEFINITION_LOCKS),
-        system=user in {None, "", "system user", "event_scheduler"} or "/replica" in (name or ""),
-    )
 
 
 def kill_own(session: SqlSession, victim: int, *, statement: bool = False) -> str:
@@ -216,18 +43,6 @@ def kill_own(session: SqlSession, victim: int, *, statement: bool = False) -> st
     if not session.query(_OWN, (int(victim),)):
         return ""
     return (kill_statement if statement else kill_session)(session, victim)
-
-
-def kill_blocker(session: SqlSession, blocker: Blocker) -> str:
-    """Kill the very session that was judged, as long as it still holds that very lock (R24).
-
-    Returns:
-        As :func:`kill_session`; also where it is no longer in the way.
-    """
-    thread, event = blocker.key
-    if blocker.session is None or not session.query(_STILL, (thread, event, blocker.session)):
-        return "it is no longer in the way"
-    return kill_session(session, blocker.session)
 
 
 def kill_session(session: SqlSession, victim: int) -> str:

@@ -1,4 +1,4 @@
-"""Ask servers about replication: who the replicas are, and what one says of itself.
+"""Ask servers about their binlog files, their replicas, and their own replication.
 
 Since 8.0.1 every transaction carries when it was committed at its origin, and a replica's
 performance_schema shows that for what it applies and has applied (manual, The
@@ -9,14 +9,14 @@ replication_applier_status_by_worker Table). ``Seconds_Behind_Source`` is not us
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spirit_py.errors import ServerFault
+from spirit_py.mysql.faults import SYNTAX_ERROR
 
 if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
 
-_SYNTAX = 1064
 #: Places of columns in SHOW REPLICA STATUS; the same in SHOW SLAVE STATUS, from 8.0 to 9.7.
 _RELAY_SOURCE_LOG_FILE, _EXEC_SOURCE_LOG_POS, _SOURCE_UUID = 9, 21, 40
 
@@ -42,6 +42,20 @@ LEFT JOIN performance_schema.replication_applier_status a ON a.CHANNEL_NAME = c.
 _APPLIER_ERROR = """
 SELECT LAST_ERROR_MESSAGE FROM performance_schema.replication_applier_status_by_worker
 WHERE LAST_ERROR_NUMBER <> 0 LIMIT 1"""
+
+
+class BinlogStatus(NamedTuple):
+    """The end of the binlog, and which schemas it has.
+
+    Attributes:
+        only: the schemas of ``--binlog-do-db``; empty for all.
+        ignored: the schemas of ``--binlog-ignore-db``.
+    """
+
+    file: str
+    offset: int
+    only: frozenset[str]
+    ignored: frozenset[str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,10 +100,20 @@ def binlog_files(session: SqlSession) -> list[tuple[str, int]]:
     return [(str(row[0]), int(row[1])) for row in session.query("SHOW BINARY LOGS")]
 
 
-def binlog_end(session: SqlSession) -> tuple[str, int]:
-    """Return the binlog's last file and its size."""
-    row = _either(session, "SHOW BINARY LOG STATUS", "SHOW MASTER STATUS")[0]
-    return str(row[0]), int(row[1])
+def binlog_status(session: SqlSession) -> BinlogStatus | None:
+    """Return where the binlog ends; None for a server without one (REPLICATION CLIENT)."""
+    for file, offset, *schemas in _either(session, "SHOW BINARY LOG STATUS", "SHOW MASTER STATUS"):
+        only, ignored = (str(value or "").split(",") for value in schemas[:2])
+        names = (
+            frozenset(name.strip() for name in part if name.strip()) for part in (only, ignored)
+        )
+        return BinlogStatus(str(file), int(offset), *names)
+    return None
+
+
+def replica_status(session: SqlSession) -> list[tuple[Any, ...]]:
+    """Return SHOW REPLICA STATUS, one row a channel; nothing for a server that is no replica."""
+    return _either(session, "SHOW REPLICA STATUS", "SHOW SLAVE STATUS")
 
 
 def channels(session: SqlSession) -> list[Channel]:
@@ -119,7 +143,7 @@ def applier_lag(session: SqlSession, *, recent: float) -> float:
 
 def executed_place(session: SqlSession, source_uuid: str) -> tuple[str, int] | None:
     """Return the source's binlog file and offset up to which a direct replica has executed."""
-    for row in _either(session, "SHOW REPLICA STATUS", "SHOW SLAVE STATUS"):
+    for row in replica_status(session):
         if row[_SOURCE_UUID] == source_uuid:
             return str(row[_RELAY_SOURCE_LOG_FILE]), int(row[_EXEC_SOURCE_LOG_POS])
     return None
@@ -130,6 +154,6 @@ def _either(session: SqlSession, new: str, old: str) -> list[tuple[Any, ...]]:
     try:
         return session.query(new)
     except ServerFault as fault:
-        if fault.code != _SYNTAX:
+        if fault.code != SYNTAX_ERROR:
             raise
         return session.query(old)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.config import host_and_port
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.replication import binlog_end, binlog_files, known_replicas
+from spirit_py.mysql.replication import binlog_files, binlog_status, known_replicas
 from spirit_py.rehearsal.binlog import BinlogMeter
 from spirit_py.rehearsal.figures import RehearsalFigures, ReplicaFigures, TableDisk
 from spirit_py.rehearsal.lag import Mark
@@ -201,8 +201,8 @@ class Rehearsal:
     def _place(self, session: SqlSession) -> str:
         if self._gtid:
             return str(session.query("SELECT @@GLOBAL.gtid_executed")[0][0]).replace("\n", "")
-        file, offset = binlog_end(session)
-        return f"{file}:{offset}"
+        end = binlog_status(session)
+        return f"{end.file}:{end.offset}" if end else ""
 
     def _find(self, session: SqlSession) -> None:
         """Add the replicas that are connected now and were not known."""

@@ -9,7 +9,7 @@ import pytest
 
 from spirit_py.checksum.result import ChecksumOptions
 from spirit_py.checksum.snapshot import SnapshotLock
-from spirit_py.mysql.locks import session as lock_session
+from spirit_py.mysql.locks import table as table_lock
 from spirit_py.stop import StopSwitch
 from tests.faults.command import ROWS, fill, migration
 from tests.kits.checksum import Pair
@@ -141,7 +141,7 @@ def test_a_lock_that_is_held_too_long(db):
 
 def test_a_wait_under_the_lock_keeps_it(db, monkeypatch):
     """As long as the process is well, waiting for the snapshots does not lose the lock."""
-    monkeypatch.setattr(lock_session, "LETS_GO_AFTER", 2)
+    monkeypatch.setattr(table_lock, "LETS_GO_AFTER", 2)
     lock = snapshot_lock(db, connection_options(db))
     moments = Moments(lambda: db.query("SELECT SLEEP(4)"))
     assert lock.take(moments).attempts == 1

@@ -8,8 +8,9 @@ import pytest
 
 from spirit_py.errors import CutoverFailure, MigrationFailure, Refusal, ServerFault
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.kill import FRESH_SECONDS, Blocker, find_blockers, kill_blocker
-from spirit_py.mysql.locks.named import AdvisoryLock, TableLock, named_lock_holder, take_named_lock
+from spirit_py.mysql.locks.blockers import FRESH_SECONDS, Blocker, find_blockers, kill_blocker
+from spirit_py.mysql.locks.named import AdvisoryLock, named_lock_holder, take_named_lock
+from spirit_py.mysql.locks.table import TableLock
 from spirit_py.mysql.run_label import run_label
 from spirit_py.stop import StopSwitch
 from spirit_py.table.names import lock_name

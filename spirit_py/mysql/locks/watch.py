@@ -16,24 +16,23 @@ from typing import TYPE_CHECKING, Final, Self
 
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.faults import connection_lost
-from spirit_py.mysql.kill import (
+from spirit_py.mysql.kill import kill_own
+from spirit_py.mysql.locks.blockers import (
     FRESH_SECONDS,
     Blocker,
     find_blockers,
     kill_blocker,
-    kill_own,
     reason_to_spare,
 )
+from spirit_py.threads import Background
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
 
     from spirit_py.contracts import Clock, SqlSession
     from spirit_py.stop import StopSwitch
 
 _LOG = logging.getLogger(__name__)
-_JOIN_SECONDS: Final = 15.0
 #: Of the time until a kill, the part for which a lock must have been seen in our way.
 _PATIENCE: Final = 0.3
 _LEAST_LOOKS: Final = 3
@@ -83,7 +82,7 @@ class LockWatch:
         self._blind = False
         self._first_seen: dict[tuple[int, int], float] = {}
         self._killed_keys: set[tuple[int, int]] = set()
-        self._thread = threading.Thread(target=self._run, name="spirit-lock-watch", daemon=True)
+        self._thread = Background("lock-watch", self._run)
         #: Who was in the way at the last look.
         self.blockers: list[Blocker] = []
         #: Who was killed, with what it was doing.
@@ -109,7 +108,7 @@ class LockWatch:
             self._changed.notify_all()
             return not self._ended
 
-    def _run(self) -> None:
+    def _run(self, _stopping: threading.Event) -> None:
         """Watch; every failure to look is logged and leaves the lock request to its timeout."""
         try:
             if self._watch_waiting():
@@ -224,17 +223,9 @@ class LockWatch:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stop watching and wait for the thread."""
         self.finish()
-        self._thread.join(_JOIN_SECONDS)
-        if self._thread.is_alive():
-            _LOG.warning("the thread %s did not end", self._thread.name)
-        else:
+        if self._thread.join():
             with contextlib.suppress(Exception):
                 self._session.close()

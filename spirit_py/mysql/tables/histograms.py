@@ -12,6 +12,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.errors import ServerFault
+from spirit_py.mysql.faults import SYNTAX_ERROR
 from spirit_py.sql import quote_identifier, quote_table
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 _HISTOGRAMS: Final = """
 SELECT COLUMN_NAME, HISTOGRAM FROM information_schema.COLUMN_STATISTICS
 WHERE SCHEMA_NAME = %s AND TABLE_NAME = %s"""
-_PARSE_ERROR: Final = 1064
 _BUCKETS: Final = 100
 
 
@@ -96,7 +96,7 @@ def _set(
     try:
         said = session.query(f"{analyze.replace('%', '%%')} USING DATA %s", (found,))
     except ServerFault as fault:
-        if fault.code != _PARSE_ERROR:
+        if fault.code != SYNTAX_ERROR:
             raise
         if not rebuild:
             return []

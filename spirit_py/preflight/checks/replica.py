@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from spirit_py.mysql.replication import replica_status
 from spirit_py.preflight.check import Findings, PreflightContext, refuse, warn
 
 
 def check(context: PreflightContext) -> Findings:
     """Refuse a replica whose replicated changes do not reach its own binary log."""
-    newer = context.facts.version_number >= (8, 0, 22)
-    rows = context.session.query("SHOW REPLICA STATUS" if newer else "SHOW SLAVE STATUS")
-    if not rows:
+    if not replica_status(context.session):
         return
     logs = ("log_replica_updates", "log_slave_updates")
     if not any(context.facts.is_on(name) for name in logs):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spirit_py.errors import Refusal, ServerFault
-from spirit_py.mysql.faults import access_denied, connection_lost
+from spirit_py.mysql.faults import SYNTAX_ERROR, access_denied, connection_lost
 from spirit_py.preflight.check import Findings, PreflightContext, refuse
 from spirit_py.sql import quote_table, string_literal
 from spirit_py.statement import alter_of, parse_statement
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
     from spirit_py.statement import AlterStatement
 
-_SYNTAX = 1064
 #: PREPARE says these of what surrounds the statement; no verdict on its text.
 _NO_VERDICT = frozenset(
     {
@@ -46,7 +45,7 @@ def read_intent(
     except Refusal as error:
         sql = config.statement or _whole(config)
         fault = objection(session, sql, sql_mode)
-        if fault is not None and fault.code == _SYNTAX and ";" not in sql:
+        if fault is not None and fault.code == SYNTAX_ERROR and ";" not in sql:
             raise _refusal(fault) from error
         raise
 
@@ -64,7 +63,7 @@ def check(context: PreflightContext) -> Findings:
 
 
 def _refusal(fault: ServerFault) -> Refusal:
-    if fault.code == _SYNTAX:
+    if fault.code == SYNTAX_ERROR:
         cause = f"the server cannot read the statement: {fault.text}"
     else:
         cause = f"the server refuses the statement: {fault.text} (error {fault.code})"

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from spirit_py.mysql.kill import Blocker, reason_to_spare
+from spirit_py.mysql.locks.blockers import Blocker, reason_to_spare
 
 KILLABLE = Blocker(
     key=(40, 1), session=7, user="app", host="web1", idle=True, seconds=60, rows_modified=10
