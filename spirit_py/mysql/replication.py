@@ -103,11 +103,11 @@ def binlog_files(session: SqlSession) -> list[tuple[str, int]]:
 def binlog_status(session: SqlSession) -> BinlogStatus | None:
     """Return where the binlog ends; None for a server without one (REPLICATION CLIENT)."""
     for file, offset, *schemas in _either(session, "SHOW BINARY LOG STATUS", "SHOW MASTER STATUS"):
-        only, ignored = (str(value or "").split(",") for value in schemas[:2])
-        names = (
-            frozenset(name.strip() for name in part if name.strip()) for part in (only, ignored)
+        only, ignored = (
+            frozenset(name.strip() for name in str(value or "").split(",") if name.strip())
+            for value in schemas[:2]
         )
-        return BinlogStatus(str(file), int(offset), *names)
+        return BinlogStatus(str(file), int(offset), only, ignored)
     return None
 
 
