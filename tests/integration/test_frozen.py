@@ -9,7 +9,7 @@ import pytest
 
 from spirit_py.checksum.result import ChecksumOptions
 from spirit_py.checksum.snapshot import SnapshotLock
-from spirit_py.mysql.locks.named import table as table_lock
+from spirit_py.mysql.locks import table as table_lock
 from spirit_py.stop import StopSwitch
 from tests.faults.command import ROWS, fill, migration
 from tests.kits.checksum import Pair
