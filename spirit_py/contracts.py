@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from spirit_py.chunk.watermark import Place
+from spirit_py.chunk.watermark import OpenEnd
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -245,14 +245,14 @@ class ChangeSource(Protocol):
         mapping: TableMapping,
         *,
         resumed_above: KeyBound | None = None,
-        keep_up_to: ComparableKey | Place = Place.BEGINNING,
+        keep_up_to: ComparableKey | OpenEnd = OpenEnd.BEGINNING,
         copied: bool = False,
     ) -> Subscription:
         """Follow a table. Before ``start``. No I/O.
 
         Args:
             resumed_above: what an earlier run has committed already.
-            keep_up_to: the last key of the new table, or ``Place.END`` when it is not known:
+            keep_up_to: the last key of the new table, or ``OpenEnd.END`` when it is not known:
                 a delete of a row that an earlier run has copied must not be dropped (R17).
             copied: an earlier run has copied everything: nothing is held or dropped.
         """

@@ -1,4 +1,4 @@
-"""How far the copy has been dispatched and committed (pure; R3, R4).
+"""How far a copy has been dispatched and committed (pure; R3, R4).
 
 Chunks are dispatched in the order of the walk and commit in any order::
 
@@ -10,12 +10,13 @@ the longest prefix of dispatched chunks that have all committed. Beside the two 
 dispatch is counted, for keys that Python cannot order as the server does: a change that came
 when ``n`` chunks had been dispatched may be applied once these ``n`` have committed.
 
-Not thread-safe: the owner calls everything under its own lock.
+Not thread-safe: the owner calls everything under its own lock, or in one thread.
 """
 
 from __future__ import annotations
 
 import enum
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from spirit_py.chunk.order import Directions, precedes
@@ -24,21 +25,103 @@ if TYPE_CHECKING:
     from spirit_py.chunk.chunk import Chunk, ComparableKey, KeyBound
 
 
-class Place(enum.Enum):
+class OpenEnd(enum.Enum):
     """An open end of the walk."""
 
     BEGINNING = "beginning"
     END = "end"
 
 
-class WatermarkTracker:
-    """The watermarks of one table's copy.
+@dataclass(frozen=True, kw_only=True)
+class CopiedSoFar:
+    """The copied beginning of a table, over all runs.
+
+    Attributes:
+        up_to: SQL literals of its last key; empty before the first chunk.
+        rows: rows in it, as they were when they were copied.
+        finished: every row that existed is copied; ``up_to`` is empty then.
+    """
+
+    up_to: tuple[str, ...] = ()
+    rows: int = 0
+    chunks: int = 0
+    finished: bool = False
+
+    def extended_by(self, prefix: CommittedPrefix) -> CopiedSoFar:
+        """Return this and what a run that began above it has committed."""
+        low = prefix.low
+        return CopiedSoFar(
+            up_to=low.literals if not isinstance(low, OpenEnd) else (),
+            rows=self.rows + prefix.rows,
+            chunks=self.chunks + prefix.settled,
+            finished=low is OpenEnd.END,
+        )
+
+    def ended(self) -> CopiedSoFar:
+        """Return this where nothing is left to cut."""
+        return replace(self, up_to=(), finished=True)
+
+
+class CommittedPrefix:
+    """The chunks of one run, and the longest prefix of them that has committed.
 
     Args:
-        directions: The walk, of :func:`spirit_py.chunk.order.walk_directions`.
-        resumed_above: What an earlier run has committed already: both watermarks begin there.
-        keep_up_to: No key up to this one is ever :meth:`above_high`: an earlier run may have
-            copied it (R17). ``Place.END`` for no key at all; ``Place.BEGINNING`` keeps nothing
+        resumed_above: what an earlier run has committed already: both watermarks begin there.
+
+    Attributes:
+        high: the upper bound of the last dispatched chunk.
+        low: the upper bound of the committed prefix: a later run may begin above it.
+        dispatched: chunks dispatched so far; the stamp of a change that arrives now.
+        settled: chunks of the committed prefix: stamps up to it may be applied.
+        rows: rows of the committed prefix.
+    """
+
+    def __init__(self, resumed_above: KeyBound | None = None) -> None:
+        self.high: KeyBound | OpenEnd = resumed_above or OpenEnd.BEGINNING
+        self.low = self.high
+        self.dispatched = 0
+        self.settled = 0
+        self.rows = 0
+        #: Chunks after the low watermark in dispatch order: in flight, or committed too early.
+        self._window: dict[int, Chunk] = {}
+        #: The rows of those that committed too early.
+        self._early: dict[int, int] = {}
+
+    def dispatch(self, chunk: Chunk) -> None:
+        """Raise the high watermark to the chunk's upper bound.
+
+        Raises:
+            ValueError: when the chunk was dispatched before or does not follow the last one.
+        """
+        expected = None if isinstance(self.high, OpenEnd) else self.high.literals
+        lower = None if chunk.lower is None else chunk.lower.literals
+        if self.high is OpenEnd.END or lower != expected or chunk.number in self._window:
+            raise ValueError(f"chunk {chunk} does not follow the high watermark {self.high}")
+        self._window[chunk.number] = chunk
+        self.dispatched += 1
+        self.high = chunk.upper or OpenEnd.END
+
+    def committed(self, chunk: Chunk, rows: int = 0) -> None:
+        """Note that a chunk has committed, and move the low watermark.
+
+        A second report of the same chunk is ignored, because Spark may rerun a task (R18).
+        """
+        if chunk.number not in self._window:
+            return
+        self._early.setdefault(chunk.number, rows)
+        while self._window and (first := next(iter(self._window))) in self._early:
+            self.low = self._window.pop(first).upper or OpenEnd.END
+            self.rows += self._early.pop(first)
+            self.settled += 1
+
+
+class WatermarkTracker(CommittedPrefix):
+    """The watermarks of one table's copy, and which keys they let be dropped or hold.
+
+    Args:
+        directions: the walk, of :func:`spirit_py.chunk.order.walk_directions`.
+        keep_up_to: no key up to this one is ever :meth:`above_high`: an earlier run may have
+            copied it (R17). ``OpenEnd.END`` for no key at all; ``OpenEnd.BEGINNING`` keeps nothing
             more than the high watermark does.
     """
 
@@ -47,84 +130,22 @@ class WatermarkTracker:
         directions: Directions,
         *,
         resumed_above: KeyBound | None = None,
-        keep_up_to: ComparableKey | Place = Place.BEGINNING,
+        keep_up_to: ComparableKey | OpenEnd = OpenEnd.BEGINNING,
     ) -> None:
+        super().__init__(resumed_above)
         self._directions = directions
         self._keep_up_to = keep_up_to
-        start: KeyBound | Place = resumed_above or Place.BEGINNING
-        self._high: KeyBound | Place = start
-        self._low: KeyBound | Place = start
-        #: Chunks after the low watermark in dispatch order: in flight, or committed too early.
-        self._window: dict[int, Chunk] = {}
-        self._early: set[int] = set()
-        self._dispatched = 0
-        self._settled = 0
-
-    @property
-    def high(self) -> KeyBound | Place:
-        """The upper bound of the last dispatched chunk."""
-        return self._high
-
-    @property
-    def low(self) -> KeyBound | Place:
-        """The upper bound of the committed prefix: a later run may begin above it."""
-        return self._low
-
-    @property
-    def dispatched(self) -> int:
-        """How many chunks were dispatched so far; the stamp of a change that arrives now."""
-        return self._dispatched
-
-    @property
-    def settled(self) -> int:
-        """How many chunks the committed prefix has: stamps up to it may be applied."""
-        return self._settled
-
-    @property
-    def in_flight(self) -> tuple[Chunk, ...]:
-        """The dispatched chunks that have not committed, in dispatch order."""
-        return tuple(c for number, c in self._window.items() if number not in self._early)
-
-    def dispatch(self, chunk: Chunk) -> None:
-        """Raise the high watermark to the chunk's upper bound.
-
-        Raises:
-            ValueError: when the chunk was dispatched before or does not follow the last one.
-        """
-        expected = None if isinstance(self._high, Place) else self._high.literals
-        lower = None if chunk.lower is None else chunk.lower.literals
-        if self._high is Place.END or lower != expected or chunk.number in self._window:
-            raise ValueError(f"chunk {chunk} does not follow the high watermark {self._high}")
-        self._window[chunk.number] = chunk
-        self._dispatched += 1
-        self._high = chunk.upper or Place.END
-
-    def committed(self, chunk: Chunk) -> bool:
-        """Note that a chunk has committed; True when the low watermark moved.
-
-        A second report of the same chunk is ignored, because Spark may rerun a task (R18).
-        """
-        if chunk.number not in self._window:
-            return False
-        self._early.add(chunk.number)
-        moved = False
-        while self._window and (first := next(iter(self._window))) in self._early:
-            self._low = self._window.pop(first).upper or Place.END
-            self._early.remove(first)
-            self._settled += 1
-            moved = True
-        return moved
 
     def above_high(self, key: ComparableKey) -> bool:
         """Return whether a later chunk will read this key, so that its change may be dropped."""
         keep = self._keep_up_to
-        if isinstance(keep, Place):
-            return keep is Place.BEGINNING and self._beyond(key, self._high)
-        return precedes(keep, key, self._directions) and self._beyond(key, self._high)
+        if isinstance(keep, OpenEnd):
+            return keep is OpenEnd.BEGINNING and self._beyond(key, self.high)
+        return precedes(keep, key, self._directions) and self._beyond(key, self.high)
 
     def held(self, key: ComparableKey) -> bool:
         """Return whether this key is inside a chunk in flight, so that its change must wait."""
-        if not self._beyond(key, self._low):
+        if not self._beyond(key, self.low):
             return False
         return any(
             self._inside(key, chunk)
@@ -133,14 +154,13 @@ class WatermarkTracker:
         )
 
     def _inside(self, key: ComparableKey, chunk: Chunk) -> bool:
-        """Return whether the key is one of the chunk's."""
         below = chunk.lower is None or self._beyond(key, chunk.lower)
         return below and not (chunk.upper is not None and self._beyond(key, chunk.upper))
 
-    def _beyond(self, key: ComparableKey, bound: KeyBound | Place) -> bool:
+    def _beyond(self, key: ComparableKey, bound: KeyBound | OpenEnd) -> bool:
         """Return whether the key comes after the bound in the walk."""
-        if isinstance(bound, Place):
-            return bound is Place.BEGINNING
+        if isinstance(bound, OpenEnd):
+            return bound is OpenEnd.BEGINNING
         if bound.comparable is None:
             raise ValueError("this key is not comparable: count dispatches instead")
         return precedes(bound.comparable, key, self._directions)

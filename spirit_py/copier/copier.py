@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
+from spirit_py.chunk.chunk import KeyBound
+from spirit_py.chunk.watermark import CommittedPrefix, CopiedSoFar
 from spirit_py.copier.chunk_sql import chunk_lock, copy_sql, row_lookup_sql
 from spirit_py.copier.fence import end_chunks, end_earlier_chunks
 from spirit_py.copier.meter import CopyMeter, CopyStatistics
-from spirit_py.copier.prefix import CopiedPrefix, CopiedSoFar
 from spirit_py.copier.task import (
     CopyResult,
     CopyTask,
@@ -107,11 +108,12 @@ class Copier:
         self._stop = stop
         self._options = options
         self._clock = clock
-        before = before or CopiedSoFar()
+        self._before = before = before or CopiedSoFar()
+        self._so_far = before
         self._meter = CopyMeter(
             options.target_chunk_time, clock, rows=before.rows, chunks=before.chunks
         )
-        self._prefix = CopiedPrefix(before)
+        self._prefix = CommittedPrefix(KeyBound(literals=before.up_to) if before.up_to else None)
         self._fraction_before = min(1.0, before.rows / max(mapping.source.estimated_rows, 1))
         self._chunks: dict[int, Chunk] = {}
         #: Server sessions that executors hold open between chunks.
@@ -148,7 +150,7 @@ class Copier:
             self._meter.end()
             self._end_sessions()
         self._subscription.copy_finished()
-        self._prefix.finish()
+        self._so_far = self._so_far.ended()
 
     def statistics(self) -> CopyStatistics:
         """Return the figures as they are now. No I/O; any thread may ask."""
@@ -156,7 +158,7 @@ class Copier:
 
     def so_far(self) -> CopiedSoFar:
         """Return what is copied without a gap, in all runs. No I/O; any thread may ask."""
-        return self._prefix.so_far()
+        return self._so_far
 
     def _fraction(self) -> float:
         """Return how much of the table is cut: what earlier runs copied, and this one's part."""
@@ -177,7 +179,7 @@ class Copier:
         if chunk is None:
             return Pull.END
         visibility = self._subscription.dispatch(chunk)
-        self._prefix.dispatched(chunk)
+        self._prefix.dispatch(chunk)
         points.reach("chunk.dispatched")
         self._chunks[chunk.number] = chunk
         self._meter.dispatched(self._fraction())
@@ -210,6 +212,7 @@ class Copier:
         chunk = self._chunks.pop(task.number)
         self._subscription.committed(chunk)
         self._prefix.committed(chunk, result.rows)
+        self._so_far = self._before.extended_by(self._prefix)
         self._sessions.add(result.session)
         self._chunker.observed(chunk, result.rows)
         self._meter.committed(

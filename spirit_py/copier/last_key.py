@@ -1,4 +1,4 @@
-"""How far a new table was filled by an earlier run (R17).
+"""The last key that an earlier run has copied into the new table (R17).
 
 A delete of a row that is in the new table must not be left to the copy, which only ever adds rows.
 So nothing up to the last key that the new table has may be dropped. Read it when nothing of the
@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spirit_py.chunk.order import walk_directions
-from spirit_py.chunk.watermark import Place
+from spirit_py.chunk.watermark import OpenEnd
 from spirit_py.sql import quote_identifier, quote_table
 from spirit_py.table.keys import comparable
 from spirit_py.table.values import key_from_row, key_select_expressions
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from spirit_py.table.mapping import TableMapping
 
 
-def last_copied_key(session: SqlSession, mapping: TableMapping) -> ComparableKey | Place:
+def last_copied_key(session: SqlSession, mapping: TableMapping) -> ComparableKey | OpenEnd:
     """Return the last key of the new table in the order of the walk.
 
     Returns:
-        ``Place.BEGINNING`` for an empty table; ``Place.END`` where the last key is not to be had:
+        ``OpenEnd.BEGINNING`` for an empty table; ``OpenEnd.END`` where the last key cannot be read:
         the key's values mean something else in the new table, or no index gives their order.
     """
     sql = last_key_sql(mapping)
     if not sql:
-        return Place.END
+        return OpenEnd.END
     found = session.query(sql)
-    return key_from_row(mapping.key_columns, found[0]) if found else Place.BEGINNING
+    return key_from_row(mapping.key_columns, found[0]) if found else OpenEnd.BEGINNING
 
 
 def last_key_sql(mapping: TableMapping) -> str:

@@ -25,7 +25,7 @@ from spirit_py import points
 from spirit_py.binlog.events import Failed, is_boundary, weight
 from spirit_py.binlog.statements import TableFinder
 from spirit_py.binlog.writes import StatementWrites
-from spirit_py.chunk.watermark import Place
+from spirit_py.chunk.watermark import OpenEnd
 from spirit_py.contracts import FeedStatistics
 from spirit_py.errors import ChangesNotFlushed, FeedFailure, SpiritError
 from spirit_py.feed.apply import BatchApplier
@@ -130,7 +130,7 @@ class ChangeFeed:
         mapping: TableMapping,
         *,
         resumed_above: KeyBound | None = None,
-        keep_up_to: ComparableKey | Place = Place.BEGINNING,
+        keep_up_to: ComparableKey | OpenEnd = OpenEnd.BEGINNING,
         copied: bool = False,
     ) -> TableSubscription:
         """Follow a table; see the contract."""

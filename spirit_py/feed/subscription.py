@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spirit_py.chunk.order import walk_directions
-from spirit_py.chunk.watermark import Place, WatermarkTracker
+from spirit_py.chunk.watermark import OpenEnd, WatermarkTracker
 from spirit_py.feed.buffer import ChangeBuffer, Filters
 from spirit_py.feed.visibility import VisibilityProofs
 from spirit_py.table.keys import comparable
@@ -41,7 +41,7 @@ class TableSubscription:
         gate: VisibilityGate,
         wake: Callable[[], None],
         resumed_above: KeyBound | None = None,
-        keep_up_to: ComparableKey | Place = Place.BEGINNING,
+        keep_up_to: ComparableKey | OpenEnd = OpenEnd.BEGINNING,
         copied: bool = False,
     ) -> None:
         self.mapping = mapping

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spirit_py.chunk.watermark import CopiedSoFar
 from spirit_py.copier.fence import end_earlier_chunks
 from spirit_py.copier.last_key import last_copied_key
-from spirit_py.copier.prefix import CopiedSoFar
 from spirit_py.errors import Refusal
 from spirit_py.migration.work import TableWork
 from spirit_py.mysql.retry import retrying

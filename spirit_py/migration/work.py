@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from spirit_py.checksum.checker import Checker
 from spirit_py.checksum.result import ChecksumOptions
 from spirit_py.chunk.chunker import make_chunker
+from spirit_py.chunk.watermark import CopiedSoFar
 from spirit_py.copier.boundary import BoundaryReader
 from spirit_py.copier.copier import Copier, CopyOptions
-from spirit_py.copier.prefix import CopiedSoFar
 from spirit_py.copier.throttle import BacklogThrottler
 from spirit_py.errors import HeldBack
 from spirit_py.mysql.tables.histograms import carry_histograms

@@ -93,15 +93,19 @@ def early_position() -> None:
 
 def skip_chunk() -> None:
     """Bug: note a chunk as copied when it is handed out, so that a resume skips it."""
-    from spirit_py.copier.prefix import CopiedPrefix
+    from spirit_py.copier.copier import Copier
+    from spirit_py.copier.task import CopyTask
 
-    dispatched = CopiedPrefix.dispatched
+    pull = Copier._pull
 
-    def noted(self: Any, chunk: Any) -> None:
-        dispatched(self, chunk)
-        self.committed(chunk, 0)
+    def noted(self: Any) -> Any:
+        task = pull(self)
+        if isinstance(task, CopyTask):
+            self._prefix.committed(self._chunks[task.number])
+            self._so_far = self._before.extended_by(self._prefix)
+        return task
 
-    CopiedPrefix.dispatched = noted  # type: ignore[method-assign]
+    Copier._pull = noted  # type: ignore[method-assign]
 
 
 @dataclass(frozen=True)

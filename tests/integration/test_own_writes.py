@@ -14,10 +14,10 @@ from spirit_py.config import FeedOptions
 from spirit_py.copier.boundary import BoundaryReader
 from spirit_py.copier.copier import Copier, CopyOptions
 from spirit_py.copier.task import CopyTask, close_session, copy_chunk
-from spirit_py.copier.throttle import AnyThrottler
 from spirit_py.errors import ValueLost
 from spirit_py.mysql.ownwrites import new_run, own_uuid
 from tests.fixtures.feed import fill
+from tests.kits.copying import Throttle
 from tests.kits.resume import Interruption, Writers, assert_nothing_left, make_table, start
 from tests.kits.waiting import until
 
@@ -70,7 +70,7 @@ def copy(scene: Scene, engine: Any, **options: Any) -> int:
         chunker=make_chunker(scene.mapping, reader.query),
         query=reader.query,
         subscription=scene.subscription,
-        throttler=AnyThrottler(),
+        throttler=Throttle(),
         stop=scene.stop,
         options=CopyOptions(slots=2, **options),
     )

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from spirit_py.chunk.chunk import Chunk, KeyBound
-from spirit_py.chunk.watermark import Place, WatermarkTracker
+from spirit_py.chunk.watermark import CommittedPrefix, CopiedSoFar, OpenEnd, WatermarkTracker
 from tests.kits.chunks import bound, chunk
 
 ASCENDING = (False,)
@@ -17,7 +17,7 @@ ASCENDING = (False,)
 def test_nothing_is_dispatched_at_first():
     """Before the first chunk every key is above the high watermark and none is held."""
     tracker = WatermarkTracker(ASCENDING)
-    assert (tracker.low, tracker.high) == (Place.BEGINNING, Place.BEGINNING)
+    assert (tracker.low, tracker.high) == (OpenEnd.BEGINNING, OpenEnd.BEGINNING)
     assert tracker.above_high((-5,))
     assert not tracker.held((-5,))
 
@@ -38,13 +38,12 @@ def test_low_watermark_waits_for_the_contiguous_prefix():
     chunks = [chunk(0, None, 10), chunk(1, 10, 20), chunk(2, 20, 30)]
     for each in chunks:
         tracker.dispatch(each)
-    assert not tracker.committed(chunks[1])
-    assert not tracker.committed(chunks[2])
-    assert tracker.settled == 0
-    assert tracker.in_flight == (chunks[0],)
+    tracker.committed(chunks[1])
+    tracker.committed(chunks[2])
+    assert (tracker.settled, tracker.low) == (0, OpenEnd.BEGINNING)
     assert not tracker.held((15,))
     assert tracker.held((5,))
-    assert tracker.committed(chunks[0])
+    tracker.committed(chunks[0])
     assert tracker.low == bound(30)
     assert tracker.settled == tracker.dispatched == 3
 
@@ -58,7 +57,7 @@ def test_the_last_chunk_ends_everything():
     assert tracker.held((10**30,))
     tracker.committed(chunk(1, 10, None))
     tracker.committed(chunk(0, None, 10))
-    assert (tracker.low, tracker.high) == (Place.END, Place.END)
+    assert (tracker.low, tracker.high) == (OpenEnd.END, OpenEnd.END)
 
 
 def test_a_second_report_of_a_commit_is_ignored():
@@ -66,10 +65,11 @@ def test_a_second_report_of_a_commit_is_ignored():
     tracker = WatermarkTracker(ASCENDING)
     tracker.dispatch(chunk(0, None, 10))
     tracker.dispatch(chunk(1, 10, 20))
-    assert tracker.committed(chunk(0, None, 10))
-    assert not tracker.committed(chunk(0, None, 10))
+    tracker.committed(chunk(0, None, 10), 7)
+    tracker.committed(chunk(0, None, 10), 7)
+    tracker.committed(chunk(0, None, 10), 7)
     assert tracker.low == bound(10)
-    assert tracker.settled == 1
+    assert (tracker.settled, tracker.rows) == (1, 7)
 
 
 @pytest.mark.parametrize(
@@ -105,10 +105,10 @@ def test_resume_begins_above_what_an_earlier_run_committed():
 
 
 def test_where_nobody_knows_the_last_key_nothing_is_above():
-    """Place.END keeps every change; Place.BEGINNING leaves it to the high watermark alone."""
-    end = WatermarkTracker(ASCENDING, resumed_above=bound(100), keep_up_to=Place.END)
+    """OpenEnd.END keeps every change; OpenEnd.BEGINNING leaves it to the high watermark alone."""
+    end = WatermarkTracker(ASCENDING, resumed_above=bound(100), keep_up_to=OpenEnd.END)
     assert not end.above_high((10**9,))
-    beginning = WatermarkTracker(ASCENDING, resumed_above=bound(100), keep_up_to=Place.BEGINNING)
+    beginning = WatermarkTracker(ASCENDING, resumed_above=bound(100), keep_up_to=OpenEnd.BEGINNING)
     assert beginning.above_high((101,))
 
 
@@ -135,7 +135,7 @@ def test_dispatches_are_counted_without_looking_at_keys():
     assert tracker.settled < stamp
     tracker.committed(first)
     assert tracker.settled >= stamp
-    assert tracker.low is Place.END
+    assert tracker.low is OpenEnd.END
 
 
 def test_comparing_keys_that_cannot_be_compared_is_a_bug():
@@ -174,3 +174,42 @@ def test_agrees_with_a_model_that_knows_every_key():
                 assert tracker.held((key,)) == (owner < sent and owner not in done)
             prefix = next(n for n in range(len(chunks) + 1) if n not in done)
             assert tracker.settled == prefix
+
+
+def test_nothing_is_copied_at_first():
+    """Neither before the first chunk, nor while it runs."""
+    prefix = CommittedPrefix()
+    assert CopiedSoFar().extended_by(prefix) == CopiedSoFar()
+    prefix.dispatch(chunk(0, None, 10))
+    assert CopiedSoFar().extended_by(prefix) == CopiedSoFar()
+
+
+def test_rows_behind_a_gap_are_not_yet_copied():
+    """A chunk that commits early counts when those before it have committed."""
+    prefix = CommittedPrefix()
+    chunks = [chunk(0, None, 10), chunk(1, 10, 20), chunk(2, 20, 30)]
+    for each in chunks:
+        prefix.dispatch(each)
+    prefix.committed(chunks[1], 7)
+    assert CopiedSoFar().extended_by(prefix).rows == 0
+    prefix.committed(chunks[0], 10)
+    assert CopiedSoFar().extended_by(prefix) == CopiedSoFar(up_to=("20",), rows=17, chunks=2)
+    prefix.committed(chunks[2], 1)
+    assert CopiedSoFar().extended_by(prefix) == CopiedSoFar(up_to=("30",), rows=18, chunks=3)
+
+
+def test_what_is_copied_goes_on_where_an_earlier_run_stopped():
+    """Rows and chunks of earlier runs count; the last chunk ends the table."""
+    before = CopiedSoFar(up_to=("100",), rows=90, chunks=3)
+    prefix = CommittedPrefix(bound(100))
+    assert before.extended_by(prefix) == before
+    last = chunk(0, 100, None)
+    prefix.dispatch(last)
+    prefix.committed(last, 5)
+    assert before.extended_by(prefix) == CopiedSoFar(rows=95, chunks=4, finished=True)
+
+
+def test_an_empty_rest_is_copied_too():
+    """A table of which nothing is left to cut is copied."""
+    before = CopiedSoFar(up_to=("100",), rows=90, chunks=3)
+    assert before.ended() == CopiedSoFar(rows=90, chunks=3, finished=True)

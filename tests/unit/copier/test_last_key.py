@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from spirit_py.chunk.watermark import Place
+from spirit_py.chunk.watermark import OpenEnd
 from spirit_py.copier.last_key import last_copied_key, last_key_sql
 from tests.kits.chunks import mapping, primary
 from tests.kits.definitions import column
@@ -66,7 +66,7 @@ def test_without_an_index_in_order_nothing_is_read():
     for index in (turned, other, replace(primary("a", "b"), visible=False)):
         changed = with_target(BOTH, indexes=(index,))
         assert last_key_sql(changed) == ""
-        assert last_copied_key(server(), changed) is Place.END
+        assert last_copied_key(server(), changed) is OpenEnd.END
 
 
 def test_a_key_of_another_type_is_not_read():
@@ -85,4 +85,4 @@ def test_a_key_that_python_cannot_order_is_not_read():
 def test_what_is_read_becomes_a_key():
     """An empty table has no last key."""
     assert last_copied_key(server((7, 9)), BOTH) == (7, 9)
-    assert last_copied_key(server(), BOTH) is Place.BEGINNING
+    assert last_copied_key(server(), BOTH) is OpenEnd.BEGINNING

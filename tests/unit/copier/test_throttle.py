@@ -1,24 +1,9 @@
-"""Throttlers say when the copy waits, and for what."""
+"""When the copy waits, and for what."""
 
 from __future__ import annotations
 
 from spirit_py.contracts import FeedStatistics
-from spirit_py.copier.throttle import AnyThrottler, BacklogThrottler
-
-
-class _Says:
-    def __init__(self, reason):
-        self.reason = reason
-
-    def throttled(self):
-        return self.reason
-
-
-def test_the_first_reason_counts():
-    """Any one reason is enough, and the first is shown."""
-    assert AnyThrottler(_Says(""), _Says("lag"), _Says("load")).throttled() == "lag"
-    assert AnyThrottler(_Says(""), _Says("")).throttled() == ""
-    assert AnyThrottler().throttled() == ""
+from spirit_py.copier.throttle import BacklogThrottler
 
 
 def test_the_copy_waits_while_the_feed_has_no_room():
