@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spirit_py.checkpoint.made import MadeStore
-from spirit_py.checkpoint.store import CheckpointStore
+from spirit_py.checkpoint.proofs import read_proofs
+from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.checkpoint.words import may_hold_rows, see_what_it_holds
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.mysql.tables.identity import drop_if, is_one_of
@@ -26,10 +26,10 @@ def drop_beside(session: SqlSession, schema: str, table: str) -> str:
     Returns:
         What was there and is not ours, for the operator; empty for nothing.
     """
-    names, store = AuxiliaryNames.of(table), CheckpointStore.beside(schema, table)
+    names, store = AuxiliaryNames.of(table), CheckpointTable(schema, table)
     if not store.is_ours(session):
         return ""
-    made = MadeStore(schema, table).read(session)
+    made = read_proofs(session, schema, table)
     if made.swap_begun and is_one_of(session, schema, names.new, made.new):
         return (
             f"{schema}.{names.new} stays, and its checkpoint: {may_hold_rows(schema, table)};"

@@ -38,7 +38,7 @@ import enum
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from spirit_py.checkpoint.record import CheckpointRecord, Membership
+from spirit_py.checkpoint.record import CheckpointRecord, Pointer
 from spirit_py.checkpoint.words import may_hold_rows, see_what_it_holds, seen, shortened
 from spirit_py.table.names import AuxiliaryNames
 from spirit_py.units import human_seconds
@@ -84,7 +84,7 @@ class TableFound:
         return self.schema, self.table
 
 
-class WayBackState(enum.Enum):
+class ReverseState(enum.Enum):
     """What has become of a way back that an earlier run kept behind its swap."""
 
     KEPT = "kept"
@@ -96,7 +96,7 @@ class WayBackState(enum.Enum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class WayBackFound:
+class ReverseFound:
     """A way back that an earlier run kept, of which there is something left.
 
     Attributes:
@@ -106,7 +106,7 @@ class WayBackFound:
         undone: the tables that a revert has swapped out, for messages.
     """
 
-    state: WayBackState
+    state: ReverseState
     names: str
     until: str = ""
     reason: str = ""
@@ -114,9 +114,9 @@ class WayBackFound:
 
     def __str__(self) -> str:
         """Say it in words."""
-        if self.state is WayBackState.KEPT:
+        if self.state is ReverseState.KEPT:
             return f"a way back of {self.names} is kept until {self.until}"
-        if self.state is WayBackState.LOST:
+        if self.state is ReverseState.LOST:
             return f"the way back of {self.names} is lost: {self.reason}"
         return f"a revert has brought the old definition of {self.names} back"
 
@@ -136,13 +136,13 @@ class Found:
         way_back: of the migration that one of the tables took part in.
     """
 
-    record: CheckpointRecord | Membership | None = None
+    record: CheckpointRecord | Pointer | None = None
     unreadable: str = ""
     age: float = 0.0
     server_uuid: str = ""
     tables: tuple[TableFound, ...] = ()
     unreachable: str = ""
-    way_back: WayBackFound | None = None
+    way_back: ReverseFound | None = None
 
     @property
     def moved(self) -> bool:
@@ -238,10 +238,10 @@ def _decide(found: Found, wanted: Wanted) -> Decision:
         return _without_words(found, f"its checkpoint cannot be read: {found.unreadable}")
     if record is None:
         return _without_record(found)
-    if isinstance(record, Membership):
+    if isinstance(record, Pointer):
         return Afresh(
             reason="the table was migrated together with others, by another statement"
-            f" (its checkpoint is beside {record.schema}.{record.table})"
+            f" (its checkpoint is beside {'.'.join(record.home)})"
         )
     if wanted.statement is not None and wanted.statement != record.statement:
         return Afresh(
@@ -250,7 +250,7 @@ def _decide(found: Found, wanted: Wanted) -> Decision:
         )
     if found.moved and not found.goes_on_here:
         return _refuse_other_server(found, record)
-    if way_back is not None and way_back.state is not WayBackState.KEPT:
+    if way_back is not None and way_back.state is not ReverseState.KEPT:
         return Resume(record=record, reason=f"{way_back}", cleanup=True)
     swapped = was_swapped(found.tables, record)
     if swapped is None:
@@ -285,19 +285,19 @@ def _refuse_other_server(found: Found, record: CheckpointRecord) -> Refuse:
     )
 
 
-def _of_this(record: CheckpointRecord | Membership | None, wanted: Wanted) -> bool:
+def _of_this(record: CheckpointRecord | Pointer | None, wanted: Wanted) -> bool:
     """Return whether a record is of the migration that is wanted."""
     return isinstance(record, CheckpointRecord) and wanted.statement in {None, record.statement}
 
 
-def _refuse_another(way_back: WayBackFound) -> Refuse:
+def _refuse_another(way_back: ReverseFound) -> Refuse:
     """Refuse to begin a migration over what the way back of another one still needs."""
     hints = {
-        WayBackState.KEPT: "go back with spirit-py revert, or give it up with spirit-py cleanup,"
+        ReverseState.KEPT: "go back with spirit-py revert, or give it up with spirit-py cleanup,"
         " which asks before it drops an old table",
-        WayBackState.LOST: "see what only the old table holds; spirit-py cleanup drops what is"
+        ReverseState.LOST: "see what only the old table holds; spirit-py cleanup drops what is"
         " left, and asks before it drops an old table",
-        WayBackState.REVERTED: f"spirit-py revert drops what is left of it ({way_back.undone});"
+        ReverseState.REVERTED: f"spirit-py revert drops what is left of it ({way_back.undone});"
         " then run this command again",
     }
     return Refuse(reason=f"{way_back}", hint=hints[way_back.state])
@@ -355,7 +355,7 @@ def _without_words(found: Found, why: str) -> Decision:
 def _before_the_swap(found: Found, record: CheckpointRecord, wanted: Wanted) -> Decision:
     """Decide where the source is still the source."""
     for progress, table in _pairs(found, record):
-        name = AuxiliaryNames.of(table.table).new
+        name = progress.names.new
         if table.new_shape and not table.new_is_ours and not table.taken_over:
             return Refuse(
                 reason=f"{progress.schema}.{name} is not the table that the migration of"
@@ -374,8 +374,8 @@ def _before_the_swap(found: Found, record: CheckpointRecord, wanted: Wanted) -> 
             )
         if table.new_shape != progress.target_shape:
             return GiveUp(
-                reason=f"somebody else changed the definition of {progress.new}, the new table of"
-                f" {progress}",
+                reason=f"somebody else changed the definition of {progress.names.new}, the new"
+                f" table of {progress}",
                 hint="start the migration again: it begins at the beginning",
             )
     moved = f"; this is another server, {found.server_uuid}, which has all of it"
@@ -407,7 +407,7 @@ def _nothing_to_resume(found: Found, record: CheckpointRecord, wanted: Wanted) -
         if table is not None and table.taken_over:
             yield f"another migration of {progress} was begun since"
         if table is None or not table.new_shape:
-            yield f"its new table {progress.schema}.{progress.new} is gone"
+            yield f"its new table {progress.schema}.{progress.names.new} is gone"
     if found.unreachable:
         yield f"the change feed cannot go on where it stopped: {found.unreachable}"
 

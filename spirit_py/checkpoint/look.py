@@ -6,19 +6,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spirit_py.binlog.resumption import why_unreachable
+from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.decision import Found, TableFound
 from spirit_py.checkpoint.members import store_of, taken_over
+from spirit_py.checkpoint.proofs import proofs_here, shape_digest, shape_here
 from spirit_py.checkpoint.record import (
     CheckpointRecord,
-    Membership,
-    UnreadableCheckpoint,
-    digest_of,
+    Pointer,
     home_of,
 )
-from spirit_py.checkpoint.replicated import made_here
-from spirit_py.checkpoint.reverse_found import what_is_left
+from spirit_py.checkpoint.reverse_found import reverse_left
 from spirit_py.errors import SpiritError
-from spirit_py.mysql.tables.definition import read_table, shape_of
+from spirit_py.mysql.tables.definition import read_table
 from spirit_py.mysql.tables.identity import is_one_of
 from spirit_py.table.names import AuxiliaryNames
 from spirit_py.table.values import bound_from_literals
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from spirit_py.checkpoint.record import TableProgress
-    from spirit_py.checkpoint.store import StoredCheckpoint
+    from spirit_py.checkpoint.table import StoredCheckpoint
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
     from spirit_py.table.schema import Index, TableSchema
@@ -47,12 +46,12 @@ def look(session: SqlSession, options: ConnectionOptions, tables: Sequence[Name]
         FeedFailure: the binlog could not be looked at.
     """
     server = str(session.query("SELECT @@GLOBAL.server_uuid")[0][0])
-    way_back = what_is_left(session, tables)
+    way_back = reverse_left(session, tables)
     unreadable = ""
     stored: StoredCheckpoint | None = None
     for table in _home_first(tables):
         try:
-            stored = stored or store_of(table).read(session)
+            stored = stored or store_of(table).read_record(session)
         except UnreadableCheckpoint as error:
             if store_of(table).is_ours(session):
                 unreadable = unreadable or str(error)
@@ -81,7 +80,7 @@ def _home_first(tables: Sequence[Name]) -> list[Name]:
 def look_at_table(
     session: SqlSession,
     name: Name,
-    record: CheckpointRecord | Membership | None,
+    record: CheckpointRecord | Pointer | None,
     *,
     trusting: bool = False,
 ) -> TableFound:
@@ -95,10 +94,10 @@ def look_at_table(
     schema, table = name
     names = AuxiliaryNames.of(table)
     if trusting:
-        new, old = (_shape(session, schema, name) for name in (names.new, names.old))
+        new, old = (shape_here(session, schema, name) for name in (names.new, names.old))
         proofs = {"changed_here": bool(old) and not new, "new_is_ours": True, "old_is_ours": True}
     else:
-        made = made_here(session, schema, table, progress_of(record, name))
+        made = proofs_here(session, schema, table, progress_of(record, name))
         proofs = {
             "changed_here": is_one_of(session, schema, table, made.new),
             "new_is_ours": is_one_of(session, schema, names.new, made.new),
@@ -108,22 +107,22 @@ def look_at_table(
     return TableFound(
         schema=schema,
         table=table,
-        source_shape=_shape(session, schema, table),
-        new_shape=_shape(session, schema, names.new),
-        old_shape=_shape(session, schema, names.old),
+        source_shape=shape_here(session, schema, table),
+        new_shape=shape_here(session, schema, names.new),
+        old_shape=shape_here(session, schema, names.old),
         ours=store_of((schema, table)).is_ours(session),
         **proofs,
     )
 
 
-def progress_of(record: CheckpointRecord | Membership | None, name: Name) -> TableProgress | None:
+def progress_of(record: CheckpointRecord | Pointer | None, name: Name) -> TableProgress | None:
     """Return what a record says of a table; None for one that says nothing of it."""
     tables = record.tables if isinstance(record, CheckpointRecord) else ()
     return next((table for table in tables if table.name == name), None)
 
 
 def marked(
-    session: SqlSession, tables: Iterable[TableFound], record: CheckpointRecord | Membership
+    session: SqlSession, tables: Iterable[TableFound], record: CheckpointRecord | Pointer
 ) -> tuple[TableFound, ...]:
     """Note which tables of a record another migration has been begun on since."""
     others = taken_over(session, record) if isinstance(record, CheckpointRecord) else frozenset()
@@ -157,19 +156,9 @@ def _is_key(source: TableSchema, index: Index, literals: tuple[str, ...]) -> boo
     return True
 
 
-def _shape(session: SqlSession, schema: str, table: str) -> str:
-    found = read_table(session, schema, table)
-    return "" if found is None else shape_digest(found)
-
-
-def shape_digest(table: TableSchema) -> str:
-    """Return the digest of a table's definition that a checkpoint holds."""
-    return digest_of(shape_of(table), table.name)
-
-
 def unreachable(options: ConnectionOptions, stored: StoredCheckpoint) -> str:
     """Return why the change feed cannot go on from the record's position."""
     record = stored.found
-    if isinstance(record, Membership) or not record.position:
+    if isinstance(record, Pointer) or not record.position:
         return ""
     return why_unreachable(options, record.position, age=stored.age)

@@ -11,15 +11,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spirit_py.checkpoint.beside import drop_beside
-from spirit_py.checkpoint.record import CheckpointRecord, Membership, UnreadableCheckpoint
-from spirit_py.checkpoint.store import CheckpointStore
+from spirit_py.checkpoint.codec import UnreadableCheckpoint
+from spirit_py.checkpoint.record import CheckpointRecord, Pointer
+from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.mysql.locks.named import named_lock_holder, take_named_lock
 from spirit_py.table.names import lock_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from spirit_py.checkpoint.store import StoredCheckpoint
+    from spirit_py.checkpoint.table import StoredCheckpoint
     from spirit_py.contracts import SqlSession
 
 Name = tuple[str, str]
@@ -40,9 +41,9 @@ class Beside:
     orphaned: str = ""
 
 
-def store_of(table: Name) -> CheckpointStore:
+def store_of(table: Name) -> CheckpointTable:
     """Return the store beside a table."""
-    return CheckpointStore.beside(*table)
+    return CheckpointTable(*table)
 
 
 def beside(session: SqlSession, table: Name) -> Beside:
@@ -51,13 +52,13 @@ def beside(session: SqlSession, table: Name) -> Beside:
     Raises:
         UnreadableCheckpoint: when the table's own cannot be read.
     """
-    stored = store_of(table).read(session)
-    if stored is None or not isinstance(stored.found, Membership):
+    stored = store_of(table).read_record(session)
+    if stored is None or not isinstance(stored.found, Pointer):
         return Beside(stored=stored, home=table)
     home = stored.found.home
     together = f"it was migrated together with {'.'.join(home)}"
     try:
-        there = store_of(home).read(session)
+        there = store_of(home).read_record(session)
     except UnreadableCheckpoint as error:
         return Beside(
             stored=None, home=home, orphaned=f"{together}, whose checkpoint cannot be read: {error}"
@@ -86,12 +87,12 @@ def taken_over(session: SqlSession, record: CheckpointRecord) -> frozenset[Name]
 def _says(session: SqlSession, table: Name, record: CheckpointRecord) -> bool | None:
     """Return whether a table's checkpoint is of this migration; None when it does not tell."""
     try:
-        stored = store_of(table).read(session)
+        stored = store_of(table).read_record(session)
     except UnreadableCheckpoint:
         return None
     if stored is None:
         return None
-    if isinstance(stored.found, Membership):
+    if isinstance(stored.found, Pointer):
         return stored.found.home == record.home
     return table == record.home and set(_names(stored.found)) == set(_names(record))
 

@@ -1,45 +1,27 @@
-"""The versioned checkpoint record (pure): what it holds, and how it is read back.
+"""What the checkpoint table holds about a migration (pure): its record, a pointer, the proofs.
 
-Nothing secret is in it (R20). A reader refuses a format that it does not know, and never
-guesses at one (R17). The record of a migration of several tables is in the checkpoint table of
-one of them, its *home*; the checkpoint tables of the others only point there.
-
-Format 1 (before anything could be resumed) is read as what it says: a migration that stopped
-before its change feed ran. Format 2 is not read: its statements were not told apart as these are,
-and it could not say where a run had stopped writing.
+Nothing secret is in it (R20). The record of a migration of several tables is in the checkpoint
+table of one of them, its *home*; the checkpoint tables of the others only point there. The proofs
+have a row of their own beside each table, so that a record that cannot be read takes no proof with
+it.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
-import json
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from spirit_py.mysql.tables.identity import Identity
 from spirit_py.phases import Phase
 from spirit_py.table.names import AuxiliaryNames
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
-FORMAT: Final = 3
-"""The format that this version writes. It reads this one and 1."""
-
-_FIRST_FORMAT: Final = 1
-_FIRST_FIELDS: Final = frozenset({
-    "statement", "schema", "table", "server_uuid", "phase", "position", "copied_up_to",
-    "rows_copied", "chunks", "started_at", "program", "format",
-})  # fmt: skip
-_POINTER_FIELDS: Final = frozenset({"format", "program", "member_of"})
-_PHASES: Final = frozenset(Phase)
 _NAME: Final = r"`(?:[^`]|``)+`"
 _HEAD: Final = re.compile(rf"\ACREATE TABLE {_NAME}")
-
-
-class UnreadableCheckpoint(ValueError):
-    """The text is no checkpoint record of a known format. The message says why."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,10 +29,8 @@ class TableProgress:
     """How far one table is.
 
     Attributes:
-        new: name of the new table; empty before it was made.
-        old: name that the source gets in the swap.
         source_shape: :func:`digest_of` the source's definition.
-        target_shape: the same of the new table's.
+        target_shape: the same of the new table's; empty before it was made.
         copied_up_to: SQL literals of the copy's low watermark; empty before the first chunk.
         copied: every row that existed is copied; ``copied_up_to`` says nothing more then.
         checked_up_to: SQL literals of the checksum's low watermark: up to there its present pass
@@ -59,8 +39,6 @@ class TableProgress:
 
     schema: str
     table: str
-    new: str = ""
-    old: str = ""
     source_shape: str = ""
     target_shape: str = ""
     copied_up_to: tuple[str, ...] = ()
@@ -69,10 +47,20 @@ class TableProgress:
     chunks: int = 0
     checked_up_to: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        """Refuse the progress of a table that no run can have written."""
+        if min(self.rows_copied, self.chunks) < 0:
+            raise ValueError(f"the counters of {self} are below zero")
+
     @property
     def name(self) -> tuple[str, str]:
         """Schema and name of the source table."""
         return self.schema, self.table
+
+    @property
+    def names(self) -> AuxiliaryNames:
+        """Names of the tables beside it."""
+        return AuxiliaryNames.of(self.table)
 
     def __str__(self) -> str:
         """Show the table's name for messages."""
@@ -111,7 +99,13 @@ class CheckpointRecord:
     totals: dict[str, int] = field(default_factory=dict)
     sentinel: bool = False
     program: str = ""
-    format: int = FORMAT
+
+    def __post_init__(self) -> None:
+        """Refuse the record of a migration that cannot be."""
+        if not self.tables:
+            raise ValueError("it names no tables")
+        if self.phase not in set(Phase):
+            raise ValueError(f"there is no phase {self.phase!r}")
 
     @property
     def home(self) -> tuple[str, str]:
@@ -141,17 +135,34 @@ class CheckpointRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Membership:
-    """What stands in the checkpoint table of a table whose migration's record is elsewhere."""
+class Pointer:
+    """What stands in the checkpoint table of a table whose migration's record is elsewhere.
 
-    schema: str
-    table: str
+    Attributes:
+        home: the table whose checkpoint table holds the record.
+        program: version of the program that wrote it.
+    """
+
+    home: tuple[str, str]
     program: str = ""
 
-    @property
-    def home(self) -> tuple[str, str]:
-        """The table whose checkpoint table holds the record."""
-        return self.schema, self.table
+
+@dataclass(frozen=True, kw_only=True)
+class Proofs:
+    """What proves which of the tables beside a source are this migration's (R24).
+
+    Attributes:
+        building: the name under which the new table is built; nobody else knows it.
+        source: the table from before the migration: after the swap that is the old table.
+        new: the table that the migration made.
+        swap_begun: the swap may have been made, and may have been undone by hand since: then the
+            new table holds what the application wrote into it.
+    """
+
+    building: str = ""
+    source: Identity = field(default_factory=Identity)
+    new: Identity = field(default_factory=Identity)
+    swap_begun: bool = False
 
 
 def home_of(tables: Iterable[tuple[str, str]]) -> tuple[str, str]:
@@ -176,155 +187,3 @@ def digest_of(shape: str, name: str) -> str:
     given = re.escape(name.replace("`", "``"))
     text = re.sub(rf"CONSTRAINT `{given}_chk_(\d+)`", r"CONSTRAINT `_chk_\1`", text)
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]
-
-
-def to_text(record: CheckpointRecord) -> str:
-    """Render the record as JSON."""
-    return json.dumps(dataclasses.asdict(record), ensure_ascii=False, sort_keys=True)
-
-
-def pointer_text(membership: Membership) -> str:
-    """Render a pointer to the record as JSON."""
-    found = {
-        "format": FORMAT,
-        "program": membership.program,
-        "member_of": list(membership.home),
-    }
-    return json.dumps(found, ensure_ascii=False, sort_keys=True)
-
-
-def from_text(text: str) -> CheckpointRecord | Membership:
-    """Read a record, or a pointer to one, back.
-
-    Raises:
-        UnreadableCheckpoint: for anything that is not a whole record of a known format.
-    """
-    try:
-        found: Any = json.loads(text)
-    except ValueError as error:
-        raise UnreadableCheckpoint(f"not JSON: {error}") from error
-    version = found.get("format") if isinstance(found, dict) else None
-    if isinstance(version, bool) or version not in {_FIRST_FORMAT, FORMAT}:
-        raise UnreadableCheckpoint(
-            f"it has format {version!r}; this version reads {_FIRST_FORMAT} and {FORMAT}"
-        )
-    if version == _FIRST_FORMAT:
-        return _first(found)
-    if "member_of" in found:
-        _same_fields(found, _POINTER_FIELDS, "a pointer")
-        schema, table = _names(found["member_of"])
-        return Membership(schema=schema, table=table, program=_text(found, "program"))
-    return _record(found)
-
-
-def _first(found: dict[str, Any]) -> CheckpointRecord:
-    """Read format 1, which was written once, before the change feed ran."""
-    _same_fields(found, _FIRST_FIELDS, "a record of format 1")
-    table = TableProgress(schema=_text(found, "schema"), table=_text(found, "table"))
-    return CheckpointRecord(
-        statement=_text(found, "statement"),
-        tables=(table,),
-        server_uuid=_text(found, "server_uuid"),
-        phase=_text(found, "phase"),
-        started_at=_text(found, "started_at"),
-        program=_text(found, "program"),
-        format=_FIRST_FORMAT,
-    )
-
-
-def _record(found: dict[str, Any]) -> CheckpointRecord:
-    """Read the format of this version."""
-    values = _fields(CheckpointRecord, found, "a record")
-    tables = values["tables"]
-    if not isinstance(tables, list) or not tables:
-        raise UnreadableCheckpoint("it names no tables")
-    values["tables"] = tuple(
-        TableProgress(**_fields(TableProgress, table, "a table's progress")) for table in tables
-    )
-    for table in values["tables"]:
-        _possible(table)
-    if values["phase"] not in _PHASES:
-        raise UnreadableCheckpoint(f"there is no phase {values['phase']!r}")
-    totals = values["totals"]
-    if not isinstance(totals, dict) or not all(_is_count(count) for count in totals.values()):
-        raise UnreadableCheckpoint("its totals are not counters")
-    return CheckpointRecord(**values)
-
-
-def _possible(table: TableProgress) -> None:
-    """Refuse the progress of a table that no run can have written."""
-    names = AuxiliaryNames.of(table.table)
-    if table.new not in {"", names.new} or table.old not in {"", names.old}:
-        raise UnreadableCheckpoint(f"the tables beside {table} have other names")
-    if min(table.rows_copied, table.chunks) < 0:
-        raise UnreadableCheckpoint(f"the counters of {table} are below zero")
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _literals(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise TypeError
-    return tuple(value)
-
-
-def _exactly(kind: type) -> Callable[[object], Any]:
-    """Return a reader that takes values of one type and no other."""
-
-    def read(value: object) -> Any:
-        if type(value) is not kind:
-            raise TypeError
-        return value
-
-    return read
-
-
-def _seconds(value: object) -> float:
-    if not isinstance(value, (int, float)) or isinstance(value, bool):
-        raise TypeError
-    return float(value)
-
-
-_READERS: Final[dict[str, Callable[[object], Any]]] = {
-    "str": _exactly(str),
-    "int": _exactly(int),
-    "bool": _exactly(bool),
-    "float": _seconds,
-    "tuple[str, ...]": _literals,
-}
-"""How a value is read, by the annotation of its field; other fields are looked at one by one."""
-
-
-def _fields(kind: type, found: object, what: str) -> dict[str, Any]:
-    """Return the fields of a dataclass from JSON, each of its own type."""
-    if not isinstance(found, dict):
-        raise UnreadableCheckpoint(f"{what} is not an object")
-    fields = dataclasses.fields(kind)
-    _same_fields(found, frozenset(field.name for field in fields), what)
-    values = {}
-    for each in fields:
-        read = _READERS.get(str(each.type))
-        try:
-            values[each.name] = found[each.name] if read is None else read(found[each.name])
-        except TypeError:
-            raise UnreadableCheckpoint(f"{each.name} of {what} is of the wrong type") from None
-    return values
-
-
-def _same_fields(found: dict[str, Any], names: frozenset[str], what: str) -> None:
-    if set(found) != names:
-        raise UnreadableCheckpoint(f"the fields of {what} differ: {sorted(set(found) ^ names)}")
-
-
-def _text(found: dict[str, Any], name: str) -> str:
-    if not isinstance(found[name], str):
-        raise UnreadableCheckpoint(f"{name} is of the wrong type")
-    return str(found[name])
-
-
-def _names(value: object) -> tuple[str, str]:
-    if not (isinstance(value, list) and len(value) == 2 and all(isinstance(n, str) for n in value)):
-        raise UnreadableCheckpoint("member_of does not name a table")
-    return value[0], value[1]

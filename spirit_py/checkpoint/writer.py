@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from spirit_py.checkpoint.record import CheckpointRecord
-    from spirit_py.checkpoint.store import CheckpointStore
+    from spirit_py.checkpoint.table import CheckpointTable
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import Clock
     from spirit_py.stop import StopSwitch
@@ -62,7 +62,7 @@ class CheckpointWriter:
     def __init__(
         self,
         connection: ConnectionOptions,
-        store: CheckpointStore,
+        store: CheckpointTable,
         take: Callable[[], CheckpointRecord],
         *,
         stop: StopSwitch,

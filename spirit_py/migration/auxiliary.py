@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.checkpoint.beside import drop_beside
-from spirit_py.checkpoint.made import MadeStore
 from spirit_py.checkpoint.members import drop_left_behind
-from spirit_py.checkpoint.store import CheckpointStore
+from spirit_py.checkpoint.proofs import note_proofs, read_proofs, renew_proofs
+from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import Refusal, SchemaChanged, ServerFault, SpiritError
 from spirit_py.mysql.retry import retrying
 from spirit_py.mysql.tables.definition import read_table, shape_of
@@ -77,7 +77,7 @@ class AuxiliaryTables:
     @staticmethod
     def building(session: SqlSession, context: PreflightContext) -> str:
         """Return the name under which the new table, or another copy, is built."""
-        return MadeStore(context.schema, context.table).read(session).building
+        return read_proofs(session, context.schema, context.table).building
 
     def mark(self, session: SqlSession) -> None:
         """Say whose the tables are that come next, before the first of them; safe to repeat."""
@@ -96,7 +96,7 @@ class AuxiliaryTables:
     @staticmethod
     def _mapping(session: SqlSession, context: PreflightContext) -> TableMapping:
         drop_guard_columns(session, context.schema, context.names.new)
-        MadeStore(context.schema, context.table).renew(session)
+        renew_proofs(session, context.schema, context.table)
         target = read_table(session, context.schema, context.names.new)
         if target is None:
             raise SchemaChanged(
@@ -113,10 +113,8 @@ class AuxiliaryTables:
         return mappings
 
     def _create(self, session: SqlSession, context: PreflightContext) -> TableMapping:
-        made = MadeStore(context.schema, context.table)
-
-        def note(numbers: Identity) -> None:
-            made.note(session, new=numbers)
+        def note(new: Identity) -> None:
+            note_proofs(session, context.schema, context.table, new=new)
 
         with self._run.session("alter", native=True) as native:
             target = create_new_table(
@@ -124,7 +122,7 @@ class AuxiliaryTables:
                 native,
                 source_of(context),
                 context.statement,
-                building=made.read(session).building,
+                building=self.building(session, context),
                 note=note,
             )
         watched = replace(context, tell=self._run.message, check_stop=self._run.stop.check)
@@ -177,7 +175,7 @@ class AuxiliaryTables:
         """Drop one table's, in a session of its own: a server that restarts is waited for."""
         with self._run.session("cleanup") as session:
             drop_sentinel(session, context.schema, context.names.sentinel)
-            CheckpointStore(context.schema, context.names.checkpoint).drop(session)
+            CheckpointTable(context.schema, context.table).drop(session)
 
 
 def source_of(context: PreflightContext) -> TableSchema:

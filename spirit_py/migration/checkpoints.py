@@ -8,20 +8,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import __version__
-from spirit_py.checkpoint.look import shape_digest
-from spirit_py.checkpoint.made import MadeStore
-from spirit_py.checkpoint.members import store_of
+from spirit_py.checkpoint.proofs import begin_proofs, shape_digest
 from spirit_py.checkpoint.record import (
     CheckpointRecord,
-    Membership,
+    Pointer,
     TableProgress,
     home_of,
     joined,
 )
+from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.checkpoint.writer import CheckpointWriter
 from spirit_py.errors import SpiritError
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.tables.identity import identity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,8 +82,6 @@ class Checkpoints:
                 TableProgress(
                     schema=context.schema,
                     table=context.table,
-                    new=context.names.new,
-                    old=context.names.old,
                     source_shape="" if context.source is None else shape_digest(context.source),
                 )
                 for context in contexts
@@ -109,11 +105,11 @@ class Checkpoints:
     def mark(self, session: SqlSession) -> None:
         """Create the checkpoint tables: from now on what comes beside the tables is ours."""
         home = home_of(table.name for table in self._base.tables)
-        pointer = Membership(schema=home[0], table=home[1], program=__version__)
+        pointer = Pointer(home=home, program=__version__)
         for table in self._base.tables:
             record = self._base if table.name == home else pointer
-            store_of(table.name).create(session, record)
-            MadeStore(*table.name).begin(session, identity(session, *table.name))
+            CheckpointTable(*table.name).create(session, record)
+            begin_proofs(session, *table.name)
 
     def created(self, mappings: Sequence[TableMapping]) -> None:
         """Note what the new tables look like."""
@@ -134,7 +130,7 @@ class Checkpoints:
         self._feed, self._works = feed, works
         run = self._run
         self._writer = CheckpointWriter(
-            run.config.connection, store_of(self._base.home), self.take, stop=run.stop
+            run.config.connection, CheckpointTable(*self._base.home), self.take, stop=run.stop
         )
         run.closing("the checkpoint", self._last)
         self._writer.start()
@@ -174,7 +170,9 @@ class Checkpoints:
         quick = replace(
             connection, connect_timeout=min(connection.connect_timeout, _LAST_CONNECT_SECONDS)
         )
-        writer = CheckpointWriter(quick, store_of(self._base.home), self.take, stop=self._run.stop)
+        writer = CheckpointWriter(
+            quick, CheckpointTable(*self._base.home), self.take, stop=self._run.stop
+        )
         self._written = self._written or self._writer.age is not None
         try:
             self._settle(quick)

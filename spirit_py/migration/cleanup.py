@@ -7,10 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.look import progress_of
 from spirit_py.checkpoint.members import beside, members, store_of
-from spirit_py.checkpoint.record import CheckpointRecord, Membership, UnreadableCheckpoint
-from spirit_py.checkpoint.replicated import made_here
+from spirit_py.checkpoint.proofs import proofs_here
+from spirit_py.checkpoint.record import CheckpointRecord, Pointer
 from spirit_py.errors import Refusal
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.earlier_runs import end_earlier_sessions
@@ -160,7 +161,7 @@ def _leftovers(session: SqlSession, tables: Sequence[tuple[str, str]]) -> Leftov
     record = _record(session, tables)
     for schema, table in tables:
         there, names = _existing(session, schema), AuxiliaryNames.of(table)
-        made = made_here(session, schema, table, progress_of(record, (schema, table)))
+        made = proofs_here(session, schema, table, progress_of(record, (schema, table)))
         proofs = {names.new: made.new, names.old: made.source, names.undone: made.new}
         found: dict[str, list[tuple[str, str]]] = {name: [] for name in proofs}
         for name, numbers in proofs.items():
@@ -187,7 +188,7 @@ def _leftovers(session: SqlSession, tables: Sequence[tuple[str, str]]) -> Leftov
 
 def _record(
     session: SqlSession, tables: Iterable[tuple[str, str]]
-) -> CheckpointRecord | Membership | None:
+) -> CheckpointRecord | Pointer | None:
     """Return the record that the tables' checkpoints lead to."""
     for table in tables:
         with contextlib.suppress(UnreadableCheckpoint):

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py import __version__
 from spirit_py.binlog.resumption import why_unreachable
-from spirit_py.checkpoint.reverse import DONE, KEEPING, REVERTING, WORKING, Answer, KeepRecord
+from spirit_py.checkpoint.reverse import (
+    DONE,
+    FOLLOWING,
+    REVERTING,
+    WORKING,
+    ReverseRecord,
+    RevertAnswer,
+)
 from spirit_py.errors import (
     DuplicateForUnique,
     HiddenChange,
@@ -36,8 +43,8 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Iterator, Sequence
 
-    from spirit_py.checkpoint.reverse import KeptTable, Request
-    from spirit_py.checkpoint.reverse_store import KeepStore
+    from spirit_py.checkpoint.reverse import ReverseTable, RevertRequest
+    from spirit_py.checkpoint.table import CheckpointTable
     from spirit_py.contracts import Clock
     from spirit_py.migration.undo import Means
     from spirit_py.mysql.session import Session
@@ -74,12 +81,12 @@ class Ending(enum.Enum):
 
 def begin(
     session: Session,
-    store: KeepStore,
-    tables: Sequence[KeptTable],
+    store: CheckpointTable,
+    tables: Sequence[ReverseTable],
     *,
     position: str,
     seconds: float,
-) -> KeepRecord:
+) -> ReverseRecord:
     """Write the first record of a way back, right after the swap; its checkpoint table exists.
 
     Args:
@@ -87,7 +94,7 @@ def begin(
         seconds: how long the way back is to be kept.
     """
     ((server_uuid, now),) = session.query("SELECT @@server_uuid, UNIX_TIMESTAMP(NOW(6))")
-    record = KeepRecord(
+    record = ReverseRecord(
         tables=tuple(with_shapes(session, table) for table in tables),
         server_uuid=str(server_uuid),
         position=position,
@@ -110,8 +117,8 @@ class Keeper:
     def __init__(
         self,
         means: Means,
-        store: KeepStore,
-        record: KeepRecord,
+        store: CheckpointTable,
+        record: ReverseRecord,
         *,
         stop: StopSwitch,
         clock: Clock = time.monotonic,
@@ -176,7 +183,7 @@ class Keeper:
             try:
                 with connect(means.connection, role="keep") as session:
                     mappings = mappings_of(session, record.tables)
-                    age = self._store.age(session)
+                    age = self._store.age(session, ReverseRecord)
                 if why := why_unreachable(means.connection, record.position, age=age):
                     raise PositionNotFound(f"the change feed cannot go on: {why}")
                 following = stack.enter_context(
@@ -213,7 +220,7 @@ class Keeper:
             means.show(f"spirit-py revert; the way back ends in {human_seconds(left)}")
             self._stop.wait(min(_LOOK_SECONDS, left))
 
-    def _look(self, following: Following) -> Request | None:
+    def _look(self, following: Following) -> RevertRequest | None:
         """Get a request of somebody who waits; a definition that was changed ends the keeping."""
         try:
             return self._desk.look(following.feed.position)
@@ -240,7 +247,7 @@ class Keeper:
             details=reason.details,
         ) from reason
 
-    def _answer(self, request: Request, following: Following) -> bool:
+    def _answer(self, request: RevertRequest, following: Following) -> bool:
         """Go the way back for somebody who asked; False when it failed and the keeping goes on."""
         desk = self._desk
         said: list[str] = []
@@ -248,7 +255,7 @@ class Keeper:
         def say(text: str) -> None:
             self._means.message(text)
             said.append(text)
-            desk.tell(Answer(token=request.token, state=WORKING, said=tuple(said)))
+            desk.tell(RevertAnswer(token=request.token, state=WORKING, said=tuple(said)))
 
         say("a revert was asked for")
         try:
@@ -263,7 +270,7 @@ class Keeper:
             if broken or isinstance(cause, SchemaChanged):
                 cause = self._lost(cause)
             desk.withdraw(request)
-            desk.tell(Answer.of_error(request.token, cause))
+            desk.tell(RevertAnswer.of_error(request.token, cause))
             if isinstance(cause, (OutcomeUnknown, WayBackLost)):
                 raise cause from error
             self._check(following)
@@ -271,7 +278,7 @@ class Keeper:
             return False
         for text in self._drop_undone(skip_drop=request.skip_drop):
             say(text)
-        desk.tell(Answer(token=request.token, state=DONE, said=tuple(said)))
+        desk.tell(RevertAnswer(token=request.token, state=DONE, said=tuple(said)))
         desk.wait_until_read(self._outer)
         desk.drop_marks()
         return True
@@ -313,7 +320,7 @@ class Keeper:
             if not undo.swapped:
                 undo.give_up()
                 with contextlib.suppress(ServerFault):
-                    desk.write(state=KEEPING)
+                    desk.write(state=FOLLOWING)
             raise
         finally:
             self._swapped_back = undo.swapped

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.checkpoint.record import home_of
-from spirit_py.checkpoint.reverse import ENDED, KEEPING
-from spirit_py.checkpoint.reverse_found import Where, any_old_table, find_way_back, where_is
-from spirit_py.checkpoint.reverse_store import KeepStore
+from spirit_py.checkpoint.reverse import ENDED, FOLLOWING
+from spirit_py.checkpoint.reverse_found import Where, any_old_table, find_reverse, where_is
+from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.checksum.result import ChecksumOptions
 from spirit_py.migration.keeper import Ending, Keeper, WayBackLost, begin
 from spirit_py.migration.reverse_feed import plan_way_back
@@ -18,12 +18,11 @@ from spirit_py.migration.undo import Means
 from spirit_py.mysql.retry import retrying
 from spirit_py.mysql.vouched import require_word
 from spirit_py.phases import Phase
-from spirit_py.table.names import AuxiliaryNames
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spirit_py.checkpoint.reverse import KeepRecord, KeptTable
+    from spirit_py.checkpoint.reverse import ReverseRecord, ReverseTable
     from spirit_py.contracts import SqlSession
     from spirit_py.cutover.plan import CutoverResult
     from spirit_py.errors import SpiritError
@@ -46,7 +45,7 @@ class WayBackKeeping:
         self._run = run
         self._contexts = contexts
         self._checkpoints = checkpoints
-        self._tables: list[KeptTable] = []
+        self._tables: list[ReverseTable] = []
 
     @property
     def wanted(self) -> bool:
@@ -93,7 +92,7 @@ class WayBackKeeping:
         run.rest_engine()
         return self._run_keeper(store, record)
 
-    def _begin(self, store: KeepStore, swapped: CutoverResult) -> KeepRecord:
+    def _begin(self, store: CheckpointTable, swapped: CutoverResult) -> ReverseRecord:
         """Write down where the way back begins, in a session of its own."""
         with self._run.session("keep") as session:
             return begin(
@@ -111,7 +110,7 @@ class WayBackKeeping:
             WayBackLost: the earlier run has found that there is no way back any more.
         """
         first = self._contexts[0]
-        found = find_way_back(session, first.schema, first.table)
+        found = find_reverse(session, first.schema, first.table)
         if found is None:
             if self.wanted:
                 self._run.warn("no way back is kept: the earlier run ended before it had begun to")
@@ -119,7 +118,7 @@ class WayBackKeeping:
         where = where_is(session, found.record)
         if where is Where.BACK:
             self._run.figures.enter(Phase.KEEP)
-            self._keeper(found.store, found.record).finish(skip_drop=False)
+            self._keeper(found.checkpoint, found.record).finish(skip_drop=False)
             self._note_reverted()
             return True
         if found.record.state == ENDED and any_old_table(session, found.record):
@@ -138,9 +137,9 @@ class WayBackKeeping:
         tables = [(table.schema, table.table) for table in found.record.tables]
         require_word(session, self._run.config.feed.vouched, tables)
         self._run.figures.enter(Phase.KEEP)
-        return self._run_keeper(found.store, replace(found.record, state=KEEPING))
+        return self._run_keeper(found.checkpoint, replace(found.record, state=FOLLOWING))
 
-    def _run_keeper(self, store: KeepStore, record: KeepRecord) -> bool:
+    def _run_keeper(self, store: CheckpointTable, record: ReverseRecord) -> bool:
         """Keep, and put the end into the report."""
         ending = self._keeper(store, record).run()
         self._run.figures.waiting_for = ""
@@ -151,7 +150,7 @@ class WayBackKeeping:
     def _note_reverted(self) -> None:
         self._run.report.reverted = True
 
-    def _keeper(self, store: KeepStore, record: KeepRecord) -> Keeper:
+    def _keeper(self, store: CheckpointTable, record: ReverseRecord) -> Keeper:
         """Make the keeper, with what this run was asked for."""
         run = self._run
         means = Means(
@@ -169,12 +168,12 @@ class WayBackKeeping:
         )
         return Keeper(means, store, record, stop=run.stop)
 
-    def _store(self) -> KeepStore:
+    def _store(self) -> CheckpointTable:
         schema, table = home_of((context.schema, context.table) for context in self._contexts)
-        return KeepStore(schema, AuxiliaryNames.of(table).checkpoint)
+        return CheckpointTable(schema, table)
 
 
-def _unknown_place(tables: Sequence[KeptTable]) -> SpiritError:
+def _unknown_place(tables: Sequence[ReverseTable]) -> SpiritError:
     """Return that nobody can follow from the swap on."""
     old = ", ".join(f"{table.schema}.{table.old}" for table in tables)
     return WayBackLost(

@@ -5,22 +5,23 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.decision import (
     Afresh,
     Found,
     GiveUp,
     Refuse,
     Resume,
+    ReverseState,
     Wanted,
-    WayBackState,
     decide,
     was_swapped,
 )
 from spirit_py.checkpoint.look import damage, look_at_table, marked, unreachable
 from spirit_py.checkpoint.members import Name, beside
-from spirit_py.checkpoint.record import CheckpointRecord, UnreadableCheckpoint
-from spirit_py.checkpoint.reverse_found import what_is_left
-from spirit_py.checkpoint.store import MARK
+from spirit_py.checkpoint.record import CheckpointRecord
+from spirit_py.checkpoint.reverse_found import reverse_left
+from spirit_py.checkpoint.table import MARK
 from spirit_py.errors import FeedFailure, Refusal, ServerFault
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import access_denied
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable
 
     from spirit_py.checkpoint.decision import Decision
-    from spirit_py.checkpoint.store import StoredCheckpoint
+    from spirit_py.checkpoint.table import StoredCheckpoint
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
 
@@ -51,9 +52,9 @@ _WORDS: Final[dict[type[Decision], str]] = {
 }
 _AFTER_SWAP: Final = {
     None: "done; only the cleanup is left",
-    WayBackState.KEPT: "done; a way back is kept",
-    WayBackState.LOST: "done; the way back is lost",
-    WayBackState.REVERTED: "undone by a revert; only the cleanup is left",
+    ReverseState.KEPT: "done; a way back is kept",
+    ReverseState.LOST: "done; the way back is lost",
+    ReverseState.REVERTED: "undone by a revert; only the cleanup is left",
 }
 
 
@@ -245,7 +246,7 @@ class _Looking:
                 )
                 for table in tables
             ),
-            way_back=what_is_left(self._session, tables),
+            way_back=reverse_left(self._session, tables),
         )
         decision = decide(found, Wanted(statement=None, max_age=self._max_age))
         return MigrationShown(
@@ -281,7 +282,7 @@ class _Looking:
             server_uuid=server,
             tables=marked(self._session, seen, record),
             unreachable=why,
-            way_back=what_is_left(self._session, tables),
+            way_back=reverse_left(self._session, tables),
         )
         decision = decide(found, Wanted(statement=None, max_age=self._max_age))
         shown = _told(checkpoint, stored, record, found, decision)
@@ -335,9 +336,9 @@ def _told(
     )
 
 
-def _again(decision: Decision, back: WayBackState | None) -> str:
+def _again(decision: Decision, back: ReverseState | None) -> str:
     """Return what the same command would do; behind a way back that is lost there is nothing to."""
-    lost = isinstance(decision, Resume) and back is WayBackState.LOST
+    lost = isinstance(decision, Resume) and back is ReverseState.LOST
     return "fail" if lost else _WORDS[type(decision)]
 
 

@@ -7,20 +7,18 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from spirit_py.checkpoint.reverse import ENDED, Answer
-from spirit_py.checkpoint.store import CheckpointStore
+from spirit_py.checkpoint.reverse import ENDED, RevertAnswer, RevertRequest
+from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import MigrationFailure, ServerFault
 from spirit_py.migration.reverse_feed import require_definitions
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.locks.named import named_lock_holder
-from spirit_py.table.names import AuxiliaryNames
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spirit_py.checkpoint.reverse import KeepRecord, Request
-    from spirit_py.checkpoint.reverse_store import KeepStore
+    from spirit_py.checkpoint.reverse import ReverseRecord
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import Clock
     from spirit_py.mysql.session import Session
@@ -47,8 +45,8 @@ class Desk:
     def __init__(
         self,
         connection: ConnectionOptions,
-        store: KeepStore,
-        record: KeepRecord,
+        store: CheckpointTable,
+        record: ReverseRecord,
         *,
         message: Callable[[str], None],
         clock: Clock = time.monotonic,
@@ -66,7 +64,7 @@ class Desk:
         now = self._connected().value("SELECT UNIX_TIMESTAMP(NOW(6))")
         return self.record.until - float(now)
 
-    def look(self, position: Callable[[], str]) -> Request | None:
+    def look(self, position: Callable[[], str]) -> RevertRequest | None:
         """Write the position when it is time, and give the request of somebody who waits.
 
         A server that is away for a while is waited for by the feed, which gives up in its time.
@@ -78,7 +76,7 @@ class Desk:
             if self._clock() - self._written_at >= WRITE_SECONDS:
                 self.write(position=position())
                 require_definitions(self._connected(), self.record.tables)
-            request = self._store.asked(self._connected())
+            request = self._store.read(self._connected(), RevertRequest)
             if request is None or named_lock_holder(self._connected(), request.lock) is not None:
                 return request
             self._refuse(request)
@@ -89,12 +87,12 @@ class Desk:
             _LOG.info("could not look for a request: %s", fault.message)
         return None
 
-    def _refuse(self, request: Request) -> None:
+    def _refuse(self, request: RevertRequest) -> None:
         """Put a request aside whose revert has ended: nobody wants it any more."""
         text = "a request of a spirit-py revert that no longer waits is not carried out"
         self._message(text)
         error = MigrationFailure(text, hint="run spirit-py revert again")
-        self.tell(Answer.of_error(request.token, error))
+        self.tell(RevertAnswer.of_error(request.token, error))
         self.withdraw(request)
 
     def write(self, *, position: str = "", **changes: Any) -> None:
@@ -125,15 +123,15 @@ class Desk:
             self.close()
             self._message(f"the end of the way back could not be noted: {fault.message}")
 
-    def tell(self, answer: Answer) -> None:
+    def tell(self, answer: RevertAnswer) -> None:
         """Write an answer; one that cannot be written stops nothing."""
         try:
-            self._store.answer(self._connected(), answer)
+            self._store.write(self._connected(), answer)
         except ServerFault as fault:
             self.close()
             _LOG.info("an answer could not be written: %s", fault.message)
 
-    def withdraw(self, request: Request) -> None:
+    def withdraw(self, request: RevertRequest) -> None:
         """Take a request away, because it was answered."""
         try:
             self._store.withdraw(self._connected(), request)
@@ -146,7 +144,7 @@ class Desk:
         until = self._clock() + _ANSWER_SECONDS
         while self._clock() < until and not stop.requested:
             try:
-                if self._store.asked(self._connected()) is None:
+                if self._store.read(self._connected(), RevertRequest) is None:
                     return
             except ServerFault:
                 self.close()
@@ -155,14 +153,14 @@ class Desk:
     def drop_marks(self) -> None:
         """Drop the checkpoint tables: there is nothing left that they would be needed for."""
         for table in self.record.tables:
-            name = AuxiliaryNames.of(table.table).checkpoint
+            checkpoint = CheckpointTable(table.schema, table.table)
             try:
-                CheckpointStore(table.schema, name).drop(self._connected())
+                checkpoint.drop(self._connected())
             except ServerFault as fault:
                 self.close()
                 self._message(
-                    f"warning: the checkpoint table {name} could not be dropped: {fault.message};"
-                    " drop it by hand"
+                    f"warning: the checkpoint table {checkpoint} could not be dropped:"
+                    f" {fault.message}; drop it by hand"
                 )
 
     def _connected(self) -> Session:

@@ -8,8 +8,8 @@ from spirit_py.checkpoint.beside import drop_beside
 from spirit_py.checkpoint.decision import Afresh, GiveUp, Refuse, Resume, Wanted, decide
 from spirit_py.checkpoint.look import look
 from spirit_py.checkpoint.members import members
+from spirit_py.checkpoint.proofs import note_here
 from spirit_py.checkpoint.record import CheckpointRecord
-from spirit_py.checkpoint.replicated import note_here
 from spirit_py.checkpoint.writer import PERIOD
 from spirit_py.errors import Refusal, SchemaChanged
 from spirit_py.migration.checkpoints import statement_of

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 from spirit_py.applier.applier import SqlApplier
 from spirit_py.binlog.source import BinlogSource
 from spirit_py.checkpoint.record import digest_of
-from spirit_py.checkpoint.reverse import KeptTable
+from spirit_py.checkpoint.reverse import ReverseTable
 from spirit_py.errors import Refusal, SchemaChanged, ServerFault
 from spirit_py.feed.feed import ChangeFeed
 from spirit_py.mysql.facts import read_facts
@@ -35,7 +35,7 @@ _LOG = logging.getLogger(__name__)
 
 def plan_way_back(
     migration: TableMapping, changes: ColumnChanges, server_time_zone: str
-) -> KeptTable:
+) -> ReverseTable:
     """Say, before anything is copied, what the way back of one table would be.
 
     Args:
@@ -56,7 +56,7 @@ def plan_way_back(
         server_time_zone,
     )
     name = f"{source.schema}.{source.name}"
-    return KeptTable(
+    return ReverseTable(
         schema=source.schema,
         table=source.name,
         old=names.old,
@@ -68,13 +68,13 @@ def plan_way_back(
     )
 
 
-def with_shapes(session: SqlSession, table: KeptTable) -> KeptTable:
+def with_shapes(session: SqlSession, table: ReverseTable) -> ReverseTable:
     """Note the definitions right after the swap, so that a later process finds the same."""
     now, old = _both(session, table)
     return replace(table, now_shape=_digest(now), old_shape=_digest(old))
 
 
-def mappings_of(session: SqlSession, tables: Sequence[KeptTable]) -> tuple[TableMapping, ...]:
+def mappings_of(session: SqlSession, tables: Sequence[ReverseTable]) -> tuple[TableMapping, ...]:
     """Build the ways back from the tables as they are.
 
     Raises:
@@ -90,7 +90,7 @@ def mappings_of(session: SqlSession, tables: Sequence[KeptTable]) -> tuple[Table
     )
 
 
-def require_definitions(session: SqlSession, tables: Sequence[KeptTable]) -> None:
+def require_definitions(session: SqlSession, tables: Sequence[ReverseTable]) -> None:
     """Compare the definitions with those right after the swap; quick enough under a lock.
 
     The feed sees DDL of the new tables; of the old ones only this does.
@@ -113,7 +113,7 @@ def require_definitions(session: SqlSession, tables: Sequence[KeptTable]) -> Non
                 )
 
 
-def _both(session: SqlSession, table: KeptTable) -> tuple[TableSchema, TableSchema]:
+def _both(session: SqlSession, table: ReverseTable) -> tuple[TableSchema, TableSchema]:
     """Read both definitions."""
     found = []
     for name in (table.table, table.old):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from spirit_py.checkpoint.reverse import ENDED, UnreadableRecord
+from spirit_py.checkpoint.codec import UnreadableCheckpoint
+from spirit_py.checkpoint.reverse import ENDED, ReverseRecord
 from spirit_py.checkpoint.reverse_found import Where, where_is
-from spirit_py.checkpoint.reverse_store import KeepStore
+from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.mysql.connect import connect
 from spirit_py.units import human_seconds
 
@@ -71,10 +72,10 @@ def ways_back(connection: ConnectionOptions, checkpoints: Iterable[str]) -> dict
 def _shown(session: SqlSession, checkpoint: str) -> WayBackShown:
     # A name may have a dot in it, a checkpoint's begins with an underscore behind the last schema.
     schema, _, table = checkpoint.partition("._")
-    store = KeepStore(schema, f"_{table}")
+    store = CheckpointTable(schema, table.removesuffix("_chkpnt"))
     try:
-        record = store.read(session)
-    except UnreadableRecord as error:
+        record = store.read(session, ReverseRecord)
+    except UnreadableCheckpoint as error:
         return WayBackShown(state=ENDED, reason=f"what was written cannot be read: {error}")
     if record is None:
         return WayBackShown()
@@ -83,6 +84,6 @@ def _shown(session: SqlSession, checkpoint: str) -> WayBackShown:
         state=_REVERTED if where_is(session, record) is Where.BACK else record.state,
         reason=record.reason,
         left=round(record.until - now, 3),
-        age=round(store.age(session), 3),
+        age=round(store.age(session, ReverseRecord), 3),
         losses=tuple(record.losses),
     )

@@ -10,8 +10,8 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.checkpoint.reverse import DONE, ENDED, FAILED, KEEPING, REVERTING, Request
-from spirit_py.checkpoint.reverse_found import Where, find_way_back, where_is
+from spirit_py.checkpoint.reverse import DONE, ENDED, FAILED, FOLLOWING, REVERTING, RevertRequest
+from spirit_py.checkpoint.reverse_found import Where, find_reverse, where_is
 from spirit_py.checksum.result import ChecksumOptions
 from spirit_py.cutover.plan import CutoverLimits
 from spirit_py.errors import Interrupted, MigrationFailure, OutcomeUnknown, Refusal, ServerFault
@@ -37,7 +37,7 @@ from spirit_py.table.names import lock_name
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spirit_py.checkpoint.reverse_found import WayBack
+    from spirit_py.checkpoint.reverse_found import ReverseReplication
     from spirit_py.config import ConnectionOptions, RevertConfig
     from spirit_py.contracts import Reporter
     from spirit_py.mysql.session import Session
@@ -130,9 +130,9 @@ class Revert:
             read_timeout=_READ_SECONDS,
         )
 
-    def _find(self, session: Session) -> WayBack:
+    def _find(self, session: Session) -> ReverseReplication:
         """Find the way back, which must still be there."""
-        found = find_way_back(session, self._options.database, self._options.table)
+        found = find_reverse(session, self._options.database, self._options.table)
         if found is None:
             raise Refusal(
                 f"no way back is kept for {self._name}",
@@ -150,9 +150,9 @@ class Revert:
 
     # -- asking
 
-    def _ask(self, found: WayBack, keeper: int) -> bool:
+    def _ask(self, found: ReverseReplication, keeper: int) -> bool:
         """Ask the keeping process; False when it has ended meanwhile, without an answer."""
-        request = Request(token=secrets.token_hex(8), skip_drop=self._options.skip_drop)
+        request = RevertRequest(token=secrets.token_hex(8), skip_drop=self._options.skip_drop)
         self._reporter.message(f"asking the process that keeps the way back (session {keeper})")
         with contextlib.ExitStack() as stack:
             # A request counts only while somebody waits for it, and this lock says so.
@@ -161,11 +161,11 @@ class Revert:
             )
             stack.enter_context(waiting)
             session = stack.enter_context(self._session())
-            found.store.ask(session, request)
+            found.checkpoint.write(session, request)
             stack.callback(self._withdraw, found, request)
             return self._follow(session, found, request)
 
-    def _follow(self, session: Session, found: WayBack, request: Request) -> bool:
+    def _follow(self, session: Session, found: ReverseReplication, request: RevertRequest) -> bool:
         """Show what the keeping process says, until it has done it."""
         began, shown = time.monotonic(), 0
         self._waiting_for = "the process that keeps the way back"
@@ -173,7 +173,7 @@ class Revert:
             self._leave_if_asked(begun=shown > 0)
             held = named_lock_holder(session, self._lock_name) is not None
             # Asked for last: what the process wrote before it ended counts.
-            answer = found.store.answered(session, request.token)
+            answer = found.checkpoint.answer_to(session, request)
             if answer is not None and answer.state == FAILED:
                 raise answer.as_error()
             for line in answer.said[shown:] if answer is not None else ():
@@ -197,18 +197,18 @@ class Revert:
             reason.hint = "the process that keeps the way back goes on with the revert"
         self._stop.check()
 
-    def _withdraw(self, found: WayBack, request: Request) -> None:
+    def _withdraw(self, found: ReverseReplication, request: RevertRequest) -> None:
         """Take the request back: it was answered, or is not wanted any more."""
         try:
             with self._session() as session:
-                found.store.withdraw(session, request)
+                found.checkpoint.withdraw(session, request)
         except ServerFault as fault:
             if disposition(fault) is not Disposition.FATAL:
                 self._reporter.message(f"the request could not be taken back: {fault.message}")
 
     # -- doing it here
 
-    def _take_over(self, found: WayBack) -> None:
+    def _take_over(self, found: ReverseReplication) -> None:
         """Go on where the process that kept the way back has ended."""
         names = sorted((table.schema, table.table) for table in found.record.tables)
         connection = replace(self._options.connection, label=run_label(names))
@@ -224,7 +224,7 @@ class Revert:
             with connect(connection, role="revert") as session:
                 require_word(session, self._options.feed.vouched, names)
                 end_earlier_sessions(session, connection.label)
-                latest = find_way_back(session, self._options.database, self._options.table)
+                latest = find_reverse(session, self._options.database, self._options.table)
                 # Where the record is gone, its process has ended, and the tables tell how.
                 record = latest.record if latest else replace(found.record, state=REVERTING)
                 where = where_is(session, record)
@@ -232,8 +232,8 @@ class Revert:
             connection = replace(connection, settings=settings)
             keeper = Keeper(
                 self._means(connection, stack),
-                found.store,
-                replace(record, state=KEEPING),
+                found.checkpoint,
+                replace(record, state=FOLLOWING),
                 stop=self._stop,
             )
             if where is Where.BACK:
@@ -242,7 +242,7 @@ class Revert:
                 self._require(latest, where)
                 keeper.revert(skip_drop=self._options.skip_drop)
 
-    def _require(self, latest: WayBack | None, where: Where) -> None:
+    def _require(self, latest: ReverseReplication | None, where: Where) -> None:
         """Refuse where what was there a moment ago is gone."""
         if latest is None or latest.record.state == ENDED:
             raise Refusal(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.checkpoint.made import MadeStore
+from spirit_py.checkpoint.proofs import read_proofs, renew_proofs
 from spirit_py.cutover.cleanup import drop_old_table
 from spirit_py.cutover.cutover import Cutover
 from spirit_py.cutover.look import require_these
@@ -112,17 +112,16 @@ def swap_tables(
 def _require_new(session: SqlSession, mapping: TableMapping) -> None:
     """Require the new table to be the one that was made."""
     source, target = mapping.source, mapping.target
-    made = MadeStore(source.schema, source.name).read(session)
-    require_these(session, {(target.schema, target.name): made.new})
+    proofs = read_proofs(session, source.schema, source.name)
+    require_these(session, {(target.schema, target.name): proofs.new})
 
 
 def _note(session: SqlSession, mapping: TableMapping) -> dict[tuple[str, str], Identity]:
     """Note which table is going to be the old one, and that the swap is begun; return proofs."""
     source, target = mapping.source, mapping.target
-    made = MadeStore(source.schema, source.name).renew(
-        session, source=identity(session, source.schema, source.name), swap_begun=True
-    )
-    return {(target.schema, target.name): made.new, (source.schema, source.name): made.source}
+    name = (source.schema, source.name)
+    proofs = renew_proofs(session, *name, source=identity(session, *name), swap_begun=True)
+    return {(target.schema, target.name): proofs.new, name: proofs.source}
 
 
 def _note_not_swapped(run: Run, mappings: Sequence[TableMapping]) -> None:
@@ -130,9 +129,9 @@ def _note_not_swapped(run: Run, mappings: Sequence[TableMapping]) -> None:
     try:
         with run.session("cleanup") as session:
             for mapping in mappings:
-                store = MadeStore(mapping.source.schema, mapping.source.name)
-                if store.read(session).swap_begun:
-                    store.renew(session, swap_begun=False)
+                name = (mapping.source.schema, mapping.source.name)
+                if read_proofs(session, *name).swap_begun:
+                    renew_proofs(session, *name, swap_begun=False)
     except ServerFault as fault:
         _log.info("the end of the swap could not be noted: %s", fault.message)
 
@@ -178,4 +177,4 @@ def _drop(run: Run, schema: str, table: str) -> str:
 
 def _proof(run: Run, schema: str, table: str) -> Identity:
     with run.session("cleanup") as session:
-        return MadeStore(schema, table).read(session).source
+        return read_proofs(session, schema, table).source

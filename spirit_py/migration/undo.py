@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.checkpoint.made import MadeStore
+from spirit_py.checkpoint.proofs import note_proofs, read_proofs
 from spirit_py.checksum.checker import Checker
 from spirit_py.checksum.result import ChecksumOptions
 from spirit_py.config import FeedOptions
@@ -26,7 +26,7 @@ from spirit_py.sql import quote_table
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spirit_py.checkpoint.reverse import KeptTable
+    from spirit_py.checkpoint.reverse import ReverseTable
     from spirit_py.config import ConnectionOptions, GuardMode
     from spirit_py.contracts import SqlSession
     from spirit_py.cutover.plan import CutoverResult
@@ -60,7 +60,7 @@ class Means:
     checksum: ChecksumOptions = field(default_factory=ChecksumOptions)
 
 
-def swaps_of(tables: tuple[KeptTable, ...]) -> list[Swap]:
+def swaps_of(tables: tuple[ReverseTable, ...]) -> list[Swap]:
     """Return the swaps that bring the old tables back."""
     return [
         Swap(schema=table.schema, table=table.table, new=table.old, old=table.undone)
@@ -82,7 +82,7 @@ class Undo:
         self,
         means: Means,
         following: Following,
-        tables: tuple[KeptTable, ...],
+        tables: tuple[ReverseTable, ...],
         *,
         stop: StopSwitch,
         say: Callable[[str], None],
@@ -221,7 +221,7 @@ class Undo:
         return result
 
 
-def drop_undone(means: Means, tables: tuple[KeptTable, ...], stop: StopSwitch) -> list[str]:
+def drop_undone(means: Means, tables: tuple[ReverseTable, ...], stop: StopSwitch) -> list[str]:
     """Drop the tables that were swapped out; give what could not be dropped, with the reason."""
     left = []
     for table in tables:
@@ -231,12 +231,12 @@ def drop_undone(means: Means, tables: tuple[KeptTable, ...], stop: StopSwitch) -
     return left
 
 
-def _drop(means: Means, table: KeptTable, stop: StopSwitch) -> str:
+def _drop(means: Means, table: ReverseTable, stop: StopSwitch) -> str:
     """Drop one; give why it is still there, or an empty string."""
 
     def proof() -> Identity:
         with connect(means.connection, role="cleanup") as session:
-            return MadeStore(table.schema, table.table).read(session).new
+            return read_proofs(session, table.schema, table.table).new
 
     try:
         numbers = retrying(stop, attempts=_PROOF_ATTEMPTS)(proof)
@@ -245,20 +245,22 @@ def _drop(means: Means, table: KeptTable, stop: StopSwitch) -> str:
     return drop_old_table(means.connection, table.schema, table.undone, proof=numbers, stop=stop)
 
 
-def _require_old(session: SqlSession, table: KeptTable) -> None:
+def _require_old(session: SqlSession, table: ReverseTable) -> None:
     """Require the old table to be the one from before the migration."""
-    made = MadeStore(table.schema, table.table).read(session)
-    require_these(session, {(table.schema, table.old): made.source})
+    proofs = read_proofs(session, table.schema, table.table)
+    require_these(session, {(table.schema, table.old): proofs.source})
 
 
-def _note(session: SqlSession, table: KeptTable) -> dict[tuple[str, str], Identity]:
+def _note(session: SqlSession, table: ReverseTable) -> dict[tuple[str, str], Identity]:
     """Note which table is going to be swapped out, before it is (R24); return the proofs."""
-    made = MadeStore(table.schema, table.table).note(
+    proofs = note_proofs(
         session,
+        table.schema,
+        table.table,
         new=identity(session, table.schema, table.table),
         source=identity(session, table.schema, table.old),
     )
     return {
-        (table.schema, table.table): made.new,
-        (table.schema, table.old): made.source,
+        (table.schema, table.table): proofs.new,
+        (table.schema, table.old): proofs.source,
     }

@@ -130,7 +130,7 @@ def fail_over_in_the_middle(
 
 def numbers(couple: Couple) -> tuple[int, int]:
     """Return the first server's number of the new table, and the second one's of the source."""
-    found = couple.second.query("SELECT made FROM lone._t_chkpnt WHERE id = 9")[0][0]
+    found = couple.second.query("SELECT record FROM lone._t_chkpnt WHERE id = 5")[0][0]
     here = couple.second.query(
         "SELECT TABLE_ID FROM information_schema.INNODB_TABLES WHERE NAME = 'lone/t'"
     )

@@ -9,9 +9,9 @@ import MySQLdb
 import pytest
 
 from spirit_py.checkpoint.beside import drop_beside
-from spirit_py.checkpoint.made import MadeStore
-from spirit_py.checkpoint.record import Membership
-from spirit_py.checkpoint.store import CheckpointStore
+from spirit_py.checkpoint.proofs import begin_proofs, note_proofs
+from spirit_py.checkpoint.record import Pointer
+from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.mysql.tables.identity import NOTHING, identity
@@ -324,7 +324,7 @@ def test_what_is_proven_to_be_ours_is_dropped(db, desk):
     made = marked(db, desk)
     db.execute(f"CREATE TABLE {made.building} (id INT); CREATE TABLE _t_old LIKE t")
     target = desk.create("ADD c INT")
-    MadeStore(db.name, "t").note(desk.session, new=identity(desk.session, db.name, target.name))
+    note_proofs(desk.session, db.name, "t", new=identity(desk.session, db.name, target.name))
 
     assert drop_beside(desk.session, db.name, "t") == ""
     assert drop_beside(desk.session, db.name, "t") == ""
@@ -339,15 +339,15 @@ def test_what_only_has_the_names_stays(db, desk):
     assert f"{db.name}._t_new stays" in drop_beside(desk.session, db.name, "t")
     db.execute("CREATE TABLE _t_chkpnt (id INT)")
     assert drop_beside(desk.session, db.name, "t") == ""
-    CheckpointStore(db.name, "_t_chkpnt").drop(desk.session)
+    CheckpointTable(db.name, "t").drop(desk.session)
     assert {row[0] for row in db.query("SHOW TABLES")} == {"t", "_t_new", "_t_snt", "_t_chkpnt"}
 
 
 def marked(db, desk):
     """Create the checkpoint table beside the table, as a run does, and note what was there."""
-    pointer = Membership(schema=db.name, table="t")
-    CheckpointStore(db.name, "_t_chkpnt").create(desk.session, pointer)
-    return MadeStore(db.name, "t").begin(desk.session, identity(desk.session, db.name, "t"))
+    pointer = Pointer(home=(db.name, "t"))
+    CheckpointTable(db.name, "t").create(desk.session, pointer)
+    return begin_proofs(desk.session, db.name, "t")
 
 
 @pytest.mark.parametrize("name", ["t", "t-1 $#x", "Größe", "表", "t%_@", "Ωß"])

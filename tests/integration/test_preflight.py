@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from spirit_py.checkpoint.made import MadeStore
+from spirit_py.checkpoint.proofs import note_proofs
 from spirit_py.checkpoint.record import CheckpointRecord, TableProgress
-from spirit_py.checkpoint.store import CheckpointStore
+from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.config import FeedOptions, MigrationConfig
 from spirit_py.errors import Interrupted, Refusal
 from spirit_py.mysql.connect import connect
@@ -294,11 +294,11 @@ def a_record(schema: str) -> CheckpointRecord:
 def test_own_leftovers(db, desk):
     """The new table that was noted is the program's own; another one and an old one never are."""
     db.execute("CREATE TABLE _t_new (id INT)")
-    store = CheckpointStore(db.name, "_t_chkpnt")
+    store = CheckpointTable(db.name, "t")
     store.create(desk.session, a_record(db.name))
     assert "is not the one that an earlier run" in refusals(desk)[0]
     numbers = identity(desk.session, db.name, "_t_new")
-    MadeStore(db.name, "t").note(desk.session, new=numbers)
+    note_proofs(desk.session, db.name, "t", new=numbers)
     assert is_ours(*prepare(desk.session, desk.config("ADD c INT")))
     assert desk.before("ADD c INT") == ()
     db.execute("CREATE TABLE _t_old (id INT)")

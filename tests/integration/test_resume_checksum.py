@@ -91,7 +91,7 @@ def test_a_run_that_was_killed_could_not_say_where_it_stopped_writing(
 ):
     """Then every write behind the checkpoint's position may have been somebody else's."""
     stop_between_snapshots(spark_engine, db, monkeypatch)
-    db.execute("UPDATE _t_chkpnt SET record = JSON_SET(record, '$.settled_at', '')")
+    db.execute("UPDATE _t_chkpnt SET record = JSON_SET(record, '$.settled_at', '') WHERE id = 1")
     db.execute("UPDATE _t_new SET a = 1 WHERE id = 8")
     told, report = finish(spark_engine, db)
     assert "_t_new was written to after the checkpoint" in told

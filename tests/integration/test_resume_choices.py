@@ -10,7 +10,7 @@ import pytest
 
 from mysql_words import reset_binlogs
 from spirit_py.checkpoint import look as looking
-from spirit_py.checkpoint.store import CheckpointStore
+from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal, SchemaChanged, ServerFault
 from spirit_py.migration import auxiliary
 from spirit_py.migration.cleanup import clean_up
@@ -46,7 +46,7 @@ def stopped(db, spark_engine, interrupt):
 def the_record(db):
     """Read the checkpoint of the kit's table."""
     with connect(config_for(db).connection, role="test") as session:
-        stored = CheckpointStore(db.name, "_t_chkpnt").read(session)
+        stored = CheckpointTable(db.name, "t").read_record(session)
     assert stored is not None
     return stored.found
 
@@ -54,7 +54,7 @@ def the_record(db):
 def rewrite(db, **changes):
     """Replace values of the stored record."""
     found = json.loads(str(db.query("SELECT record FROM _t_chkpnt")[0][0]))
-    db.execute("UPDATE _t_chkpnt SET record = %s", (json.dumps({**found, **changes}),))
+    db.execute("UPDATE _t_chkpnt SET record = %s WHERE id = 1", (json.dumps({**found, **changes}),))
 
 
 def shown(db, table="t"):
@@ -143,7 +143,7 @@ def test_proofs_that_nothing_can_be_resumed(stopped, spark_engine):
     age = "UPDATE _t_chkpnt SET written_at = NOW(6) - INTERVAL 8 DAY"
     stopped.execute(age)
     assert "is 8d00h old, more than" in shown(stopped).reason
-    stopped.execute("UPDATE _t_chkpnt SET record = '{}'")
+    stopped.execute("UPDATE _t_chkpnt SET record = '{}' WHERE id = 1")
     assert "format None" in shown(stopped).unreadable
     report = start(spark_engine, stopped).end()
     assert "starts afresh" in report.resumed
@@ -250,7 +250,7 @@ def test_behind_a_swap_an_unreadable_checkpoint_is_no_reason_to_begin_anew(stopp
     """The old table may be the only copy of the rows from before: status and run say so."""
     stopped.execute("RENAME TABLE t TO _t_old, _t_new TO t")
     for ruin in (
-        "UPDATE _t_chkpnt SET record = JSON_SET(record, '$.format', 99)",
+        "UPDATE _t_chkpnt SET record = JSON_SET(record, '$.format', 99) WHERE id = 1",
         "DELETE FROM _t_chkpnt",
     ):
         stopped.execute(ruin)

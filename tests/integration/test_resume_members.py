@@ -7,8 +7,9 @@ import json
 
 import pytest
 
-from spirit_py.checkpoint.made import MadeStore
-from spirit_py.checkpoint.record import Membership, home_of, pointer_text
+from spirit_py.checkpoint.codec import to_text
+from spirit_py.checkpoint.proofs import note_proofs
+from spirit_py.checkpoint.record import Pointer, home_of
 from spirit_py.migration.cleanup import clean_up
 from spirit_py.migration.listing import migrations
 from spirit_py.mysql.connect import connect
@@ -40,10 +41,10 @@ def left_over(db, interrupt):
     interrupt(**ALONE)
     db.execute("CREATE TABLE _u_chkpnt LIKE _t_chkpnt")
     db.execute("CREATE TABLE _u_new LIKE u")
-    pointer = pointer_text(Membership(schema=db.name, table="t"))
+    pointer = to_text(Pointer(home=(db.name, "t")))
     db.execute("INSERT INTO _u_chkpnt (id, record) VALUES (1, %s)", (pointer,))
     with connect(config_for(db).connection, role="test") as session:
-        MadeStore(db.name, "u").note(session, new=identity(session, db.name, "_u_new"))
+        note_proofs(session, db.name, "u", new=identity(session, db.name, "_u_new"))
 
 
 def seen(db, table="", database=None):
@@ -120,7 +121,7 @@ def test_status_finds_a_migration_by_any_of_its_tables(db, interrupt):
             db.execute(f"RENAME TABLE {name} TO {other}.{name}")
         record = json.loads(str(db.query("SELECT record FROM _t_chkpnt")[0][0]))
         record["tables"][1]["schema"] = other
-        db.execute("UPDATE _t_chkpnt SET record = %s", (json.dumps(record),))
+        db.execute("UPDATE _t_chkpnt SET record = %s WHERE id = 1", (json.dumps(record),))
         assert home_of([(db.name, "t"), (other, "u")]) == (db.name, "t")
         found = [seen(db, "u", other), seen(db, "", other), seen(db, "t")]
         assert {one.checkpoint for (one,) in found} == {f"{db.name}._t_chkpnt"}

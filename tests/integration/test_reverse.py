@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from spirit_py.checkpoint.reverse import ENDED, KEEPING, REVERTING
+from spirit_py.checkpoint.reverse import ENDED, FOLLOWING, REVERTING
 from spirit_py.config import RevertConfig
 from spirit_py.cutover.plan import CutoverLimits
 from spirit_py.errors import DuplicateForUnique, Interrupted, OutcomeUnknown, Refusal, SpiritError
@@ -218,7 +218,7 @@ def test_interrupted_and_taken_over(db, spark_engine):
     assert "spirit-py revert still goes back" in interrupted.value.hint
     stored = changed.stored()
     assert stored is not None
-    assert stored.state == KEEPING
+    assert stored.state == FOLLOWING
     assert stored.position != changed.record.position
     db.execute("DELETE FROM t WHERE id = 8")
     db.execute("INSERT INTO t (id, v, u) VALUES (100, 1, 'first8')")

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from spirit_py import points
-from spirit_py.checkpoint.reverse import ENDED, KEEPING, REVERTING, Request
-from spirit_py.checkpoint.reverse_store import KeepStore
+from spirit_py.checkpoint.reverse import ENDED, FOLLOWING, REVERTING, ReverseRecord, RevertRequest
+from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal, SpiritError, StatementWrite
 from spirit_py.migration import migrate
 from spirit_py.migration.auxiliary import AuxiliaryTables
@@ -128,7 +128,7 @@ def test_a_write_in_text_ends_the_keeping_and_a_revert_goes_on_behind_it(table, 
             changed.revert(feed=replace(QUICK, vouched=((table.name, own),)))
     stored = changed.stored()
     assert stored is not None
-    assert stored.state == KEEPING
+    assert stored.state == FOLLOWING
     changed.revert(feed=replace(QUICK, vouched=((table.name, "other"),)))
     assert changed.tables() == {"t", "other"}
 
@@ -161,13 +161,16 @@ def test_a_key_that_would_merge_rows_is_refused_before_the_copy(db):
 def test_a_request_that_nobody_waits_for_is_not_carried_out(table, spark_engine):
     """A revert that was killed has asked in vain; the next one is answered."""
     changed = Changed(table, "ADD COLUMN extra INT", engine=spark_engine)
-    stale = Request(token="of-a-dead-revert")
+    stale = RevertRequest(token="of-a-dead-revert")
     with connect(changed.connection, role="test") as session:
-        changed.keep_store.ask(session, stale)
+        changed.keep_store.write(session, stale)
         keeping = changed.keep()
         until(lambda: changed.notes.said("no longer waits is not carried out"), "the refusal")
-        until(lambda: changed.keep_store.asked(session) is None, "the end of the request")
-        assert changed.keep_store.answered(session, stale.token) is not None
+        until(
+            lambda: changed.keep_store.read(session, RevertRequest) is None,
+            "the end of the request",
+        )
+        assert changed.keep_store.answer_to(session, stale) is not None
     assert "extra" in changed.columns()
     changed.revert()
     assert keeping.result() is Ending.REVERTED
@@ -222,9 +225,9 @@ def test_the_migrations_own_command_after_a_revert_that_was_killed(table, spark_
     assert "spirit-py revert" in refused.value.hint
     assert "DROP" not in refused.value.hint
 
-    store = KeepStore(table.name, "_t_chkpnt")
+    store = CheckpointTable(table.name, "t")
     with connect(connection_options(table), role="test") as session:
-        record = store.read(session)
+        record = store.read(session, ReverseRecord)
         assert record is not None
         store.write(session, replace(record, state=REVERTING))
     table.execute("RENAME TABLE t TO _t_undone, _t_old TO t")

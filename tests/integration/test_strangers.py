@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from spirit_py import points
-from spirit_py.checkpoint.made import MadeStore
+from spirit_py.checkpoint.proofs import read_proofs
 from spirit_py.errors import CutoverFailure, Refusal, SchemaChanged
 from spirit_py.migration.cleanup import clean_up
 from spirit_py.migration.listing import migrations
@@ -101,7 +101,7 @@ def test_cleanup_leaves_what_is_not_proven(stopped):
 def test_a_new_table_in_the_place_of_ours_stays(stopped, spark_engine):
     """Somebody made another one of the same definition: no row of ours goes there."""
     with connect(config_for(stopped).connection, role="test") as session:
-        assert MadeStore(stopped.name, "t").read(session).new
+        assert read_proofs(session, stopped.name, "t").new
     stopped.execute(f"CREATE TABLE _t_new LIKE t; ALTER TABLE _t_new {ALTER}")
     for alter in (ALTER, "ADD COLUMN other INT, ADD INDEX (a)"):
         with pytest.raises(Refusal, match="_t_new"):
@@ -205,7 +205,7 @@ def test_a_swap_that_was_not_made_leaves_no_doubt(db, spark_engine, monkeypatch)
     with pytest.raises(CutoverFailure):
         start(spark_engine, db).end()
     with connect(config_for(db).connection, role="test") as session:
-        assert not MadeStore(db.name, "t").read(session).swap_begun
+        assert not read_proofs(session, db.name, "t").swap_begun
     db.execute("DROP TABLE _t_old")
     assert start(spark_engine, db).end().outcome == "done"
     assert_nothing_left(db)

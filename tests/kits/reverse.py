@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import MySQLdb
 
-from spirit_py.checkpoint.made import MadeStore
+from spirit_py.checkpoint.proofs import begin_proofs, note_proofs
 from spirit_py.checkpoint.record import CheckpointRecord, TableProgress
-from spirit_py.checkpoint.reverse_store import KeepStore
-from spirit_py.checkpoint.store import CheckpointStore
+from spirit_py.checkpoint.reverse import ReverseRecord
+from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.checksum.result import ChecksumOptions
 from spirit_py.config import FeedOptions, MigrationConfig, RevertConfig
 from spirit_py.cutover.cutover import Cutover
@@ -40,7 +40,6 @@ from tests.kits.waiting import until
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spirit_py.checkpoint.reverse import KeepRecord
     from spirit_py.config import GuardMode
 
 _DEADLOCK = 1213
@@ -75,7 +74,7 @@ class Changed:
         self.guard: GuardMode = "auto"
         self.stop = StopSwitch()
         self.notes = RecordingReporter()
-        self.keep_store = KeepStore(db.name, self.names.checkpoint)
+        self.keep_store = CheckpointTable(db.name, table)
         with FollowedTable(db, table, clauses, self.stop) as followed:
             kept = plan_way_back(followed.mapping, alter_of(db.name, table, clauses), "+00:00")
             self._mark(clauses)
@@ -108,10 +107,10 @@ class Changed:
                 server_uuid=str(session.value("SELECT @@server_uuid")),
                 phase="keep",
             )
-            CheckpointStore(self.db.name, self.names.checkpoint).create(session, record)
-            made = MadeStore(self.db.name, self.table)
-            made.begin(session, identity(session, self.db.name, self.table))
-            made.note(session, new=identity(session, self.db.name, self.names.new))
+            CheckpointTable(self.db.name, self.table).create(session, record)
+            begin_proofs(session, self.db.name, self.table)
+            new = identity(session, self.db.name, self.names.new)
+            note_proofs(session, self.db.name, self.table, new=new)
 
     @property
     def means(self) -> Means:
@@ -156,10 +155,10 @@ class Changed:
         Revert(replace(asked, **changes), notes, StopSwitch(), lambda _: engine).run()  # type: ignore[arg-type, return-value]
         return notes
 
-    def stored(self) -> KeepRecord | None:
+    def stored(self) -> ReverseRecord | None:
         """Read the record."""
         with connect(self.connection, role="test") as session:
-            return self.keep_store.read(session)
+            return self.keep_store.read(session, ReverseRecord)
 
     def columns(self, table: str | None = None) -> list[str]:
         """Return the columns of a table."""

@@ -5,8 +5,9 @@ A sentinel that was made by hand is a wish of the operator, not a leftover.
 
 from __future__ import annotations
 
-from spirit_py.checkpoint.made import Made, MadeStore
-from spirit_py.checkpoint.store import CheckpointStore
+from spirit_py.checkpoint.proofs import read_proofs
+from spirit_py.checkpoint.record import Proofs
+from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.mysql.tables.identity import is_one_of
 from spirit_py.preflight.check import Findings, PreflightContext, refuse, warn
 
@@ -25,7 +26,7 @@ def check(context: PreflightContext) -> Findings:
         taken.remove(names.sentinel)
         yield warn(f"table {names.sentinel} exists: the swap waits until somebody drops it")
     ours = names.checkpoint in taken and is_ours(context)
-    made = MadeStore(context.schema, context.table).read(context.session) if ours else Made()
+    proofs = read_proofs(context.session, context.schema, context.table) if ours else Proofs()
     for name in sorted(taken):
         if name == names.old:
             yield refuse(
@@ -34,7 +35,7 @@ def check(context: PreflightContext) -> Findings:
                 f" DROP TABLE {name} when nobody needs it",
             )
         elif ours and name == names.new:
-            if not is_one_of(context.session, context.schema, name, made.new):
+            if not is_one_of(context.session, context.schema, name, proofs.new):
                 yield refuse(
                     f"table {name} exists, and is not the one that an earlier run of this program"
                     " made",
@@ -52,7 +53,7 @@ def is_ours(context: PreflightContext) -> bool:
 
     The proof is its mark; whether its row can be read is another matter.
     """
-    return CheckpointStore.beside(context.schema, context.table).is_ours(context.session)
+    return CheckpointTable(context.schema, context.table).is_ours(context.session)
 
 
 def _existing(context: PreflightContext, names: tuple[str, ...]) -> set[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import astuple
 
-from spirit_py.checkpoint.store import MARK
+from spirit_py.checkpoint.table import MARK
 from spirit_py.preflight.check import Finding, Findings, PreflightContext, refuse
 from spirit_py.sql import quote_table
 from spirit_py.table.names import AuxiliaryNames

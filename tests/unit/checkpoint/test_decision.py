@@ -13,20 +13,18 @@ from spirit_py.checkpoint.decision import (
     GiveUp,
     Refuse,
     Resume,
+    ReverseFound,
+    ReverseState,
     TableFound,
     Wanted,
-    WayBackFound,
-    WayBackState,
     decide,
     was_swapped,
 )
-from spirit_py.checkpoint.record import CheckpointRecord, Membership, TableProgress
+from spirit_py.checkpoint.record import CheckpointRecord, Pointer, TableProgress
 
 PROGRESS = TableProgress(
     schema="shop",
     table="t",
-    new="_t_new",
-    old="_t_old",
     source_shape="before",
     target_shape="after",
     copied_up_to=("7",),
@@ -85,7 +83,7 @@ def test_any_statement_will_do_for_who_only_looks():
     [
         ({"record": None, "unreadable": "not JSON"}, "cannot be read: not JSON"),
         ({"record": None}, "its checkpoint is gone"),
-        ({"record": Membership(schema="shop", table="a")}, "beside shop.a"),
+        ({"record": Pointer(home=("shop", "a"))}, "beside shop.a"),
         ({"record": replace(RECORD, statement="OTHER")}, "another statement: OTHER"),
         ({"record": replace(RECORD, position="")}, "before the copy began"),
         ({"age": 3601.0}, "1h00m old, more than --checkpoint-max-age allows (1h00m"),
@@ -167,9 +165,9 @@ def test_after_the_swap_only_the_cleanup_is_left():
     assert decision == Resume(record=RECORD, reason="the swap was done already", cleanup=True)
 
 
-KEPT = WayBackFound(state=WayBackState.KEPT, names="shop.t", until="2030-01-01")
-LOST = WayBackFound(state=WayBackState.LOST, names="shop.t", reason="it broke")
-REVERTED = WayBackFound(state=WayBackState.REVERTED, names="shop.t", undone="shop._t_undone")
+KEPT = ReverseFound(state=ReverseState.KEPT, names="shop.t", until="2030-01-01")
+LOST = ReverseFound(state=ReverseState.LOST, names="shop.t", reason="it broke")
+REVERTED = ReverseFound(state=ReverseState.REVERTED, names="shop.t", undone="shop._t_undone")
 
 
 @pytest.mark.parametrize(
@@ -194,7 +192,7 @@ def test_behind_a_way_back_the_same_command_never_begins_anew(way_back, reason):
     "changes",
     [
         {"record": replace(RECORD, statement="OTHER")},
-        {"record": Membership(schema="shop", table="a")},
+        {"record": Pointer(home=("shop", "a"))},
         {"record": None},
         {"record": None, "unreadable": "not JSON"},
     ],
@@ -222,7 +220,7 @@ def test_a_new_table_without_a_checkpoint_is_left_to_the_checks():
 
 def test_every_table_of_a_migration_counts():
     """One table of several that cannot be resumed is enough to begin anew, or to give up."""
-    second = replace(PROGRESS, table="s", new="_s_new")
+    second = replace(PROGRESS, table="s")
     record = replace(RECORD, tables=(PROGRESS, second))
     there = replace(TABLE, table="s")
     assert isinstance(decide(found(record=record, tables=(TABLE, there)), WANTED), Resume)
@@ -309,7 +307,7 @@ def test_a_definition_that_does_not_change_tells_nothing():
 
 def test_tables_that_were_swapped_together_must_agree():
     """One RENAME swaps all tables: some swapped and some not is no story of ours."""
-    second = replace(PROGRESS, table="s", new="_s_new")
+    second = replace(PROGRESS, table="s")
     record = replace(RECORD, tables=(PROGRESS, second))
     gone = replace(AFTER, table="s", old_shape="", old_is_ours=False)
     assert was_swapped([AFTER, replace(TABLE, table="s")], record) is None

@@ -1,4 +1,4 @@
-"""What is written about a way back reads back whole, or not at all."""
+"""The rows of reverse replication are read back whole, or not at all."""
 
 from __future__ import annotations
 
@@ -6,22 +6,18 @@ import json
 
 import pytest
 
+from spirit_py.checkpoint.codec import UnreadableCheckpoint, from_text, to_text
 from spirit_py.checkpoint.reverse import (
     WORKING,
-    Answer,
-    KeepRecord,
-    KeptTable,
-    Request,
-    UnreadableRecord,
-    answer_from,
-    record_from,
-    request_from,
-    to_text,
+    ReverseRecord,
+    ReverseTable,
+    RevertAnswer,
+    RevertRequest,
 )
 from spirit_py.errors import Interrupted, OutcomeUnknown, Refusal, SpiritError
 from spirit_py.migration.keeper import WayBackLost
 
-TABLE = KeptTable(
+TABLE = ReverseTable(
     schema="s",
     table="t",
     old="_t_old",
@@ -33,16 +29,18 @@ TABLE = KeptTable(
     old_shape="2",
     losses=("s.t: going back loses the values of column n",),
 )
-RECORD = KeepRecord(tables=(TABLE,), server_uuid="u", position="p;'x'", until=17.5)
+RECORD = ReverseRecord(tables=(TABLE,), server_uuid="u", position="p;'x'", until=17.5)
 
 
 def test_round_trips():
     """Record, request and answer are the same after the way through text."""
-    assert record_from(to_text(RECORD)) == RECORD
-    request = Request(token="t", skip_drop=True)
-    assert request_from(to_text(request)) == request
-    answer = Answer(token="t", state=WORKING, said=("one", "two"), details=("d",), exit_code=1)
-    assert answer_from(to_text(answer)) == answer
+    assert from_text(to_text(RECORD), ReverseRecord) == RECORD
+    request = RevertRequest(token="t", skip_drop=True)
+    assert from_text(to_text(request), RevertRequest) == request
+    answer = RevertAnswer(
+        token="t", state=WORKING, said=("one", "two"), details=("d",), exit_code=1
+    )
+    assert from_text(to_text(answer), RevertAnswer) == answer
 
 
 @pytest.mark.parametrize(
@@ -51,15 +49,15 @@ def test_round_trips():
 def test_what_is_not_known_is_refused(change):
     """Another format, other fields, no tables: never guessed at."""
     found = {**json.loads(to_text(RECORD)), **change}
-    with pytest.raises(UnreadableRecord):
-        record_from(json.dumps(found))
+    with pytest.raises(UnreadableCheckpoint):
+        from_text(json.dumps(found), ReverseRecord)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "1"])
 def test_what_is_no_record_is_refused(text):
     """Text that is no object of JSON."""
-    with pytest.raises(UnreadableRecord):
-        record_from(text)
+    with pytest.raises(UnreadableCheckpoint):
+        from_text(text, ReverseRecord)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +70,7 @@ def test_what_is_no_record_is_refused(text):
 )
 def test_a_failure_arrives_with_its_exit_code(error, kind):
     """What failed in the keeping process fails the command that asked in the same way."""
-    told = answer_from(to_text(Answer.of_error("t", error))).as_error()
+    told = from_text(to_text(RevertAnswer.of_error("t", error)), RevertAnswer).as_error()
     assert isinstance(told, kind)
     assert (told.message, told.hint, told.details) == (error.message, error.hint, error.details)
     assert told.exit_code == error.exit_code
@@ -80,18 +78,11 @@ def test_a_failure_arrives_with_its_exit_code(error, kind):
 
 def test_a_signal_to_the_one_process_is_none_to_the_other():
     """The exit code of a signal is of the process that got it."""
-    told = answer_from(to_text(Answer.of_error("t", Interrupted(15)))).as_error()
+    told = from_text(to_text(RevertAnswer.of_error("t", Interrupted(15))), RevertAnswer).as_error()
     assert (told.exit_code, told.message) == (1, "interrupted by signal 15")
-
-
-def test_a_record_of_before_the_wish_to_keep_what_is_swapped_out():
-    """It reads as one whose revert drops it."""
-    found = json.loads(to_text(RECORD))
-    del found["skip_drop"]
-    assert record_from(json.dumps(found)) == RECORD
 
 
 def test_every_request_has_a_lock_of_its_own():
     """By it the keeping process knows that somebody waits."""
-    assert Request(token="a").lock == Request(token="a", skip_drop=True).lock
-    assert Request(token="a").lock != Request(token="b").lock
+    assert RevertRequest(token="a").lock == RevertRequest(token="a", skip_drop=True).lock
+    assert RevertRequest(token="a").lock != RevertRequest(token="b").lock

@@ -1,0 +1,91 @@
+"""The one JSON form of every row of the checkpoint table (pure).
+
+A row is a frozen dataclass. What is read must have exactly its fields, each of its own type; a
+dataclass refuses impossible values itself, with a ValueError. A text of another format, or with
+anything else in it, is never guessed at (R17).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints, overload
+
+FORMAT: Final = 1
+"""The format that this version writes and reads."""
+
+_Row = TypeVar("_Row")
+_Other = TypeVar("_Other")
+
+
+class UnreadableCheckpoint(ValueError):
+    """The text is no row of the known format. The message says why."""
+
+
+def to_text(row: Any) -> str:
+    """Return a row as JSON."""
+    found = {"format": FORMAT, **dataclasses.asdict(row)}
+    return json.dumps(found, default=sorted, ensure_ascii=False, sort_keys=True)
+
+
+@overload
+def from_text(text: str, kind: type[_Row]) -> _Row: ...
+@overload
+def from_text(text: str, kind: type[_Row], other: type[_Other]) -> _Row | _Other: ...
+def from_text(text: str, kind: type[Any], other: type[Any] | None = None) -> Any:
+    """Read a row back.
+
+    Args:
+        other: what it may be instead of ``kind``; its fields decide.
+
+    Raises:
+        UnreadableCheckpoint: for anything that is not a whole row of the known format.
+    """
+    try:
+        found: Any = json.loads(text)
+    except ValueError as error:
+        raise UnreadableCheckpoint(f"not JSON: {error}") from error
+    version = found.pop("format", None) if isinstance(found, dict) else None
+    if type(version) is not int or version != FORMAT:
+        raise UnreadableCheckpoint(f"it has format {version!r}; this version reads {FORMAT}")
+    if other is not None and set(found) == set(get_type_hints(other)):
+        return _object(other, found)
+    return _object(kind, found)
+
+
+def _object(kind: type[_Row], found: Any) -> _Row:
+    """Read a dataclass."""
+    hints = get_type_hints(kind)
+    if not isinstance(found, dict):
+        raise UnreadableCheckpoint(f"a {kind.__name__} is not an object")
+    if set(found) != set(hints):
+        differ = sorted(set(found) ^ set(hints))
+        raise UnreadableCheckpoint(f"the fields of a {kind.__name__} differ: {differ}")
+    values = {
+        name: _value(hint, found[name], f"{name} of a {kind.__name__}")
+        for name, hint in hints.items()
+    }
+    try:
+        return kind(**values)
+    except UnreadableCheckpoint:
+        raise
+    except ValueError as error:
+        raise UnreadableCheckpoint(str(error)) from error
+
+
+def _value(kind: Any, found: Any, what: str) -> Any:
+    """Read a value of a field by the type of the field."""
+    origin, parts = get_origin(kind), get_args(kind)
+    if dataclasses.is_dataclass(kind):
+        return _object(kind, found)  # type: ignore[arg-type]
+    if origin in {tuple, frozenset} and isinstance(found, list):
+        kinds = parts if origin is tuple and parts[-1] is not ... else (parts[0],) * len(found)
+        if len(kinds) == len(found):
+            return origin(_value(*one, what) for one in zip(kinds, found, strict=True))
+    if origin is dict and isinstance(found, dict):
+        return {key: _value(parts[1], value, what) for key, value in found.items()}
+    if type(found) is kind:
+        return found
+    if kind is float and type(found) is int:
+        return float(found)
+    raise UnreadableCheckpoint(f"{what} is of the wrong type")

@@ -1,0 +1,131 @@
+"""Which tables beside a source are the migration's: noted as they are made, and looked up (R24).
+
+The new table is built under a name with a token that nobody else knows, and gets its own name when
+it is noted which one it is: wherever a run ends, each table is proven to be ours, or it is not.
+
+A statement is replicated with its time, and so a table has the same CREATE TIME on every server
+that carried it out; another table put in its place has a later one. Together with the definition
+that proves a table on another server, where its numbers are noted instead of those of the first.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from spirit_py.checkpoint.codec import UnreadableCheckpoint
+from spirit_py.checkpoint.record import Proofs, digest_of
+from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.errors import ServerFault
+from spirit_py.mysql.faults import NO_SUCH_COLUMN
+from spirit_py.mysql.tables.definition import read_table, shape_of
+from spirit_py.mysql.tables.identity import Identity, identity, others_than
+from spirit_py.table.names import AuxiliaryNames, building_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from spirit_py.checkpoint.record import CheckpointRecord, TableProgress
+    from spirit_py.contracts import SqlSession
+    from spirit_py.table.schema import TableSchema
+
+
+def begin_proofs(session: SqlSession, schema: str, table: str) -> Proofs:
+    """Note the source, and a name to build the new table under."""
+    proofs = Proofs(
+        building=building_name(table, secrets.token_hex(3)),
+        source=identity(session, schema, table),
+    )
+    CheckpointTable(schema, table).write(session, proofs)
+    return proofs
+
+
+def read_proofs(session: SqlSession, schema: str, table: str) -> Proofs:
+    """Return what was noted; nothing readable, and no checkpoint table, prove nothing."""
+    try:
+        return CheckpointTable(schema, table).read(session, Proofs) or Proofs()
+    except UnreadableCheckpoint:
+        return Proofs()
+    except ServerFault as fault:
+        # The checkpoint table is another tool's.
+        if fault.code == NO_SUCH_COLUMN:
+            return Proofs()
+        raise
+
+
+def note_proofs(session: SqlSession, schema: str, table: str, **changes: Any) -> Proofs:
+    """Note more of it."""
+    proofs = replace(read_proofs(session, schema, table), **changes)
+    CheckpointTable(schema, table).write(session, proofs)
+    return proofs
+
+
+def renew_proofs(session: SqlSession, schema: str, table: str, **changes: Any) -> Proofs:
+    """Note the new table again, after a change of ours: that gives it another CREATE TIME."""
+    noted = read_proofs(session, schema, table).new
+    found = identity(session, schema, AuxiliaryNames.of(table).new)
+    new = found if noted.is_same(found) else noted
+    return note_proofs(session, schema, table, new=new, **changes)
+
+
+def proven(session: SqlSession, schema: str, table: str, proofs: Proofs) -> frozenset[str]:
+    """Return which names beside a table, its own included, are of tables that are proven."""
+    names = AuxiliaryNames.of(table)
+    known = {names.new: proofs.new, names.old: proofs.source, names.undone: proofs.new}
+    known[table] = proofs.new
+    others = others_than(session, {(schema, name): known[name] for name in known})
+    return frozenset(name for name in known if (schema, name) not in others)
+
+
+def proofs_here(
+    session: SqlSession, schema: str, table: str, progress: TableProgress | None
+) -> Proofs:
+    """Return what was noted beside a table, as this server knows it.
+
+    What cannot be proven stays as it was noted: of another server, which proves nothing here.
+
+    Args:
+        progress: what the checkpoint's record says of the table; None where there is none.
+    """
+    proofs = read_proofs(session, schema, table)
+    if progress is None:
+        return proofs
+    names = AuxiliaryNames.of(table)
+
+    def find(noted: Identity, shape: str, candidates: Iterable[str]) -> Identity:
+        found = [
+            one for name in candidates if (one := _replica(session, (schema, name), noted, shape))
+        ]
+        return found[0] if len(found) == 1 else noted
+
+    new = find(proofs.new, progress.target_shape, (names.new, table, names.undone))
+    source = find(proofs.source, progress.source_shape, (names.old, table))
+    return replace(proofs, new=new, source=source)
+
+
+def _replica(
+    session: SqlSession, name: tuple[str, str], noted: Identity, shape: str
+) -> Identity | None:
+    """Return a table's identity if it is the replica of one with that definition."""
+    one = identity(session, *name)
+    return one if one.is_replica_of(noted) and shape_here(session, *name) == shape else None
+
+
+def note_here(session: SqlSession, record: CheckpointRecord) -> None:
+    """Note what this server knows the tables of a record by."""
+    for progress in record.tables:
+        here = proofs_here(session, *progress.name, progress)
+        if here != read_proofs(session, *progress.name):
+            CheckpointTable(*progress.name).write(session, here)
+
+
+def shape_here(session: SqlSession, schema: str, table: str) -> str:
+    """Return the digest of a table's definition; empty when there is no such table."""
+    found = read_table(session, schema, table)
+    return "" if found is None else shape_digest(found)
+
+
+def shape_digest(table: TableSchema) -> str:
+    """Return the digest of a definition that a checkpoint holds."""
+    return digest_of(shape_of(table), table.name)

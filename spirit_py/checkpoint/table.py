@@ -1,0 +1,162 @@
+"""The checkpoint table beside a source table: each of its rows is replaced in one statement.
+
+==  ==================================================================================
+id  row
+==  ==================================================================================
+1   the migration's record, or a pointer to the table that has it
+2   reverse replication: its record
+3   reverse replication: what ``spirit-py revert`` asks for
+4   reverse replication: the answer
+5   the proofs of which tables are the migration's
+==  ==================================================================================
+
+The comment of the table is the proof that it is the program's own, and not another tool's (R17);
+one DROP ends all of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+
+from spirit_py import points
+from spirit_py.checkpoint.codec import UnreadableCheckpoint, from_text, to_text
+from spirit_py.checkpoint.record import CheckpointRecord, Pointer, Proofs
+from spirit_py.checkpoint.reverse import ReverseRecord, RevertAnswer, RevertRequest
+from spirit_py.errors import ServerFault
+from spirit_py.mysql.faults import ABSENT_TABLE
+from spirit_py.sql import comment_literal, quote_table, string_literal
+from spirit_py.table.names import AuxiliaryNames
+
+if TYPE_CHECKING:
+    from spirit_py.contracts import SqlSession
+
+MARK: Final = "spirit-py checkpoint"
+"""The comment of every checkpoint table."""
+
+Row: TypeAlias = CheckpointRecord | Pointer | ReverseRecord | RevertRequest | RevertAnswer | Proofs
+_Kind = TypeVar(
+    "_Kind", CheckpointRecord, Pointer, ReverseRecord, RevertRequest, RevertAnswer, Proofs
+)
+_IDS: Final[dict[type[Row], int]] = {
+    CheckpointRecord: 1,
+    Pointer: 1,
+    ReverseRecord: 2,
+    RevertRequest: 3,
+    RevertAnswer: 4,
+    Proofs: 5,
+}
+_MARKED: Final = """
+SELECT TABLE_COMMENT FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredCheckpoint:
+    """What stands in the first row.
+
+    Attributes:
+        found: the record, or where it is.
+        age: seconds since it was written, by the server's clock; below 0 when that was set back.
+    """
+
+    found: CheckpointRecord | Pointer
+    age: float
+
+
+class CheckpointTable:
+    """Reads and writes the checkpoint table beside one source table, given by schema and name."""
+
+    def __init__(self, schema: str, table: str) -> None:
+        self._name = (schema, AuxiliaryNames.of(table).checkpoint)
+        self._table = quote_table(*self._name)
+
+    def __str__(self) -> str:
+        """Show the table's name for messages."""
+        return ".".join(self._name)
+
+    def create(self, session: SqlSession, record: CheckpointRecord | Pointer) -> None:
+        """Create the table and write its first row."""
+        session.execute(
+            f"CREATE TABLE {self._table} (id TINYINT UNSIGNED NOT NULL PRIMARY KEY,"
+            " record LONGTEXT CHARACTER SET utf8mb4 NOT NULL,"
+            " written_at TIMESTAMP(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6))"
+            f" ENGINE=InnoDB COMMENT={comment_literal(MARK)}"
+        )
+        self.write(session, record)
+        points.reach("checkpoint.created")
+
+    def exists(self, session: SqlSession) -> bool:
+        """Return whether the table exists, whoever made it."""
+        return bool(session.query(_MARKED, self._name))
+
+    def is_ours(self, session: SqlSession) -> bool:
+        """Return whether the table exists and was made by this program, readable or not."""
+        return session.query(_MARKED, self._name) == [(MARK,)]
+
+    def drop(self, session: SqlSession) -> None:
+        """Drop the table, if it exists and is ours."""
+        points.reach("cleanup.checkpoint")
+        if self.is_ours(session):
+            session.execute(f"DROP TABLE IF EXISTS {self._table}")
+
+    def write(self, session: SqlSession, row: Row) -> None:
+        """Replace the row of that kind."""
+        text = string_literal(to_text(row))
+        session.execute(
+            f"REPLACE INTO {self._table} (id, record) VALUES ({_IDS[type(row)]}, {text})"
+        )
+
+    def read(self, session: SqlSession, kind: type[_Kind]) -> _Kind | None:
+        """Return the row of that kind; None when there is none, or no table any more.
+
+        Raises:
+            UnreadableCheckpoint: when it cannot be read.
+        """
+        found = self._row(session, kind)
+        return None if found is None else from_text(found[0], kind)
+
+    def age(self, session: SqlSession, kind: type[Row]) -> float:
+        """Return the seconds since the row was written, by the server's clock; 0 for no row."""
+        found = self._row(session, kind)
+        return 0.0 if found is None else found[1]
+
+    def _row(self, session: SqlSession, kind: type[Row]) -> tuple[str, float] | None:
+        """Return the text of a row, and its age."""
+        try:
+            rows = session.query(
+                "SELECT record, TIMESTAMPDIFF(MICROSECOND, written_at, CURRENT_TIMESTAMP(6))"
+                f" FROM {self._table} WHERE id = {_IDS[kind]}"
+            )
+        except ServerFault as fault:
+            if fault.code in ABSENT_TABLE:
+                return None
+            raise
+        return (str(rows[0][0]), int(rows[0][1]) / 1e6) if rows else None
+
+    def read_record(self, session: SqlSession) -> StoredCheckpoint | None:
+        """Return the first row; None when the table is absent.
+
+        Raises:
+            UnreadableCheckpoint: when the table is not ours, or its row cannot be read.
+            ServerFault: when the server could not be asked: that proves nothing.
+        """
+        if not self.exists(session):
+            return None
+        if not self.is_ours(session):
+            raise UnreadableCheckpoint(f"{self._name[1]} is not a checkpoint table of spirit-py")
+        found = self._row(session, CheckpointRecord)
+        if found is None:
+            raise UnreadableCheckpoint(f"{self._name[1]} has no row")
+        return StoredCheckpoint(found=from_text(found[0], CheckpointRecord, Pointer), age=found[1])
+
+    def withdraw(self, session: SqlSession, request: RevertRequest) -> None:
+        """Delete a request, which was answered or is not wanted any more; another one stays."""
+        text = string_literal(to_text(request))
+        session.execute(
+            f"DELETE FROM {self._table} WHERE id = {_IDS[RevertRequest]} AND record = {text}"
+        )
+
+    def answer_to(self, session: SqlSession, request: RevertRequest) -> RevertAnswer | None:
+        """Return the answer to a request; None before there is one."""
+        found = self.read(session, RevertAnswer)
+        return found if found is not None and found.token == request.token else None
