@@ -1,4 +1,7 @@
-"""SIGINT and SIGTERM become a stop request, so that every thread ends in order (R16)."""
+"""How a command runs in its process: signals, the display, and the true cause of its end (R16).
+
+SIGINT and SIGTERM become a stop request, so that every thread ends in order.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +9,63 @@ import contextlib
 import signal
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import Interrupted
+from spirit_py.status.ticker import Ticker
 from spirit_py.threads import Background
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
 
+    from spirit_py.contracts import Reporter
+    from spirit_py.errors import SpiritError
+    from spirit_py.status.snapshot import MigrationStatus
     from spirit_py.stop import StopSwitch
 
 _LOOK_SECONDS = 0.5
 #: For so long a statement may go on after a stop request before it is ended.
 _PATIENCE_SECONDS = 2.0
+
+
+_WORK: Final = "work"
+
+
+def run_command(
+    work: Callable[[], None],
+    *,
+    stop: StopSwitch,
+    reporter: Reporter,
+    status: Callable[[], MigrationStatus],
+    left_at_once: Callable[[], SpiritError],
+    hurry: Callable[[], None] | None = None,
+) -> None:
+    """Do the work of a command to its end, showing its status, until a signal stops it.
+
+    Args:
+        reporter: must not raise.
+        left_at_once: returns the error of a process that a second SIGINT ends while the work
+            goes on.
+        hurry: called every so often when a stop request is not followed at once.
+
+    Raises:
+        SpiritError: what ended the work; the reason of a stop request where that came first.
+    """
+    try:
+        with stop_on_signals(stop), Ticker(status, reporter):
+            run_aside(work, stop, reporter.message, hurry=hurry)
+    except BaseException as error:
+        interrupted = isinstance(error, KeyboardInterrupt)
+        cause = left_at_once() if interrupted else stop.cause_of(error)
+        if cause is error:
+            raise
+        raise cause from error
+
+
+def work_goes_on() -> bool:
+    """Whether a second SIGINT left the work of a command running."""
+    return any(thread.name == f"spirit-py-{_WORK}" for thread in threading.enumerate())
 
 
 @contextlib.contextmanager
@@ -65,12 +111,11 @@ def run_aside(
 
     Args:
         tell: told once that a stop was asked for, and why.
-        hurry: called every so often when a stop request is not followed at once.
+        hurry: as in :func:`run_command`.
         clock: monotonic seconds.
     """
     raised: list[BaseException] = []
-
-    thread = Background("migration", lambda _stopping: run(), failed=raised.append)
+    thread = Background(_WORK, lambda _stopping: run(), failed=raised.append)
     thread.start()
     again: float | None = None
     while not thread.wait(_LOOK_SECONDS):

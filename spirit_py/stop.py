@@ -9,6 +9,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+from spirit_py.errors import DifferencesFound, OutcomeUnknown, Refusal
+
 if TYPE_CHECKING:
     from spirit_py.errors import SpiritError
 
@@ -53,3 +55,12 @@ class StopSwitch:
         """Raise the first reason, if there is one."""
         if self._event.is_set() and self._reason is not None:
             raise self._reason
+
+    def cause_of(self, error: BaseException) -> BaseException:
+        """Return the reason of the stop request where ``error`` may only have followed from it.
+
+        Refusals, unknown outcomes and differences are found, not caused by a stop.
+        """
+        if self._reason is None or isinstance(error, (DifferencesFound, OutcomeUnknown, Refusal)):
+            return error
+        return self._reason

@@ -42,7 +42,6 @@ OWN_THREADS_YET = {
     "spirit_py/checkpoint/writer.py",
     "spirit_py/feed/feed.py",
     "spirit_py/migration/deferral.py",
-    "spirit_py/watch/command.py",
 }
 CIRCLES_YET = {
     ("spirit_py.table.time_zone", "spirit_py.table.mapping"),

@@ -93,15 +93,14 @@ def leave_with(code: int) -> NoReturn:
     Threads that a second SIGINT left behind must not keep the process.
     """
     import os
-    import threading
+
+    from spirit_py.signals import work_goes_on
 
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except (OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-
-    left = [t for t in threading.enumerate() if t.name == "spirit-py-migration"]
-    if left:
+    if work_goes_on():
         os._exit(code)
     sys.exit(code)

@@ -7,16 +7,11 @@ from typing import TYPE_CHECKING
 
 from spirit_py.compare.report import CompareReport
 from spirit_py.compare.run import CompareRun
-from spirit_py.errors import (
-    DifferencesFound,
-    Interrupted,
-    Refusal,
-)
-from spirit_py.signals import run_aside, stop_on_signals
+from spirit_py.errors import Interrupted
+from spirit_py.signals import run_command
 from spirit_py.spark.engine import engine_for
 from spirit_py.status.report import versions
 from spirit_py.status.safe import SafeReporter
-from spirit_py.status.ticker import Ticker
 from spirit_py.stop import StopSwitch
 
 if TYPE_CHECKING:
@@ -52,25 +47,14 @@ def compare(
     reporter = SafeReporter(reporter)
     report = CompareReport(threads=options.threads, versions=versions())
     run = CompareRun(options, reporter, report, switch, engine_factory or engine_for)
-    try:
-        with stop_on_signals(switch), Ticker(run.status, reporter):
-            run_aside(run.run, switch, reporter.message)
-    except BaseException as error:
-        cause = _true_cause(error, switch)
-        report.note_failure(cause)
-        if cause is error:
-            raise
-        raise cause from error
-    finally:
-        run.complete()
-        report.write(options.report_json, reporter)
+    with report.written(options.report_json, reporter, complete=run.complete):
+        run_command(
+            run.run,
+            stop=switch,
+            reporter=reporter,
+            status=run.status,
+            left_at_once=lambda: Interrupted(
+                signal.SIGINT, hint="nothing needs to be cleaned up by hand"
+            ),
+        )
     return report
-
-
-def _true_cause(error: BaseException, stop: StopSwitch) -> BaseException:
-    """Return the reason of the stop request where ``error`` only followed from it."""
-    if isinstance(error, KeyboardInterrupt):
-        return Interrupted(signal.SIGINT, hint="nothing needs to be cleaned up by hand")
-    if isinstance(error, (Refusal, DifferencesFound)) or stop.reason is None:
-        return error
-    return stop.reason

@@ -161,7 +161,7 @@ class AuxiliaryTables:
         """Return whether the next run may carry on: only what is of no use is dropped (R17)."""
         if error is None or self._run.config.dry_run or not self._checkpoints.resumable:
             return False
-        cause = self._run.cause_of(error)
+        cause = self._run.stop.cause_of(error)
         return not isinstance(cause, SpiritError) or cause.resumable
 
     def drop_marks(self) -> None:

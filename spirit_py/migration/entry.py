@@ -9,11 +9,10 @@ from spirit_py.errors import Interrupted, OutcomeUnknown, SpiritError
 from spirit_py.migration.figures import Figures
 from spirit_py.migration.migration import Migration
 from spirit_py.migration.run import Run
-from spirit_py.signals import run_aside, stop_on_signals
+from spirit_py.signals import run_command
 from spirit_py.spark.engine import SparkEngine, engine_for
 from spirit_py.status.report import MigrationReport, versions
 from spirit_py.status.safe import SafeReporter
-from spirit_py.status.ticker import Ticker
 from spirit_py.stop import StopSwitch
 
 if TYPE_CHECKING:
@@ -49,27 +48,16 @@ def migrate(
     report = MigrationReport(threads=config.threads, versions=versions())
     figures = Figures(report)
     run = Run(config, reporter, figures, engine_factory=engine_factory or engine_for, stop=switch)
-    migration = Migration(run)
-    try:
-        with stop_on_signals(switch), Ticker(figures.snapshot, reporter):
-            run_aside(migration.run, switch, reporter.message, hurry=run.hurry)
-    except BaseException as error:
-        cause = _true_cause(error, run)
-        report.note_failure(cause)
-        if cause is error:
-            raise
-        raise cause from error
-    finally:
-        figures.complete()
-        report.write(config.report_json, reporter)
+    with report.written(config.report_json, reporter, complete=figures.complete):
+        run_command(
+            Migration(run).run,
+            stop=switch,
+            reporter=reporter,
+            status=figures.snapshot,
+            left_at_once=lambda: _left_at_once(run.cutover),
+            hurry=run.hurry,
+        )
     return report
-
-
-def _true_cause(error: BaseException, run: Run) -> BaseException:
-    """Return what ended the run."""
-    if isinstance(error, KeyboardInterrupt):
-        return _left_at_once(run.cutover)
-    return run.cause_of(error) or error
 
 
 def _left_at_once(cutover: Cutover | None) -> SpiritError:

@@ -26,11 +26,10 @@ from spirit_py.mysql.locks.named import AdvisoryLock, named_lock_holder
 from spirit_py.mysql.run_label import run_label
 from spirit_py.mysql.vouched import require_word
 from spirit_py.phases import Phase
-from spirit_py.signals import run_aside, stop_on_signals
+from spirit_py.signals import run_command
 from spirit_py.spark.engine import SparkEngine, engine_for
 from spirit_py.status.safe import SafeReporter
 from spirit_py.status.snapshot import MigrationStatus
-from spirit_py.status.ticker import Ticker
 from spirit_py.stop import StopSwitch
 from spirit_py.table.names import lock_name
 
@@ -66,14 +65,16 @@ def revert(
     switch = stop or StopSwitch()
     reporter = SafeReporter(reporter)
     run = Revert(options, reporter, switch, engine_factory or engine_for)
-    try:
-        with stop_on_signals(switch), Ticker(run.status, reporter):
-            run_aside(run.run, switch, reporter.message)
-    except KeyboardInterrupt as error:
-        raise Interrupted(
+    run_command(
+        run.run,
+        stop=switch,
+        reporter=reporter,
+        status=run.status,
+        left_at_once=lambda: Interrupted(
             signal.SIGINT,
             hint="look at the tables: if the old one (_..._old) exists, the revert was not made",
-        ) from error
+        ),
+    )
 
 
 class Revert:

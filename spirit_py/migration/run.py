@@ -6,7 +6,7 @@ import contextlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.errors import MigrationFailure, OutcomeUnknown, Refusal, ServerFault
+from spirit_py.errors import MigrationFailure, ServerFault
 from spirit_py.migration.process import Process
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.earlier_runs import end_own_statements
@@ -66,12 +66,6 @@ class Run(Process):
             connect(quick, role="hurry", read_timeout=_HURRY_SECONDS) as session,
         ):
             end_own_statements(session, connection.label)
-
-    def cause_of(self, error: BaseException | None) -> BaseException | None:
-        """Return the reason of the stop request where ``error`` only followed from it."""
-        if isinstance(error, (OutcomeUnknown, Refusal)) or self.stop.reason is None:
-            return error
-        return self.stop.reason
 
     @property
     def report(self) -> MigrationReport:

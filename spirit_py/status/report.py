@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -15,6 +16,8 @@ from spirit_py.errors import SpiritError
 from spirit_py.units import human_bytes, human_count, human_seconds
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from spirit_py.contracts import Reporter
 
 FORMAT = 1
@@ -52,6 +55,24 @@ class OutcomeReport:
     def to_json(self) -> str:
         """Return the report as indented JSON."""
         return json.dumps(dataclasses.asdict(self), indent=2, ensure_ascii=False) + "\n"
+
+    @contextlib.contextmanager
+    def written(
+        self, path: Path | None, reporter: Reporter, *, complete: Callable[[], None]
+    ) -> Iterator[None]:
+        """Write the report at the end of the context, whatever happens in it.
+
+        Args:
+            complete: called before, to fill in the last figures.
+        """
+        try:
+            yield
+        except BaseException as error:
+            self.note_failure(error)
+            raise
+        finally:
+            complete()
+            self.write(path, reporter)
 
     def write(self, path: Path | None, reporter: Reporter) -> None:
         """Write the JSON (:func:`write_whole`), if a file was asked for.

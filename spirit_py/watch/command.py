@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.binlog.position import Position
@@ -19,6 +18,7 @@ from spirit_py.errors import (
 from spirit_py.mysql.faults import connection_refusal
 from spirit_py.signals import stop_on_signals
 from spirit_py.stop import StopSwitch
+from spirit_py.threads import Background
 from spirit_py.watch.follower import ONWARD, Follower
 from spirit_py.watch.formats import as_json, as_text
 from spirit_py.watch.output import Lines, OutputClosed, OutputStuck
@@ -72,7 +72,6 @@ class _Watch:
         self._target: Any = None
         self._raised: BaseException | None = None
         self._arrived = False
-        self._ended = threading.Event()
 
     def run(self) -> int:
         """Open, follow, and say where it ended."""
@@ -148,26 +147,23 @@ class _Watch:
     def _follow(self, stream: ScopeSource, follower: Follower) -> int:
         """Run the stream in a thread until it ends, and print the last line."""
 
-        def body() -> None:
-            try:
-                if not self._reached(follower):
-                    stream.run(lambda event: self._take(event, follower), lambda: None)
-            except BaseException as error:
-                self._raised = error
-            finally:
-                self._ended.set()
+        def body(_stopping: object) -> None:
+            if not self._reached(follower):
+                stream.run(lambda event: self._take(event, follower), lambda: None)
 
-        thread = threading.Thread(target=body, name="spirit-watch", daemon=True)
+        thread = Background("watch", body, failed=self._failed, join_seconds=_JOIN_SECONDS)
         thread.start()
-        while not self._ended.wait(_LOOK_SECONDS):
+        while not thread.wait(_LOOK_SECONDS):
             if self._stop.requested or self._lines.closed():
                 break
         stream.close()
-        thread.join(_JOIN_SECONDS)
-        whole = not thread.is_alive()
+        whole = thread.join()
         if whole:
             follower.close()
         return self._end(follower.progress.text(), whole=whole)
+
+    def _failed(self, error: BaseException) -> None:
+        self._raised = error
 
     def _take(self, event: Event, follower: Follower) -> bool:
         """Deliver an event; False when no more are wanted."""

@@ -1,0 +1,142 @@
+"""How a command runs in its process: what ends it, and which error it ends with."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+import pytest
+
+from spirit_py.errors import (
+    CopyFailure,
+    DifferencesFound,
+    Interrupted,
+    OutcomeUnknown,
+    Refusal,
+    SchemaChanged,
+)
+from spirit_py.phases import Phase
+from spirit_py.signals import run_command, work_goes_on
+from spirit_py.status.report import OutcomeReport
+from spirit_py.status.snapshot import MigrationStatus
+from spirit_py.stop import StopSwitch
+
+
+class Said:
+    """A reporter that keeps its messages."""
+
+    def __init__(self):
+        self.lines = []
+
+    def start(self):
+        """Begin."""
+
+    def stop(self):
+        """End."""
+
+    def progress(self, snapshot):
+        """Show nothing."""
+
+    def message(self, text, **_):
+        """Keep a line."""
+        self.lines.append(text)
+
+
+def run(work, stop=None, **more):
+    """Run a command whose work gets the stop switch; return what it said."""
+    stop, said = stop or StopSwitch(), Said()
+    run_command(
+        lambda: work(stop),
+        stop=stop,
+        reporter=said,
+        status=lambda: MigrationStatus(table="t", phase=Phase.COPY, elapsed=0.0, phase_elapsed=0.0),
+        left_at_once=lambda: Interrupted(signal.SIGINT, hint="left"),
+        **more,
+    )
+    return said.lines
+
+
+def fail_after_stop(error):
+    """Return work that is asked to stop for a changed schema, and fails with another error."""
+
+    def work(stop):
+        stop.request(SchemaChanged("somebody changed t"))
+        raise error
+
+    return work
+
+
+def test_work_that_ends_raises_nothing():
+    """A command whose work returns, returns."""
+    assert run(lambda _: None) == []
+
+
+def test_an_error_after_a_stop_request_is_reported_as_its_reason():
+    """A copy that fails because it was stopped did not fail by itself (R16)."""
+    with pytest.raises(SchemaChanged) as raised:
+        run(fail_after_stop(CopyFailure("a chunk was cancelled")))
+    assert isinstance(raised.value.__cause__, CopyFailure)
+
+
+@pytest.mark.parametrize("kind", [OutcomeUnknown, Refusal, DifferencesFound])
+def test_what_a_stop_cannot_cause_is_reported_itself(kind):
+    """An unknown outcome, a refusal and differences are not hidden by the reason of a stop."""
+    with pytest.raises(kind):
+        run(fail_after_stop(kind("found")))
+
+
+def test_a_signal_stops_the_work_and_is_told():
+    """SIGTERM becomes the reason of a stop request, which the work follows."""
+
+    def work(stop):
+        os.kill(os.getpid(), signal.SIGTERM)
+        while not stop.wait(0.05):
+            pass
+        threading.Event().wait(0.7)
+        stop.check()
+
+    with pytest.raises(Interrupted) as raised:
+        run(work)
+    assert raised.value.exit_code == 128 + signal.SIGTERM
+
+
+def test_a_second_interrupt_leaves_the_work_behind():
+    """The process ends at once, with the error for what is left behind, though the work goes on."""
+    going_on, done = threading.Event(), threading.Event()
+
+    def work(stop):
+        os.kill(os.getpid(), signal.SIGINT)
+        while not stop.wait(0.05):
+            pass
+        os.kill(os.getpid(), signal.SIGINT)
+        going_on.wait(10)
+        done.set()
+
+    with pytest.raises(Interrupted) as raised:
+        run(work)
+    assert raised.value.hint == "left"
+    assert work_goes_on()
+    going_on.set()
+    assert done.wait(10)
+
+
+def test_a_stop_that_is_not_followed_is_hurried():
+    """Where the work does not end within seconds of a stop request, ``hurry`` is called."""
+    hurried = threading.Event()
+
+    def work(stop):
+        stop.request(SchemaChanged("somebody changed t"))
+        assert hurried.wait(10)
+        stop.check()
+
+    with pytest.raises(SchemaChanged):
+        run(work, hurry=hurried.set)
+
+
+def test_the_report_is_written_whatever_happens(tmp_path):
+    """A report holds the last figures, and the error that ended the run."""
+    path, report = tmp_path / "report.json", OutcomeReport()
+    with pytest.raises(Refusal), report.written(path, Said(), complete=lambda: None):
+        raise Refusal("no", hint="none")
+    assert '"outcome": "refused"' in path.read_text()
