@@ -7,28 +7,26 @@ python ci/faults.py --runs 50 --no-repair any difference that the checksum finds
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import itertools
-import multiprocessing
-import queue
 import random
-import signal
 import sys
 import time
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from seeded_runs import carry_out, end_on_sigterm, parser
 from tests.faults.draw import FAULTS, draw
 from tests.faults.hooks import BUGS
 from tests.faults.host import Host, in_own_namespace
 from tests.faults.run import Verdict, run
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    import argparse
+    from collections.abc import Callable, Iterator, Sequence
 
     from tests.faults.hooks import Bug
 
@@ -37,17 +35,14 @@ def main(argv: Sequence[str]) -> int:
     """Carry out the runs; 0 when every one of them was right."""
     asked = _parser().parse_args(argv)
     has_disk = in_own_namespace([str(Path(__file__).resolve()), *argv])
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    end_on_sigterm()
     if asked.prove:
         return _prove(asked.workers)
     repair = {"on": True, "off": False}.get(asked.repair)
-    if asked.seed is not None:
-        seeds = [asked.seed + number for number in range(asked.runs or 1)]
-    else:
-        first = random.randrange(10**6) * len(FAULTS)
-        seeds = [first + number for number in range(asked.runs or 1)]
+    first = random.randrange(10**6) * len(FAULTS) if asked.seed is None else asked.seed
+    seeds = list(range(first, first + asked.runs))
     if asked.fault or asked.point:
-        seeds = _seeds_of(asked.fault, asked.point, seeds[0], asked.runs or 1)
+        seeds = _seeds_of(asked.fault, asked.point, first, asked.runs)
     if not has_disk:
         print("faults: no namespaces here (unshare -Urm): full disks are left out")
         seeds = [seed for seed in seeds if not draw(seed).fault.needs_disk]
@@ -117,51 +112,23 @@ def _seed_of(bug: Bug, number: int) -> int:
 
 
 def _all_runs(jobs: list[Job], workers: int) -> list[Verdict]:
-    """Share the runs among processes, each with servers of its own."""
-    context = multiprocessing.get_context("spawn")
-    todo: Any = context.Queue()
-    done: Any = context.Queue()
-    for job in jobs:
-        todo.put(job)
-    processes = [
-        context.Process(target=_work, args=(todo, done), name=f"faults-{number}")
-        for number in range(min(workers, len(jobs)))
-    ]
-    for process in processes:
-        process.start()
-    verdicts: list[Verdict] = []
-    try:
-        while len(verdicts) < len(jobs):
-            try:
-                verdict = done.get(timeout=5)
-            except queue.Empty:
-                if not any(process.is_alive() for process in processes):
-                    break
-                continue
-            verdicts.append(verdict)
-            print(verdict, flush=True)
-    finally:
-        for process in processes:
-            process.join(0.1 if len(verdicts) < len(jobs) else 60)
-            process.terminate()
-            process.join(60)
-    return verdicts
+    """Carry out the runs, each process with servers of its own."""
+    return carry_out(jobs, _worker, workers=workers, show=lambda each: print(each, flush=True))
 
 
-def _work(todo: Any, done: Any) -> None:
-    """Carry out runs until there are none left; a server is started when a run first needs it."""
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+@contextlib.contextmanager
+def _worker() -> Iterator[Callable[[Job], Verdict]]:
+    """Yield what carries out a run; a server is started when a run first needs it."""
     with contextlib.ExitStack() as stack:
         hosts: dict[bool, Host] = {}
-        while True:
-            try:
-                job = todo.get(timeout=1)
-            except queue.Empty:
-                return
+
+        def one(job: Job) -> Verdict:
             gtid = draw(job.seed).gtid
             if gtid not in hosts:
                 hosts[gtid] = stack.enter_context(Host(gtid=gtid))
-            done.put(run(job.seed, hosts[gtid], repair=job.repair, bug=job.bug))
+            return run(job.seed, hosts[gtid], repair=job.repair, bug=job.bug)
+
+        yield one
 
 
 def _summary(verdicts: list[Verdict], seconds: float, *, strict: bool) -> int:
@@ -188,16 +155,13 @@ def _summary(verdicts: list[Verdict], seconds: float, *, strict: bool) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="faults.py", description=__doc__)
-    parser.add_argument("--runs", type=int, help="how many [default: 1]")
-    parser.add_argument("--seed", type=int, help="the first seed [default: a new one]")
-    parser.add_argument("--workers", type=int, default=2, help="runs at a time")
-    parser.add_argument("--repair", choices=["on", "off", "both"], default="both")
-    parser.add_argument("--fault", default="", help="only runs with this fault")
-    parser.add_argument("--point", default="", help="only runs with a fault at this point")
-    parser.add_argument("--prove", action="store_true", help="see that planted bugs are caught")
-    parser.add_argument("--bug", default="", help="a bug for the program, to prove the harness")
-    return parser
+    made = parser("faults.py", __doc__)
+    made.add_argument("--repair", choices=["on", "off", "both"], default="both")
+    made.add_argument("--fault", default="", help="only runs with this fault")
+    made.add_argument("--point", default="", help="only runs with a fault at this point")
+    made.add_argument("--prove", action="store_true", help="see that planted bugs are caught")
+    made.add_argument("--bug", default="", help="a bug for the program, to prove the harness")
+    return made
 
 
 if __name__ == "__main__":

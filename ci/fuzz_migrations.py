@@ -6,14 +6,10 @@ python ci/fuzz_migrations.py --seed 4711    one run again, and made smaller if i
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import functools
-import multiprocessing
 import os
-import queue
 import random
-import signal
 import sys
 import tempfile
 import time
@@ -24,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from mysql_server import ServerOptions, running
+from seeded_runs import carry_out, end_on_sigterm, parser
 from spirit_py.chunk.sizing import ChunkSizer
 from spirit_py.migration import deferral
 from spirit_py.spark.engine import SparkEngine
@@ -34,7 +31,8 @@ from tests.fuzz.shrink import shrink
 from tests.kits.cases import FIRST_ROWS, migrate
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    import argparse
+    from collections.abc import Callable, Iterator, Sequence
 
 SLOTS = 2
 #: The program's zone is neither the server's nor any writer's.
@@ -46,12 +44,13 @@ _SHOWN = 400
 def main(argv: Sequence[str]) -> int:
     """Carry out the runs; 0 when every one of them was right."""
     asked = _parser().parse_args(argv)
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    end_on_sigterm()
     first = random.randrange(10**6) if asked.seed is None else asked.seed
     seeds = list(range(first, first + asked.runs))
     print(f"fuzz-migrations: {len(seeds)} runs from SEED={first}", flush=True)
     began = time.monotonic()
-    verdicts = _all_runs(seeds, min(asked.workers, len(seeds)), shrinks=asked.shrink)
+    worker = functools.partial(_worker, shrinks=asked.shrink)
+    verdicts = carry_out(seeds, worker, workers=asked.workers, show=_show)
     kinds = Counter(verdict.kind for verdict in verdicts)
     spent = time.monotonic() - began
     print(f"\n{len(verdicts)} runs in {spent:.0f} s: {dict(kinds.most_common())}")
@@ -59,39 +58,6 @@ def main(argv: Sequence[str]) -> int:
     for verdict in bad:
         print(f"again: make fuzz-migrations SEED={verdict.scenario.seed}   ({verdict.kind})")
     return 1 if bad or len(verdicts) < len(seeds) else 0
-
-
-def _all_runs(seeds: Sequence[int], workers: int, *, shrinks: bool) -> list[Verdict]:
-    """Share the runs among processes, each with a server and a Spark of its own."""
-    context = multiprocessing.get_context("spawn")
-    todo: Any = context.Queue()
-    done: Any = context.Queue()
-    for seed in seeds:
-        todo.put(seed)
-    processes = [
-        context.Process(target=_work, args=(todo, done, shrinks), name=f"fuzz-{number}")
-        for number in range(workers)
-    ]
-    for process in processes:
-        process.start()
-    verdicts: list[Verdict] = []
-    try:
-        while len(verdicts) < len(seeds):
-            try:
-                verdict = done.get(timeout=5)
-            except queue.Empty:
-                if not any(process.is_alive() for process in processes):
-                    break
-                continue
-            verdicts.append(verdict)
-            _show(verdict)
-    finally:
-        for process in processes:
-            process.join(0.1 if len(verdicts) < len(seeds) else 60)
-            process.terminate()
-            process.join(60)
-            process.kill()
-    return verdicts
 
 
 def _show(verdict: Verdict) -> None:
@@ -102,34 +68,24 @@ def _show(verdict: Verdict) -> None:
         print(verdict.story(), flush=True)
 
 
-def _work(todo: Any, done: Any, shrinks: bool) -> None:
-    """Carry out runs until there are none left."""
-
-    def end(number: int, _: object) -> None:
-        # Nobody reads any more once this process is told to end.
-        done.cancel_join_thread()
-        sys.exit(128 + number)
-
-    signal.signal(signal.SIGTERM, end)
+@contextlib.contextmanager
+def _worker(*, shrinks: bool) -> Iterator[Callable[[int], Verdict]]:
+    """Yield what carries out the run of a seed, on a server and a Spark of this process."""
     os.environ["TZ"] = ZONE
     time.tzset()
-    with contextlib.ExitStack() as stack:
-        play = stack.enter_context(player())
-        while True:
-            try:
-                seed = todo.get(timeout=1)
-            except queue.Empty:
-                return
-            verdict = play(draw(seed))
-            if verdict.finding and shrinks:
-                # What made it fail may have been chance: the first verdict counts all the same.
-                verdict = shrink(verdict, play)
-            done.put(verdict)
+    with player() as play:
+
+        def one(seed: int) -> Verdict:
+            verdict: Verdict = play(draw(seed))
+            # A run that failed by chance cannot be made smaller: its first verdict counts.
+            return shrink(verdict, play) if verdict.finding and shrinks else verdict
+
+        yield one
 
 
 @contextlib.contextmanager
 def player() -> Any:
-    """Give what plays scenarios, on a server and a Spark for the length of a `with` block."""
+    """Yield what plays scenarios, on a server and a Spark for the length of a `with` block."""
     defaults: Any = ChunkSizer.__init__.__kwdefaults__
     defaults["first_rows"] = FIRST_ROWS
     deferral._LOOK_SECONDS = LOOK_SECONDS  # type: ignore[misc]  # noqa: SLF001
@@ -152,12 +108,9 @@ def player() -> Any:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="fuzz_migrations.py", description=__doc__)
-    parser.add_argument("--runs", type=int, default=1, help="how many [default: 1]")
-    parser.add_argument("--seed", type=int, help="the first seed [default: a new one]")
-    parser.add_argument("--workers", type=int, default=2, help="runs at a time")
-    parser.add_argument("--no-shrink", dest="shrink", action="store_false", help="only report")
-    return parser
+    made = parser("fuzz_migrations.py", __doc__)
+    made.add_argument("--no-shrink", dest="shrink", action="store_false", help="only report")
+    return made
 
 
 if __name__ == "__main__":
