@@ -21,8 +21,8 @@ from spirit_py.mysql.tables.guard_column import (
     drop_column,
     drop_guard_columns,
     guard_columns,
-    no_instant_drop,
-    why_not_by_versions,
+    why_no_version_left,
+    why_server_cannot,
 )
 from spirit_py.sql import quote_table
 
@@ -170,9 +170,9 @@ class SnapshotGuard:
 
 def why_not_now(session: SqlSession, swaps: Sequence[Swap]) -> str:
     """Return why there is no guard for these swaps; empty when there is."""
-    if why := no_instant_drop(session):
+    if why := why_server_cannot(str(session.query("SELECT @@version")[0][0])):
         return why
-    whys = (why_not_by_versions(session, swap.schema, swap.new) for swap in swaps)
+    whys = (why_no_version_left(session, swap.schema, swap.new) for swap in swaps)
     return next(filter(None, whys), "")
 
 

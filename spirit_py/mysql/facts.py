@@ -50,8 +50,7 @@ class ServerFacts:
     @property
     def version_number(self) -> tuple[int, int, int]:
         """The version as numbers; zeros when it has none."""
-        found = _NUMBERS.match(self.version)
-        return (int(found[1]), int(found[2]), int(found[3])) if found else (0, 0, 0)
+        return version_numbers(self.version)
 
     @property
     def uuid(self) -> str:
@@ -82,6 +81,12 @@ class ServerFacts:
     def max_allowed_packet(self) -> int:
         """Bytes that a statement may have."""
         return self.number("max_allowed_packet", 1 << 20)
+
+
+def version_numbers(version: str) -> tuple[int, int, int]:
+    """Return the numbers of a version such as ``8.4.2-commercial``; zeros when it has none."""
+    found = _NUMBERS.match(version)
+    return (int(found[1]), int(found[2]), int(found[3])) if found else (0, 0, 0)
 
 
 def read_facts(session: SqlSession) -> ServerFacts:

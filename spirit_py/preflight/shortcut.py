@@ -8,18 +8,21 @@ in place for hours), so it is tried only for clauses known to touch metadata alo
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Literal
 
 from spirit_py.errors import MigrationFailure, OutcomeUnknown, ServerFault
 from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, Disposition, disposition
 from spirit_py.mysql.tables.definition import read_table, shape_of
+from spirit_py.mysql.tables.guard_column import row_versions
 from spirit_py.mysql.tables.new_table import probe_algorithm, server_refusal
 from spirit_py.preflight.metadata import why_not_metadata_only
 from spirit_py.sql import quote_table
 from spirit_py.statement import ClauseKind
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from spirit_py.contracts import SqlSession
     from spirit_py.statement import AlterStatement
     from spirit_py.stop import StopSwitch
@@ -33,6 +36,10 @@ _PAUSE_SECONDS = 1.0
 _IMPOSSIBLE = re.compile(r"ALGORITHM|instant", re.IGNORECASE)
 #: The least limit of all versions; the server is asked anyway when the table is changed.
 _MOST_VERSIONS = 64
+_MODIFIERS: Final[dict[Algorithm, str]] = {
+    "instant": "ALGORITHM=INSTANT",
+    "inplace": "ALGORITHM=INPLACE, LOCK=NONE",
+}
 _WITHOUT_MODIFIERS = (ClauseKind.PARTITION_BY, ClauseKind.REMOVE_PARTITIONING)
 
 
@@ -46,9 +53,9 @@ class ShortcutResult:
         attempts: statements sent, waits for the lock included.
     """
 
-    algorithm: Algorithm | None
+    algorithm: Algorithm | None = None
     reason: str
-    attempts: int
+    attempts: int = 0
 
 
 def try_shortcut(
@@ -72,10 +79,6 @@ def try_shortcut(
         MigrationFailure: when the lock could not be had; the table is as it was.
         OutcomeUnknown: when the answer was lost and the table could not be looked at.
     """
-    if statement.of_kind(*_WITHOUT_MODIFIERS):
-        return ShortcutResult(
-            algorithm=None, reason="partitioning is changed: the table is rebuilt", attempts=0
-        )
     runner = _Runner(
         native=native,
         session=session,
@@ -84,23 +87,8 @@ def try_shortcut(
         stop=stop,
         attempts=attempts,
     )
-    refusal = runner.run("instant")
-    if not refusal:
-        return ShortcutResult(
-            algorithm="instant", reason="the server changes this instantly", attempts=runner.sent
-        )
-    why_not = why_not_metadata_only(source, statement)
-    if why_not:
-        reason = f"{refusal}; not tried INPLACE: {why_not}"
-        return ShortcutResult(algorithm=None, reason=reason, attempts=runner.sent)
-    refusal_inplace = runner.run("inplace")
-    if not refusal_inplace:
-        return ShortcutResult(
-            algorithm="inplace", reason="it only touches metadata", attempts=runner.sent
-        )
-    return ShortcutResult(
-        algorithm=None, reason=f"{refusal} {refusal_inplace}", attempts=runner.sent
-    )
+    found = _choose(source, statement, runner.run)
+    return replace(found, attempts=runner.sent)
 
 
 def probe_shortcut(
@@ -120,31 +108,35 @@ def probe_shortcut(
         Refusal: when the server refuses the statement for another reason than the algorithm.
         ServerFault: for a fault of the server or the connection.
     """
+
+    def refused(algorithm: Algorithm) -> str:
+        used_up = algorithm == "instant" and _versions_used_up(session, source)
+        return used_up or probe_algorithm(
+            session, native, source, statement, _MODIFIERS[algorithm], building=building
+        )
+
+    return _choose(source, statement, refused)
+
+
+def _choose(
+    source: TableSchema, statement: AlterStatement, refused: Callable[[Algorithm], str]
+) -> ShortcutResult:
+    """Choose the first algorithm for which ``refused`` returns no reason against it."""
     if statement.of_kind(*_WITHOUT_MODIFIERS):
-        reason = "partitioning is changed: the table is rebuilt"
-        return ShortcutResult(algorithm=None, reason=reason, attempts=0)
-    why_not = _versions_used_up(session, source) or probe_algorithm(
-        session, native, source, statement, "ALGORITHM=INSTANT", building=building
-    )
-    if not why_not:
-        reason = "the server changes this instantly"
-        return ShortcutResult(algorithm="instant", reason=reason, attempts=0)
-    rebuild = why_not_metadata_only(source, statement)
-    if not rebuild and not probe_algorithm(
-        session, native, source, statement, "ALGORITHM=INPLACE, LOCK=NONE", building=building
-    ):
-        return ShortcutResult(algorithm="inplace", reason="it only touches metadata", attempts=0)
-    reason = f"{why_not}; not INPLACE: {rebuild}" if rebuild else why_not
-    return ShortcutResult(algorithm=None, reason=reason, attempts=0)
+        return ShortcutResult(reason="partitioning is changed: the table is rebuilt")
+    instant = refused("instant")
+    if not instant:
+        return ShortcutResult(algorithm="instant", reason="the server changes this instantly")
+    if rebuild := why_not_metadata_only(source, statement):
+        return ShortcutResult(reason=f"{instant}; not tried INPLACE: {rebuild}")
+    if inplace := refused("inplace"):
+        return ShortcutResult(reason=f"{instant} {inplace}")
+    return ShortcutResult(algorithm="inplace", reason="it only touches metadata")
 
 
 def _versions_used_up(session: SqlSession, source: TableSchema) -> str:
     """Return that the table had as many INSTANT changes as it may have; its copy had none."""
-    rows = session.query(
-        "SELECT TOTAL_ROW_VERSIONS FROM information_schema.INNODB_TABLES WHERE NAME = %s",
-        (f"{source.schema}/{source.name}",),
-    )
-    used = int(rows[0][0]) if rows else 0
+    used = row_versions(session, source.schema, source.name) or 0
     return f"the table has {used} row versions already" if used >= _MOST_VERSIONS else ""
 
 
@@ -163,15 +155,12 @@ class _Runner:
     def run(self, algorithm: Algorithm) -> str:
         """Change the table; give why the server cannot with this algorithm, or an empty text."""
         table = quote_table(self.source.schema, self.source.name)
-        modifiers = (
-            "ALGORITHM=INSTANT" if algorithm == "instant" else "ALGORITHM=INPLACE, LOCK=NONE"
-        )
         self.native.execute(f"SET SESSION lock_wait_timeout = {LOCK_WAIT_SECONDS}")
         for attempt in range(1, self.attempts + 1):
             self.stop.check()
             self.sent += 1
             try:
-                self.native.execute(f"ALTER TABLE {table} {modifiers}, {self.clauses}")
+                self.native.execute(f"ALTER TABLE {table} {_MODIFIERS[algorithm]}, {self.clauses}")
             except ServerFault as error:
                 if error.code != LOCK_WAIT_TIMEOUT:
                     return self._judge(error)

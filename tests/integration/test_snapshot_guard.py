@@ -11,9 +11,9 @@ from spirit_py.cutover import guard
 from spirit_py.cutover.plan import CutoverLimits
 from spirit_py.errors import CutoverFailure, MigrationFailure, Refusal, ServerFault, SpiritError
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.tables import guard_column as instant
+from spirit_py.mysql.tables import guard_column
 from spirit_py.mysql.tables.definition import read_shape
-from spirit_py.mysql.tables.guard_column import why_not_by_version
+from spirit_py.mysql.tables.guard_column import why_server_cannot
 from spirit_py.stop import StopSwitch
 from tests.kits.connection import connection_options
 from tests.kits.cutover import ProvenCutover, SnapshotSource, make_tables, swapped, untouched
@@ -176,7 +176,7 @@ def test_a_table_that_takes_no_instant_column(db, monkeypatch, mode):
 
 def use_up(db, table: str, left: int) -> None:
     """Leave a table so many of its row versions."""
-    most = instant.most_row_versions(db.query("SELECT @@version")[0][0])
+    most = guard_column.most_row_versions(db.query("SELECT @@version")[0][0])
     for number in range(most - left - versions(db, table)):
         what = "DROP COLUMN used" if number % 2 else "ADD COLUMN used INT"
         db.execute(f"ALTER TABLE {table} {what}, ALGORITHM=INSTANT")
@@ -247,22 +247,22 @@ def test_a_column_that_is_left_is_never_dropped_by_a_rebuild(db):
 
 def test_row_versions_are_found_by_any_name(db, monkeypatch):
     """Also those of partitions, and of a table with letters outside of ASCII in its name."""
-    monkeypatch.setattr(instant, "most_row_versions", lambda _version: 4)
+    monkeypatch.setattr(guard_column, "most_row_versions", lambda _version: 4)
     made = "(id INT PRIMARY KEY) PARTITION BY HASH (id) PARTITIONS 2"
     with connect(connection_options(db), role="test") as session:
         for name in ("plain", "tä-b_$le"):
             db.execute(f"CREATE TABLE `{name}` {made}")
-            assert instant.why_not_by_versions(session, db.name, name) == ""
+            assert guard_column.why_no_version_left(session, db.name, name) == ""
             for number in range(3):
                 db.execute(f"ALTER TABLE `{name}` ADD COLUMN c{number} INT, ALGORITHM=INSTANT")
-            assert "has 3 of 4" in instant.why_not_by_versions(session, db.name, name)
-        assert "not to be seen" in instant.why_not_by_versions(session, db.name, "nowhere")
+            assert "has 3 of 4" in guard_column.why_no_version_left(session, db.name, name)
+        assert "not to be seen" in guard_column.why_no_version_left(session, db.name, "nowhere")
 
 
 def test_how_many_row_versions_there_are():
     """64, and 255 from 9.1 on."""
-    assert instant.most_row_versions("8.4.6") == instant.most_row_versions("9.0.1") == 64
-    assert instant.most_row_versions("9.1.0-commercial") == 255
+    assert guard_column.most_row_versions("8.4.6") == guard_column.most_row_versions("9.0.1") == 64
+    assert guard_column.most_row_versions("9.1.0-commercial") == 255
 
 
 def test_the_check_before_the_copy(db, spark_engine):
@@ -275,9 +275,9 @@ def test_the_check_before_the_copy(db, spark_engine):
     assert_nothing_left(db)
     report, _ = migrate_here(spark_engine, config_for(db, **given))
     assert any("snapshot guard is not possible" in text for text in report.warnings)
-    assert why_not_by_version("8.0.28")
-    assert not why_not_by_version("8.0.29")
-    assert not why_not_by_version("9.7.4-2")
+    assert why_server_cannot("8.0.28")
+    assert not why_server_cannot("8.0.29")
+    assert not why_server_cannot("9.7.4-2")
 
 
 def test_a_run_goes_on_behind_a_broken_guard(db, spark_engine, monkeypatch):

@@ -6,7 +6,9 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import MigrationFailure, ServerFault
+from spirit_py.mysql.facts import version_numbers
 from spirit_py.mysql.faults import Disposition, access_denied, disposition
+from spirit_py.mysql.tables.identity import stored_like
 from spirit_py.sql import comment_literal, quote_identifier, quote_table
 
 if TYPE_CHECKING:
@@ -39,64 +41,49 @@ def without_guard_column(create_sql: str) -> str:
     return _DEFINITION.sub("", create_sql)
 
 
-def no_instant_drop(session: SqlSession) -> str:
-    """Return why the server drops no column instantly; empty when it does."""
-    version = str(session.query("SELECT @@version")[0][0])
-    return why_not_by_version(version)
-
-
 def most_row_versions(version: str) -> int:
     """Return how often columns of one table are added or dropped instantly (manual 17.12)."""
-    return 255 if _numbers(version) >= _MORE_VERSIONS else 64
+    return 255 if version_numbers(version) >= _MORE_VERSIONS else 64
 
 
-def why_not_by_versions(session: SqlSession, schema: str, table: str) -> str:
-    """Return why a table has no room for a column that comes and goes; empty when it has.
+def row_versions(session: SqlSession, schema: str, table: str) -> int | None:
+    """Return how many row versions a table has used; None where that is not to be seen.
 
-    Where names look alike in the catalogue, the one with the least room counts.
+    Where names look alike in the catalogue, the one with the most counts.
     """
-    most = most_row_versions(str(session.query("SELECT @@version")[0][0]))
-    name = "/".join(_like(part) for part in (schema, table))
+    name = f"{stored_like(schema)}/{stored_like(table)}"
     try:
         used = session.query(_VERSIONS, (name, f"{name}#p#%"))[0][0]
     except ServerFault as fault:
         if not access_denied(fault):
             raise
-        used = None
+        return None
+    return None if used is None else int(used)
+
+
+def why_no_version_left(session: SqlSession, schema: str, table: str) -> str:
+    """Return why a table has no room for a column that comes and goes; empty when it has."""
+    most = most_row_versions(str(session.query("SELECT @@version")[0][0]))
+    used = row_versions(session, schema, table)
     if used is None:
         return f"{quote_table(schema, table)}: its row versions are not to be seen"
-    if int(used) + _NEEDED_VERSIONS <= most:
+    if used + _NEEDED_VERSIONS <= most:
         return ""
     return (
-        f"{quote_table(schema, table)} has {int(used)} of {most} row versions, and the guard takes"
+        f"{quote_table(schema, table)} has {used} of {most} row versions, and the guard takes"
         f" {_NEEDED_VERSIONS}"
     )
 
 
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(number) for number in re.findall(r"\d+", version)[:3])
+def why_server_cannot(version: str) -> str:
+    """Return why a server, such as ``8.0.28``, drops no column instantly; empty when it does."""
+    if version_numbers(version) >= _OLDEST:
+        return ""
+    return f"MySQL {version} drops no column with ALGORITHM=INSTANT"
 
 
-def _like(name: str) -> str:
-    """Return what LIKE finds a name by, as InnoDB keeps it, and perhaps others."""
-    plain = (c.isascii() and c.isalnum() for c in name)
-    return "".join(
-        c if is_plain else "|_" if c == "_" else "@%"
-        for c, is_plain in zip(name, plain, strict=True)
-    )
-
-
-def why_not_by_version(version: str) -> str:
-    """Return the same for a version, such as ``8.0.28``."""
-    return (
-        ""
-        if _numbers(version) >= _OLDEST
-        else f"MySQL {version} drops no column with ALGORITHM=INSTANT"
-    )
-
-
-def why_not_by_definition(table: TableSchema, row_format: str) -> str:
-    """Get why the server adds no column to a table instantly; empty when it does (manual 17.12)."""
+def why_table_cannot(table: TableSchema, row_format: str) -> str:
+    """Return why a table takes no column instantly; empty when it does (manual 17.12)."""
     if row_format.upper() == "COMPRESSED":
         return "ROW_FORMAT=COMPRESSED"
     if any(index.kind.upper() == "FULLTEXT" for index in table.indexes):

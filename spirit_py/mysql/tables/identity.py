@@ -108,7 +108,7 @@ def drop_if(session: SqlSession, schema: str, table: str, proof: Identity) -> bo
 def _numbers(session: SqlSession, names: Iterable[Name]) -> dict[Name, Identity]:
     """Return the numbers of some tables, empty for one that is not there."""
     wanted = list(names)
-    likes = ["/".join(_like(part) for part in name) + "%" for name in wanted]
+    likes = ["/".join(stored_like(part) for part in name) + "%" for name in wanted]
     rows = session.query(_NUMBERS + " OR ".join([_NAMED] * len(likes)), likes)
     return {name: _of(name, rows) for name in wanted}
 
@@ -127,8 +127,8 @@ def _of(name: Name, rows: Iterable[tuple[object, ...]]) -> Identity:
     return Identity(server=server, numbers=frozenset(found.popitem()[1]))
 
 
-def _like(name: str) -> str:
-    """Return what LIKE finds a name by, and perhaps others."""
+def stored_like(name: str) -> str:
+    """Return what LIKE ... ESCAPE '|' finds a name by as InnoDB keeps it, and perhaps others."""
     return "".join("|_" if c == "_" else c if _PLAIN.match(c) else "@%" for c in name)
 
 

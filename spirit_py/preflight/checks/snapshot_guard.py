@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spirit_py.mysql.tables.guard_column import why_not_by_definition, why_not_by_version
+from spirit_py.mysql.tables.guard_column import why_server_cannot, why_table_cannot
 from spirit_py.preflight.check import Findings, PreflightContext, refuse, warn
 
 _ROW_FORMAT = """
@@ -15,7 +15,7 @@ def check(context: PreflightContext) -> Findings:
     if target is None or mode == "off":
         return
     found = context.session.query(_ROW_FORMAT, (target.schema, target.name))
-    why = why_not_by_version(context.facts.version) or why_not_by_definition(
+    why = why_server_cannot(context.facts.version) or why_table_cannot(
         target, str(found[0][0] or "") if found else ""
     )
     if not why:

@@ -1,0 +1,47 @@
+"""Global settings under which changes cannot be followed (R2, R3, R5), or nothing be written."""
+
+from __future__ import annotations
+
+from spirit_py.preflight.check import Findings, PreflightContext, refuse
+
+
+def check(context: PreflightContext) -> Findings:
+    """Refuse a server with such a setting; what a session sets for itself the feed sees (R13)."""
+    facts = context.facts
+    if not facts.is_on("log_bin"):
+        yield refuse(
+            "the binary log is off (log_bin=OFF): changes during the copy could not be followed",
+            "start the server with --log-bin",
+        )
+    if (binlog_format := facts.text("binlog_format").upper()) not in {"ROW", ""}:
+        yield refuse(
+            f"binlog_format is {binlog_format}, so that changes are logged as statements",
+            "SET PERSIST binlog_format = 'ROW', and let the application reconnect",
+        )
+    if (image := facts.text("binlog_row_image").upper()) not in {"FULL", ""}:
+        yield refuse(
+            f"binlog_row_image is {image}: unchanged columns are missing from the row images",
+            "SET PERSIST binlog_row_image = 'FULL', and let the application reconnect",
+        )
+    if "PARTIAL_JSON" in facts.text("binlog_row_value_options").upper():
+        yield refuse(
+            "binlog_row_value_options is PARTIAL_JSON: updates of JSON do not log the document",
+            "SET PERSIST binlog_row_value_options = '', and let the application reconnect",
+        )
+    if not facts.is_on("binlog_order_commits"):
+        yield refuse(
+            "binlog_order_commits is OFF: transactions may become visible out of binlog order",
+            "SET PERSIST binlog_order_commits = ON",
+        )
+    if not facts.is_on("performance_schema"):
+        yield refuse(
+            "performance_schema is OFF: blockers of the cutover could not be found",
+            "start the server with --performance-schema=ON",
+        )
+    for name in ("super_read_only", "read_only", "innodb_read_only"):
+        if facts.is_on(name):
+            yield refuse(
+                f"the server takes no writes ({name}=ON): it is probably a replica",
+                "give the address of the primary",
+            )
+            return
