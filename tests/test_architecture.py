@@ -44,7 +44,6 @@ OWN_THREADS_YET = {
     "spirit_py/migration/deferral.py",
 }
 CIRCLES_YET = {
-    ("spirit_py.table.time_zone", "spirit_py.table.mapping"),
     ("spirit_py.binlog.events", "spirit_py.binlog.codec.rows"),
     ("spirit_py.checkpoint.words", "spirit_py.checkpoint.decision"),
     ("spirit_py.feed.partitions", "spirit_py.feed.buffer"),

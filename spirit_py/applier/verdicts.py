@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import PacketTooSmall, ServerFault, ValueLost
 from spirit_py.mysql.faults import PACKET_TOO_SMALL, RAISE_PACKET
-from spirit_py.mysql.values.lost_values import DEPRECATED, VALUE_ERRORS
-from spirit_py.mysql.values.write_warnings import telling
+from spirit_py.mysql.values.lost_values import DEPRECATED, VALUE_ERRORS, telling
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

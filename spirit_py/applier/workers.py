@@ -19,7 +19,7 @@ from spirit_py.errors import MigrationFailure, ServerFault
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, connection_lost
 from spirit_py.mysql.kill import end_sessions
-from spirit_py.mysql.wire import Wire
+from spirit_py.mysql.sockets import SocketHandle
 from spirit_py.sql import string_literal
 from spirit_py.table.names import lock_name
 
@@ -62,7 +62,7 @@ class Worker:
         self._before = before
         self._check = check
         self._session: Session | None = None
-        self._wire: Wire | None = None
+        self._wire: SocketHandle | None = None
         self._guard = threading.Lock()
 
     def session(self) -> Session:
@@ -79,7 +79,7 @@ class Worker:
                 session.close()
                 raise
             with self._guard:
-                self._session, self._wire = session, Wire(session)
+                self._session, self._wire = session, SocketHandle(session)
         return self._session
 
     def _enter(self, session: Session) -> None:

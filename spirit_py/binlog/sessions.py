@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from spirit_py.errors import FeedFailure, ServerFault
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import connection_lost
-from spirit_py.mysql.wire import Wire
+from spirit_py.mysql.sockets import SocketHandle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +29,7 @@ class LentSession:
         # Guards what follows; never held while the server is waited for.
         self._guard = threading.Lock()
         self._session: Session | None = None
-        self._wire: Wire | None = None
+        self._wire: SocketHandle | None = None
         self._ended = False
 
     @contextlib.contextmanager
@@ -55,7 +55,7 @@ class LentSession:
         if self._session is None:
             session = connect(self._connection, role=self._role, read_timeout=self._read_timeout)
             with self._guard:
-                self._session, self._wire = session, Wire(session)
+                self._session, self._wire = session, SocketHandle(session)
         if self._ended:
             self._drop()
             raise FeedFailure("the change feed is closed")

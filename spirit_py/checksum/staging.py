@@ -21,8 +21,7 @@ from spirit_py.checksum import staging_sql
 from spirit_py.checksum.render import INTEGERS
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.evaluation import DATE_SQL_MODE, OWN_SQL_MODE
-from spirit_py.mysql.values.lost_values import VALUE_ERRORS
-from spirit_py.mysql.values.write_warnings import MOST_WARNINGS
+from spirit_py.mysql.values.lost_values import MOST_WARNINGS, VALUE_ERRORS
 from spirit_py.sql import string_literal
 
 if TYPE_CHECKING:

@@ -25,8 +25,7 @@ from spirit_py.mysql.faults import (
 from spirit_py.mysql.locks.named import take_named_lock
 from spirit_py.mysql.ownwrites import committing_as
 from spirit_py.mysql.retry import retrying
-from spirit_py.mysql.values.lost_values import DEPRECATED, VALUE_ERRORS
-from spirit_py.mysql.values.write_warnings import LOUD, QUIET, telling
+from spirit_py.mysql.values.lost_values import DEPRECATED, LOUD, QUIET, VALUE_ERRORS, telling
 from spirit_py.stop import StopSwitch
 
 if TYPE_CHECKING:

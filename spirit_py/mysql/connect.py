@@ -20,8 +20,8 @@ from spirit_py.mysql.faults import (
 )
 from spirit_py.mysql.run_label import refuse_when_taken_over
 from spirit_py.mysql.session import Session
-from spirit_py.mysql.values.write_warnings import MOST_WARNINGS
-from spirit_py.mysql.wire import probe
+from spirit_py.mysql.sockets import probe
+from spirit_py.mysql.values.lost_values import MOST_WARNINGS
 from spirit_py.sql import string_literal
 
 if TYPE_CHECKING:

@@ -138,7 +138,7 @@ class Session:
             thread.wait(None)
 
     def fileno(self) -> int:
-        """Return the number of the connection's socket; for :class:`spirit_py.mysql.wire.Wire`."""
+        """Return the number of the connection's socket."""
         return int(self._connection.fileno())
 
     def close(self) -> None:

@@ -15,8 +15,8 @@ from spirit_py.table.conversions import (
     key_usable,
 )
 from spirit_py.table.keys import comparable
-from spirit_py.table.mapping import ColumnPair, TableMapping
-from spirit_py.table.new_columns import Fill, implicit_default, needs_fill
+from spirit_py.table.mapping import ColumnPair, Fill, TableMapping
+from spirit_py.table.new_columns import implicit_default, needs_fill
 from spirit_py.table.time_zone import evaluated_in_zone, repeats_hours
 from spirit_py.table.unique_keys import tightened_indexes
 

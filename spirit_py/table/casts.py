@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spirit_py.sql import quote_identifier, string_literal
+from spirit_py.sql import quote_identifier
 from spirit_py.table.conversions import equality_kept, is_text
 
 if TYPE_CHECKING:
@@ -59,12 +59,3 @@ def as_text(sql: str, old: Column | None, new: Column) -> str:
     text = f"CAST({sql} AS CHAR)" if plain else sql
     converted = f"CONVERT({text} USING {new.charset}) COLLATE {new.collation}"
     return f"TRIM(TRAILING ' ' FROM {converted})" if new.data_type == "char" else converted
-
-
-def value_of_fresh_column(column: Column, fills: dict[str, str]) -> str:
-    """Return the value that existing rows get in a column that the statement adds."""
-    if column.name in fills:
-        return fills[column.name]
-    if "DEFAULT_GENERATED" in column.extra.upper():
-        return f"({column.default})"
-    return "NULL" if column.default is None else string_literal(column.default)

@@ -8,19 +8,16 @@ out: both tables compute them from compared columns the moment they are read.
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from spirit_py.table.expressions import steady_column, steady_expression
+from spirit_py.table.expressions import column_names, steady_column, steady_expression
 from spirit_py.table.mapping import ColumnPair
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from collections.abc import Set as AbstractSet
 
     from spirit_py.table.schema import Column, TableSchema
-
-_NAME: Final = re.compile(r"`((?:[^`]|``)+)`")
 
 
 def computed_pairs(
@@ -79,11 +76,11 @@ class Alike:
 
     def expression(self, text: str) -> bool:
         """Return whether an expression, which is the same in both tables, reads the same."""
-        return all(self.column(name) for name in _names(text))
+        return all(self.column(name) for name in column_names(text))
 
     def steady(self, text: str) -> bool:
         """Return whether such an expression gives the same too, whichever session evaluates it."""
-        columns = [self._source.column(name) for name in _names(text) if self.column(name)]
+        columns = [self._source.column(name) for name in column_names(text) if self.column(name)]
         return (
             self.expression(text)
             and steady_expression(text)
@@ -94,8 +91,3 @@ class Alike:
 
 def _same_type(old: Column, new: Column) -> bool:
     return (old.type_identity, old.collation) == (new.type_identity, new.collation)
-
-
-def _names(expression: str) -> Iterator[str]:
-    """Return the columns that an expression reads."""
-    return (name.replace("``", "`") for name in _NAME.findall(expression))

@@ -1,4 +1,4 @@
-"""Which expressions every session evaluates alike, whatever its settings (pure; R11, R22).
+"""Expressions of a definition: what they read, and which are the same in every session (pure).
 
 A generated column or an index over an expression holds what the session that wrote the row made
 of it: in its own time zone, SQL mode, precision of a division. The new table computes it anew, in
@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.table.keys import TEMPORALS
 
 if TYPE_CHECKING:
-    from spirit_py.table.schema import Column
+    from collections.abc import Collection, Iterator
 
-_NAME: Final = re.compile(r"`(?:[^`]|``)+`")
+    from spirit_py.table.schema import Column, TableSchema
+
+_NAME: Final = re.compile(r"`((?:[^`]|``)+)`")
+_CHECK: Final = re.compile(r"^  (?:CONSTRAINT `(?:[^`]|``)+` )?CHECK \((.*)$", re.MULTILINE)
 #: The catalogue shows quotes with a backslash. What is more than that is not read.
 _STRING: Final = re.compile(r"\\?'[^'\\]*\\?'")
 _WORD: Final = re.compile(r"[A-Za-z_]\w*")
@@ -37,9 +40,31 @@ _WORDS: Final = frozenset(
 )
 
 
+def column_names(expression: str) -> Iterator[str]:
+    """Yield the columns that an expression reads; a definition writes their names in quotes."""
+    return (name.replace("``", "`") for name in _NAME.findall(expression))
+
+
+def without_names(expression: str) -> str:
+    """Return the rest of an expression."""
+    return _NAME.sub(" ", expression)
+
+
+def evaluated_expressions(target: TableSchema, fresh: Collection[str]) -> Iterator[str]:
+    """Yield the text of every expression that a write may evaluate."""
+    for column in target.columns:
+        if column.generated:
+            yield column.generation_expression
+        elif column.name in fresh and column.default_computed:
+            yield column.default or ""
+    for index in target.indexes:
+        yield from (part.expression for part in index.parts if part.expression)
+    yield from _CHECK.findall(target.create_sql)
+
+
 def steady_expression(text: str) -> bool:
     """Return whether an expression gives the same in every session, as far as its columns do."""
-    rest = _STRING.sub(" ", _NAME.sub(" ", text))
+    rest = _STRING.sub(" ", without_names(text))
     words = {word.lower() for word in _WORD.findall(rest)}
     return words <= _WORDS and _SIGNS.fullmatch(_WORD.sub(" ", rest)) is not None
 

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from spirit_py.sql import quote_identifier
 from spirit_py.table.conversions import equality_kept, values_stay_apart
-from spirit_py.table.time_zone import instant_text, makes_dates
+from spirit_py.table.expressions import evaluated_expressions
+from spirit_py.table.keys import TEMPORALS
+from spirit_py.table.time_zone import instant_text, reads_time
 
 if TYPE_CHECKING:
-    from spirit_py.table.new_columns import Fill
+    from collections.abc import Collection
+
     from spirit_py.table.schema import Column, Index, TableSchema
+
+_DATED: Final = TEMPORALS | {"year"}
+_MOMENT: Final = re.compile(r"(?:now|current_timestamp)(?:\(\d?\))?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +52,18 @@ class ColumnPair:
         if self.by_instant:
             return instant_text(sql)
         return f"CAST({sql} AS CHAR)" if self.by_text else sql
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fill:
+    """A column of the new table that every row gets the same value for.
+
+    Attributes:
+        sql: the value as an SQL literal.
+    """
+
+    column: Column
+    sql: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,3 +183,22 @@ class TableMapping:
     def fill_values(self) -> tuple[str, ...]:
         """SQL literals to select behind the old columns, one for each fill."""
         return tuple(fill.sql for fill in self.fills)
+
+
+def makes_dates(target: TableSchema, pairs: Collection[ColumnPair]) -> bool:
+    """Return whether writing a row of the new table may make a date of something else.
+
+    The server's modes say which dates there are: in expressions, and where another type becomes
+    a date or a time. A column that is one already is no reason, nor is the time of a default.
+    """
+    if any(
+        pair.old.data_type != pair.new.data_type in _DATED and pair.old.data_type not in TEMPORALS
+        for pair in pairs
+    ):
+        return True
+    if any(column.generated and column.data_type in _DATED for column in target.columns):
+        return True
+    carried = {pair.new.name for pair in pairs}
+    fresh = {column.name for column in target.columns if column.name not in carried}
+    found = (text for text in evaluated_expressions(target, fresh) if not _MOMENT.fullmatch(text))
+    return any(reads_time(target, text) for text in found)

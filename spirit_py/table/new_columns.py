@@ -1,16 +1,23 @@
-"""Values that every row gets in a new column; those of NOT NULL ones without a default (pure).
+"""Values that existing rows get in a new column, as a native ALTER would fill it (pure; R22).
 
-A native ALTER gives existing rows the type's implicit default (manual 13.6, measured on 9.7),
-while a strict INSERT that leaves such a column out is an error. So writes name the value, as they
-name that of a default that is the time (:mod:`spirit_py.table.clock_defaults`).
+A NOT NULL column without a default gets the type's implicit default (manual 13.6, measured on
+9.7), while a strict INSERT that leaves such a column out is an error: so writes name the value.
+
+A default that is the time a native ALTER evaluates at its own moment, once for the whole table. A
+copy takes hours and many statements, so its writes name that value too. Defaults that differ from
+row to row natively as well (``UUID()``, ``RAND()``, ``SYSDATE()``) are left to the server.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import re
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.sql import string_literal
 
 if TYPE_CHECKING:
+    from spirit_py.table.mapping import TableMapping
     from spirit_py.table.schema import Column
 
 _ZERO = dict.fromkeys(
@@ -36,18 +43,15 @@ _IMPLICIT = (
         "time": "'00:00:00'",
     }
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Fill:
-    """A column of the new table that every row gets the same value for.
-
-    Attributes:
-        sql: the value as an SQL literal.
-    """
-
-    column: Column
-    sql: str
+_PLAIN: Final = re.compile(r"CURRENT_TIMESTAMP(?:\((\d)\))?", re.IGNORECASE)
+#: The functions that ``SET timestamp`` fixes, as SHOW CREATE TABLE writes them.
+_CLOCK: Final = re.compile(
+    r"\b(?:now|curdate|curtime|utc_date|utc_time|utc_timestamp|unix_timestamp|current_date"
+    r"|current_time|current_timestamp|localtime|localtimestamp)\b",
+    re.IGNORECASE,
+)
+_BY_ROW: Final = re.compile(r"\b(?:sysdate|rand|random_bytes|uuid|uuid_short)\b|`", re.IGNORECASE)
+_TEXT: Final = re.compile(r"'(?:[^'\\]|''|\\.)*'", re.DOTALL)
 
 
 def needs_fill(column: Column) -> bool:
@@ -57,10 +61,73 @@ def needs_fill(column: Column) -> bool:
         or column.generated
         or column.auto_increment
         or column.default is not None
-        or "DEFAULT_GENERATED" in column.extra.upper()
+        or column.default_computed
     )
 
 
 def implicit_default(column: Column) -> str | None:
-    """Get the type's implicit default as a literal; None where there is none (spatial, vector)."""
+    """Return the implicit default as a literal; None for types without (spatial, vector)."""
     return _IMPLICIT.get(column.data_type)
+
+
+def value_of_fresh_column(column: Column, fills: dict[str, str]) -> str:
+    """Return the value that existing rows get in a column that the statement adds."""
+    if column.name in fills:
+        return fills[column.name]
+    if column.default_computed:
+        return f"({column.default})"
+    return "NULL" if column.default is None else string_literal(column.default)
+
+
+def of_the_moment(mapping: TableMapping) -> tuple[Column, ...]:
+    """Return the new columns whose default is the same for all rows of a moment."""
+    return tuple(
+        column for column in _by_clock(mapping) if not _BY_ROW.search(_bare(column.default or ""))
+    )
+
+
+def of_each_write(mapping: TableMapping) -> tuple[Column, ...]:
+    """Return the new columns whose default reads the time together with what differs by row."""
+    alike = of_the_moment(mapping)
+    return tuple(
+        column
+        for column in _by_clock(mapping)
+        if column not in alike and "`" in _bare(column.default or "")
+    )
+
+
+def _by_clock(mapping: TableMapping) -> tuple[Column, ...]:
+    """Return the plain new columns whose default reads the clock of the statement."""
+    named = set(mapping.insert_names)
+    return tuple(
+        column
+        for column in mapping.target.columns
+        if column.name not in named
+        and not column.generated
+        and column.default_computed
+        and _CLOCK.search(_bare(column.default or ""))
+    )
+
+
+def _bare(expression: str) -> str:
+    return _TEXT.sub("''", expression)
+
+
+def plain_digits(column: Column) -> int | None:
+    """Return the digits of a default that is just CURRENT_TIMESTAMP; None for an expression."""
+    found = _PLAIN.fullmatch(column.default or "")
+    return None if found is None else int(found[1] or 0)
+
+
+def instant_literal(moment: datetime, digits: int) -> str:
+    """Render an instant, cut as the clock is, for a DATETIME in any zone or a TIMESTAMP."""
+    text = moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
+    cut = text[: 19 + (digits + 1 if digits else 0)]
+    return f"'{cut}+00:00'"
+
+
+def from_unix(seconds: str) -> datetime:
+    """Turn what ``UNIX_TIMESTAMP`` gives into an instant, to the microsecond."""
+    whole, _, rest = seconds.partition(".")
+    since = timedelta(seconds=int(whole), microseconds=int(f"{rest:0<6}"[:6]))
+    return datetime(1970, 1, 1, tzinfo=UTC) + since

@@ -56,6 +56,11 @@ class Column:
     comment: str = ""
 
     @property
+    def default_computed(self) -> bool:
+        """Whether the default is an expression, not a literal."""
+        return "DEFAULT_GENERATED" in self.extra.upper()
+
+    @property
     def type_identity(self) -> tuple[object, ...]:
         """What makes two columns' stored values mean the same, collation aside.
 

@@ -12,8 +12,7 @@ from spirit_py.checksum import staging as stager
 from spirit_py.copier import task
 from spirit_py.errors import MigrationFailure, ServerFault, ValueLost
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.values.lost_values import VALUE_ERRORS
-from spirit_py.mysql.values.write_warnings import MOST_WARNINGS, telling
+from spirit_py.mysql.values.lost_values import MOST_WARNINGS, VALUE_ERRORS, telling
 from tests.kits.command import run
 from tests.kits.connection import connection_options
 from tests.kits.tables import map_table

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from spirit_py.sql import binary_literal, string_literal
 from spirit_py.table.casts import cast_to
-from spirit_py.table.clock_defaults import from_unix, instant_literal, of_the_moment, plain_digits
-from spirit_py.table.new_columns import Fill
+from spirit_py.table.mapping import Fill
+from spirit_py.table.new_columns import from_unix, instant_literal, of_the_moment, plain_digits
 
 if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession

@@ -13,7 +13,8 @@ from spirit_py.chunk.predicate import above, order_by, up_to
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.values.hashes import Hashes, free_names
 from spirit_py.sql import quote_identifier, quote_table, string_literal
-from spirit_py.table.casts import cast_to, value_in_new_column, value_of_fresh_column
+from spirit_py.table.casts import cast_to, value_in_new_column
+from spirit_py.table.new_columns import value_of_fresh_column
 from spirit_py.table.unique_keys import walkable
 from spirit_py.table.values import bound_from_row, key_select_expressions
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spirit_py.preflight.check import Findings, PreflightContext, warn
-from spirit_py.table.clock_defaults import of_each_write
+from spirit_py.table.new_columns import of_each_write
 
 
 def check(context: PreflightContext) -> Findings:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from spirit_py.preflight.check import Findings, PreflightContext, refuse
-from spirit_py.table.time_zone import expressions
+from spirit_py.table.expressions import column_names, evaluated_expressions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,8 +32,7 @@ def _depending(mapping: TableMapping) -> Iterator[str]:
         if pair.old.data_type == "char" and pair.new.data_type != "char":
             yield pair.old.name
     fresh = {column.name for column in mapping.target.columns} - set(mapping.insert_names)
-    for text in expressions(mapping.target, fresh):
-        for found in re.findall(r"`((?:[^`]|``)+)`", text):
-            name = found.replace("``", "`")
+    for text in evaluated_expressions(mapping.target, fresh):
+        for name in column_names(text):
             if mapping.target.has_column(name) and mapping.target.column(name).data_type == "char":
                 yield name

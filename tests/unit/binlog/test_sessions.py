@@ -67,7 +67,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> FakeServer:
     """Return a server that is not there."""
     made = FakeServer()
     monkeypatch.setattr(lending, "connect", made.connect)
-    monkeypatch.setattr(lending, "Wire", made.wire)
+    monkeypatch.setattr(lending, "SocketHandle", made.wire)
     return made
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from spirit_py.copier.chunk_sql import chunk_lock, chunk_lock_prefix, copy_sql, row_lookup_sql
-from spirit_py.table.mapping import ColumnPair
-from spirit_py.table.new_columns import Fill
+from spirit_py.table.mapping import ColumnPair, Fill
 from tests.kits.chunks import chunk, mapping, primary
 from tests.kits.definitions import column
 

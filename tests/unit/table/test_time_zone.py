@@ -9,9 +9,8 @@ import pytest
 from spirit_py.errors import Refusal
 from spirit_py.statement import alter_of
 from spirit_py.table.build import build_mapping
-from spirit_py.table.mapping import ColumnPair
+from spirit_py.table.mapping import ColumnPair, makes_dates
 from spirit_py.table.schema import Column, Index, IndexPart, TableSchema
-from spirit_py.table.time_zone import makes_dates
 from tests.kits.definitions import column, index, table
 
 ID = column("id")

@@ -9,7 +9,7 @@ import pytest
 
 from spirit_py.statement import alter_of
 from spirit_py.table.build import build_mapping
-from spirit_py.table.clock_defaults import (
+from spirit_py.table.new_columns import (
     from_unix,
     instant_literal,
     of_each_write,

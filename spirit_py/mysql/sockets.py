@@ -40,7 +40,7 @@ def probe(number: int) -> None:
                 wire.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
-class Wire:
+class SocketHandle:
     """A handle of our own on a session's socket; made in the session's thread, while idle.
 
     The server learns of a cut only when its statement ends: whoever cuts also kills the session.
