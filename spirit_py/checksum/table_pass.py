@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from spirit_py.chunk.sizing import ChunkSizer
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import ChangeSource, Chunker
-    from spirit_py.spark.gang import Answer, GangEngine
+    from spirit_py.spark.gang import GangEngine, OrderAnswer
     from spirit_py.stop import StopSwitch
     from spirit_py.table.mapping import TableMapping
 
@@ -253,7 +253,7 @@ class TablePass:
         rank = min(range(gang.size), key=gang.outstanding)
         return rank if gang.outstanding(rank) < _OUTSTANDING else None
 
-    def _answered(self, chunker: Chunker, chunk: Chunk, answer: Answer) -> None:
+    def _answered(self, chunker: Chunker, chunk: Chunk, answer: OrderAnswer) -> None:
         """Book one compared chunk."""
         said = json.loads(answer.text)
         coverage = self._coverage

@@ -15,7 +15,7 @@ from spirit_py.errors import Interrupted, MigrationFailure, ValueLost, WorkersLo
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.kill import kill_session
 from spirit_py.spark import silence
-from spirit_py.spark.gang import Answer, Gang
+from spirit_py.spark.gang import Gang, OrderAnswer
 from spirit_py.stop import StopSwitch
 from tests.kits.connection import connection_options
 from tests.kits.engine import ThreadEngine
@@ -89,7 +89,7 @@ def gang(db, engine=None, *, size=2, stop=None, member=None):
 
 def collect(together, number):
     """Collect so many answers."""
-    answers: list[Answer] = []
+    answers: list[OrderAnswer] = []
     while len(answers) < number:
         answers += together.collect()
     return answers
@@ -127,7 +127,7 @@ def test_outstanding_orders_are_answered_in_sequence(db):
     with gang(db) as together:
         together.everyone("0", 20)
         posted = {0: 1, 1: 1}
-        answers: list[Answer] = []
+        answers: list[OrderAnswer] = []
         while len(answers) < 60:
             for rank in (0, 1):
                 while together.outstanding(rank) < 3 and posted[rank] <= 30:

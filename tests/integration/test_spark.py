@@ -294,11 +294,11 @@ for _ in range(2):
     engine = SparkEngine(SparkOptions(threads=2))
     engine.start()
     got = run(engine, lambda n: n + 1, range(6))
-    members = sorted(engine._process._members())
+    members = sorted(engine._spark._process._members())
     engine.stop()
     engine.stop()
-    say(got=sorted(got), members=members, left=sorted(engine._process._members()),
-        scratch=engine._scratch.exists())
+    say(got=sorted(got), members=members, left=sorted(engine._spark._process._members()),
+        scratch=engine._spark._scratch.exists())
 """)
     for _ in range(2):
         said = running.line()
@@ -314,10 +314,10 @@ def test_stop_while_starting(script):
     running = script("""
 engine = SparkEngine(SparkOptions(threads=2))
 engine.start()
-while engine._process is None:
+while engine._spark._process is None:
     time.sleep(0.001)
 engine.stop()
-say(left=sorted(engine._process._members()), threads=[t.name for t in threading.enumerate()])
+say(left=sorted(engine._spark._process._members()), threads=[t.name for t in threading.enumerate()])
 try:
     engine.context()
 except SpiritError as error:
@@ -334,7 +334,7 @@ def test_a_driver_that_dies_takes_spark_with_it(script):
 engine = SparkEngine(SparkOptions(threads=2))
 engine.start()
 run(engine, lambda n: n, range(4))
-say(members=sorted(engine._process._members()), scratch=str(engine._scratch))
+say(members=sorted(engine._spark._process._members()), scratch=str(engine._spark._scratch))
 time.sleep(600)
 """)
     said = running.line()
@@ -353,8 +353,8 @@ to_terminal(verbose=False)
 engine = SparkEngine(SparkOptions(threads=2))
 engine.start()
 run(engine, lambda n: n, range(4))
-engine._process._popen.kill()
-engine._process._popen.wait()
+engine._spark._process._popen.kill()
+engine._spark._process._popen.wait()
 engine.stop()
 """)
     code, written = running.end()
@@ -395,11 +395,11 @@ engine = SparkEngine(SparkOptions(threads=1))
 engine.start()
 options = ConnectionOptions(user="u", password="s3cret-in-closure")
 got = run(engine, lambda n: options.password, [0])
-jvm = engine._process._popen.pid
+jvm = engine._spark._process._popen.pid
 arguments = Path(f"/proc/{jvm}/cmdline").read_text()
 environ = Path(f"/proc/{jvm}/environ").read_text()
 settings = str(engine.context().getConf().getAll())
-log = (engine._scratch / "jvm.log").read_text() + (engine._scratch / "spark.log").read_text()
+log = "".join((engine._spark._scratch / name).read_text() for name in ("jvm.log", "spark.log"))
 say(got=got, found=[name for name, text in
     [("arguments", arguments), ("environ", environ), ("settings", settings), ("log", log)]
     if "s3cret" in text])
@@ -422,7 +422,7 @@ try:
 except SpiritError as error:
     say(message=error.message, hint=error.hint, code=error.exit_code)
 engine.stop()
-say(left=sorted(engine._process._members()))
+say(left=sorted(engine._spark._process._members()))
 """)
     said = running.line()
     assert "master nonsense://a:1" in said["message"]
@@ -467,12 +467,12 @@ def where(n):
     return os.getppid(), __import__("spirit_py.copier.task").__file__
 
 got = run(engine, where, range(8))
-members = sorted(engine._process._members())
+members = sorted(engine._spark._process._members())
 slots = engine.slots
 engine.stop()
 say(slots=slots, daemons=len({{parent for parent, _ in got}}), chunks=chunks,
     shipped=all("spirit_py.zip" in path for _, path in got),
-    members=members, left=sorted(engine._process._members()))
+    members=members, left=sorted(engine._spark._process._members()))
 """)
     said = running.line()
     assert (said["slots"], said["daemons"], said["shipped"], said["left"]) == (2, 2, True, [])

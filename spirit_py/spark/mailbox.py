@@ -1,0 +1,77 @@
+"""Letters between the driver and the members of a gang, in user variables of their sessions.
+
+Each side keeps its letters in a user variable of its own session and reads the other side's in
+``performance_schema.user_variables_by_thread``: 0.1 ms a look, no privilege but SELECT there, no
+table, no binlog event, no port of the driver that a firewall may close, and everything is gone
+with the session.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from spirit_py.errors import MigrationFailure
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from spirit_py.contracts import SqlSession
+
+_LETTERS: Final = """SELECT THREAD_ID, VARIABLE_VALUE
+FROM performance_schema.user_variables_by_thread WHERE VARIABLE_NAME = %s"""
+
+_THREAD: Final = """SELECT THREAD_ID FROM performance_schema.threads
+WHERE PROCESSLIST_ID = CONNECTION_ID()"""
+
+
+@dataclass(frozen=True)
+class Mailbox:
+    """Where one gang's letters are. Picklable: both ends have it.
+
+    Attributes:
+        name: of the members' variables; those of the driver end in the member's rank.
+        driver_thread: the server's thread of the driver's session.
+    """
+
+    name: str
+    driver_thread: int
+
+    @classmethod
+    def open(cls, driver: SqlSession) -> Mailbox:
+        """Return a mailbox of the driver's session."""
+        return cls(f"spirit_py_gang_{secrets.token_hex(6)}", int(driver.query(_THREAD)[0][0]))
+
+    def post(self, driver: SqlSession, rank: int, orders: Collection[tuple[int, str]]) -> None:
+        """Replace a member's orders, each with its number."""
+        driver.execute(f"SET @{self.name}_{rank} = %s", (json.dumps(list(orders)),))
+
+    def letters(self, driver: SqlSession) -> list[tuple[int, Any]]:
+        """Return each member's server thread and letter.
+
+        The letter is None between the making of a variable and its first value, and while a
+        session ends.
+        """
+        rows = driver.query(_LETTERS, (self.name,))
+        return [(int(thread), None if text is None else json.loads(text)) for thread, text in rows]
+
+    def write(self, member: SqlSession, letter: dict[str, Any]) -> None:
+        """Replace a member's letter to the driver."""
+        member.execute(f"SET @{self.name} = %s", (json.dumps(letter),))
+
+    def orders(self, member: SqlSession, rank: int) -> list[tuple[int, str]]:
+        """Return a member's orders.
+
+        Raises:
+            MigrationFailure: when the driver's session is gone.
+        """
+        rows = member.query(
+            f"{_LETTERS} AND THREAD_ID = %s", (f"{self.name}_{rank}", self.driver_thread)
+        )
+        if not rows:
+            raise MigrationFailure("the driver's session is gone, so this task ends")
+        if rows[0][1] is None:
+            return []
+        return [(int(number), str(text)) for number, text in json.loads(rows[0][1])]
