@@ -64,7 +64,7 @@ class GangTask(Generic[_R]):
             member.close()
 
     def _serve(self, rank: int, member: GangMember[_R]) -> _R:
-        """Say hello, then answer orders in sequence until the last one."""
+        """Report for work, then answer orders in sequence until the last one."""
         idle = threading.Event()
         done = 0
         answers: list[tuple[int, str]] = []
