@@ -1,6 +1,7 @@
 """The architecture on one page: how the parts of a migration meet.
 
-Only :mod:`spirit_py.migration` picks concrete classes. Life of the parts in a migration::
+Only the two composition roots pick concrete classes: :mod:`spirit_py.migration`, and
+:mod:`spirit_py.compare` for ``spirit-py checksum``. Life of the parts in a migration::
 
     source.add_subscription(mapping) -> subscription        (before start)
     source.start()                                          positions R2
@@ -19,7 +20,7 @@ Only :mod:`spirit_py.migration` picks concrete classes. Life of the parts in a m
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from spirit_py.chunk.watermark import OpenEnd
 
@@ -31,12 +32,8 @@ if TYPE_CHECKING:
     from spirit_py.table.mapping import TableMapping
 
 
-class Clock(Protocol):
-    """Monotonic time in seconds, so that tests can turn it."""
-
-    def __call__(self) -> float:
-        """Return the time now, in seconds."""
-        ...
+Clock: TypeAlias = "Callable[[], float]"
+"""Monotonic time in seconds, so that tests can turn it."""
 
 
 class SqlSession(Protocol):
@@ -46,24 +43,19 @@ class SqlSession(Protocol):
 
     def execute(self, sql: str, parameters: Sequence[object] | None = None) -> int:
         """Run a statement without a result; return the affected rows."""
-        ...
 
     def query(self, sql: str, parameters: Sequence[object] | None = None) -> list[tuple[Any, ...]]:
-        """Run a statement with a result; give its rows."""
-        ...
+        """Run a statement with a result; return its rows."""
 
     @property
     def warning_count(self) -> int:
         """Warnings of the last statement."""
-        ...
 
     def warnings(self) -> list[tuple[str, int, str]]:
         """Level, code and text of the last statement's warnings."""
-        ...
 
     def close(self) -> None:
         """Close the session; safe to call again."""
-        ...
 
 
 class RenderedRow(NamedTuple):
@@ -106,13 +98,11 @@ class Applier(Protocol):
         self, mapping: TableMapping, rows: Sequence[RenderedRow], session: SqlSession | None = None
     ) -> int:
         """Write row images with multi-row REPLACE, in bounded statements; return their number."""
-        ...
 
     def delete_keys(
         self, mapping: TableMapping, keys: Sequence[str], session: SqlSession | None = None
     ) -> int:
         """Delete by key; each key is ``(literal, ...)`` of the *old* key columns in key order."""
-        ...
 
     def write_state(
         self,
@@ -122,36 +112,32 @@ class Applier(Protocol):
         *,
         complete: bool,
     ) -> bool:
-        """Apply a state of the source in one transaction; tell whether it wrote over others.
+        """Apply a state of the source in one transaction; return whether it wrote over other rows.
 
         Args:
-            parts: gives the changes in order; asked again for every attempt.
+            parts: returns the changes in order; called again for every attempt.
             complete: the state ends with a transaction of the source. Then nothing is written
                 over other rows.
 
         Raises:
             DuplicateForUnique: the source holds rows that the new table cannot hold together.
         """
-        ...
 
     def recopy(self, mapping: TableMapping, keys: Sequence[str]) -> int:
         """Make the new table's rows of these keys equal to the source's (repair).
 
-        Only inside ``with source.applies_paused()``. Gives the keys treated.
+        Only inside ``with source.applies_paused()``. Returns the number of keys.
         """
-        ...
 
     def superseded(self, mapping: TableMapping, key: str, row: RenderedRow) -> bool:
-        """Return whether the source's row of this key is another one by now than the image says.
+        """Whether the source's row of this key has changed since the image; False if unknown.
 
-        Only once the image's own transaction is visible: then a later change of the row is in the
-        feed behind it, and the image may be passed over. False where it cannot be told.
+        Only once the image's own transaction is visible: then the later change is in the feed
+        after it, and the image may be passed over.
         """
-        ...
 
     def interrupt(self) -> None:
-        """End the statements that run now; their calls raise, and so do later ones."""
-        ...
+        """Kill the statements that run now; their calls raise, and so do later ones."""
 
 
 class Subscription(Protocol):
@@ -165,15 +151,12 @@ class Subscription(Protocol):
             transactions whose rows were dropped so far and are not yet known to be visible.
             Empty when there is nothing to wait for.
         """
-        ...
 
     def committed(self, chunk: Chunk) -> None:
         """Note that a dispatched chunk has committed: its changes may be applied (R4)."""
-        ...
 
     def copy_finished(self) -> None:
         """Note that every chunk has committed: nothing is held or dropped any more."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,14 +166,12 @@ class Retention:
     Attributes:
         kept: seconds for which the source keeps its history; None for ever.
         age: seconds since what is read now was committed.
-        unread_files: files of the history that begin after that place.
         unread_bytes: bytes of the history after that place.
         gone: the place is no longer in the history.
     """
 
     kept: float | None
     age: float
-    unread_files: int = 0
     unread_bytes: int = 0
     gone: bool = False
 
@@ -226,7 +207,6 @@ class FeedStatistics:
     received_bytes: int = 0
     skipped_bytes: int = 0
     own_bytes: int = 0
-    seconds_since_event: float | None = None
     lag_seconds: float | None = None
     read_position: str = ""
 
@@ -238,6 +218,9 @@ class ChangeSource(Protocol):
     ``start_from_position``, then any of the calls below, then ``close``.
     Positions are opaque text: only the implementation parses them. Faults of the stream reach
     the stop switch given at construction and are raised again by the blocking calls.
+
+    One interface because copy, checksum and cutover share one feed, and what one of them asks of
+    it (a pause, a flush, a switched filter) holds for the others.
     """
 
     def add_subscription(
@@ -256,11 +239,9 @@ class ChangeSource(Protocol):
                 a delete of a row that an earlier run has copied must not be dropped (R17).
             copied: an earlier run has copied everything: nothing is held or dropped.
         """
-        ...
 
     def start(self) -> None:
         """Begin at a place that cannot miss a commit (R2). Returns once the stream is open."""
-        ...
 
     def start_from_position(
         self, position: str, settled: str = "", *, pass_hidden: bool = False
@@ -268,35 +249,30 @@ class ChangeSource(Protocol):
         """Resume. Raises :class:`~spirit_py.errors.PositionNotFound` when that is impossible.
 
         Args:
-            settled: the place behind the earlier run's last write to a new table; empty when
+            settled: the place after the earlier run's last write to a new table; empty when
                 that is not known.
-            pass_hidden: changes that cannot be read and were committed before this call are passed
-                over: the caller compares such a table as a whole, see :meth:`is_blind`.
+            pass_hidden: pass over changes that cannot be read and were committed before this call:
+                the caller compares such a table as a whole, see :meth:`is_blind`.
         """
-        ...
 
     def is_blind(self, mapping: TableMapping) -> bool:
         """Return whether changes of the table were passed over, and it was not compared since.
 
-        After a ``block_wait``, which receives all that may be passed over.
+        Only after a ``block_wait``, which receives all that may be passed over.
         """
-        ...
 
     def compared(self, mapping: TableMapping) -> None:
         """Note that a comparison of the whole table, from its beginning, found no difference."""
-        ...
 
     def is_disturbed(self, mapping: TableMapping) -> bool:
         """Return whether the new table was written to between ``settled`` and the resumption.
 
-        It was not by this run, and behind ``settled`` not by the earlier one. After a
-        ``block_wait``, which receives that stretch whole.
+        Neither run wrote to it there, so another session did. Only after a ``block_wait``, which
+        receives that stretch whole.
         """
-        ...
 
     def position(self) -> str:
         """Return the position that is safe to resume from (R7); empty before the first. No I/O."""
-        ...
 
     def flush(self) -> None:
         """Apply until the backlog is trivial. Blocks.
@@ -304,7 +280,6 @@ class ChangeSource(Protocol):
         Raises:
             ChangesNotFlushed: when the backlog does not shrink.
         """
-        ...
 
     def flush_under_table_lock(self, session: SqlSession, only: TableMapping | None = None) -> None:
         """Apply everything, or everything of one table, through the session that locks it.
@@ -316,7 +291,6 @@ class ChangeSource(Protocol):
         Raises:
             ChangesNotFlushed: when the backlog is above the limit for a flush under the lock.
         """
-        ...
 
     def block_wait(self, timeout: float | None = None, session: SqlSession | None = None) -> None:
         """Wait until every change committed and visible at call time has been received.
@@ -330,31 +304,26 @@ class ChangeSource(Protocol):
             timeout: seconds that it may take; None for no limit while changes come in or are
                 applied: only standing still has one then.
         """
-        ...
 
     def catch_up(self, tell: Callable[[str], None]) -> None:
         """Receive and apply until the backlog is trivial, for as long as that takes.
 
-        For calls that hold up nobody: a feed that reconnects and a server that restarts are waited
-        for.
+        For calls under no lock: a feed that reconnects and a server that restarts are waited for.
 
         Args:
-            tell: told what is waited for, and an empty text at the end.
+            tell: called with what is waited for, and with an empty text at the end.
         """
-        ...
 
     def position_here(self, session: SqlSession) -> str:
-        """Return the place behind everything that is executed now, read through ``session``.
+        """Return the place after everything that is executed now, read through ``session``.
 
         One or two short statements. Under a table lock that ``session`` holds, a feed that
         starts from it misses no change of that table, and gets none from before the lock.
         May be called after ``stop``. Empty where no feed could start from the place.
         """
-        ...
 
     def pending(self) -> int:
         """Count changes received and not yet applied."""
-        ...
 
     def all_changes_flushed(self, only: TableMapping | None = None) -> bool:
         """Return whether every received change is applied, and no transaction is half received.
@@ -362,11 +331,9 @@ class ChangeSource(Protocol):
         With ``only`` a locked table's changes alone are looked at: no transaction that is open
         now can hold any, because the lock was not granted while one did.
         """
-        ...
 
     def set_watermark_optimization(self, *, enabled: bool) -> None:
         """Switch the watermark filters; before checksum and cutover they are off."""
-        ...
 
     def write_over(self, mapping: TableMapping) -> None:
         """Note that rows of the new table may be newer than what is applied next.
@@ -375,7 +342,6 @@ class ChangeSource(Protocol):
         (:attr:`TableMapping.merging`) changes are then written over others, as while the copy
         runs, until a ``block_wait`` has received everything up to that repair.
         """
-        ...
 
     def overwrites(self, mapping: TableMapping) -> int:
         """Count what may have pushed a row out of the new table, which only a checksum finds.
@@ -383,62 +349,35 @@ class ChangeSource(Protocol):
         A checksum proves the table only where this is the same before it and at the swap.
         Always 0 for a mapping that is not merging.
         """
-        ...
 
     def applies_paused(self) -> AbstractContextManager[None]:
         """Hold back all applying while the context is open; running batches finish first."""
-        ...
 
     def expect_own_ddl(self, session_id: int) -> None:
-        """Let DDL by this session of ours pass: the cutover's RENAME is not somebody else's.
+        """Let DDL by this session pass: it is the cutover's RENAME.
 
         From the event of that RENAME on, the feed takes nothing more: what follows on the table
         belongs to the new one. Every try of a cutover calls this with a session of its own.
         """
-        ...
 
     def stop(self) -> None:
         """Apply nothing more from now on; at once, without I/O, safe to call again.
 
         The cutover calls it under the table lock after the RENAME (R15); ``close`` follows.
         """
-        ...
 
     def statistics(self) -> FeedStatistics:
         """Return the counters. No I/O."""
-        ...
 
     def close(self) -> None:
         """Stop the threads and close the sessions, within seconds; safe to call again."""
-        ...
-
-
-class Chunker(Protocol):
-    """Cuts the table into chunks in key order. Only the driver calls it, from one thread."""
-
-    def next_chunk(self, rows: int) -> Chunk | None:
-        """Return the next chunk of about ``rows`` rows, None after the last. May ask the server."""
-        ...
-
-    def observed(self, chunk: Chunk, rows: int) -> None:
-        """Learn how many rows a chunk turned out to have."""
-        ...
-
-    def estimated_fraction(self) -> float:
-        """Return how far the cut has come, 0.0 to 1.0, an estimate."""
-        ...
-
-    def restart(self, lower: KeyBound | None) -> None:
-        """Begin again above ``lower``; None for the beginning of the table."""
-        ...
 
 
 class Throttler(Protocol):
-    """Says when the copy must wait, and why."""
+    """Decides when the copy must wait, and why."""
 
     def throttled(self) -> str:
         """Return the reason to wait now, or an empty string. Must not block."""
-        ...
 
 
 class Reporter(Protocol):
@@ -446,16 +385,12 @@ class Reporter(Protocol):
 
     def start(self) -> None:
         """Begin to show."""
-        ...
 
     def message(self, text: str, **fields: object) -> None:
-        """Say one thing that happened, with its figures."""
-        ...
+        """Show one thing that happened, with its figures."""
 
     def progress(self, snapshot: Any) -> None:
         """Show a :class:`spirit_py.status.snapshot.MigrationStatus`."""
-        ...
 
     def stop(self) -> None:
         """End the display and leave the terminal clean."""
-        ...

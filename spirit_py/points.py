@@ -53,7 +53,7 @@ def reach(name: str) -> None:
 
 
 def _announce(name: str) -> None:
-    """Tell the listener, and wait for its byte, or for its end."""
+    """Write to the listener, and wait for its byte, or for its end."""
     import contextlib
     import json
     import socket

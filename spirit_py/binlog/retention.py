@@ -33,6 +33,4 @@ def reach(place: Place, files: Sequence[tuple[str, int]], *, kept: int, now: int
         return Retention(kept=float(kept) or None, age=age, gone=True)
     behind = files[names.index(place.file) :]
     unread = sum(size for _, size in behind) - min(place.offset, behind[0][1])
-    return Retention(
-        kept=float(kept) or None, age=age, unread_files=len(behind) - 1, unread_bytes=unread
-    )
+    return Retention(kept=float(kept) or None, age=age, unread_bytes=unread)

@@ -41,9 +41,10 @@ if TYPE_CHECKING:
     from spirit_py.checksum.result import ChecksumOptions
     from spirit_py.checksum.snapshot import LockFigures
     from spirit_py.chunk.chunk import Chunk, KeyBound
+    from spirit_py.chunk.chunker import Chunker
     from spirit_py.chunk.sizing import ChunkSizer
     from spirit_py.config import ConnectionOptions
-    from spirit_py.contracts import ChangeSource, Chunker
+    from spirit_py.contracts import ChangeSource
     from spirit_py.spark.gang import GangEngine, OrderAnswer
     from spirit_py.stop import StopSwitch
     from spirit_py.table.mapping import TableMapping

@@ -1,19 +1,34 @@
-"""Choose how a table is cut (pure)."""
+"""Cut a table into chunks, in one of two ways (pure)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from spirit_py.chunk.composite import BoundaryQuery, CompositeChunker
 from spirit_py.chunk.optimistic import INTEGER_TYPES, OptimisticChunker
 
 if TYPE_CHECKING:
+    from spirit_py.chunk.chunk import Chunk, KeyBound
     from spirit_py.table.mapping import TableMapping
 
 
-def make_chunker(
-    mapping: TableMapping, query: BoundaryQuery
-) -> OptimisticChunker | CompositeChunker:
+class Chunker(Protocol):
+    """Cuts the table into chunks in key order. Only the driver calls it, from one thread."""
+
+    def next_chunk(self, rows: int) -> Chunk | None:
+        """Return the next chunk of about ``rows`` rows, None after the last. May ask the server."""
+
+    def observed(self, chunk: Chunk, rows: int) -> None:
+        """Learn how many rows a chunk turned out to have."""
+
+    def estimated_fraction(self) -> float:
+        """Return how far the cut has come, 0.0 to 1.0, an estimate."""
+
+    def restart(self, lower: KeyBound | None) -> None:
+        """Begin again above ``lower``; None for the beginning of the table."""
+
+
+def make_chunker(mapping: TableMapping, query: BoundaryQuery) -> Chunker:
     """Return the chunker for the mapping's key: arithmetic for one AUTO_INCREMENT integer.
 
     Args:

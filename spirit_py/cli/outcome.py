@@ -64,9 +64,9 @@ def _leave(error: BaseException) -> NoReturn:
 
 
 def say(text: str) -> None:
-    """Write a line to standard error, if somebody still listens there.
+    """Write a line to standard error, if it is still open.
 
-    Names may hold characters that end lines or command terminals: they are shown as escapes.
+    Names may hold characters that end lines or control terminals: they are shown as escapes.
     """
     import contextlib
 
@@ -75,7 +75,7 @@ def say(text: str) -> None:
 
 
 def _open_standard_streams() -> None:
-    """Give a closed standard stream a place, so that no socket gets its number."""
+    """Open closed standard streams on /dev/null, so that no socket gets their numbers."""
     import os
 
     for number, name in enumerate(("stdin", "stdout", "stderr")):
@@ -88,9 +88,9 @@ def _open_standard_streams() -> None:
 
 
 def leave_with(code: int) -> NoReturn:
-    """Exit with this code, whether or not anybody still reads the output.
+    """Exit with this code, also when the reader of the output has gone.
 
-    Threads that a second SIGINT left behind must not keep the process.
+    A thread that a second SIGINT left behind must not keep the process.
     """
     import os
 

@@ -36,9 +36,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spirit_py.chunk.chunk import Chunk
+    from spirit_py.chunk.chunker import Chunker
     from spirit_py.chunk.composite import BoundaryQuery
     from spirit_py.config import ConnectionOptions
-    from spirit_py.contracts import Chunker, Clock, SqlSession, Subscription, Throttler
+    from spirit_py.contracts import Clock, SqlSession, Subscription, Throttler
     from spirit_py.spark.waves import WaveEngine
     from spirit_py.stop import StopSwitch
     from spirit_py.table.mapping import TableMapping

@@ -453,7 +453,6 @@ class ChangeFeed:
                 received_bytes=received,
                 skipped_bytes=skipped,
                 own_bytes=own,
-                seconds_since_event=self._silence(),
                 lag_seconds=self._dispatcher.lag if self._dispatcher else None,
                 read_position=self._ledger.received.text() if self._ledger else "",
             )

@@ -44,7 +44,7 @@ class ReplicaFigures:
     trouble: str = ""
 
     def __str__(self) -> str:
-        """Say it in a line."""
+        """Show the replica in one line."""
         trouble = f" ({self.trouble})" if self.trouble else ""
         if self.lag_max is None or self.lag_last is None:
             return f"{self.address} not measured{trouble}"

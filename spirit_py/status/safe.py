@@ -29,7 +29,7 @@ class SafeReporter:
                 self._silent = True
 
     def message(self, text: str, **fields: object) -> None:
-        """Say one thing that happened."""
+        """Show one thing that happened."""
         if not self._silent:
             try:
                 self._reporter.message(text, **fields)

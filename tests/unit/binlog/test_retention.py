@@ -11,7 +11,7 @@ FILES = [("b.1", 100), ("b.2", 1000), ("b.3", 50), ("b.4", 7)]
 def test_what_is_unread_counts_from_the_place() -> None:
     """The rest of the file that is read, and all files after it."""
     found = reach(Place("b.2", 400, executed_at=500), FILES, kept=3600, now=1500)
-    assert (found.unread_bytes, found.unread_files, found.gone) == (657, 2, False)
+    assert (found.unread_bytes, found.gone) == (657, False)
     assert (found.age, found.left) == (1000.0, 2600.0)
 
 
