@@ -34,7 +34,7 @@ PUBLIC_METHODS = 15
 #: How the docstring of a larger class begins the sentence with its reason.
 REASON = re.compile(r"\bOne (class|interface)\s+because\b")
 WIDE_YET = {"ChangeFeed", "Partitions"}
-TWICE_YET = {"TableNames", "Scope"}
+TWICE_YET = {"Scope"}
 OWN_THREADS_YET = {
     "spirit_py/checkpoint/writer.py",
     "spirit_py/feed/feed.py",

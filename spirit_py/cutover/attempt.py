@@ -1,32 +1,119 @@
-"""One try of a cutover: its sessions, its proofs, its times."""
+"""One try of a cutover, from its sessions to the unlock (R15).
+
+Only what stands between the arrows holds up the application::
+
+    open the sessions; drain the feed again; pause the feed's own applying
+    LOCK TABLES t WRITE, _t_new WRITE            waits for running transactions
+    --> wait until the feed has received all     nothing is missing
+        flush through the locking session        nothing is pending
+        final checks (injected)                  nothing was eaten (R11)
+        snapshot guard                           nobody reads half a copy
+        RENAME TABLE t TO _t_old, _t_new TO t    in the same session, never on a new one
+    --> stop the feed, UNLOCK TABLES
+"""
 
 from __future__ import annotations
 
 import contextlib
+import logging
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from spirit_py import points
+from spirit_py.cutover.locking import open_locking_session
+from spirit_py.cutover.names import check_names
+from spirit_py.cutover.plan import CutoverResult, TryFailed
+from spirit_py.cutover.rename import rename
+from spirit_py.errors import OutcomeUnknown, ServerFault, SpiritError
+from spirit_py.mysql.connect import connect
+from spirit_py.mysql.faults import connection_lost
+from spirit_py.mysql.locks.table import TableLock, let_go_when_silent
+from spirit_py.mysql.locks.watch import LockWatch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spirit_py.contracts import Clock
-    from spirit_py.mysql.locks.table import TableLock
-    from spirit_py.mysql.locks.watch import LockWatch
+    from spirit_py.cutover.guard import SnapshotGuard
+    from spirit_py.cutover.plan import CutoverPlan
     from spirit_py.mysql.session import Session
 
+_LOG = logging.getLogger(__name__)
+_RENAME_WAIT_SECONDS: Final = 1
+#: Pending changes that cost no more than a statement does.
+_NEARLY_NOTHING: Final = 10
+_CATCH_UP_ROUNDS: Final = 8
 
-class TryFailed(Exception):
-    """A try was given up cleanly: nothing is locked, nothing was renamed, the feed goes on."""
+
+def open_attempt(
+    number: int, plan: CutoverPlan, guard: SnapshotGuard, stack: contextlib.ExitStack
+) -> Attempt:
+    """Do all that needs no lock: open the sessions, and leave next to nothing to be applied.
+
+    The feed's own applying is paused, because LOCK TABLES may have the new table while it
+    waits for the source.
+    """
+    wait, hold = plan.limits.wait_for(number), plan.limits.lock_hold
+    watcher = stack.enter_context(connect(plan.connection, role="cutover-watch", read_timeout=10))
+    plan.before_lock(watcher)
+    guard.prepare(watcher, plan.connection)
+    opened = stack.enter_context(contextlib.ExitStack())
+    session, fence = open_locking_session(opened, plan, wait=wait)
+    server = str(session.value("SELECT @@server_uuid"))
+    check_names(session, plan.swaps)
+    _catch_up(plan)
+    stack.enter_context(plan.source.applies_paused())
+    # The session ends before the feed applies again: what is left of it may hold the lock.
+    stack.enter_context(opened.pop_all())
+    # Should this process be frozen or cut off, the server soon ends session and lock (R23).
+    let_go_when_silent(session)
+    watch = LockWatch(
+        watcher,
+        session.id,
+        wait=wait,
+        hold=hold,
+        kill_after=plan.limits.kills_after,
+        stop=plan.stop,
+        clock=plan.clock,
+    )
+    stack.enter_context(watch)
+    tables = [(swap.schema, name) for swap in plan.swaps for name in (swap.table, swap.new)]
+    return Attempt(
+        number=number,
+        plan=plan,
+        guard=guard,
+        session=session,
+        fence=fence,
+        server=server,
+        watch=watch,
+        table_lock=TableLock(session, tables, clock=plan.clock),
+    )
+
+
+def _catch_up(plan: CutoverPlan) -> None:
+    """Apply until nearly nothing is pending: what is left is applied under the lock.
+
+    Each round leaves what is written while it runs, so it is shorter than the one before.
+    """
+    before = None
+    for _ in range(_CATCH_UP_ROUNDS):
+        plan.stop.check()
+        plan.source.flush()
+        pending = plan.source.pending()
+        if pending <= _NEARLY_NOTHING or (before is not None and pending >= before):
+            return
+        before = pending
 
 
 @dataclass(kw_only=True)
 class Attempt:
-    """What is known of the try that is under way.
+    """The try that is under way: :meth:`lock`, :meth:`swap`, and :meth:`unlock` in any case.
 
     Attributes:
         session: the locking session.
         fence: the named lock that this session holds as long as it can do anything.
         server: ``server_uuid`` of its server.
+        swapped: the swap is known to be done.
+        renaming: RENAME was sent, or is about to be, and it is not known that it failed.
         held_from: when the table lock was got; None before.
         position: the feed's safe position, everything being applied.
         answer_lost: the answer to RENAME was lost; the session is closed.
@@ -36,12 +123,15 @@ class Attempt:
     """
 
     number: int
+    plan: CutoverPlan
+    guard: SnapshotGuard
     session: Session
     fence: str
     server: str
     watch: LockWatch
-    lock: TableLock
-    clock: Clock
+    table_lock: TableLock
+    swapped: bool = False
+    renaming: bool = False
     held_from: float | None = None
     position: str = ""
     answer_lost: bool = False
@@ -49,15 +139,142 @@ class Attempt:
     steps_ms: dict[str, float] = field(default_factory=dict)
     held_ms: float = 0.0
 
+    def lock(self) -> None:
+        """Wait for the table lock.
+
+        Raises:
+            TryFailed: others had the tables.
+            ServerFault: the session was lost, or nothing is known of who had them.
+        """
+        points.reach("cutover.lock")
+        try:
+            self.table_lock.acquire()
+        except ServerFault as fault:
+            self.plan.stop.check()
+            if connection_lost(fault) or not self.watch.blockers:
+                raise
+            who = "; ".join(self.watch.spared or map(str, self.watch.blockers))
+            why = f"{self.watch.verdict or fault.text}; in the way: {who}"
+            raise TryFailed(why) from fault
+        self.held_from = self.plan.clock()
+        self.watch.holding()
+        points.reach("cutover.locked")
+        # RENAME needs more locks than LOCK TABLES took: LOCK INSTANCE FOR BACKUP stops it.
+        self.session.execute(f"SET SESSION lock_wait_timeout = {_RENAME_WAIT_SECONDS}")
+
+    def swap(self) -> None:
+        """Prove under the lock that nothing is missing, then rename and stop the feed."""
+        try:
+            self._prove()
+        except SpiritError as error:
+            self.plan.stop.check()
+            if self.watch.verdict:
+                raise self._lock_ended() from error
+            if error.resumable and not self.session.alive():
+                raise TryFailed(f"the locking session was lost: {error.message}") from error
+            raise
+        with self._step("rename"):
+            self._rename()
+        points.reach("cutover.renamed")
+        self._stop_feed()
+        if self.plan.note_position and not self.answer_lost:
+            self._note_place()
+
+    def unlock(self) -> None:
+        """Release the lock, at once and whatever happened."""
+        self.watch.finish()
+        if not self.answer_lost:
+            with contextlib.suppress(ServerFault):
+                self.table_lock.release()
+        self.held_ms = self._held_for() * 1000
+
+    def _prove(self) -> None:
+        """Return when RENAME may be sent: all is received and applied, and the lock is held."""
+        source, session, lock = self.plan.source, self.session, self.table_lock
+        with self._step("receive"):
+            left = max(0.1, self.plan.limits.lock_hold - self._held_for())
+            with session.kept_alive(left):
+                source.block_wait(timeout=left, session=session)
+            lock.verify()
+        with self._step("flush"):
+            source.flush_under_table_lock(session)
+            lock.verify()
+        if not source.all_changes_flushed():
+            raise TryFailed(f"{source.pending()} changes were still pending under the lock")
+        with self._step("checks"):
+            self.plan.final_checks(session)
+            lock.verify()
+        source.expect_own_ddl(session.id)
+        with self._step("guard"):
+            self.guard.apply(session)
+            lock.verify()
+        self.position = source.position()
+        self.plan.stop.check()
+        if not self.watch.finish():
+            raise self._lock_ended()
+
+    def _lock_ended(self) -> TryFailed:
+        return TryFailed(f"the table lock was given up: {self.watch.verdict}")
+
+    def _rename(self) -> None:
+        """Send the RENAME; return when the swap is done.
+
+        The order tells whoever asks after a stop request: where :attr:`renaming` is not set, no
+        RENAME will be sent any more.
+        """
+        self.renaming = True
+        try:
+            self.plan.stop.check()
+            answered = rename(self.session, self.plan, fence=self.fence, server=self.server)
+        except OutcomeUnknown:
+            self._stop_feed()
+            raise
+        except (SpiritError, TryFailed):
+            self.renaming = False
+            raise
+        self.answer_lost = not answered
+        self.swapped = True
+
+    def _stop_feed(self) -> None:
+        """Stop the feed before the application writes to the swapped table."""
+        try:
+            self.plan.source.stop()
+        except Exception:
+            _LOG.exception("the change feed did not stop")
+
+    def _note_place(self) -> None:
+        """Note the place behind the RENAME, before other sessions can write to the tables."""
+        with self._step("position"):
+            try:
+                self.after_rename = self.plan.source.position_here(self.session)
+            except SpiritError as error:
+                self.plan.message(f"the place behind the RENAME is unknown: {error.message}")
+
     @contextlib.contextmanager
-    def step(self, name: str) -> Iterator[None]:
+    def _step(self, name: str) -> Iterator[None]:
         """Measure a step under the lock."""
-        began = self.clock()
+        began = self.plan.clock()
         try:
             yield
         finally:
-            self.steps_ms[name] = (self.clock() - began) * 1000
+            self.steps_ms[name] = (self.plan.clock() - began) * 1000
 
-    def held_for(self) -> float:
+    def _held_for(self) -> float:
         """Return the seconds for which the lock has been held; 0 before."""
-        return 0.0 if self.held_from is None else self.clock() - self.held_from
+        return 0.0 if self.held_from is None else self.plan.clock() - self.held_from
+
+    def result(self, *, killed: list[str], failures: list[str]) -> CutoverResult:
+        """Return the result of a cutover of which this try was the last."""
+        return CutoverResult(
+            attempts=self.number,
+            lock_wait_ms=self.table_lock.waited_ms,
+            lock_held_ms=self.held_ms,
+            position=self.position,
+            killed=tuple(killed),
+            steps_ms=self.steps_ms,
+            failures=tuple(failures),
+            answer_lost=self.answer_lost,
+            after_rename=self.after_rename,
+            guard=self.guard.outcome,
+            snapshots=self.guard.snapshots,
+        )

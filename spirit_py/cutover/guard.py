@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.cutover.attempt import TryFailed
+from spirit_py.cutover.plan import TryFailed
 from spirit_py.errors import CutoverFailure, ServerFault
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import Disposition, access_denied, disposition

@@ -8,7 +8,7 @@ import secrets
 import sys
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.cutover.look import end_locking_session
+from spirit_py.cutover.outcome import end_locking_session
 from spirit_py.mysql.locks.named import take_named_lock
 from spirit_py.mysql.locks.table import open_lock_session
 from spirit_py.table.names import lock_name
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spirit_py.config import ConnectionOptions
+    from spirit_py.cutover.plan import CutoverPlan
     from spirit_py.mysql.session import Session
 
 _LOG = logging.getLogger(__name__)
@@ -25,25 +26,23 @@ _TURN_SECONDS: Final = 0.0005
 
 
 def open_locking_session(
-    opened: contextlib.ExitStack,
-    connection: ConnectionOptions,
-    schema: str,
-    *,
-    wait: int,
-    hold: float,
-    patience: float,
+    opened: contextlib.ExitStack, plan: CutoverPlan, *, wait: int
 ) -> tuple[Session, str]:
     """Open the locking session, new in each try, and take its fence; ``opened`` ends both.
 
     Args:
-        schema: a DELETE of several tables with aliases asks for a default database.
         wait: seconds that each table may be waited for.
-        hold: seconds for which the lock may be held.
-        patience: seconds to see to the session's end on the server, when it was lost.
     """
-    session = open_lock_session(connection, role="cutover", wait=wait, hold=hold, database=schema)
+    session = open_lock_session(
+        plan.connection,
+        role="cutover",
+        wait=wait,
+        hold=plan.limits.lock_hold,
+        # A DELETE of several tables with aliases asks for a default database.
+        database=plan.swaps[0].schema,
+    )
     fence = lock_name("cutover", secrets.token_hex(8))
-    opened.callback(_end, connection, session, fence, min(_END_SECONDS, patience))
+    opened.callback(_end, plan.connection, session, fence, min(_END_SECONDS, plan.limits.look))
     take_named_lock(session, fence)
     return session, fence
 

@@ -1,4 +1,4 @@
-"""What a cutover is asked to do, how long it may take, and what came of it."""
+"""What a cutover is to do, how long it may take, and its result."""
 
 from __future__ import annotations
 
@@ -9,6 +9,11 @@ from typing import TYPE_CHECKING
 from spirit_py.table.names import AuxiliaryNames
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spirit_py.config import ConnectionOptions
+    from spirit_py.contracts import ChangeSource, Clock, SqlSession
+    from spirit_py.stop import StopSwitch
     from spirit_py.table.mapping import TableMapping
 
 
@@ -76,6 +81,26 @@ class CutoverLimits:
         if not self.kill:
             return None
         return 0.9 * self.lock_wait if self.kill_after is None else self.kill_after
+
+
+@dataclass(frozen=True, kw_only=True)
+class CutoverPlan:
+    """What a try needs: the arguments of :class:`~spirit_py.cutover.cutover.Cutover`."""
+
+    connection: ConnectionOptions
+    swaps: tuple[Swap, ...]
+    source: ChangeSource
+    stop: StopSwitch
+    limits: CutoverLimits
+    before_lock: Callable[[SqlSession], None]
+    final_checks: Callable[[SqlSession], None]
+    message: Callable[[str], None]
+    note_position: bool
+    clock: Clock
+
+
+class TryFailed(Exception):
+    """A try was given up cleanly: nothing is locked, nothing was renamed, the feed goes on."""
 
 
 @dataclass(frozen=True, kw_only=True)

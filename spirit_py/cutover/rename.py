@@ -1,37 +1,32 @@
-"""Sends the RENAME, once, in the session that holds the lock; knows afterwards what came of it."""
+"""Sends the RENAME, once, in the session that holds the lock, and returns when it is done (R15)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from spirit_py import points
-from spirit_py.cutover.attempt import Attempt, TryFailed
-from spirit_py.cutover.look import find_outcome
+from spirit_py.cutover.outcome import find_outcome
+from spirit_py.cutover.plan import TryFailed
 from spirit_py.cutover.verdict import Verdict
 from spirit_py.errors import OutcomeUnknown, ServerFault
 from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.sql import quote_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from spirit_py.config import ConnectionOptions
-    from spirit_py.cutover.plan import Swap
+    from spirit_py.cutover.plan import CutoverPlan, Swap
+    from spirit_py.mysql.session import Session
 
 
-def rename(
-    attempt: Attempt,
-    connection: ConnectionOptions,
-    swaps: Sequence[Swap],
-    *,
-    patience: float,
-    message: Callable[[str], None],
-) -> None:
-    """Rename all tables of a try in one statement; when its answer is lost, find out.
+def rename(session: Session, plan: CutoverPlan, *, fence: str, server: str) -> bool:
+    """Rename all tables in one statement; when its answer is lost, find out whether it was done.
 
     Args:
-        connection: how to reach the server for a look, when the try's session is gone.
-        patience: seconds to look for the outcome.
+        session: closed when the answer is lost.
+        fence: the named lock that the session holds.
+        server: ``server_uuid`` of its server.
+
+    Returns:
+        True when the answer came; False when it was lost and the tables prove the swap.
 
     Raises:
         ServerFault: the server refused.
@@ -40,12 +35,12 @@ def rename(
     """
     moves = ", ".join(
         f"{quote_table(swap.schema, before)} TO {quote_table(swap.schema, after)}"
-        for swap in swaps
+        for swap in plan.swaps
         for before, after in ((swap.table, swap.old), (swap.new, swap.table))
     )
     points.reach("cutover.rename")
     try:
-        attempt.session.execute(f"RENAME TABLE {moves}")
+        session.execute(f"RENAME TABLE {moves}")
     except ServerFault as fault:
         if disposition(fault, committing=True) is not Disposition.UNKNOWN:
             raise
@@ -54,22 +49,22 @@ def rename(
         # A second SIGINT while the driver waited: the server has its statement all the same.
         lost = interruption
     else:
-        return
-    message(f"the answer to RENAME was lost ({lost}); looking at the tables")
-    attempt.answer_lost = True
-    attempt.session.close()
+        return True
+    plan.message(f"the answer to RENAME was lost ({lost}); looking at the tables")
+    session.close()
     verdict = find_outcome(
-        connection,
-        fence=attempt.fence,
-        server=attempt.server,
-        swaps=swaps,
-        patience=patience,
-        clock=attempt.clock,
+        plan.connection,
+        fence=fence,
+        server=server,
+        swaps=plan.swaps,
+        patience=plan.limits.look,
+        clock=plan.clock,
     )
     if verdict is Verdict.NOT_DONE:
         raise TryFailed(f"the connection was lost before RENAME took effect: {lost}") from lost
     if verdict is not Verdict.DONE:
-        raise _unknown(swaps[0], lost) from lost
+        raise _unknown(plan.swaps[0], lost) from lost
+    return False
 
 
 def _unknown(swap: Swap, lost: BaseException) -> OutcomeUnknown:

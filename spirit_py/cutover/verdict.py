@@ -25,7 +25,7 @@ class Verdict(enum.Enum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableNames:
+class ExistingTables:
     """Which tables of one swap exist."""
 
     source: bool
@@ -45,10 +45,10 @@ class Evidence:
 
     server: str | None
     fence: int | None = None
-    tables: tuple[TableNames, ...] = ()
+    tables: tuple[ExistingTables, ...] = ()
 
 
-BLIND = Evidence(server=None)
+NO_ANSWER = Evidence(server=None)
 
 
 def judge(evidence: Evidence, *, server: str) -> Verdict:
@@ -71,11 +71,11 @@ def judge(evidence: Evidence, *, server: str) -> Verdict:
     return Verdict.UNKNOWN
 
 
-def _is_done(names: TableNames) -> bool:
+def _is_done(names: ExistingTables) -> bool:
     """Return whether the names are those after the swap."""
     return names.source and names.old and not names.new
 
 
-def _is_not_done(names: TableNames) -> bool:
+def _is_not_done(names: ExistingTables) -> bool:
     """Return whether the names are those before the swap."""
     return names.source and names.new and not names.old

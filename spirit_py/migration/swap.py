@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.checkpoint.proofs import read_proofs, renew_proofs
 from spirit_py.cutover.cleanup import drop_old_table
 from spirit_py.cutover.cutover import Cutover
-from spirit_py.cutover.look import require_these
+from spirit_py.cutover.names import require_these
 from spirit_py.cutover.plan import CutoverLimits, CutoverResult, Swap
 from spirit_py.errors import OutcomeUnknown, ServerFault, SpiritError
 from spirit_py.mysql.retry import retrying

@@ -12,7 +12,7 @@ from spirit_py.config import FeedOptions
 from spirit_py.cutover.cleanup import drop_old_table
 from spirit_py.cutover.cutover import Cutover
 from spirit_py.cutover.guard import require_guard
-from spirit_py.cutover.look import check_names, require_these
+from spirit_py.cutover.names import check_names, require_these
 from spirit_py.cutover.plan import CutoverLimits, Swap
 from spirit_py.errors import HeldBack, SpiritError
 from spirit_py.migration.reverse_feed import require_definitions

@@ -6,13 +6,13 @@ import itertools
 
 import pytest
 
-from spirit_py.cutover.verdict import BLIND, Evidence, TableNames, Verdict, judge
+from spirit_py.cutover.verdict import NO_ANSWER, Evidence, ExistingTables, Verdict, judge
 
-BEFORE = TableNames(source=True, new=True, old=False)
-AFTER = TableNames(source=True, new=False, old=True)
+BEFORE = ExistingTables(source=True, new=True, old=False)
+AFTER = ExistingTables(source=True, new=False, old=True)
 
 
-def seen(*tables: TableNames, fence: int | None = None, server: str = "ours") -> Evidence:
+def seen(*tables: ExistingTables, fence: int | None = None, server: str = "ours") -> Evidence:
     """Return what a look at our server showed."""
     return Evidence(server=server, fence=fence, tables=tables)
 
@@ -31,7 +31,7 @@ def seen(*tables: TableNames, fence: int | None = None, server: str = "ours") ->
         (seen(AFTER, fence=7), Verdict.END_SESSION),
         (seen(AFTER, server="another"), Verdict.UNKNOWN),
         (seen(BEFORE, server="another"), Verdict.UNKNOWN),
-        (BLIND, Verdict.LOOK_AGAIN),
+        (NO_ANSWER, Verdict.LOOK_AGAIN),
     ],
 )
 def test_verdict(evidence, verdict):
@@ -42,6 +42,6 @@ def test_verdict(evidence, verdict):
 def test_every_other_set_of_names_is_unknown():
     """Names that are neither those before nor those after the swap prove nothing."""
     for source, new, old in itertools.product((True, False), repeat=3):
-        names = TableNames(source=source, new=new, old=old)
+        names = ExistingTables(source=source, new=new, old=old)
         if names not in {BEFORE, AFTER}:
             assert judge(seen(names), server="ours") is Verdict.UNKNOWN, names

@@ -1,0 +1,70 @@
+"""Whether the tables of a swap are there, and are the ones that are meant (R24)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.cutover.verdict import ExistingTables
+from spirit_py.errors import CutoverFailure, SchemaChanged
+from spirit_py.mysql.tables.identity import others_than
+from spirit_py.sql import quote_table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from spirit_py.contracts import SqlSession
+    from spirit_py.cutover.plan import Swap
+    from spirit_py.mysql.tables.identity import Identity, Name
+
+_EXISTING: Final = """
+SELECT TABLE_NAME FROM information_schema.TABLES
+WHERE TABLE_SCHEMA = %s AND TABLE_NAME IN (%s, %s, %s)"""
+
+
+def existing(session: SqlSession, swap: Swap) -> ExistingTables:
+    """Return which tables of a swap exist."""
+    rows = session.query(_EXISTING, (swap.schema, swap.table, swap.new, swap.old))
+    # lower_case_table_names=1 stores names in lower case, whatever was asked for.
+    found = {str(name).lower() for (name,) in rows}
+    return ExistingTables(
+        source=swap.table.lower() in found,
+        new=swap.new.lower() in found,
+        old=swap.old.lower() in found,
+    )
+
+
+def check_names(session: SqlSession, swaps: Sequence[Swap]) -> None:
+    """Check that the tables are there, and that nothing stands in an old table's place.
+
+    Raises:
+        CutoverFailure: naming the table.
+    """
+    for swap in swaps:
+        found = existing(session, swap)
+        if found.old:
+            raise CutoverFailure(
+                f"the table {quote_table(swap.schema, swap.old)} exists already",
+                hint="rename or drop it, then run the same command again",
+            )
+        for there, name in ((found.source, swap.table), (found.new, swap.new)):
+            if not there:
+                raise CutoverFailure(
+                    f"the table {quote_table(swap.schema, name)} is gone",
+                    hint="somebody has renamed or dropped it: find out before running again",
+                )
+
+
+def require_these(session: SqlSession, proofs: Mapping[Name, Identity]) -> None:
+    """Require tables to be the very ones that are to be swapped, also under their lock (R24).
+
+    Raises:
+        SchemaChanged: naming those that are gone, or are others.
+    """
+    if others := others_than(session, proofs):
+        names = ", ".join(".".join(name) for name in others)
+        raise SchemaChanged(
+            f"{names}: not proven to be the table that this migration noted: somebody else has"
+            " dropped it, or has put another one in its place, or this is another server",
+            hint="see who made what is there now; drop or rename it, then run the same command"
+            " again",
+        )
