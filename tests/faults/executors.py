@@ -10,7 +10,7 @@ import pytest
 
 from spark_cluster import SparkCluster, end
 from spirit_py import points
-from tests.faults.command import assert_migrated, fill, migration
+from tests.kits.held_command import assert_migrated, fill, migration
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tests.faults.listener import Hold
     from tests.faults.scene import Scene
+    from tests.kits.point_listener import Hold
 
 #: A fault's doing. The program is held at the point; ``hold.release()`` lets it go on.
 Strike = Callable[["Scene", "Hold"], None]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from tests.faults.fault import AT_WORK, COPY, DONE, EVERYWHERE, SWAP, UNLOCKED, Fault
 
 if TYPE_CHECKING:
-    from tests.faults.listener import Hold
     from tests.faults.scene import Scene
+    from tests.kits.point_listener import Hold
 
 _REQUESTS = (b"REPLACE INTO", b"LOCK TABLES", b"UNLOCK TABLES", b"SELECT", b"RELEASE_LOCK", b"DROP")
 

@@ -21,8 +21,8 @@ from tests.faults.fault import (
 from tests.faults.scene import REPOSITORY
 
 if TYPE_CHECKING:
-    from tests.faults.listener import Hold
     from tests.faults.scene import Scene
+    from tests.kits.point_listener import Hold
 
 _LEAVE_SECONDS = 60.0
 _EXECUTOR = ("chunk.executing", "chunk.executed", "checksum.chunk")

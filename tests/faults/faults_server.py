@@ -22,8 +22,8 @@ from tests.faults.fault import (
 from tests.faults.faults_process import kill_driver
 
 if TYPE_CHECKING:
-    from tests.faults.listener import Hold
     from tests.faults.scene import Scene
+    from tests.kits.point_listener import Hold
 
 _BALLAST = "ballast"
 _STEP = 1 << 20

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from tests.faults.draw import draw
 from tests.faults.judge import Violation, after_attempt, at_the_end
-from tests.faults.listener import PointListener
 from tests.faults.scene import Scene
+from tests.kits.point_listener import PointListener
 
 if TYPE_CHECKING:
     from tests.faults.host import Host

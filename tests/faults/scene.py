@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from tests.faults.draw import Draw
     from tests.faults.host import Host
-    from tests.faults.listener import Hold, PointListener
+    from tests.kits.point_listener import Hold, PointListener
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 WRITERS = 2

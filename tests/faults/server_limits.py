@@ -9,7 +9,7 @@ import time
 import MySQLdb
 import pytest
 
-from tests.faults.command import assert_migrated, fill, migration
+from tests.kits.held_command import assert_migrated, fill, migration
 
 MIB = 1 << 20
 #: The issue asks for a minute; the usual run has no time for it.

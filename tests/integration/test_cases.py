@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.kits.cases import command_line
+from tests.kits.cases import case_arguments
 from tests.oracle.case import FOLDER as CASES
 from tests.oracle.case import Case, load, load_all
 from tests.oracle.scene import Outcome, play
@@ -52,7 +52,7 @@ def test_command_line(db: Database, tmp_path: Path) -> None:
         done = subprocess.run(
             [
                 *(sys.executable, "-m", "spirit_py", "migrate"),
-                *(*command_line(case, db), "--report-json", str(path)),
+                *(*case_arguments(case, db), "--report-json", str(path)),
             ],
             env={**os.environ, "SPIRIT_PY_LOG_FORMAT": "json"},
             capture_output=True,

@@ -11,10 +11,10 @@ from spirit_py.checksum.result import ChecksumOptions
 from spirit_py.checksum.snapshot import SnapshotLock
 from spirit_py.mysql.locks import table as table_lock
 from spirit_py.stop import StopSwitch
-from tests.faults.command import ROWS, fill, migration
 from tests.kits.checksum import Pair
 from tests.kits.connection import connection_options
 from tests.kits.cutover import ProvenCutover, SnapshotSource, make_tables, swapped
+from tests.kits.held_command import ROWS, fill, migration
 
 if TYPE_CHECKING:
     from collections.abc import Callable

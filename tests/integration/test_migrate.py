@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import signal
 import subprocess
-import sys
 import time
 
 import pytest
 
-from tests.faults.command import assert_migrated, fill, migration
-from tests.kits.command import MINUTE, run
+from tests.kits.command import MINUTE, command_line, environment, run
+from tests.kits.held_command import assert_migrated, fill, migration
 from tests.kits.tables import tables
+from tests.kits.waiting import until
 
 ROWS = 4000
 HELD_ID = 2000
@@ -24,37 +23,19 @@ ALTER = "MODIFY a BIGINT, ADD COLUMN z INT NOT NULL DEFAULT 5"
 @pytest.fixture
 def table(db):
     """A table of a few thousand rows, and what it holds."""
-    db.execute("CREATE TABLE t (id INT PRIMARY KEY, a INT, b VARCHAR(50))")
-    db.execute("SET SESSION cte_max_recursion_depth = 100000")
-    db.execute(
-        "INSERT INTO t WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i <"
-        f" {ROWS}) SELECT i, i * 3, CONCAT('row ', i) FROM n"
-    )
-    return db
+    return fill(db, ROWS)
 
 
 def start(db, *more):
     """Start ``spirit-py migrate`` as a process in a session of its own."""
-    server = db.server
-    command = [sys.executable, "-m", "spirit_py", "migrate", "--no-shortcut", "--database", db.name]
-    command += ["--host", f"{server.host}:{server.port}", "--user", server.user]
-    command += ["--table", "t", "--alter", ALTER, *more]
     return subprocess.Popen(
-        command,
-        env={**os.environ, "SPIRIT_PY_PASSWORD": server.password},
+        command_line(db, "migrate", "--no-shortcut", "--table", "t", "--alter", ALTER, *more),
+        env=environment(db),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
     )
-
-
-def wait_for(condition, what):
-    """Wait until a condition holds."""
-    deadline = time.monotonic() + 3 * MINUTE
-    while not condition():
-        assert time.monotonic() < deadline, f"no {what} within three minutes"
-        time.sleep(0.02)
 
 
 @contextlib.contextmanager
@@ -67,10 +48,10 @@ def copy_held(db):
     cursor = blocker.cursor()
 
     def hold():
-        wait_for(lambda: "_t_new" in tables(db) and new_table_ready(db), "new table")
+        until(lambda: "_t_new" in tables(db) and new_table_ready(db), "new table")
         cursor.execute("BEGIN")
         cursor.execute(f"INSERT INTO _t_new (id, a, b, z) VALUES ({HELD_ID}, 0, 'held', 0)")
-        wait_for(
+        until(
             lambda: db.query("SELECT 1 FROM performance_schema.data_lock_waits LIMIT 1"),
             "chunk that waits",
         )

@@ -13,6 +13,7 @@ import sys
 import pytest
 
 import workload
+from tests.kits.command import command_line, environment
 
 ROWS = 20_000
 ALTER = (
@@ -23,14 +24,10 @@ ALTER = (
 
 def migrate(db, report, *more):
     """Run the real command line on the application's table."""
-    server = db.server
-    command = [sys.executable, "-m", "spirit_py", "migrate", "--no-shortcut"]
-    command += ["--host", f"{server.host}:{server.port}", "--user", server.user]
-    command += ["--database", db.name, "--table", workload.TABLE, "--alter", ALTER]
-    command += ["--report-json", str(report), *more]
+    words = ("--no-shortcut", "--table", workload.TABLE, "--alter", ALTER)
     done = subprocess.run(
-        command,
-        env={**os.environ, "SPIRIT_PY_PASSWORD": server.password},
+        command_line(db, "migrate", *words, "--report-json", str(report), *more),
+        env=environment(db),
         capture_output=True,
         text=True,
         timeout=300,

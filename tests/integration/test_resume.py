@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from tests.faults.listener import PointListener
+from tests.kits.point_listener import PointListener
 from tests.kits.resume import Writers, assert_nothing_left, kill_at, make_table, start
 from tests.kits.tables import tables
 

@@ -7,11 +7,11 @@ import os
 import random
 import signal
 import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.kits.command import command_line, environment
 from tests.kits.reverse import Client
 from tests.kits.waiting import until
 
@@ -46,14 +46,10 @@ class Command:
 
     def __init__(self, db, folder: Path, command: str, *more: str, through=None) -> None:
         self.output = folder / f"{command}-{len(list(folder.iterdir()))}.log"
-        server = db.server
-        reached = through or server
-        words = [sys.executable, "-m", "spirit_py", command, "--database", db.name, "--table", "t"]
-        words += ["--host", f"{reached.host}:{reached.port}", "--user", server.user, *more]
         with self.output.open("w") as file:
             self._process = subprocess.Popen(
-                words,
-                env={**os.environ, "SPIRIT_PY_PASSWORD": server.password},
+                command_line(db, command, "--table", "t", *more, through=through),
+                env=environment(db),
                 stdout=file,
                 stderr=file,
                 start_new_session=True,

@@ -13,8 +13,8 @@ from spirit_py.migration.cleanup import clean_up
 from spirit_py.migration.listing import migrations
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.kill import end_sessions, kill_own
-from tests.faults.listener import PointListener
 from tests.kits.migrate import config_for
+from tests.kits.point_listener import PointListener
 from tests.kits.resume import ALTER, Interruption, assert_nothing_left, kill_at, make_table, start
 from tests.kits.tables import tables
 

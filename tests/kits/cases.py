@@ -75,8 +75,8 @@ class StallingEngine(SharedEngine):
             self._engine.run_wave(specs, function, **more)
 
 
-def command_line(case: Case, db: Database) -> list[str]:
-    """Return the command line of a case."""
+def case_arguments(case: Case, db: Database) -> list[str]:
+    """Return the words of a case behind ``spirit-py migrate``."""
     server = db.server
     table = "`" + case.expect.table.replace("`", "``") + "`"
     what = (
@@ -106,7 +106,7 @@ def migrate(
 ) -> Outcome:
     """Run the command in this process, with the one Spark of all cases."""
     path = folder / "report.json"
-    arguments = [*command_line(case, db), "--report-json", str(path)]
+    arguments = [*case_arguments(case, db), "--report-json", str(path)]
     config = command.migration_config(command.migrate.make_context("migrate", arguments).params)
     config = dataclasses.replace(config, feed=feed or (LATE_FEED if case.timing.deferred else FEED))
     reporter = RecordingReporter()

@@ -1,4 +1,4 @@
-"""Any command of the program about the table ``t``, run to its end in a process of its own."""
+"""Commands of the program as processes: how they are started, and one that is run to its end."""
 
 from __future__ import annotations
 
@@ -10,12 +10,28 @@ from typing import Any
 MINUTE = 60.0
 
 
+def command_line(db: Any, command: str, *more: str, through: Any = None) -> list[str]:
+    """Return the words of a command on a test's schema, reached through a proxy if given."""
+    reached = through or db.server
+    return [
+        *(sys.executable, "-m", "spirit_py", command),
+        *("--host", f"{reached.host}:{reached.port}", "--user", db.server.user),
+        *("--database", db.name, *more),
+    ]
+
+
+def environment(db: Any, **more: str) -> dict[str, str]:
+    """Return this process's environment with the server's password, and more variables."""
+    return {**os.environ, "SPIRIT_PY_PASSWORD": db.server.password, **more}
+
+
 def run(db: Any, command: str, *more: str) -> subprocess.CompletedProcess[str]:
-    """Run a command about ``t`` to its end."""
-    server = db.server
-    line = [sys.executable, "-m", "spirit_py", command, "--database", db.name, "--table", "t"]
-    line += ["--host", f"{server.host}:{server.port}", "--user", server.user, *more]
-    environment = {**os.environ, "SPIRIT_PY_PASSWORD": server.password}
+    """Run a command about the table ``t`` to its end."""
     return subprocess.run(
-        line, env=environment, capture_output=True, text=True, timeout=MINUTE, check=False
+        command_line(db, command, "--table", "t", *more),
+        env=environment(db),
+        capture_output=True,
+        text=True,
+        timeout=MINUTE,
+        check=False,
     )

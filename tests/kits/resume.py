@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from spirit_py import points
 from spirit_py.errors import Interrupted
+from tests.kits.command import command_line, environment
 from tests.kits.migrate import Migrating, config_for
 from tests.kits.tables import tables
 
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     import pytest
 
     from spirit_py.spark.engine import SparkEngine
-    from tests.faults.listener import PointListener
     from tests.fixtures.mysql import Database
+    from tests.kits.point_listener import PointListener
 
 ROWS = 6000
 ALTER = "MODIFY a BIGINT, ADD COLUMN z INT NOT NULL DEFAULT 5, ADD INDEX (b)"
@@ -45,15 +46,11 @@ def make_table(db: Database, rows: int = ROWS) -> None:
 
 def kill_at(db: Database, listener: PointListener, point: str, nth: int) -> None:
     """Run the command in a process, and kill all that it started at a point."""
-    server = db.server
-    line = [sys.executable, "-m", "spirit_py", "migrate", "--no-shortcut", "--database", db.name]
-    line += ["--host", f"{server.host}:{server.port}", "--user", server.user]
-    line += ["--table", "t", "--alter", ALTER, "--threads", "2"]
-    known = {"SPIRIT_PY_PASSWORD": server.password, points.VARIABLE: str(listener.path)}
+    chosen = ("--no-shortcut", "--table", "t", "--alter", ALTER, "--threads", "2")
     hold = listener.hold(point, nth)
     process = subprocess.Popen(
-        line,
-        env={**os.environ, **known},
+        command_line(db, "migrate", *chosen),
+        env=environment(db, **{points.VARIABLE: str(listener.path)}),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,

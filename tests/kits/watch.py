@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import signal
 import subprocess
 import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
+from tests.kits.command import command_line, environment
 from tests.kits.waiting import DEADLINE, until
 
 if TYPE_CHECKING:
@@ -40,12 +40,10 @@ class Watching:
         into: tuple[Path, int] | None = None,
     ) -> None:
         """Start it; ``into`` is a file for its lines, and how many bytes the file may have."""
-        server = db.server
-        scope = ["--database", db.name] if scoped else []
-        command = [
-            *(sys.executable, "-m", "spirit_py", "watch", "--host", server.host),
-            *("--port", str(server.port), "--user", server.user, *scope, *arguments),
-        ]
+        command = command_line(db, "watch", *arguments)
+        if not scoped:
+            scope = command.index("--database")
+            del command[scope : scope + 2]
         if into is not None:
             command = [sys.executable, "-c", _WITH_ROOM, str(into[1]), *command]
         place = contextlib.nullcontext(subprocess.PIPE) if into is None else into[0].open("wb")
@@ -54,7 +52,7 @@ class Watching:
                 command,
                 stdout=stdout,
                 stderr=subprocess.PIPE,
-                env=os.environ | {"SPIRIT_PY_PASSWORD": server.password},
+                env=environment(db),
             )
         self.lines: list[dict[str, Any]] = []
         self.errors = ""

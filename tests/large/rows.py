@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.kits.command import command_line, environment
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -28,7 +30,6 @@ FEWER, MORE = 2_000_000, 20_000_000
 GROWTH = 1.10
 #: Seconds of work that a killed run may cost.
 AGAIN = 60.0
-REPOSITORY = Path(__file__).resolve().parents[2]
 PATIENCE = 1500.0
 MIB = 1 << 20
 
@@ -56,19 +57,22 @@ class Migration:
     """
 
     def __init__(self, db: Database, folder: Path) -> None:
-        server = db.server
         self.file, self.log = folder / "report.json", folder / "log"
         words = [
-            *(sys.executable, "-m", "spirit_py", "migrate", "--no-shortcut", "--no-repair"),
-            *("--host", f"{server.host}:{server.port}", "--user", server.user),
-            *("--database", db.name, "--table", "t", "--alter", "MODIFY a BIGINT NOT NULL"),
+            *(
+                "--no-shortcut",
+                "--no-repair",
+                "--table",
+                "t",
+                "--alter",
+                "MODIFY a BIGINT NOT NULL",
+            ),
             *("--threads", "2", "--report-json", str(self.file)),
         ]
         with self.log.open("ab") as output:
             self.process = subprocess.Popen(
-                words,
-                cwd=REPOSITORY,
-                env={**os.environ, "SPIRIT_PY_PASSWORD": server.password},
+                command_line(db, "migrate", *words),
+                env=environment(db),
                 stdout=output,
                 stderr=output,
             )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import spirit_py
 from spirit_py import points
-from tests.faults.listener import PointListener
+from tests.kits.point_listener import PointListener
 
 PACKAGE = Path(spirit_py.__file__).parent
 REACHED = re.compile(r'points\.reach\("([^"]+)"\)')

@@ -4,35 +4,33 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import subprocess
-import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spirit_py import points
-from tests.faults.listener import PointListener
+from tests.kits.command import command_line, environment
+from tests.kits.point_listener import PointListener
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
-    from tests.faults.listener import Hold
     from tests.fixtures.mysql import Database
+    from tests.kits.point_listener import Hold
 
 ROWS = 3000
 ALTER = "MODIFY a BIGINT, ADD COLUMN z INT NOT NULL DEFAULT 5"
-REPOSITORY = Path(__file__).resolve().parents[2]
 PATIENCE = 240.0
 
 
-def fill(db: Database) -> Database:
+def fill(db: Database, rows: int = ROWS) -> Database:
     """Create the table ``t`` with a few thousand rows of computable content."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, a INT, b VARCHAR(50))")
     db.execute("SET SESSION cte_max_recursion_depth = 100000")
     db.execute(
         "INSERT INTO t WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i <"
-        f" {ROWS}) SELECT i, i * 3, CONCAT('row ', i) FROM n"
+        f" {rows}) SELECT i, i * 3, CONCAT('row ', i) FROM n"
     )
     return db
 
@@ -52,21 +50,18 @@ class Command:
     def __init__(
         self, db: Database, listener: PointListener, folder: Path, *more: str, alter: str = ALTER
     ) -> None:
-        server = db.server
-        host = f"{server.host}:{server.port}"
         run = len(list(folder.glob("*.log")))
         self.report_file, self.log = folder / f"{run}.json", folder / f"{run}.log"
         words = [
-            *(sys.executable, "-m", "spirit_py", "migrate", "--no-shortcut", "--no-repair"),
-            *("--host", host, "--user", server.user),
-            *("--database", db.name, "--table", "t", "--alter", alter, "--threads", "2"),
+            *("--no-shortcut", "--no-repair", "--table", "t", "--alter", alter, "--threads", "2"),
             *("--report-json", str(self.report_file), *more),
         ]
-        environ = {**os.environ, "SPIRIT_PY_PASSWORD": server.password}
-        environ[points.VARIABLE] = str(listener.path)
         with self.log.open("wb") as output:
             self.process = subprocess.Popen(
-                words, cwd=REPOSITORY, env=environ, stdout=output, stderr=output
+                command_line(db, "migrate", *words),
+                env=environment(db, **{points.VARIABLE: str(listener.path)}),
+                stdout=output,
+                stderr=output,
             )
 
     def wait_held(self, hold: Hold) -> None:
