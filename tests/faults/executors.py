@@ -87,7 +87,7 @@ def waiting_for_table(db) -> list[int]:
 
 
 @pytest.mark.slow
-def test_a_cluster_loses_an_executor_and_a_worker(table, cluster, tmp_path):
+def test_a_migration_survives_the_loss_of_an_executor_and_a_worker(table, cluster, tmp_path):
     """On a standalone cluster an executor is killed, then a whole worker: the result is right."""
     more = ["--spark-master", cluster.url]
     for setting in (

@@ -71,7 +71,7 @@ def test_a_server_that_turns_read_only_stops_the_migration_safely(db, tmp_path):
 
 
 @pytest.mark.slow
-def test_sessions_and_statements_are_killed_for_a_while(db, tmp_path):
+def test_a_migration_survives_killed_sessions_and_statements(db, tmp_path):
     """KILL of all our sessions and of what they run: it goes on, or stops and carries on later."""
     fill(db)
     killer = db.connect()

@@ -31,20 +31,24 @@ WITHOUT_GTID = ("big_transactions", "hot_rows", "key_varchar_ai_ci", "unique_val
 
 
 @pytest.mark.parametrize("case", load_all(), ids=lambda case: case.name)
-def test_case(case: Case, db: Database, migrate_case: Migrate) -> None:
+def test_a_case_ends_as_a_native_alter_would(
+    case: Case, db: Database, migrate_case: Migrate
+) -> None:
     """The table is, in every row and column, what the server itself would have made of it."""
     with zones(db) if case.named_zones else contextlib.nullcontext():
         play(case, db, migrate_case)
 
 
 @pytest.mark.parametrize("name", WITHOUT_GTID)
-def test_case_without_gtid(name: str, db_file: Database, migrate_case: Migrate) -> None:
+def test_a_case_ends_as_a_native_alter_would_without_gtids(
+    name: str, db_file: Database, migrate_case: Migrate
+) -> None:
     """On a server without GTIDs the feed knows places by file and offset, and nothing is lost."""
     play(load(CASES / name), db_file, migrate_case)
 
 
 @pytest.mark.usefixtures("other_time_zone")
-def test_command_line(db: Database, tmp_path: Path) -> None:
+def test_the_command_does_what_the_entry_point_does(db: Database, tmp_path: Path) -> None:
     """The command itself, in a process of its own, does what the entry point does."""
 
     def command(case: Case, db: Database, another_round: Callable[[], None]) -> Outcome:

@@ -48,7 +48,7 @@ def play_late(case: Case, db: Database, migrate: Migrate) -> None:
 
 
 @pytest.mark.parametrize("case", drawn(), ids=lambda case: case.name)
-def test_case_with_all_writes_after_the_checksum(
+def test_a_case_survives_writes_that_all_come_after_the_checksum(
     case: Case, db: Database, migrate_case: Migrate
 ) -> None:
     """What is applied after the last checksum is right by itself: nothing is repaired (R21)."""
@@ -56,7 +56,7 @@ def test_case_with_all_writes_after_the_checksum(
 
 
 @pytest.mark.parametrize("case", drawn()[::FILE_SHARE], ids=lambda case: case.name)
-def test_case_with_all_writes_after_the_checksum_without_gtid(
+def test_a_case_survives_writes_after_the_checksum_without_gtids(
     case: Case, db_file: Database, migrate_case: Migrate
 ) -> None:
     """The same on a server without GTIDs (R21)."""

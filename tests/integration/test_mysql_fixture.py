@@ -38,7 +38,7 @@ def own() -> MySQLServer:
 
 
 @pytest.mark.gtid
-def test_server_is_as_the_tests_need_it(db: Database) -> None:
+def test_the_server_is_as_the_tests_need_it(db: Database) -> None:
     """The server with GTIDs writes full row images in ROW format and lets files be loaded."""
     assert db.query(
         "SELECT @@gtid_mode, @@log_bin, @@binlog_format, @@binlog_row_image, @@local_infile,"
@@ -46,12 +46,12 @@ def test_server_is_as_the_tests_need_it(db: Database) -> None:
     ) == [("ON", 1, "ROW", "FULL", 1, "", 500, 1)]
 
 
-def test_file_server_has_no_gtids(db_file: Database) -> None:
+def test_the_file_server_has_no_gtids(db_file: Database) -> None:
     """The other server has none, and its schema is as fresh."""
     assert db_file.query("SELECT @@gtid_mode, @@log_bin, DATABASE()") == [("OFF", 1, db_file.name)]
 
 
-def test_root_logs_in_without_tls(db: Database) -> None:
+def test_root_can_log_in_without_tls(db: Database) -> None:
     """The password works over plain TCP with the server's default authentication."""
     assert db.query("SHOW STATUS LIKE 'Ssl_cipher'") == [("Ssl_cipher", "")]
     assert db.query("SELECT plugin FROM mysql.user WHERE user = 'root' AND host = 'localhost'") == [
@@ -59,7 +59,7 @@ def test_root_logs_in_without_tls(db: Database) -> None:
     ]
 
 
-def test_schema_is_dropped_and_sessions_are_closed(mysql: MySQLServer) -> None:
+def test_at_teardown_the_schema_is_dropped_and_sessions_are_closed(mysql: MySQLServer) -> None:
     """After a test its schema is gone, and its own sessions do not count as left behind."""
     database = Database(mysql, "t_to_be_dropped")
     database.connect()
@@ -70,7 +70,7 @@ def test_schema_is_dropped_and_sessions_are_closed(mysql: MySQLServer) -> None:
         assert cursor.execute("SHOW DATABASES LIKE 't_to_be_dropped'") == 0
 
 
-def test_session_left_behind_is_reported_with_its_locks(
+def test_a_session_left_behind_is_reported_with_its_locks(
     mysql: MySQLServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A session that survives its test is named with the locks it holds, and ended."""
@@ -90,7 +90,7 @@ def test_session_left_behind_is_reported_with_its_locks(
     assert "'TABLE', 't_left_behind', 'a'" in report
 
 
-def test_prepared_transaction_left_behind_is_reported(
+def test_a_prepared_transaction_left_behind_is_reported(
     mysql: MySQLServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An undecided XA transaction is named and rolled back, so that it blocks no later test."""
@@ -107,7 +107,7 @@ def test_prepared_transaction_left_behind_is_reported(
     after.close()
 
 
-def test_global_variable_is_put_back(mysql: MySQLServer) -> None:
+def test_a_global_variable_is_put_back_at_teardown(mysql: MySQLServer) -> None:
     """What a test sets for the whole server is as before afterwards, numbers and words alike."""
     database = Database(mysql, "t_globals")
     question = "SELECT @@global.max_connect_errors, @@global.binlog_row_metadata"
@@ -121,7 +121,7 @@ def test_global_variable_is_put_back(mysql: MySQLServer) -> None:
     after.close()
 
 
-def test_restart_keeps_data_port_and_takes_options(own: MySQLServer) -> None:
+def test_a_restart_keeps_data_and_port_and_takes_new_options(own: MySQLServer) -> None:
     """A restarted server has its data, listens where it did, and obeys a new option."""
     own.start(ServerOptions(buffer_pool="32M"))
     try:
@@ -137,7 +137,7 @@ def test_restart_keeps_data_port_and_takes_options(own: MySQLServer) -> None:
         own.stop()
 
 
-def test_killed_server_recovers(own: MySQLServer) -> None:
+def test_a_killed_server_recovers_what_was_committed(own: MySQLServer) -> None:
     """A killed server is gone at once and comes back with what was committed."""
     own.start(ServerOptions(buffer_pool="32M", extra=("--innodb-flush-log-at-trx-commit=1",)))
     try:
@@ -154,7 +154,7 @@ def test_killed_server_recovers(own: MySQLServer) -> None:
         own.stop()
 
 
-def test_stop_leaves_nothing(own: MySQLServer) -> None:
+def test_a_stopped_server_leaves_no_file_behind(own: MySQLServer) -> None:
     """After stop the folder is gone, and a second stop is harmless."""
     own.start(ServerOptions(buffer_pool="32M"))
     datadir = own.datadir
@@ -163,13 +163,13 @@ def test_stop_leaves_nothing(own: MySQLServer) -> None:
     assert datadir is None or not datadir.exists()
 
 
-def test_bad_option_shows_the_servers_own_words(own: MySQLServer) -> None:
+def test_a_bad_option_is_reported_in_the_servers_own_words(own: MySQLServer) -> None:
     """When mysqld refuses an option the error quotes its log."""
     with pytest.raises(ServerError, match="no-such-option"):
         own.start(ServerOptions(extra=("--no-such-option=1",)))
 
 
-def test_server_dies_with_its_starter(own: MySQLServer) -> None:
+def test_a_server_dies_with_the_process_that_started_it(own: MySQLServer) -> None:
     """When the process that started a server is killed, server and folder go too."""
     if not isinstance(own, LocalServer):
         pytest.skip("a container is ended by its reaper, not by us")
@@ -196,7 +196,7 @@ def _runs(pid: int) -> bool:
         return False
 
 
-def test_semi_synchronous_plugin_can_be_installed() -> None:
+def test_the_semi_synchronous_plugin_can_be_installed() -> None:
     """Commits can be stalled between binlog and visibility, which some tests need."""
     with running(ServerOptions(buffer_pool="32M")) as server:
         database = Database(server, "stalled")
@@ -205,7 +205,7 @@ def test_semi_synchronous_plugin_can_be_installed() -> None:
         assert database.close() == []
 
 
-def test_lost_reply_of_a_statement_that_was_done(db: Database, proxy: TcpProxy) -> None:
+def test_a_lost_reply_hides_a_statement_that_was_done(db: Database, proxy: TcpProxy) -> None:
     """Through the proxy a RENAME is done on the server while its client sees a lost connection."""
     db.execute("CREATE TABLE a (id INT)")
     connection = db.connect(host=proxy.host, port=proxy.port)

@@ -68,7 +68,7 @@ QUIET = {
 
 
 @pytest.mark.parametrize("name", sorted(QUIET))
-def test_oracle_accepts_what_the_server_does(db: Database, name: str) -> None:
+def test_the_oracle_accepts_what_the_server_does(db: Database, name: str) -> None:
     """A native ALTER under load is right by definition, and events on both sides are replayed."""
     judgement = play(quiet_row_added(load(FOLDER / name), QUIET[name]), db, native)
     assert judgement.rows > 100
@@ -113,7 +113,9 @@ DAMAGE = [
 
 
 @pytest.mark.parametrize(("name", "damage", "seen"), DAMAGE, ids=lambda text: str(text)[:60])
-def test_oracle_sees_damage(db: Database, name: str, damage: str, seen: str) -> None:
+def test_the_oracle_sees_every_kind_of_damage(
+    db: Database, name: str, damage: str, seen: str
+) -> None:
     """One lost, extra or changed row, by a byte, a sign, a NULL or a hidden type, is found."""
     case = quiet_row_added(load(FOLDER / name), QUIET[name])
     with pytest.raises(OracleError) as caught:
@@ -128,7 +130,7 @@ def quiet_row_added(case: Case, insert: str) -> Case:
     return Case(**{**fields, "setup": (*case.setup, insert)})
 
 
-def test_oracle_sees_a_change_lost_before_the_swap(db: Database) -> None:
+def test_the_oracle_sees_a_change_lost_before_the_swap(db: Database) -> None:
     """A row that misses one committed change, as after a lost event, does not fit the replay."""
     case = quiet_row_added(load(FOLDER / "add_column"), QUIET["add_column"])
     lose = "UPDATE t SET amount = amount + 1 WHERE id = 5000000"
@@ -136,7 +138,7 @@ def test_oracle_sees_a_change_lost_before_the_swap(db: Database) -> None:
         play(case, db, functools.partial(native, before=[lose]))
 
 
-def test_oracle_sees_a_wrong_definition(db: Database) -> None:
+def test_the_oracle_sees_a_wrong_definition(db: Database) -> None:
     """A key, default or column too many in the new definition is found."""
     case = load(FOLDER / "add_column")
     with pytest.raises(OracleError, match="definition must be"):
@@ -145,7 +147,7 @@ def test_oracle_sees_a_wrong_definition(db: Database) -> None:
         )
 
 
-def test_oracle_sees_a_second_swap(db: Database) -> None:
+def test_the_oracle_sees_a_second_swap(db: Database) -> None:
     """A table that changed its definition twice is not what was asked for."""
     case = load(FOLDER / "add_column")
 

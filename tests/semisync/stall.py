@@ -12,15 +12,17 @@ nobody else's SELECT sees its rows and `@@gtid_executed` does not contain it.
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
-import time
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import MySQLdb
 
+from tests.kits import waiting
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from mysql_server import MySQLServer
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 GIVE_UP_MS = 60_000
 #: What a test waits for comes within this time, or never; well below GIVE_UP_MS.
 PATIENCE = 30.0
+until = functools.partial(waiting.until, seconds=PATIENCE)
 #: MySQL's name of the account with which the replica reads; its sessions are no leftovers.
 REPLICA_USER = "semisync_replica"
 
@@ -48,20 +51,6 @@ class Waiting(NamedTuple):
     session: int
     state: str
     statement: str
-
-
-def until(condition: Callable[[], Any], what: str, patience: float = PATIENCE) -> Any:
-    """Wait until a condition gives something true, and return that.
-
-    Raises:
-        AssertionError: naming `what`, when it does not come.
-    """
-    deadline = time.monotonic() + patience
-    while not (found := condition()):
-        if time.monotonic() > deadline:
-            raise AssertionError(f"{what}: did not come within {patience:.0f} s")
-        time.sleep(0.005)
-    return found
 
 
 class Admin:

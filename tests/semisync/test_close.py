@@ -72,7 +72,9 @@ def _close(scene: Scene) -> float:
     return time.monotonic() - began
 
 
-def test_a_proof_that_waits_in_its_commit(file_scene: Scene, stall_file: Stall) -> None:
+def test_a_feed_closes_while_its_proof_waits_in_its_commit(
+    file_scene: Scene, stall_file: Stall
+) -> None:
     """Without GTIDs: the proof's own commit stalls, nobody else waits for it, close ends it."""
     file_scene.tables()
     feed = file_scene.open(flush_interval=0.05, copying=True, wait_timeout=60.0)
@@ -87,7 +89,7 @@ def test_a_proof_that_waits_in_its_commit(file_scene: Scene, stall_file: Stall) 
     writer.join()
 
 
-def test_a_wait_for_visibility(gtid_scene: Scene, stall: Stall) -> None:
+def test_a_feed_closes_during_a_wait_for_visibility(gtid_scene: Scene, stall: Stall) -> None:
     """With GTIDs: whoever waits for visibility is told that the feed was closed."""
     gtid_scene.tables()
     feed = gtid_scene.open(wait_timeout=60.0)
@@ -113,7 +115,7 @@ def test_a_wait_for_visibility(gtid_scene: Scene, stall: Stall) -> None:
     assert len(failures) == 1
 
 
-def test_a_batch_that_waits_in_its_commit(gtid_scene: Scene, stall: Stall) -> None:
+def test_a_feed_closes_while_a_batch_waits_in_its_commit(gtid_scene: Scene, stall: Stall) -> None:
     """A batch of the applier whose commit stalls cannot be killed; close does not wait for it."""
     gtid_scene.tables()
     gtid_scene.open(flush_interval=0.05, wait_timeout=60.0)

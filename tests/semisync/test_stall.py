@@ -9,7 +9,7 @@ from tests.semisync.evidence import measure
 pytestmark = pytest.mark.semisync
 
 
-def test_commits_stall(stall):
+def test_a_stalled_commit_is_logged_and_not_visible(stall):
     """A held commit is in the binlog, and neither visible nor executed nor answered."""
     evidence = measure(stall)
 
@@ -17,7 +17,7 @@ def test_commits_stall(stall):
     assert evidence.gtid
 
 
-def test_commits_stall_without_gtids(stall_file):
+def test_a_stalled_commit_is_logged_and_not_visible_without_gtids(stall_file):
     """The same on a server without GTIDs."""
     evidence = measure(stall_file)
 

@@ -83,7 +83,9 @@ def test_without_the_wait_the_checksum_finds_three_rows(
 
 
 @pytest.mark.parametrize("key", ["id VARCHAR(20) PRIMARY KEY", "id DOUBLE PRIMARY KEY"])
-def test_keys_that_are_not_ordered_here(source_db, stall, spark_engine, monkeypatch, key):
+def test_changes_of_keys_that_python_cannot_order_survive_a_stall(
+    source_db, stall, spark_engine, monkeypatch, key
+):
     """With keys that only the server can order nothing is dropped, and nothing is stale (R4)."""
     fill(source_db, key)
     with opened(Window(stall, source_db, WRITES, changes=3)) as window:
@@ -109,7 +111,9 @@ def test_nothing_is_dropped_without_gtids(file_db, stall_file, spark_engine, mon
     assert content(file_db) == EXPECTED
 
 
-def test_the_feed_starts_during_a_stall(source_db, stall, spark_engine, monkeypatch):
+def test_a_feed_that_starts_during_a_stall_loses_nothing(
+    source_db, stall, spark_engine, monkeypatch
+):
     """A transaction in the binlog that is not executed when the feed starts comes with it (R2)."""
     fill(source_db)
     with opened(Window(stall, source_db, WRITES, changes=3)) as window:
@@ -121,7 +125,7 @@ def test_the_feed_starts_during_a_stall(source_db, stall, spark_engine, monkeypa
     assert content(source_db) == EXPECTED
 
 
-def test_the_feed_starts_during_a_stall_without_gtids(
+def test_a_feed_that_starts_during_a_stall_loses_nothing_without_gtids(
     file_db, stall_file, spark_engine, monkeypatch
 ):
     """The flush of the binlog waits for the stalled commit, so that every chunk sees it (R2)."""
@@ -167,11 +171,11 @@ def _under_load(db, stall, spark_engine) -> None:
     assert content(db) == {k: v for a in applications for k, v in a.rows.items()}
 
 
-def test_a_migration_under_load_with_stalls(source_db, stall, spark_engine):
+def test_a_migration_under_load_survives_stalls(source_db, stall, spark_engine):
     """While commits of three applications stall again and again no row is lost or repaired."""
     _under_load(source_db, stall, spark_engine)
 
 
-def test_a_migration_under_load_with_stalls_without_gtids(file_db, stall_file, spark_engine):
+def test_a_migration_under_load_survives_stalls_without_gtids(file_db, stall_file, spark_engine):
     """The same on a server without GTIDs."""
     _under_load(file_db, stall_file, spark_engine)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from spirit_py.binlog.position import FilePlace, Position
-from spirit_py.config import ConnectionOptions, FeedOptions, MigrationConfig
+from spirit_py.config import FeedOptions
 from spirit_py.copier.chunk_sql import chunk_lock
 from spirit_py.feed.feed import ChangeFeed
 from spirit_py.feed.subscription import TableSubscription
-from spirit_py.migration import migrate
+from tests.kits.migrate import config_for, migrate_here
 from tests.semisync.evidence import binlog_end
 from tests.semisync.stall import until
 
@@ -39,58 +39,20 @@ _PROOFS = (
 _FLUSHES = "SELECT 1 FROM performance_schema.threads WHERE processlist_info = 'FLUSH BINARY LOGS'"
 
 
-class Shared:
-    """The test session's Spark, which a migration must not stop."""
-
-    def __init__(self, engine: SparkEngine) -> None:
-        self._engine = engine
-
-    def __getattr__(self, name: str) -> Any:
-        """Be the engine in everything else."""
-        return getattr(self._engine, name)
-
-    def stop(self) -> None:
-        """Leave the engine to the tests after this one."""
-
-
-class Quiet:
-    """A reporter that only remembers what it was told."""
-
-    def __init__(self) -> None:
-        self.messages: list[str] = []
-
-    def start(self) -> None:
-        """Begin."""
-
-    def message(self, text: str, **fields: object) -> None:
-        """Remember."""
-        self.messages.append(f"{text} {fields}")
-
-    def progress(self, snapshot: Any) -> None:
-        """Show nothing."""
-
-    def stop(self) -> None:
-        """End."""
-
-
 def run_migration(
     db: Database, engine: SparkEngine, *, flush_interval: float = 30.0, chunk_time: float = 0.5
 ) -> MigrationReport:
     """Add a column to the table `t` by copying it, and return the report."""
-    server = db.server
-    config = MigrationConfig(
-        connection=ConnectionOptions(
-            host=server.host, port=server.port, user=server.user, password=server.password
-        ),
-        database=db.name,
+    config = config_for(
+        db,
         table="t",
         alter="ADD COLUMN added INT NOT NULL DEFAULT 7",
         no_shortcut=True,
-        threads=2,
         target_chunk_time=chunk_time,
         feed=FeedOptions(flush_interval=flush_interval),
     )
-    return migrate(config, reporter=Quiet(), engine_factory=lambda _: Shared(engine))  # type: ignore[arg-type, return-value]
+    report, _ = migrate_here(engine, config)
+    return report
 
 
 class Writer:

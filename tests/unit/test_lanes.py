@@ -55,7 +55,7 @@ def compose() -> dict[str, Any]:
     return load(ROOT / COMPOSE_FILE)["services"]
 
 
-def test_semisync_uses_compose_where_an_engine_answers() -> None:
+def test_the_semisync_lane_uses_compose_where_an_engine_answers() -> None:
     """With an engine the servers of the compose file come up, are used, and go down."""
     outside = Outside()
 
@@ -77,7 +77,7 @@ def test_semisync_uses_compose_where_an_engine_answers() -> None:
     assert all(password not in command for command in outside.commands)
 
 
-def test_semisync_uses_two_local_servers_without_an_engine() -> None:
+def test_the_semisync_lane_uses_two_local_servers_without_an_engine() -> None:
     """Without an engine a source and a replica are made on this machine."""
     outside = Outside()
 
@@ -95,7 +95,7 @@ def test_semisync_uses_two_local_servers_without_an_engine() -> None:
         ("up --detach", "did not come up"),
     ],
 )
-def test_semisync_fails_when_compose_does_not_work(fails: str, message: str) -> None:
+def test_the_semisync_lane_fails_when_compose_does_not_work(fails: str, message: str) -> None:
     """An engine that cannot be used fails the lane, which says why; nothing is left running."""
     outside = Outside(fails)
 
@@ -108,7 +108,7 @@ def test_semisync_fails_when_compose_does_not_work(fails: str, message: str) -> 
     )
 
 
-def test_semisync_passes_on_the_tests_failure() -> None:
+def test_the_semisync_lane_fails_when_its_tests_fail() -> None:
     """A failing test fails the lane, and the servers go down all the same."""
     outside = Outside("pytest")
 
@@ -119,7 +119,7 @@ def test_semisync_passes_on_the_tests_failure() -> None:
 @pytest.mark.parametrize(
     ("name", "series"), [("mysql80", "8.0"), ("mysql84", "8.4"), ("mysql9", "9.")]
 )
-def test_version_lanes_need_an_engine_or_servers(name: str, series: str) -> None:
+def test_a_version_lane_fails_without_an_engine_or_named_servers(name: str, series: str) -> None:
     """A version's lane without an engine and without named servers fails and names both ways."""
     outside = Outside()
 
@@ -135,7 +135,7 @@ def test_version_lanes_need_an_engine_or_servers(name: str, series: str) -> None
     assert ("not vector" in outside.commands[0]) == (series != "9.")
 
 
-def test_file_position_lane_runs_without_gtids() -> None:
+def test_the_file_position_lane_runs_without_gtids() -> None:
     """The lane of file positions has the usual server run without GTIDs."""
     outside = Outside()
 
@@ -145,7 +145,7 @@ def test_file_position_lane_runs_without_gtids() -> None:
     assert outside.commands[0].endswith("tests/integration -m not gtid -x")
 
 
-def test_cases_after_lane_plays_every_case() -> None:
+def test_the_cases_after_lane_plays_every_case() -> None:
     """The lane of late writes draws no cases: it plays all of them."""
     outside = Outside()
 
@@ -155,7 +155,9 @@ def test_cases_after_lane_plays_every_case() -> None:
     assert outside.commands[0].endswith("tests/integration/test_cases_after.py -x")
 
 
-def test_main_says_what_is_missing(monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+def test_a_lane_that_cannot_run_names_what_it_lacks(
+    monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
     """The program's exit code is 1 for a lane that lacks something, 2 for an unknown lane."""
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:9")
@@ -206,7 +208,7 @@ def test_every_lane_has_a_script_a_target_and_a_job() -> None:
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
-def test_workflows_only_call_scripts(path: Path) -> None:
+def test_a_workflow_only_calls_scripts_of_ours(path: Path) -> None:
     """A step of a workflow is an action, or one call of a script or make target of ours."""
     targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     steps = [step for job in load(path)["jobs"].values() for step in job["steps"]]
@@ -223,7 +225,7 @@ def test_workflows_only_call_scripts(path: Path) -> None:
             assert not words
 
 
-def test_compose_describes_a_source_a_replica_and_late_acknowledgements() -> None:
+def test_the_compose_file_has_a_source_a_replica_and_late_acknowledgements() -> None:
     """The replica reaches the source through the proxy only, and both have semi-sync."""
     services = compose()
     assert set(services) == {"source", "late", "replica"}
@@ -245,7 +247,7 @@ def test_compose_describes_a_source_a_replica_and_late_acknowledgements() -> Non
     assert "--up-delay=${SPIRIT_PY_SEMISYNC_ACK_DELAY:-0.05}" in late["command"]
 
 
-def test_compose_waits_for_what_it_needs() -> None:
+def test_a_compose_service_waits_for_what_it_needs() -> None:
     """Every service can say that it is healthy, and starts after what it depends on."""
     services = compose()
 
@@ -256,7 +258,7 @@ def test_compose_waits_for_what_it_needs() -> None:
     assert not any("cap_add" in s or "privileged" in s for s in services.values())
 
 
-def test_compose_mounts_what_exists() -> None:
+def test_the_compose_file_mounts_only_what_exists() -> None:
     """The files that containers mount are in the repository; the proxy needs no package there."""
     for service in compose().values():
         for volume in service["volumes"]:

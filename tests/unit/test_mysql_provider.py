@@ -57,7 +57,7 @@ def program(folder: Path, text: str) -> Path:
     return script
 
 
-def test_named_server_comes_first(tmp_path: Path) -> None:
+def test_a_named_server_is_chosen_first(tmp_path: Path) -> None:
     """A named server is used even where an engine answers and a mysqld is there."""
     provider = choose(
         {"SPIRIT_PY_TEST_MYSQL": URL, "SPIRIT_PY_CACHE": str(tmp_path)},
@@ -76,14 +76,14 @@ def test_named_server_comes_first(tmp_path: Path) -> None:
     assert "SPIRIT_PY_TEST_MYSQL is set" in str(provider)
 
 
-def test_provider_says_no_password_aloud(tmp_path: Path) -> None:
+def test_a_provider_never_shows_the_password(tmp_path: Path) -> None:
     """What is said aloud does not contain the named server's password."""
     provider = choose({"SPIRIT_PY_TEST_MYSQL": URL, "SPIRIT_PY_CACHE": str(tmp_path)})
     assert "p%40ss" not in str(provider)
     assert "p@ss" not in str(provider)
 
 
-def test_container_comes_second(tmp_path: Path) -> None:
+def test_a_container_is_chosen_before_a_local_mysqld(tmp_path: Path) -> None:
     """Where a Docker engine answers, a container is chosen over a mysqld on the PATH."""
     provider = choose(
         {"SPIRIT_PY_CACHE": str(tmp_path)},
@@ -96,7 +96,7 @@ def test_container_comes_second(tmp_path: Path) -> None:
     assert "a Docker engine answers" in str(provider)
 
 
-def test_container_image_comes_from_the_environment(tmp_path: Path) -> None:
+def test_the_container_image_comes_from_the_environment(tmp_path: Path) -> None:
     """SPIRIT_PY_TEST_MYSQL_IMAGE names the version to test with."""
     provider = choose(
         {"SPIRIT_PY_TEST_MYSQL_IMAGE": "mysql:8.0", "SPIRIT_PY_CACHE": str(tmp_path)},
@@ -107,7 +107,7 @@ def test_container_image_comes_from_the_environment(tmp_path: Path) -> None:
     assert server.image == "mysql:8.0"
 
 
-def test_mysqld_on_the_path_comes_third(tmp_path: Path) -> None:
+def test_a_mysqld_on_the_path_is_chosen_third(tmp_path: Path) -> None:
     """Without an engine, a mysqld on the PATH is used."""
     provider = choose(
         {"SPIRIT_PY_CACHE": str(tmp_path)},
@@ -119,7 +119,7 @@ def test_mysqld_on_the_path_comes_third(tmp_path: Path) -> None:
     assert server.origin == "/usr/sbin/mysqld"
 
 
-def test_debian_comes_last_and_fetches_nothing_when_chosen(tmp_path: Path) -> None:
+def test_debians_package_is_chosen_last_and_not_fetched_yet(tmp_path: Path) -> None:
     """With nothing else there, Debian's packages are chosen; choosing alone fetches nothing."""
     provider = choose(
         {"SPIRIT_PY_CACHE": str(tmp_path)}, engine=engine(answers=False), on_path=path(None)
@@ -129,7 +129,9 @@ def test_debian_comes_last_and_fetches_nothing_when_chosen(tmp_path: Path) -> No
     assert not DebianMySQL(tmp_path / "mysql/debian").fetched
 
 
-def test_server_that_outlives_its_starter_is_neither_named_nor_a_container(tmp_path: Path) -> None:
+def test_a_server_that_outlives_its_starter_is_neither_named_nor_a_container(
+    tmp_path: Path,
+) -> None:
     """`start` leaves a server of its own behind, whatever else there is, and says why."""
     provider = choose(
         {"SPIRIT_PY_TEST_MYSQL": URL, "SPIRIT_PY_CACHE": str(tmp_path)},
@@ -141,31 +143,31 @@ def test_server_that_outlives_its_starter_is_neither_named_nor_a_container(tmp_p
     assert "no Docker engine" not in str(provider)
 
 
-def test_cache_folder_follows_the_environment(tmp_path: Path) -> None:
+def test_the_cache_folder_follows_the_environment(tmp_path: Path) -> None:
     """SPIRIT_PY_CACHE moves everything that is fetched or made once."""
     assert cache_folder({"SPIRIT_PY_CACHE": str(tmp_path)}) == tmp_path / "mysql"
 
 
-def test_mariadb_is_no_mysql(tmp_path: Path) -> None:
+def test_mariadb_is_not_taken_for_mysql(tmp_path: Path) -> None:
     """MariaDB installs a mysqld too; it is not taken."""
     program(tmp_path, "echo 'mysqld  Ver 10.11.19-MariaDB for debian-linux-gnu'")
     assert mysqld_on_path({"PATH": f"{tmp_path}:/bin"}) is None
 
 
-def test_mysqld_that_does_not_run_is_not_taken(tmp_path: Path) -> None:
+def test_a_mysqld_that_does_not_run_is_not_taken(tmp_path: Path) -> None:
     """A mysqld that cannot even say its version is passed over."""
     program(tmp_path, "exit 127")
     assert mysqld_on_path({"PATH": f"{tmp_path}:/bin"}) is None
 
 
-def test_mysqld_of_mysql_is_taken(tmp_path: Path) -> None:
+def test_a_mysqld_of_mysql_is_taken(tmp_path: Path) -> None:
     """MySQL's own mysqld is found."""
     script = program(tmp_path, "echo 'mysqld  Ver 8.4.3 for Linux on x86_64'")
     assert mysqld_on_path({"PATH": f"{tmp_path}:/bin"}) == script
 
 
 @pytest.mark.parametrize("url", ["root@host", "http://u:p@h:1", "mysql://", "mysql://host:3306"])
-def test_bad_url_names_the_variable_and_the_form(url: str) -> None:
+def test_a_bad_url_is_refused_with_the_variable_and_the_form(url: str) -> None:
     """A named server that cannot be parsed is refused without repeating a possible password."""
     with pytest.raises(ServerError, match=r"THE_VARIABLE is not of the form mysql://user:") as info:
         NamedServer(url, variable="THE_VARIABLE")
@@ -173,7 +175,7 @@ def test_bad_url_names_the_variable_and_the_form(url: str) -> None:
 
 
 @pytest.mark.parametrize("verb", ["restart", "kill", "resume"])
-def test_named_server_is_left_alone(verb: str) -> None:
+def test_a_named_server_is_never_started_or_stopped(verb: str) -> None:
     """A server somebody else runs is never restarted or killed."""
     server = NamedServer(URL, variable="SPIRIT_PY_TEST_MYSQL")
     with pytest.raises(ServerError, match="unset the variable"):
@@ -189,7 +191,7 @@ class _Engine(StreamRequestHandler):
         self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nOK")
 
 
-def test_engine_that_answers_is_seen(tmp_path: Path) -> None:
+def test_a_docker_engine_that_answers_is_found(tmp_path: Path) -> None:
     """An engine on the socket that DOCKER_HOST names is pinged for real."""
     socket = tmp_path / "engine.sock"
     with ThreadingUnixStreamServer(str(socket), _Engine) as server:
@@ -203,12 +205,12 @@ def test_engine_that_answers_is_seen(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("host", ["unix:///nowhere/engine.sock", "tcp://127.0.0.1:1", "ssh://h"])
-def test_engine_that_does_not_answer_is_not_waited_for(host: str) -> None:
+def test_a_docker_engine_that_does_not_answer_is_not_waited_for(host: str) -> None:
     """A client without an engine, or one that cannot be pinged, means no container."""
     assert not engine_answers({"DOCKER_HOST": host})
 
 
-def test_container_failure_leaves_no_container(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_start_leaves_no_container(monkeypatch: pytest.MonkeyPatch) -> None:
     """When MySQL in the container does not come up, the container is removed."""
     events: list[str] = []
 
@@ -246,14 +248,14 @@ def test_container_failure_leaves_no_container(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("gtid", [True, False])
-def test_options_say_whether_there_are_gtids_and_extra_comes_last(*, gtid: bool) -> None:
+def test_server_options_set_gtids_and_put_extra_options_last(*, gtid: bool) -> None:
     """GTID mode is as asked, and an extra option stands after the default it overrides."""
     arguments = ServerOptions(gtid=gtid, extra=("--sync-binlog=1",)).arguments()
     assert f"--gtid-mode={'ON' if gtid else 'OFF'}" in arguments
     assert arguments.index("--sync-binlog=0") < arguments.index("--sync-binlog=1")
 
 
-def test_nobody_greets_on_a_closed_port() -> None:
+def test_a_closed_port_has_no_server_greeting() -> None:
     """A port nobody listens on is no server, and no error."""
     assert greeting("127.0.0.1", 1) is None
 
@@ -292,7 +294,7 @@ def test_disabled_and_source_only_paragraphs_are_passed_over() -> None:
     assert list(parse_deb822(text)) == []
 
 
-def test_inline_key_is_kept_as_it_is() -> None:
+def test_an_inline_key_is_kept_as_it_is() -> None:
     """A key written into the source is carried over with all its lines."""
     text = DEB822.split("\n\n", 1)[0].replace(
         "/usr/share/keyrings/debian-archive-keyring.gpg",
@@ -337,7 +339,7 @@ def test_both_kinds_of_file_are_read_in_order(tmp_path: Path) -> None:
     ]
 
 
-def test_private_source_is_the_machines_own_with_another_suite() -> None:
+def test_the_private_source_is_the_machines_own_with_another_suite() -> None:
     """What is fetched comes from the machine's archive and is checked with its keyring."""
     (source,) = parse_one_line(
         "deb [signed-by=/k/a.gpg] https://mirror.example/debian bookworm main contrib"
@@ -352,7 +354,7 @@ def test_private_source_is_the_machines_own_with_another_suite() -> None:
     )
 
 
-def test_machine_without_debian_is_told_what_to_do() -> None:
+def test_a_machine_without_debian_is_refused_with_what_to_do() -> None:
     """On a machine that is not Debian the message names the three other ways."""
     with pytest.raises(FetchError, match=r"install a mysqld, start a Docker engine, or name"):
         debian_source(parse_one_line("deb https://vendor.example/apt nodistro main"))

@@ -21,14 +21,14 @@ from tests.fixtures.mysql import _schema, has_vector
         ("10.0.1", "SHOW BINARY LOG STATUS", "RESET BINARY LOGS AND GTIDS"),
     ],
 )
-def test_words_of_a_version(version, status, reset):
+def test_a_version_decides_which_statements_are_sent(version, status, reset):
     """Numbers are compared, not texts."""
     assert mysql_words.binlog_status(version) == status
     assert mysql_words.reset_binlogs(version) == reset
 
 
 @pytest.mark.parametrize("version", ["8.0.45", "9.7.4"])
-def test_end_of_the_binlog(version):
+def test_every_version_is_asked_for_the_end_of_its_binlog(version):
     """The server is asked its version, and then in its own words."""
     said = []
 
@@ -40,7 +40,7 @@ def test_end_of_the_binlog(version):
     assert said == ["SELECT VERSION()", mysql_words.binlog_status(version)]
 
 
-def test_something_else_is_no_version():
+def test_a_text_without_a_version_is_refused():
     """It is not guessed at."""
     with pytest.raises(ValueError, match="no version"):
         mysql_words.version_number("MariaDB")

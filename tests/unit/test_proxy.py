@@ -60,7 +60,7 @@ def _gone(link: socket.socket) -> bool:
         return True
 
 
-def test_passes_bytes_both_ways(proxy: TcpProxy) -> None:
+def test_the_proxy_passes_bytes_both_ways(proxy: TcpProxy) -> None:
     """A proxy that was told nothing is not noticed."""
     with socket.create_connection(proxy.address, timeout=5) as link:
         assert _ask(link, b"hello") == b"hello"
@@ -93,7 +93,7 @@ def test_stop_refuses_and_start_accepts_on_the_same_port(proxy: TcpProxy) -> Non
         assert _ask(link, b"b") == b"b"
 
 
-def test_delay_holds_packets(proxy: TcpProxy) -> None:
+def test_a_delay_holds_every_packet_once_each_way(proxy: TcpProxy) -> None:
     """A delay is paid once in each direction."""
     with socket.create_connection(proxy.address, timeout=5) as link:
         assert _ask(link, b"a") == b"a"
@@ -103,7 +103,7 @@ def test_delay_holds_packets(proxy: TcpProxy) -> None:
         assert time.monotonic() - began >= 0.2
 
 
-def test_black_hole_holds_everything_and_keeps_the_connection(proxy: TcpProxy) -> None:
+def test_a_black_hole_holds_everything_and_keeps_the_connection(proxy: TcpProxy) -> None:
     """In a black hole nothing arrives; when it ends the same connection goes on."""
     with socket.create_connection(proxy.address, timeout=5) as link:
         assert _ask(link, b"a") == b"a"
@@ -117,7 +117,7 @@ def test_black_hole_holds_everything_and_keeps_the_connection(proxy: TcpProxy) -
         assert link.recv(1) == b"b"
 
 
-def test_cut_works_in_a_black_hole(proxy: TcpProxy, echo: _EchoServer) -> None:
+def test_connections_in_a_black_hole_can_be_cut(proxy: TcpProxy, echo: _EchoServer) -> None:
     """A connection whose bytes are held can still be cut, and the bytes are never delivered."""
     with socket.create_connection(proxy.address, timeout=5) as link:
         assert _ask(link, b"a") == b"a"
@@ -148,7 +148,7 @@ def test_lose_reply_delivers_the_request_and_drops_the_answer(
         assert _ask(link, b"RENAME") == b"RENAME"
 
 
-def test_target_that_is_down_looks_like_a_lost_connection(
+def test_a_target_that_is_down_looks_like_a_lost_connection(
     proxy_to: Callable[[tuple[str, int]], TcpProxy],
 ) -> None:
     """When the server behind it is down, the proxy accepts and then hangs up."""
