@@ -18,7 +18,7 @@ from tests.kits.cases import case_arguments
 from tests.oracle.case import FOLDER as CASES
 from tests.oracle.case import Case, load, load_all
 from tests.oracle.scene import Outcome, play
-from tests.oracle.zones import test_zones as zones
+from tests.oracle.zones import zones
 
 if TYPE_CHECKING:
     from collections.abc import Callable

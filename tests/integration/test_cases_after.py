@@ -17,7 +17,7 @@ import pytest
 from tests.fixtures.cases import DRAW_VARIABLE
 from tests.oracle.case import Case, load_all
 from tests.oracle.scene import play
-from tests.oracle.zones import test_zones as zones
+from tests.oracle.zones import zones
 
 if TYPE_CHECKING:
     from tests.fixtures.mysql import Database

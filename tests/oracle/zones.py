@@ -32,7 +32,7 @@ def _changes(name: str) -> list[tuple[int, int]]:
 
 
 @contextlib.contextmanager
-def test_zones(db: Database) -> Iterator[None]:
+def zones(db: Database) -> Iterator[None]:
     """Give the server ``Test/Berlin`` and ``Test/NewYork`` while the context is open."""
     db.execute("SET SESSION sql_log_bin = 0")
     zones = {"Test/Berlin": 3600, "Test/NewYork": -5 * 3600}
