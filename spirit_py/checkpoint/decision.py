@@ -2,161 +2,61 @@
 
 A migration starts afresh only on proof that there is nothing to resume. What could not be
 looked at proves nothing: who gathers :class:`Found` lets its errors pass, so that everything is
-kept.
+kept. The first row that fits counts.
 
 ==============================================  ============================================
 found                                           outcome
 ==============================================  ============================================
+reverse replication of another statement, kept  refused: everything is kept
+or lost, or a revert that is not cleaned up
+a checkpoint of ours that is gone or cannot be  refused where an old table is there, which may
+read                                            be from a swap; else afresh
 no checkpoint                                   afresh, without a word
-a checkpoint of ours that cannot be read        afresh; refused where an old table is there
+a pointer to the record of several tables       afresh
 another statement                               afresh
+another server behind the address, whose GTIDs  refused: everything is kept (R14)
+do not prove that it has all that the first had
+a revert was made or reverse replication lost   resume, with the cleanup
+tables that are neither from before the swap    refused: everything is kept
+nor from after it
+the swap was done, its cleanup was not          resume, with the cleanup
+a new table that is not proven to be ours       refused: everything is kept
+older than ``--checkpoint-max-age``             afresh
 the program was stopped before the feed ran     afresh
+another migration of a table was begun since    afresh
 a new table is gone                             afresh
 the binlog no longer has the position, or the   afresh
 server never executed it
-older than ``--checkpoint-max-age``             afresh
-another server behind the address, whose GTIDs  refused: everything is kept (R14)
-do not prove that it has all that the first had
-another server whose GTIDs do                   as if it were the first; all is compared anew
 a definition that somebody else changed         given up: dropped, and the run ends (R14)
-the swap was done, its cleanup was not          resume, with the cleanup
-a revert was made, its cleanup was not          resume, with the cleanup
-another statement, and a way back is kept, is   refused: everything is kept
-lost, or was gone and not cleaned up
-nothing to resume or a changed definition,      refused: the new table may hold what the
-where a swap was begun and the new table is     application wrote into it
-still there
-a state that tells no story, or a table that    refused: everything is kept
-is not proven to be of the migration
-anything else                                   resume
+anything else                                   resume; on another server, which has all that
+                                                the first had, all is compared anew
 ==============================================  ============================================
+
+Instead of *afresh* and *given up*: refused where a swap was begun and the new table is still there,
+because it may hold what the application wrote into it.
 """
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
+from spirit_py.checkpoint.found import (
+    ReverseState,
+    may_hold_rows,
+    see_what_it_holds,
+    was_swapped,
+)
 from spirit_py.checkpoint.record import CheckpointRecord, Pointer
-from spirit_py.checkpoint.words import may_hold_rows, see_what_it_holds, seen, shortened
-from spirit_py.table.names import AuxiliaryNames
 from spirit_py.units import human_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
+    from spirit_py.checkpoint.found import Found, ReverseFound, TableFound
     from spirit_py.checkpoint.record import TableProgress
 
-
-@dataclass(frozen=True, kw_only=True)
-class TableFound:
-    """What the server shows of one table of a migration.
-
-    Attributes:
-        source_shape: digest of the definition of the table under the source's name; empty when
-            there is none.
-        new_shape: the same of the new table.
-        old_shape: the same of the table under the old table's name.
-        ours: a checkpoint table of this program stands beside the table.
-        changed_here: the table under the source's name is the one that the migration made.
-        new_is_ours: so is the one under the new table's name.
-        old_is_ours: the table under the old table's name is the one from before the migration.
-        swap_begun: the swap may have been made, and undone by hand since.
-        taken_over: what it holds is of another migration, which was begun since.
-    """
-
-    schema: str
-    table: str
-    source_shape: str = ""
-    new_shape: str = ""
-    old_shape: str = ""
-    ours: bool = False
-    changed_here: bool = False
-    new_is_ours: bool = False
-    old_is_ours: bool = False
-    swap_begun: bool = False
-    taken_over: bool = False
-
-    @property
-    def name(self) -> tuple[str, str]:
-        """Schema and name of the source table."""
-        return self.schema, self.table
-
-
-class ReverseState(enum.Enum):
-    """What has become of a way back that an earlier run kept behind its swap."""
-
-    KEPT = "kept"
-    """The old tables are there; whether somebody keeps them current is another matter."""
-    LOST = "lost"
-    """The old tables are there, and can no longer take the tables' places."""
-    REVERTED = "reverted"
-    """The old tables are in their places again; only the cleanup is left."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReverseFound:
-    """A way back that an earlier run kept, of which there is something left.
-
-    Attributes:
-        names: the tables, for messages.
-        until: when its time is over, for messages.
-        reason: why it is lost.
-        undone: the tables that a revert has swapped out, for messages.
-    """
-
-    state: ReverseState
-    names: str
-    until: str = ""
-    reason: str = ""
-    undone: str = ""
-
-    def __str__(self) -> str:
-        """Say it in words."""
-        if self.state is ReverseState.KEPT:
-            return f"a way back of {self.names} is kept until {self.until}"
-        if self.state is ReverseState.LOST:
-            return f"the way back of {self.names} is lost: {self.reason}"
-        return f"a revert has brought the old definition of {self.names} back"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Found:
-    """What an earlier run left, as far as it could be looked at.
-
-    Attributes:
-        record: the checkpoint; None when there is none, or when it cannot be read.
-        unreadable: why a checkpoint table that is ours cannot be read.
-        age: seconds since the checkpoint was written.
-        server_uuid: the server that was asked.
-        tables: the tables that this run is about.
-        unreachable: why the change feed cannot go on from the record's position; empty when it
-            can, and when there is no position.
-        way_back: of the migration that one of the tables took part in.
-    """
-
-    record: CheckpointRecord | Pointer | None = None
-    unreadable: str = ""
-    age: float = 0.0
-    server_uuid: str = ""
-    tables: tuple[TableFound, ...] = ()
-    unreachable: str = ""
-    way_back: ReverseFound | None = None
-
-    @property
-    def moved(self) -> bool:
-        """Whether another server was asked than the one that the record is of."""
-        return (
-            isinstance(self.record, CheckpointRecord)
-            and self.server_uuid != self.record.server_uuid
-        )
-
-    @property
-    def goes_on_here(self) -> bool:
-        """Whether another server was asked, which has all that the first one had."""
-        record = self.record if isinstance(self.record, CheckpointRecord) else None
-        return self.moved and bool(record and record.position) and not self.unreachable
+_SHOWN: Final = 200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,7 +107,7 @@ class GiveUp:
 
 @dataclass(frozen=True, kw_only=True)
 class Refuse:
-    """End and keep everything: somebody must look."""
+    """End and keep everything: the operator must look."""
 
     reason: str
     hint: str
@@ -218,7 +118,7 @@ Decision: TypeAlias = Resume | Afresh | GiveUp | Refuse
 
 def decide(found: Found, wanted: Wanted) -> Decision:
     """Return what to do."""
-    decision = _decide(found, wanted)
+    decision = _first_that_fits(found, wanted)
     if not isinstance(decision, Afresh | GiveUp):
         return decision
     for table in found.tables:
@@ -230,116 +130,55 @@ def decide(found: Found, wanted: Wanted) -> Decision:
     return decision
 
 
-def _decide(found: Found, wanted: Wanted) -> Decision:
-    record, way_back = found.record, found.way_back
-    if way_back is not None and not _of_this(record, wanted):
-        return _refuse_another(way_back)
+def _first_that_fits(found: Found, wanted: Wanted) -> Decision:
+    """Return the outcome of the first row that fits."""
+    record, reverse = found.record, found.reverse
+    same = isinstance(record, CheckpointRecord) and wanted.statement in {None, record.statement}
+    if reverse is not None and not same:
+        return _refuse_another(reverse)
     if found.unreadable:
-        return _without_words(found, f"its checkpoint cannot be read: {found.unreadable}")
+        return _without_record(found, f"its checkpoint cannot be read: {found.unreadable}")
+    if record is None and any(table.ours for table in found.tables):
+        return _without_record(found, "its checkpoint is gone")
     if record is None:
-        return _without_record(found)
+        # A new table that no checkpoint says to be ours is refused by a check of preflight.
+        return Afresh()
     if isinstance(record, Pointer):
         return Afresh(
             reason="the table was migrated together with others, by another statement"
             f" (its checkpoint is beside {'.'.join(record.home)})"
         )
-    if wanted.statement is not None and wanted.statement != record.statement:
-        return Afresh(
-            reason=f"it was for another statement: {shortened(record.statement)}",
-            abandoned=record,
-        )
+    if not same:
+        reason = f"it was for another statement: {_shortened(record.statement)}"
+        return Afresh(reason=reason, abandoned=record)
     if found.moved and not found.goes_on_here:
         return _refuse_other_server(found, record)
-    if way_back is not None and way_back.state is not ReverseState.KEPT:
-        return Resume(record=record, reason=f"{way_back}", cleanup=True)
+    if reverse is not None and reverse.state is not ReverseState.KEPT:
+        return Resume(record=record, reason=f"{reverse}", cleanup=True)
     swapped = was_swapped(found.tables, record)
     if swapped is None:
-        return Refuse(
-            reason="the tables are neither those before the swap nor those after it: "
-            + "; ".join(seen(table, record.of(*table.name)) for table in found.tables),
-            hint="see what became of the table, its new and its old one, and who made what is not"
-            " this migration's; spirit-py cleanup drops what is proven to be",
-        )
+        return _refuse_unclear(found, record)
     if swapped:
-        kept = (
-            ""
-            if way_back is None
-            else (f"; {way_back}: with --keep-old-current it goes on, without it is given up")
-        )
-        return Resume(record=record, reason=f"the swap was done already{kept}", cleanup=True)
+        return Resume(record=record, reason=_swapped_already(reverse), cleanup=True)
     return _before_the_swap(found, record, wanted)
 
 
-def _refuse_other_server(found: Found, record: CheckpointRecord) -> Refuse:
-    """Refuse a server that is not proven to have what the migration's server had (R14).
-
-    Nothing is dropped: it may be a replica that somebody took for its source.
-    """
-    why = found.unreachable or "nothing says what it has of the first one"
-    return Refuse(
-        reason=f"the checkpoint is of server {record.server_uuid}, and this is server"
-        f" {found.server_uuid}: another one answers at the same address, and the migration cannot"
-        f" go on there: {why}",
-        hint="run the same command on the right server; where that one is gone for good, drop what"
-        " is left here with spirit-py cleanup and start again",
-    )
-
-
-def _of_this(record: CheckpointRecord | Pointer | None, wanted: Wanted) -> bool:
-    """Return whether a record is of the migration that is wanted."""
-    return isinstance(record, CheckpointRecord) and wanted.statement in {None, record.statement}
-
-
-def _refuse_another(way_back: ReverseFound) -> Refuse:
-    """Refuse to begin a migration over what the way back of another one still needs."""
+def _refuse_another(reverse: ReverseFound) -> Refuse:
+    """Refuse to begin a migration over what the reverse replication of another one needs."""
     hints = {
-        ReverseState.KEPT: "go back with spirit-py revert, or give it up with spirit-py cleanup,"
+        ReverseState.KEPT: "swap back with spirit-py revert, or end it with spirit-py cleanup,"
         " which asks before it drops an old table",
         ReverseState.LOST: "see what only the old table holds; spirit-py cleanup drops what is"
         " left, and asks before it drops an old table",
-        ReverseState.REVERTED: f"spirit-py revert drops what is left of it ({way_back.undone});"
+        ReverseState.REVERTED: f"spirit-py revert drops what is left of it ({reverse.undone});"
         " then run this command again",
     }
-    return Refuse(reason=f"{way_back}", hint=hints[way_back.state])
+    return Refuse(reason=f"{reverse}", hint=hints[reverse.state])
 
 
-def was_swapped(tables: Iterable[TableFound], record: CheckpointRecord) -> bool | None:
-    """Return whether the RENAME of a migration was carried out; None when the tables do not tell.
-
-    RENAME of several tables is atomic, so either all of them are swapped or none is. The old
-    tables may have been dropped since.
-    """
-    answers = {_was_swapped(table, record.of(*table.name)) for table in tables}
-    return answers.pop() if len(answers) == 1 else None
-
-
-def _was_swapped(table: TableFound, progress: TableProgress) -> bool | None:
-    """Say the same of one table."""
-    if table.changed_here:
-        # The old table may have been dropped since; another one in its place is somebody's.
-        ours = table.old_is_ours or not table.old_shape
-        ours = ours and table.source_shape == progress.target_shape
-        return True if ours and not table.new_shape else None
-    if table.old_shape or not progress.target_shape:
-        return None if table.old_shape and progress.target_shape else False
-    changed = progress.source_shape != progress.target_shape == table.source_shape
-    return None if changed and not table.new_shape else False
-
-
-def _without_record(found: Found) -> Decision:
-    """Decide where there is no checkpoint.
-
-    A new table that no checkpoint says to be ours is refused by a check of its own, together
-    with whatever else stands in the way (:mod:`spirit_py.preflight.checks.leftovers`).
-    """
-    if any(table.ours for table in found.tables):
-        return _without_words(found, "its checkpoint is gone")
-    return Afresh()
-
-
-def _without_words(found: Found, why: str) -> Decision:
-    """Decide where a checkpoint table is ours and says nothing: the old table may be a swap's."""
-    old = [f"{t.schema}.{AuxiliaryNames.of(t.table).old}" for t in found.tables if t.old_shape]
+def _without_record(found: Found, why: str) -> Decision:
+    """Decide where a checkpoint table is ours and has no record: an old table may be a swap's."""
+    old = [f"{table.schema}.{table.names.old}" for table in found.tables if table.old_shape]
     if not old:
         return Afresh(reason=why)
     names = ", ".join(old)
@@ -352,44 +191,62 @@ def _without_words(found: Found, why: str) -> Decision:
     )
 
 
-def _before_the_swap(found: Found, record: CheckpointRecord, wanted: Wanted) -> Decision:
-    """Decide where the source is still the source."""
-    for progress, table in _pairs(found, record):
-        name = progress.names.new
-        if table.new_shape and not table.new_is_ours and not table.taken_over:
-            return Refuse(
-                reason=f"{progress.schema}.{name} is not the table that the migration of"
-                f" {progress} made",
-                hint=f"see who made it; drop or rename {name}, then run the same command again",
-            )
-    for reason in _nothing_to_resume(found, record, wanted):
-        return Afresh(reason=reason, abandoned=record)
-    for progress, table in _pairs(found, record):
-        if table.source_shape != progress.source_shape:
-            return GiveUp(
-                reason=f"somebody else changed the definition of {progress} since the migration"
-                " began",
-                hint="see what was changed, then start the migration again: it begins at the"
-                " beginning",
-            )
-        if table.new_shape != progress.target_shape:
-            return GiveUp(
-                reason=f"somebody else changed the definition of {progress.names.new}, the new"
-                f" table of {progress}",
-                hint="start the migration again: it begins at the beginning",
-            )
-    moved = f"; this is another server, {found.server_uuid}, which has all of it"
-    return Resume(
-        record=_not_compared(record) if found.moved else record,
-        reason=f"stopped in the {record.phase} phase, {human_seconds(found.age)} ago;"
-        f" {record.rows_copied} rows are copied{moved if found.moved else ''}",
+def _refuse_other_server(found: Found, record: CheckpointRecord) -> Refuse:
+    """Refuse a server that is not proven to have what the migration's server had (R14).
+
+    Nothing is dropped: it may be a replica that was taken for its source.
+    """
+    why = found.unreachable or "nothing says what it has of the first one"
+    return Refuse(
+        reason=f"the checkpoint is of server {record.server_uuid}, and this is server"
+        f" {found.server_uuid}: another one answers at the same address, and the migration cannot"
+        f" go on there: {why}",
+        hint="run the same command on the right server; where that one is gone for good, drop what"
+        " is left here with spirit-py cleanup and start again",
     )
 
 
-def _not_compared(record: CheckpointRecord) -> CheckpointRecord:
-    """Forget what was compared: that was on another server."""
-    tables = tuple(replace(table, checked_up_to=()) for table in record.tables)
-    return replace(record, tables=tables, settled_at="")
+def _refuse_unclear(found: Found, record: CheckpointRecord) -> Refuse:
+    return Refuse(
+        reason="the tables are neither those before the swap nor those after it: "
+        + "; ".join(table.described(record.of(*table.name)) for table in found.tables),
+        hint="see what became of the table, its new and its old one, and who made what is not"
+        " this migration's; spirit-py cleanup drops what is proven to be",
+    )
+
+
+def _swapped_already(reverse: ReverseFound | None) -> str:
+    done = "the swap was done already"
+    if reverse is None:
+        return done
+    return f"{done}; {reverse}: with --keep-old-current it goes on, without it is given up"
+
+
+def _before_the_swap(found: Found, record: CheckpointRecord, wanted: Wanted) -> Decision:
+    """Decide where the source is still the source."""
+    tables = [(record.of(*table.name), table) for table in found.tables]
+    for progress, table in tables:
+        if table.new_shape and not table.new_is_ours and not table.taken_over:
+            return _refuse_new_table(progress)
+    for reason in _nothing_to_resume(found, record, wanted):
+        return Afresh(reason=reason, abandoned=record)
+    for progress, table in tables:
+        for change in _changed(progress, table):
+            return change
+    there = f"; this is another server, {found.server_uuid}, which has all of it"
+    return Resume(
+        record=_not_compared(record) if found.moved else record,
+        reason=f"stopped in the {record.phase} phase, {human_seconds(found.age)} ago;"
+        f" {record.rows_copied} rows are copied{there if found.moved else ''}",
+    )
+
+
+def _refuse_new_table(progress: TableProgress) -> Refuse:
+    new = progress.names.new
+    return Refuse(
+        reason=f"{progress.schema}.{new} is not the table that the migration of {progress} made",
+        hint=f"see who made it; drop or rename {new}, then run the same command again",
+    )
 
 
 def _nothing_to_resume(found: Found, record: CheckpointRecord, wanted: Wanted) -> Iterator[str]:
@@ -412,7 +269,28 @@ def _nothing_to_resume(found: Found, record: CheckpointRecord, wanted: Wanted) -
         yield f"the change feed cannot go on where it stopped: {found.unreachable}"
 
 
-def _pairs(found: Found, record: CheckpointRecord) -> Iterator[tuple[TableProgress, TableFound]]:
-    """Yield each table of the record together with what is there."""
-    for table in found.tables:
-        yield record.of(*table.name), table
+def _changed(progress: TableProgress, table: TableFound) -> Iterator[GiveUp]:
+    """Yield which definition is not the one of the record."""
+    if table.source_shape != progress.source_shape:
+        yield GiveUp(
+            reason=f"somebody else changed the definition of {progress} since the migration began",
+            hint="see what was changed, then start the migration again: it begins at the beginning",
+        )
+    if table.new_shape != progress.target_shape:
+        yield GiveUp(
+            reason=f"somebody else changed the definition of {progress.names.new}, the new table"
+            f" of {progress}",
+            hint="start the migration again: it begins at the beginning",
+        )
+
+
+def _not_compared(record: CheckpointRecord) -> CheckpointRecord:
+    """Return the record without what was compared: that was on another server."""
+    tables = tuple(replace(table, checked_up_to=()) for table in record.tables)
+    return replace(record, tables=tables, settled_at="")
+
+
+def _shortened(text: str) -> str:
+    """Return the beginning of a long statement."""
+    line = " ".join(text.split())
+    return line if len(line) <= _SHOWN else f"{line[:_SHOWN]}..."

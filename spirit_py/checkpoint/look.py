@@ -1,29 +1,30 @@
-"""Look at what an earlier run left. What cannot be asked raises: it proves nothing (R17)."""
+"""Look at what an earlier run left. What cannot be asked raises: it proves nothing (R17).
+
+A record names its tables, and each of their checkpoint tables points back to it. Both must agree: a
+table that was migrated by itself since has a checkpoint of its own, and a record that was written
+over leaves pointers to it behind.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from spirit_py.binlog.resumption import why_unreachable
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
-from spirit_py.checkpoint.decision import Found, TableFound
-from spirit_py.checkpoint.members import store_of, taken_over
-from spirit_py.checkpoint.proofs import proofs_here, shape_digest, shape_here
-from spirit_py.checkpoint.record import (
-    CheckpointRecord,
-    Pointer,
-    home_of,
-)
-from spirit_py.checkpoint.reverse_found import reverse_left
+from spirit_py.checkpoint.found import Found, TableFound
+from spirit_py.checkpoint.proofs import proofs_here, proven, shape_digest, shape_here
+from spirit_py.checkpoint.record import CheckpointRecord, Pointer, home_of
+from spirit_py.checkpoint.reverse_look import reverse_left
+from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import SpiritError
 from spirit_py.mysql.tables.definition import read_table
-from spirit_py.mysql.tables.identity import is_one_of
 from spirit_py.table.names import AuxiliaryNames
 from spirit_py.table.values import bound_from_literals
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from spirit_py.checkpoint.record import TableProgress
     from spirit_py.checkpoint.table import StoredCheckpoint
@@ -45,91 +46,104 @@ def look(session: SqlSession, options: ConnectionOptions, tables: Sequence[Name]
         ServerFault: the server could not be asked.
         FeedFailure: the binlog could not be looked at.
     """
-    server = str(session.query("SELECT @@GLOBAL.server_uuid")[0][0])
-    way_back = reverse_left(session, tables)
     unreadable = ""
     stored: StoredCheckpoint | None = None
-    for table in _home_first(tables):
+    home = home_of(tables)
+    for table in (home, *(other for other in tables if other != home)):
+        checkpoint = CheckpointTable(*table)
         try:
-            stored = stored or store_of(table).read_record(session)
+            stored = stored or checkpoint.read_record(session)
         except UnreadableCheckpoint as error:
-            if store_of(table).is_ours(session):
+            if checkpoint.is_ours(session):
                 unreadable = unreadable or str(error)
-    if stored is not None and isinstance(stored.found, CheckpointRecord):
-        unreadable = unreadable or damage(session, stored.found)
-    record = stored.found if stored is not None else None
-    seen = tuple(look_at_table(session, table, record) for table in tables)
-    if stored is None or unreadable:
-        return Found(unreadable=unreadable, server_uuid=server, tables=seen, way_back=way_back)
-    return Found(
-        record=stored.found,
-        age=stored.age,
-        server_uuid=server,
-        tables=marked(session, seen, stored.found),
-        unreachable=unreachable(options, stored),
-        way_back=way_back,
+    return examine(
+        session,
+        tables,
+        None if stored is None else stored.found,
+        0.0 if stored is None else stored.age,
+        unreadable,
+        reach=partial(why_not_reachable, options),
     )
 
 
-def _home_first(tables: Sequence[Name]) -> list[Name]:
-    """Return the tables, first the one whose checkpoint table holds the record."""
-    home = home_of(tables)
-    return [home, *(table for table in tables if table != home)]
+def why_not_reachable(options: ConnectionOptions, record: CheckpointRecord, age: float) -> str:
+    """Return why the change feed cannot go on from a record's position; empty when it can."""
+    if not record.position:
+        return ""
+    return why_unreachable(options, record.position, age=age)
 
 
-def look_at_table(
+def examine(
     session: SqlSession,
-    name: Name,
-    record: CheckpointRecord | Pointer | None,
+    tables: Sequence[Name],
+    found: CheckpointRecord | Pointer | None,
+    age: float = 0.0,
+    unreadable: str = "",
     *,
+    reach: Callable[[CheckpointRecord, float], str],
     trusting: bool = False,
-) -> TableFound:
-    """Look at one table and at those beside it.
+) -> Found:
+    """Look at tables, whose checkpoint was read.
 
     Args:
-        record: of the migration; None where it cannot be read.
-        trusting: take their definitions for a proof of whose they are: for an account that may
-            not see the numbers of tables, and only looks.
+        found: what the checkpoint says; None when there is none, or none that can be read.
+        age: seconds since that was written.
+        unreadable: why a checkpoint cannot be read.
+        reach: returns why the feed cannot go on from the position of a record of that age.
+        trusting: take definitions of tables for a proof of whose they are: for an account that
+            may not see the numbers of tables, and only looks.
     """
+    record = found if isinstance(found, CheckpointRecord) else None
+    if record is not None:
+        unreadable = unreadable or _damage(session, record)
+    return Found(
+        record=None if unreadable else found,
+        unreadable=unreadable,
+        age=age,
+        server_uuid=str(session.query("SELECT @@GLOBAL.server_uuid")[0][0]),
+        tables=tuple(_look_at_table(session, table, record, trusting=trusting) for table in tables),
+        unreachable=reach(record, age) if record is not None and not unreadable else "",
+        reverse=reverse_left(session, tables),
+    )
+
+
+def _look_at_table(
+    session: SqlSession, name: Name, record: CheckpointRecord | None, *, trusting: bool
+) -> TableFound:
+    """Look at one table and at those beside it."""
     schema, table = name
     names = AuxiliaryNames.of(table)
+    shapes = [shape_here(session, schema, name) for name in (table, names.new, names.old)]
+    progress = progress_of(record, name)
     if trusting:
-        new, old = (shape_here(session, schema, name) for name in (names.new, names.old))
-        proofs = {"changed_here": bool(old) and not new, "new_is_ours": True, "old_is_ours": True}
+        swapped = shapes[2] and not shapes[1]
+        ours = frozenset({names.new, names.old, table if swapped else names.new})
+        begun = False
     else:
-        made = proofs_here(session, schema, table, progress_of(record, name))
-        proofs = {
-            "changed_here": is_one_of(session, schema, table, made.new),
-            "new_is_ours": is_one_of(session, schema, names.new, made.new),
-            "old_is_ours": is_one_of(session, schema, names.old, made.source),
-            "swap_begun": made.swap_begun,
-        }
+        proofs = proofs_here(session, schema, table, progress)
+        ours, begun = proven(session, schema, table, proofs), proofs.swap_begun
     return TableFound(
         schema=schema,
         table=table,
-        source_shape=shape_here(session, schema, table),
-        new_shape=shape_here(session, schema, names.new),
-        old_shape=shape_here(session, schema, names.old),
-        ours=store_of((schema, table)).is_ours(session),
-        **proofs,
+        source_shape=shapes[0],
+        new_shape=shapes[1],
+        old_shape=shapes[2],
+        ours=CheckpointTable(*name).is_ours(session),
+        changed_here=table in ours,
+        new_is_ours=names.new in ours,
+        old_is_ours=names.old in ours,
+        swap_begun=begun,
+        taken_over=progress is not None and _belongs(session, name, record) is False,
     )
 
 
-def progress_of(record: CheckpointRecord | Pointer | None, name: Name) -> TableProgress | None:
+def progress_of(record: CheckpointRecord | None, name: Name) -> TableProgress | None:
     """Return what a record says of a table; None for one that says nothing of it."""
-    tables = record.tables if isinstance(record, CheckpointRecord) else ()
+    tables = record.tables if record is not None else ()
     return next((table for table in tables if table.name == name), None)
 
 
-def marked(
-    session: SqlSession, tables: Iterable[TableFound], record: CheckpointRecord | Pointer
-) -> tuple[TableFound, ...]:
-    """Note which tables of a record another migration has been begun on since."""
-    others = taken_over(session, record) if isinstance(record, CheckpointRecord) else frozenset()
-    return tuple(replace(table, taken_over=table.name in others) for table in tables)
-
-
-def damage(session: SqlSession, record: CheckpointRecord) -> str:
+def _damage(session: SqlSession, record: CheckpointRecord) -> str:
     """Return which bound of a record cannot be a key of its table; empty when all can.
 
     A table whose definition is another one by now is judged by that alone.
@@ -156,9 +170,68 @@ def _is_key(source: TableSchema, index: Index, literals: tuple[str, ...]) -> boo
     return True
 
 
-def unreachable(options: ConnectionOptions, stored: StoredCheckpoint) -> str:
-    """Return why the change feed cannot go on from the record's position."""
-    record = stored.found
-    if isinstance(record, Pointer) or not record.position:
-        return ""
-    return why_unreachable(options, record.position, age=stored.age)
+@dataclass(frozen=True, kw_only=True)
+class RecordFound:
+    """Where the checkpoint table beside a table leads to.
+
+    Attributes:
+        record: of the migration that the table takes part in; None without one.
+        age: seconds since it was written.
+        home: the table whose checkpoint table holds the record, or should.
+        orphaned: the table's pointer leads nowhere, and why; empty otherwise.
+    """
+
+    home: Name
+    record: CheckpointRecord | None = None
+    age: float = 0.0
+    orphaned: str = ""
+
+
+def find_record(session: SqlSession, table: Name) -> RecordFound:
+    """Follow a table's checkpoint table to the record of its migration, wherever that is.
+
+    Raises:
+        UnreadableCheckpoint: when the table's own cannot be read.
+    """
+    stored = CheckpointTable(*table).read_record(session)
+    if stored is None:
+        return RecordFound(home=table)
+    if isinstance(stored.found, CheckpointRecord):
+        return RecordFound(home=table, record=stored.found, age=stored.age)
+    home = stored.found.home
+    together = f"it was migrated together with {'.'.join(home)}"
+
+    def orphaned(why: str) -> RecordFound:
+        return RecordFound(home=home, orphaned=f"{together}, {why}")
+
+    try:
+        there = CheckpointTable(*home).read_record(session)
+    except UnreadableCheckpoint as error:
+        return orphaned(f"whose checkpoint cannot be read: {error}")
+    if there is None or not isinstance(there.found, CheckpointRecord):
+        return orphaned("which has no checkpoint")
+    if progress_of(there.found, table) is None:
+        return orphaned("whose migration is another one by now")
+    return RecordFound(home=home, record=there.found, age=there.age)
+
+
+def members(session: SqlSession, record: CheckpointRecord) -> tuple[Name, ...]:
+    """Return the tables of a record whose checkpoint tables say that they are of it."""
+    return tuple(one.name for one in record.tables if _belongs(session, one.name, record) is True)
+
+
+def _belongs(session: SqlSession, table: Name, record: CheckpointRecord | None) -> bool | None:
+    """Return whether a table's checkpoint is of this migration; None when it does not tell."""
+    try:
+        stored = CheckpointTable(*table).read_record(session)
+    except UnreadableCheckpoint:
+        return None
+    if stored is None or record is None:
+        return None
+    if isinstance(stored.found, Pointer):
+        return stored.found.home == record.home
+    return table == record.home and _names(stored.found) == _names(record)
+
+
+def _names(record: CheckpointRecord) -> set[Name]:
+    return {table.name for table in record.tables}

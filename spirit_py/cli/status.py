@@ -43,7 +43,6 @@ def status(**options: Any) -> None:
         if options["table"] and not options["database"]:
             raise UsageFault("--table goes with --database", hint="add --database")
         from spirit_py.migration.listing import migrations
-        from spirit_py.migration.reverse_listing import ways_back
 
         connection = connection_of(options)
         shown = migrations(
@@ -52,12 +51,11 @@ def status(**options: Any) -> None:
             table=options["table"],
             max_age=options["checkpoint_max_age"],
         )
-        back = ways_back(connection, [one.checkpoint for one in shown])
         if options["as_json"]:
-            found = [{**one.to_dict(), "way_back": back[one.checkpoint].to_dict()} for one in shown]
+            found = [one.to_dict() for one in shown]
             click.echo(json.dumps(found, indent=2, ensure_ascii=False))
         else:
-            for line in (a for one in shown for a in (*one.lines(), *back[one.checkpoint].lines())):
+            for line in (line for one in shown for line in one.lines()):
                 click.echo(line)
         if not shown:
             click.echo("no migration has left a checkpoint here", err=True)

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.checksum.query import ComparisonPlan
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.mysql.facts import ServerFacts, read_facts
-from spirit_py.mysql.grants import Grants, grant_statement, read_grants
+from spirit_py.mysql.grants import Grants, read_grants, scope_of
 from spirit_py.mysql.replication import channels
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.preflight.check import refusal_of, refuse
 from spirit_py.preflight.server_version import require_mysql
-from spirit_py.sql import quote_identifier
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,7 +73,7 @@ def open_side(what: str, session: SqlSession, schema: str, table: str) -> Side:
         what=what,
         session=session,
         facts=facts,
-        grants=read_grants(session, partial_revokes=facts.is_on("partial_revokes")),
+        grants=read_grants(session),
         table=found,
     )
 
@@ -194,7 +193,7 @@ def _repair_privileges(target: Side) -> Iterator[Finding]:
         yield from _lacking(target, privilege, target.table.name)
     yield from _lacking(target, "CREATE TEMPORARY TABLES")
     if not target.grants.has_global("PROCESS"):
-        yield _grant(target, "PROCESS", "*.*")
+        yield _grant(target, "PROCESS")
 
 
 def _side_effects(target: Side) -> Iterator[Finding]:
@@ -254,11 +253,12 @@ def _lacking(
     """Name a privilege that the account lacks on a table or a schema."""
     where = schema or side.table.schema
     if not side.grants.has(privilege, where, table):
-        yield _grant(side, privilege, f"{quote_identifier(where)}.*", note)
+        yield _grant(side, privilege, where, note)
 
 
-def _grant(side: Side, privilege: str, where: str, note: str = "") -> Finding:
+def _grant(side: Side, privilege: str, schema: str = "", note: str = "") -> Finding:
     return refuse(
-        f"account {side.facts.user} lacks {privilege} on {where} (the {side.what}'s server)",
-        grant_statement([privilege], where, side.facts.user) + note,
+        f"account {side.grants.account} lacks {privilege} on {scope_of(schema)}"
+        f" (the {side.what}'s server)",
+        side.grants.grant([privilege], schema) + note,
     )

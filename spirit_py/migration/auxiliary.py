@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.checkpoint.beside import drop_beside
-from spirit_py.checkpoint.members import drop_left_behind
+from spirit_py.checkpoint.drop import drop_auxiliary, drop_left_behind
 from spirit_py.checkpoint.proofs import note_proofs, read_proofs, renew_proofs
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import Refusal, SchemaChanged, ServerFault, SpiritError
@@ -71,7 +70,7 @@ class AuxiliaryTables:
 
     def _drop(self, session: SqlSession, context: PreflightContext) -> None:
         """Drop what is proven to be ours beside a table; say what is not."""
-        if kept := drop_beside(session, context.schema, context.table):
+        if kept := drop_auxiliary(session, context.schema, context.table):
             self._run.warn(kept)
 
     @staticmethod

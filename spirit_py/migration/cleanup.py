@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
-from spirit_py.checkpoint.look import progress_of
-from spirit_py.checkpoint.members import beside, members, store_of
-from spirit_py.checkpoint.proofs import proofs_here
-from spirit_py.checkpoint.record import CheckpointRecord, Pointer
+from spirit_py.checkpoint.look import find_record, members, progress_of
+from spirit_py.checkpoint.proofs import proofs_here, proven
+from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import Refusal
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.earlier_runs import end_earlier_sessions
+from spirit_py.mysql.grants import IDENTITY_PRIVILEGES, read_grants
 from spirit_py.mysql.locks.named import named_lock_holder, take_named_lock
-from spirit_py.mysql.privileges import Sight
 from spirit_py.mysql.run_label import run_label
-from spirit_py.mysql.tables.identity import is_one_of
 from spirit_py.mysql.tables.new_table import drop_table, is_own_sentinel
 from spirit_py.sql import quote_table
 from spirit_py.table.names import AuxiliaryNames, is_building_name, lock_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
+    from spirit_py.checkpoint.record import CheckpointRecord
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
 
+Name = tuple[str, str]
 Ask: TypeAlias = Callable[[str], bool]
 """Puts a question to the operator; true for yes."""
 Say: TypeAlias = Callable[[str], None]
@@ -54,10 +53,10 @@ class Leftovers:
         others: what only has the right name: nothing proves that this program made it.
     """
 
-    tables: tuple[tuple[str, str], ...]
-    own: tuple[tuple[str, str], ...]
-    old: tuple[tuple[str, str], ...]
-    others: tuple[tuple[str, str], ...] = ()
+    tables: tuple[Name, ...]
+    own: tuple[Name, ...]
+    old: tuple[Name, ...]
+    others: tuple[Name, ...] = ()
 
 
 def clean_up(
@@ -80,24 +79,29 @@ def clean_up(
         ServerFault: the server could not be asked.
     """
     with connect(options, role="cleanup", read_timeout=600) as session:
-        sight = Sight(session)
-        sight.require(_NEEDED, database, table, "what is left there could be hidden from it")
-        tables = _tables(session, (database, table))
+        grants = read_grants(session)
+        hidden = "what is left there could be hidden from it"
+        grants.require(_NEEDED, database, hidden, astuple(AuxiliaryNames.of(table)))
+        tables, _ = _migration(session, (database, table))
         if not tables:
             _refuse_others(session, database, table)
             say(f"no migration has left anything beside {database}.{table}")
             return
-        for other in tables:
-            sight.require(_NEEDED, *other, what="they belong to the same migration")
-        sight.require_sessions()
-        sight.require_numbers()
+        for schema, name in tables:
+            same = "tables of the same migration are there"
+            grants.require(_NEEDED, schema, same, astuple(AuxiliaryNames.of(name)))
+        writing = "a session of the abandoned run might still write"
+        grants.require(("SELECT",), "performance_schema", writing)
+        unproven = "without it nothing proves which tables are this program's"
+        grants.require(IDENTITY_PRIVILEGES, "", unproven)
         _keep_others_away(session, tables)
-        if _tables(session, (database, table)) != tables:
+        again, record = _migration(session, (database, table))
+        if again != tables:
             raise Refusal(
                 f"what is left beside {database}.{table} has just changed",
                 hint="see spirit-py status, then run it again",
             )
-        left = _leftovers(session, tables)
+        left = _leftovers(session, tables, record)
         _list(left, say)
         if not ask(f"Drop {len(left.own)} table(s)?"):
             raise Refusal("nothing was dropped", hint="answer yes, or give --yes")
@@ -114,17 +118,22 @@ def clean_up(
             _keep(left.others, "nothing proves that this program made it", say)
 
 
-def _tables(session: SqlSession, table: tuple[str, str]) -> tuple[tuple[str, str], ...]:
-    """Get the tables of the migration that left its mark beside this one; none without a mark."""
-    if not store_of(table).is_ours(session):
-        return ()
+def _migration(
+    session: SqlSession, table: Name
+) -> tuple[tuple[Name, ...], CheckpointRecord | None]:
+    """Return the tables of the migration that left its mark beside this one, and its record.
+
+    There are no tables without a mark, and there is no record where it cannot be read.
+    """
+    if not CheckpointTable(*table).is_ours(session):
+        return (), None
     try:
-        stored = beside(session, table).stored
+        record = find_record(session, table).record
     except UnreadableCheckpoint:
-        return (table,)
-    if stored is None or not isinstance(stored.found, CheckpointRecord):
-        return (table,)
-    return tuple(sorted({table, *members(session, stored.found)}))
+        record = None
+    if record is None:
+        return (table,), None
+    return tuple(sorted({table, *members(session, record)})), record
 
 
 def _refuse_others(session: SqlSession, database: str, table: str) -> None:
@@ -140,7 +149,7 @@ def _refuse_others(session: SqlSession, database: str, table: str) -> None:
         )
 
 
-def _keep_others_away(session: SqlSession, tables: Sequence[tuple[str, str]]) -> None:
+def _keep_others_away(session: SqlSession, tables: Sequence[Name]) -> None:
     """Take the locks of the tables' migrations, for the life of this session."""
     for table in tables:
         lock = lock_name("migration", *table)
@@ -152,50 +161,31 @@ def _keep_others_away(session: SqlSession, tables: Sequence[tuple[str, str]]) ->
             )
 
 
-def _leftovers(session: SqlSession, tables: Sequence[tuple[str, str]]) -> Leftovers:
+def _leftovers(
+    session: SqlSession, tables: Sequence[Name], record: CheckpointRecord | None
+) -> Leftovers:
     """Find what is there."""
-    own: list[tuple[str, str]] = []
-    marks: list[tuple[str, str]] = []
-    old: list[tuple[str, str]] = []
-    others: list[tuple[str, str]] = []
-    record = _record(session, tables)
+    own: list[Name] = []
+    old: list[Name] = []
+    others: list[Name] = []
     for schema, table in tables:
         there, names = _existing(session, schema), AuxiliaryNames.of(table)
-        made = proofs_here(session, schema, table, progress_of(record, (schema, table)))
-        proofs = {names.new: made.new, names.old: made.source, names.undone: made.new}
-        found: dict[str, list[tuple[str, str]]] = {name: [] for name in proofs}
-        for name, numbers in proofs.items():
-            if is_one_of(session, schema, name, numbers):
-                found[name].append((schema, name))
+        proofs = proofs_here(session, schema, table, progress_of(record, (schema, table)))
+        ours = proven(session, schema, table, proofs)
+        for name in (names.new, names.old, names.undone):
+            if name in ours:
+                # After a swap that was undone by hand it holds what the application wrote.
+                kept = name != names.new or proofs.swap_begun
+                (old if kept else own).append((schema, name))
             elif name.lower() in there:
                 others.append((schema, name))
-        # Behind a swap that was undone by hand it holds what the application wrote.
-        (old if made.swap_begun else own).extend(found[names.new])
-        if is_building_name(table, made.building) and made.building.lower() in there:
-            own.append((schema, made.building))
+        if is_building_name(table, proofs.building) and proofs.building.lower() in there:
+            own.append((schema, proofs.building))
         if is_own_sentinel(session, schema, names.sentinel):
             own.append((schema, names.sentinel))
-        marks.append((schema, names.checkpoint))
-        old += found[names.old] + found[names.undone]
     # The first table's has the record, by which the others are known.
-    return Leftovers(
-        tables=tuple(tables),
-        own=(*own, *reversed(marks)),
-        old=tuple(old),
-        others=tuple(others),
-    )
-
-
-def _record(
-    session: SqlSession, tables: Iterable[tuple[str, str]]
-) -> CheckpointRecord | Pointer | None:
-    """Return the record that the tables' checkpoints lead to."""
-    for table in tables:
-        with contextlib.suppress(UnreadableCheckpoint):
-            stored = beside(session, table).stored
-            if stored is not None:
-                return stored.found
-    return None
+    own += [(schema, AuxiliaryNames.of(table).checkpoint) for schema, table in reversed(tables)]
+    return Leftovers(tables=tuple(tables), own=tuple(own), old=tuple(old), others=tuple(others))
 
 
 def _existing(session: SqlSession, schema: str) -> set[str]:
@@ -213,12 +203,12 @@ def _list(left: Leftovers, say: Say) -> None:
         say(f"  {schema}.{name} (stays: nothing proves that this program made it)")
 
 
-def _keep(tables: Sequence[tuple[str, str]], why: str, say: Say) -> None:
-    """Say what stays, why, and how it is dropped by hand."""
+def _keep(tables: Sequence[Name], why: str, say: Say) -> None:
+    """Report what stays, why, and how it is dropped by hand."""
     say(f"kept {_names(tables)}: {why}")
     for one in tables:
         say(f"  when nobody needs it: DROP TABLE {quote_table(*one)};")
 
 
-def _names(tables: Sequence[tuple[str, str]]) -> str:
+def _names(tables: Sequence[Name]) -> str:
     return ", ".join(".".join(table) for table in tables)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.checkpoint.record import home_of
 from spirit_py.checkpoint.reverse import ENDED, FOLLOWING
-from spirit_py.checkpoint.reverse_found import Where, any_old_table, find_reverse, where_is
+from spirit_py.checkpoint.reverse_look import Where, any_old_table, find_reverse, where_is
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.checksum.result import ChecksumOptions
 from spirit_py.migration.keeper import Ending, Keeper, WayBackLost, begin

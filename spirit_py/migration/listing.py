@@ -2,41 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, astuple, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
-from spirit_py.checkpoint.decision import (
-    Afresh,
-    Found,
-    GiveUp,
-    Refuse,
-    Resume,
-    ReverseState,
-    Wanted,
-    decide,
-    was_swapped,
-)
-from spirit_py.checkpoint.look import damage, look_at_table, marked, unreachable
-from spirit_py.checkpoint.members import Name, beside
-from spirit_py.checkpoint.record import CheckpointRecord
-from spirit_py.checkpoint.reverse_found import reverse_left
-from spirit_py.checkpoint.table import MARK
+from spirit_py.checkpoint.decision import Afresh, GiveUp, Refuse, Resume, Wanted, decide
+from spirit_py.checkpoint.found import ReverseState, was_swapped
+from spirit_py.checkpoint.look import examine, find_record, why_not_reachable
+from spirit_py.checkpoint.reverse import ENDED, ReverseRecord
+from spirit_py.checkpoint.reverse_look import Where, where_is
+from spirit_py.checkpoint.table import MARK, CheckpointTable
 from spirit_py.errors import FeedFailure, Refusal, ServerFault
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import access_denied
+from spirit_py.mysql.grants import IDENTITY_PRIVILEGES, read_grants
 from spirit_py.mysql.locks.named import named_lock_holder
-from spirit_py.mysql.privileges import NUMBERS, Sight
 from spirit_py.table.names import AuxiliaryNames, lock_name
 from spirit_py.units import human_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable
+    from collections.abc import Iterable, Sequence
 
     from spirit_py.checkpoint.decision import Decision
-    from spirit_py.checkpoint.table import StoredCheckpoint
+    from spirit_py.checkpoint.record import CheckpointRecord
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
+
+Name = tuple[str, str]
 
 _MARKED: Final = """
 SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES
@@ -44,7 +36,7 @@ WHERE TABLE_COMMENT = %s AND (%s = '' OR TABLE_SCHEMA = %s) ORDER BY 1, 2"""
 _NAMES: Final = "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s"
 _HIDDEN: Final = "what is left there could be hidden from it"
 _BINLOG: Final = ("REPLICATION CLIENT", "REPLICATION SLAVE")
-_WORDS: Final[dict[type[Decision], str]] = {
+_OUTCOMES: Final[dict[type[Decision], str]] = {
     Resume: "carry on",
     Afresh: "start afresh",
     GiveUp: "give up",
@@ -52,10 +44,40 @@ _WORDS: Final[dict[type[Decision], str]] = {
 }
 _AFTER_SWAP: Final = {
     None: "done; only the cleanup is left",
-    ReverseState.KEPT: "done; a way back is kept",
-    ReverseState.LOST: "done; the way back is lost",
+    ReverseState.KEPT: "done; reverse replication is kept",
+    ReverseState.LOST: "done; reverse replication is lost",
     ReverseState.REVERTED: "undone by a revert; only the cleanup is left",
 }
+_REVERTED: Final = "reverted"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReverseShown:
+    """The reverse replication of one migration.
+
+    Attributes:
+        state: as in the record, or ``reverted`` where the old definition is in place again.
+        reason: why it has ended, or why it cannot be read.
+        left: seconds until it ends; below 0 when no process has ended it in time.
+        age: seconds since its position was written.
+        losses: what a revert would lose.
+    """
+
+    state: str
+    reason: str = ""
+    left: float = 0.0
+    age: float = 0.0
+    losses: tuple[str, ...] = ()
+
+    def lines(self) -> list[str]:
+        """Return the same for people, a line each."""
+        if self.reason:
+            return [f"  reverse    reverse replication has ended: {self.reason}"]
+        if self.state == _REVERTED:
+            return ["  reverse    reverted: the old definition is in place again"]
+        until = f"for {human_seconds(self.left)} more" if self.left > 0 else "its time is over"
+        kept = f"{self.state}, {until}; position written {human_seconds(max(0.0, self.age))} ago"
+        return [f"  reverse    {kept}", *(f"             {line}" for line in self.losses)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,11 +90,12 @@ class MigrationShown:
         age: seconds since the checkpoint was written.
         position: where the change feed goes on; opaque.
         binlog: empty when the binlog still reaches the position, else why not.
-        swapped: the swap is done, its cleanup is not; None when the tables tell no story.
+        swapped: the swap is done, its cleanup is not; None when the tables do not tell.
         after_swap: what was done behind it, in words; empty before.
-        worked_on_by: the server session of the process that works on it now; None for nobody.
+        worked_on_by: the server session of the process that works on it now; None without one.
         again: what the same command would do, and why.
         orphaned: why a table's part in an earlier migration is left over; empty otherwise.
+        reverse: its reverse replication; None where there is none.
     """
 
     checkpoint: str
@@ -97,13 +120,17 @@ class MigrationShown:
     reason: str = ""
     program: str = ""
     totals: dict[str, int] = field(default_factory=dict)
+    reverse: ReverseShown | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything for JSON."""
         return asdict(self)
 
     def lines(self) -> list[str]:
-        """Say the same for people, a line each."""
+        """Return the same for people, a line each."""
+        return [*self._lines(), *(self.reverse.lines() if self.reverse is not None else ())]
+
+    def _lines(self) -> list[str]:
         if self.unreadable:
             return [
                 f"{self.checkpoint}: a checkpoint that cannot be read: {self.unreadable}",
@@ -134,7 +161,7 @@ class MigrationShown:
     @property
     def _working(self) -> str:
         if self.worked_on_by is None:
-            return "nobody works on it now"
+            return "no process works on it now"
         return f"a process works on it now (server session {self.worked_on_by})"
 
 
@@ -153,148 +180,133 @@ def migrations(
         Refusal: the account could not see all of it; with the GRANT that is missing.
     """
     with connect(options, role="status", read_timeout=60) as session:
-        looking = _Looking(session, options, max_age)
+        listing = _Listing(session, options, max_age)
+        names = AuxiliaryNames.of(table)
         if table:
-            looking.sight.require(("SELECT",), database, table, _HIDDEN)
+            listing.grants.require(("SELECT",), database, _HIDDEN, astuple(names))
         marks = [
             (str(row[0]), str(row[1])) for row in session.query(_MARKED, (MARK, *[database] * 2))
         ]
-        own = (database, AuxiliaryNames.of(table).checkpoint)
-        if table and own in marks:
-            return looking.at([own])
-        shown = looking.at(marks)
+        if table and (database, names.checkpoint) in marks:
+            return listing.of([(database, names.checkpoint)])
+        shown = listing.of(marks)
         if not shown and not table:
-            looking.require_all(database)
+            listing.grants.require(("SELECT",), database, _HIDDEN)
         wanted = f"{database}.{table}"
         return [one for one in shown if not table or wanted in one.tables]
 
 
-class _Looking:
+class _Listing:
     """Looks at checkpoint tables, each migration once."""
 
     def __init__(self, session: SqlSession, options: ConnectionOptions, max_age: float) -> None:
         self._session = session
         self._options = options
         self._max_age = max_age
-        self.sight = Sight(session)
+        self.grants = read_grants(session)
 
-    def require_all(self, database: str) -> None:
-        """Refuse an account that nothing was shown to, when that may be its own fault.
-
-        Raises:
-            Refusal: with the GRANT that is missing.
-        """
-        if self.sight.missing(("SELECT",), database):
-            where = f"{database}.*" if database else "*.*"
-            raise Refusal(
-                f"account {self.sight.account} lacks SELECT on {where}: {_HIDDEN}",
-                hint=self.sight.grant(["SELECT"], database)
-                + ("" if database else " or name a schema with --database"),
-            )
-
-    def at(self, marks: Iterable[Name]) -> list[MigrationShown]:
+    def of(self, marks: Iterable[Name]) -> list[MigrationShown]:
         """Return the migrations of checkpoint tables; a pointer leads to the one that it is of."""
         found: dict[str, MigrationShown] = {}
         for schema, name in marks:
-            owner = _owner(self._session, schema, name)
             try:
-                seen = self._one(owner, f"{schema}.{name}", found)
+                seen = self._migration(_owner(self._session, schema, name), found)
             except ServerFault as fault:
                 if not access_denied(fault):
                     raise
                 raise Refusal(
-                    f"account {self.sight.account} may not look at {schema}.{name} and at the"
+                    f"account {self.grants.account} may not look at {schema}.{name} and at the"
                     f" tables beside it: {fault.text}",
-                    hint=self.sight.grant(["SELECT"], schema),
+                    hint=self.grants.grant(["SELECT"], schema),
                 ) from fault
             if seen is not None:
                 found[seen.checkpoint] = seen
         return list(found.values())
 
-    def _one(self, owner: Name, checkpoint: str, known: Container[str]) -> MigrationShown | None:
-        """Show what one leads to; None for what is known."""
+    def _migration(self, owner: Name, known: dict[str, MigrationShown]) -> MigrationShown | None:
+        """Return what the checkpoint table beside a table leads to; None for what is known."""
         try:
-            there = beside(self._session, owner)
+            at = find_record(self._session, owner)
         except UnreadableCheckpoint as error:
-            return self._unreadable(checkpoint, str(error), [owner])
-        if there.orphaned:
+            return self._shown(owner, [owner], unreadable=str(error))
+        if at.orphaned:
             return MigrationShown(
-                checkpoint=checkpoint,
+                checkpoint=str(CheckpointTable(*owner)),
                 tables=(".".join(owner),),
-                orphaned=there.orphaned,
+                orphaned=at.orphaned,
                 worked_on_by=_worker(self._session, [owner]),
                 again="start afresh",
-                reason=there.orphaned,
+                reason=at.orphaned,
             )
-        home = f"{there.home[0]}.{AuxiliaryNames.of(there.home[1]).checkpoint}"
-        if there.stored is None or home in known:
+        if at.record is None or str(CheckpointTable(*at.home)) in known:
             return None
-        record = there.stored.found
-        if not isinstance(record, CheckpointRecord):
-            return None
-        if damaged := damage(self._session, record):
-            return self._unreadable(home, damaged, [table.name for table in record.tables])
-        return self._readable(home, there.stored, record)
+        return self._shown(at.home, [one.name for one in at.record.tables], at.record, at.age)
 
-    def _unreadable(self, checkpoint: str, why: str, tables: list[Name]) -> MigrationShown:
-        """Show what is known of a migration whose record says nothing."""
-        found = Found(
-            unreadable=why,
-            tables=tuple(
-                look_at_table(
-                    self._session, table, None, trusting=bool(self.sight.missing(NUMBERS, ""))
-                )
-                for table in tables
-            ),
-            way_back=reverse_left(self._session, tables),
-        )
-        decision = decide(found, Wanted(statement=None, max_age=self._max_age))
-        return MigrationShown(
-            checkpoint=checkpoint,
-            unreadable=why,
-            tables=tuple(".".join(table) for table in tables),
-            worked_on_by=_worker(self._session, tables),
-            again=_WORDS[type(decision)],
-            reason=decision.reason,
-        )
-
-    def _readable(
-        self, checkpoint: str, stored: StoredCheckpoint, record: CheckpointRecord
+    def _shown(
+        self,
+        home: Name,
+        tables: Sequence[Name],
+        record: CheckpointRecord | None = None,
+        age: float = 0.0,
+        unreadable: str = "",
     ) -> MigrationShown:
-        """Show a migration whose record can be read."""
-        unseen = ""
-        why = ""
-        server = str(self._session.query("SELECT @@GLOBAL.server_uuid")[0][0])
-        try:
-            why = unreachable(self._options, stored)
-        except (FeedFailure, ServerFault) as error:
-            if isinstance(error, ServerFault) and not access_denied(error):
-                raise
-            grant = self.sight.grant(_BINLOG, "")
-            hint = f"{grant};" if self.sight.missing(_BINLOG, "") else error.hint
-            unseen = f"cannot be looked at: {error.message} ({hint})"
-        tables = [table.name for table in record.tables]
-        blind = bool(self.sight.missing(NUMBERS, ""))
-        seen = [look_at_table(self._session, table, record, trusting=blind) for table in tables]
-        found = Found(
-            record=record,
-            age=stored.age,
-            server_uuid=server,
-            tables=marked(self._session, seen, record),
-            unreachable=why,
-            way_back=reverse_left(self._session, tables),
-        )
+        """Look at a migration as ``spirit-py migrate`` does, as far as the account may."""
+        session, unseen = self._session, ""
+
+        def reach(record: CheckpointRecord, age: float) -> str:
+            nonlocal unseen
+            try:
+                return why_not_reachable(self._options, record, age)
+            except (FeedFailure, ServerFault) as error:
+                unseen = self._unseen(error)
+                return ""
+
+        blind = bool(self.grants.missing(IDENTITY_PRIVILEGES))
+        found = examine(session, tables, record, age, unreadable, reach=reach, trusting=blind)
         decision = decide(found, Wanted(statement=None, max_age=self._max_age))
-        shown = _told(checkpoint, stored, record, found, decision)
-        proviso = unseen and isinstance(decision, Resume) and not decision.cleanup
-        return replace(
-            shown,
-            binlog=unseen or why,
-            reason=f"{decision.reason}; if the binlog still reaches its position"
-            if proviso
-            else decision.reason,
-            worked_on_by=_worker(self._session, tables),
+        back = found.reverse.state if found.reverse else None
+        resumes = isinstance(decision, Resume)
+        seen = MigrationShown(
+            checkpoint=str(CheckpointTable(*home)),
+            unreadable=found.unreadable,
+            tables=tuple(".".join(table) for table in tables),
+            worked_on_by=_worker(session, tables),
+            # Where reverse replication is lost the same command says so, and ends.
+            again="fail" if resumes and back is ReverseState.LOST else _OUTCOMES[type(decision)],
+            reason=decision.reason,
+            binlog=unseen or found.unreachable,
+            reverse=_reverse(session, CheckpointTable(*home)),
         )
+        if unseen and isinstance(decision, Resume) and not decision.cleanup:
+            seen = replace(seen, reason=f"{seen.reason}; if the binlog still reaches its position")
+        if record is None or found.unreadable:
+            return seen
+        swapped = was_swapped(found.tables, record)
+        return replace(
+            seen,
+            statement=record.statement,
+            phase=record.phase,
+            age=age,
+            started_at=record.started_at,
+            runs=record.runs,
+            seconds=record.seconds,
+            rows_copied=record.rows_copied,
+            copied=record.copied,
+            position=record.position,
+            swapped=swapped,
+            after_swap=_AFTER_SWAP[back] if swapped or back else "",
+            deferred=record.sentinel,
+            program=record.program,
+            totals=record.totals,
+        )
+
+    def _unseen(self, error: FeedFailure | ServerFault) -> str:
+        """Return why the binlog cannot be looked at; raise what is not for want of a privilege."""
+        if isinstance(error, ServerFault) and not access_denied(error):
+            raise error
+        lacks = self.grants.missing(_BINLOG)
+        hint = f"{self.grants.grant(_BINLOG)};" if lacks else error.hint
+        return f"cannot be looked at: {error.message} ({hint})"
 
 
 def _owner(session: SqlSession, schema: str, checkpoint: str) -> Name:
@@ -305,41 +317,22 @@ def _owner(session: SqlSession, schema: str, checkpoint: str) -> Name:
     return schema, checkpoint.removeprefix("_").removesuffix("_chkpnt")
 
 
-def _told(
-    checkpoint: str,
-    stored: StoredCheckpoint,
-    record: CheckpointRecord,
-    found: Found,
-    decision: Decision,
-) -> MigrationShown:
-    """Put what the record says and what was found into words."""
-    swapped = was_swapped(found.tables, record)
-    back = found.way_back.state if found.way_back else None
-    return MigrationShown(
-        checkpoint=checkpoint,
-        statement=record.statement,
-        tables=tuple(str(table) for table in record.tables),
-        phase=record.phase,
-        age=stored.age,
-        started_at=record.started_at,
-        runs=record.runs,
-        seconds=record.seconds,
-        rows_copied=record.rows_copied,
-        copied=record.copied,
-        position=record.position,
-        swapped=swapped,
-        after_swap=_AFTER_SWAP[back] if swapped or back else "",
-        deferred=record.sentinel,
-        again=_again(decision, back),
-        program=record.program,
-        totals=record.totals,
+def _reverse(session: SqlSession, checkpoint: CheckpointTable) -> ReverseShown | None:
+    """Look at the reverse replication whose record is in a checkpoint table."""
+    try:
+        record = checkpoint.read(session, ReverseRecord)
+    except UnreadableCheckpoint as error:
+        return ReverseShown(state=ENDED, reason=f"what was written cannot be read: {error}")
+    if record is None:
+        return None
+    now = float(session.query("SELECT UNIX_TIMESTAMP(NOW(6))")[0][0])
+    return ReverseShown(
+        state=_REVERTED if where_is(session, record) is Where.BACK else record.state,
+        reason=record.reason,
+        left=round(record.until - now, 3),
+        age=round(checkpoint.age(session, ReverseRecord), 3),
+        losses=tuple(record.losses),
     )
-
-
-def _again(decision: Decision, back: ReverseState | None) -> str:
-    """Return what the same command would do; behind a way back that is lost there is nothing to."""
-    lost = isinstance(decision, Resume) and back is ReverseState.LOST
-    return "fail" if lost else _WORDS[type(decision)]
 
 
 def _worker(session: SqlSession, tables: Iterable[Name]) -> int | None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spirit_py.checkpoint.beside import drop_beside
 from spirit_py.checkpoint.decision import Afresh, GiveUp, Refuse, Resume, Wanted, decide
-from spirit_py.checkpoint.look import look
-from spirit_py.checkpoint.members import members
+from spirit_py.checkpoint.drop import drop_auxiliary
+from spirit_py.checkpoint.look import look, members
 from spirit_py.checkpoint.proofs import note_here
 from spirit_py.checkpoint.record import CheckpointRecord
 from spirit_py.checkpoint.writer import PERIOD
@@ -18,7 +17,7 @@ from spirit_py.table.names import AuxiliaryNames
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from spirit_py.checkpoint.decision import Found
+    from spirit_py.checkpoint.found import Found
     from spirit_py.contracts import SqlSession
     from spirit_py.migration.run import Run
     from spirit_py.preflight.check import PreflightContext
@@ -120,5 +119,5 @@ def _drop_all(
     """
     found = members(session, record) if isinstance(record, CheckpointRecord) else ()
     for schema, table in sorted({*tables, *found}):
-        if kept := drop_beside(session, schema, table):
+        if kept := drop_auxiliary(session, schema, table):
             yield kept

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.checkpoint.reverse import DONE, ENDED, FAILED, FOLLOWING, REVERTING, RevertRequest
-from spirit_py.checkpoint.reverse_found import Where, find_reverse, where_is
+from spirit_py.checkpoint.reverse_look import Where, find_reverse, where_is
 from spirit_py.checksum.result import ChecksumOptions
 from spirit_py.cutover.plan import CutoverLimits
 from spirit_py.errors import Interrupted, MigrationFailure, OutcomeUnknown, Refusal, ServerFault
@@ -36,7 +36,7 @@ from spirit_py.table.names import lock_name
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spirit_py.checkpoint.reverse_found import ReverseReplication
+    from spirit_py.checkpoint.reverse_look import ReverseReplication
     from spirit_py.config import ConnectionOptions, RevertConfig
     from spirit_py.contracts import Reporter
     from spirit_py.mysql.session import Session

@@ -1,11 +1,16 @@
-"""What the account may do, from ``SHOW GRANTS``: privileges of active roles are in it."""
+"""What the account may do, from ``SHOW GRANTS``: privileges of active roles are in it.
+
+The catalogue hides what an account has no privilege on, and a hidden table is not an absent one:
+without :meth:`Grants.require` a run would start afresh, or leave what takes up the disk.
+"""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from spirit_py.errors import Refusal
 from spirit_py.sql import quote_identifier
 from spirit_py.statement.lexer import SqlMode, Token, tokenize
 
@@ -17,6 +22,8 @@ if TYPE_CHECKING:
 _ALL = frozenset({"ALL", "ALL PRIVILEGES"})
 # ALL does not grant dynamic privileges at schema level, and these are global anyway.
 _EVERYWHERE = "*"
+IDENTITY_PRIVILEGES: Final = ("PROCESS",)
+"""What it takes to read information_schema.INNODB_TABLES, which proves whose tables are."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,10 +48,12 @@ class Grants:
     """All grants of the session's account.
 
     Attributes:
+        account: as ``CURRENT_USER()`` returns it.
         literal_schemas: ``partial_revokes`` is on: wildcards in schema names are plain letters.
     """
 
     lines: tuple[Grant, ...]
+    account: str = ""
     literal_schemas: bool = False
     text: tuple[str, ...] = field(default=(), repr=False)
 
@@ -72,6 +81,44 @@ class Grants:
             if not grant.revoked and grant.schema != _EVERYWHERE
         )
 
+    def missing(
+        self, privileges: Iterable[str], schema: str = "", tables: Iterable[str] = (_EVERYWHERE,)
+    ) -> list[str]:
+        """Return the privileges that are not held on all of these tables.
+
+        Args:
+            schema: empty for global privileges.
+            tables: names of tables of the schema; all of it by default.
+        """
+        if not schema:
+            return [one for one in privileges if not self.has_global(one)]
+        names = tuple(tables)
+        return [one for one in privileges if not all(self.has(one, schema, t) for t in names)]
+
+    def grant(self, privileges: Iterable[str], schema: str = "") -> str:
+        """Return the GRANT of privileges on a schema, or of global ones, ready to paste."""
+        name, _, host = self.account.rpartition("@")
+        to = f"{quote_identifier(name)}@{quote_identifier(host)}"
+        return f"GRANT {', '.join(privileges)} ON {scope_of(schema)} TO {to};"
+
+    def require(
+        self,
+        privileges: Iterable[str],
+        schema: str,
+        why: str,
+        tables: Iterable[str] = (_EVERYWHERE,),
+    ) -> None:
+        """Refuse an account that could not see, or not do, what is asked for.
+
+        Raises:
+            Refusal: with the GRANT that is missing.
+        """
+        if missing := self.missing(privileges, schema, tables):
+            raise Refusal(
+                f"account {self.account} lacks {', '.join(missing)} on {scope_of(schema)}: {why}",
+                hint=self.grant(missing, schema),
+            )
+
     def _matches(self, pattern: str, schema: str) -> bool:
         if self.literal_schemas:
             return pattern == schema
@@ -90,29 +137,26 @@ def _regex(pattern: str) -> str:
     )
 
 
-def grant_statement(privileges: Iterable[str], where: str, account: str) -> str:
-    """Return the GRANT that an account lacks, ready to paste.
-
-    Args:
-        where: what the privileges are on, quoted: a schema's or the whole server's tables.
-        account: as ``CURRENT_USER()`` gives it.
-    """
-    name, _, host = account.rpartition("@")
-    to = f"{quote_identifier(name)}@{quote_identifier(host)}"
-    return f"GRANT {', '.join(privileges)} ON {where} TO {to};"
+def scope_of(schema: str) -> str:
+    """Return what a GRANT on a schema, or of global privileges, is on."""
+    return f"{quote_identifier(schema)}.*" if schema else "*.*"
 
 
-def read_grants(session: SqlSession, *, partial_revokes: bool) -> Grants:
+def read_grants(session: SqlSession) -> Grants:
     """Read the grants of the session's account; needs no privilege."""
-    text = tuple(str(row[0]) for row in session.query("SHOW GRANTS"))
-    return parse_grants(text, partial_revokes=partial_revokes)
+    text = [str(row[0]) for row in session.query("SHOW GRANTS")]
+    revokes = session.query("SHOW GLOBAL VARIABLES LIKE 'partial_revokes'")
+    account = str(session.query("SELECT CURRENT_USER()")[0][0])
+    return parse_grants(text, account, partial_revokes=[row[1] for row in revokes] == ["ON"])
 
 
-def parse_grants(lines: Iterable[str], *, partial_revokes: bool = False) -> Grants:
+def parse_grants(
+    lines: Iterable[str], account: str = "", *, partial_revokes: bool = False
+) -> Grants:
     """Read the text of ``SHOW GRANTS``; lines that grant a role or a proxy say nothing here."""
     text = tuple(lines)
     found = tuple(grant for line in text for grant in _grants_of(line))
-    return Grants(lines=found, literal_schemas=partial_revokes, text=text)
+    return Grants(lines=found, account=account, literal_schemas=partial_revokes, text=text)
 
 
 def _grants_of(line: str) -> Iterator[Grant]:

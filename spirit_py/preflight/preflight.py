@@ -46,7 +46,7 @@ def prepare(session: SqlSession, config: MigrationConfig) -> tuple[PreflightCont
     """
     facts = read_facts(session)
     require_mysql(facts)
-    grants = read_grants(session, partial_revokes=facts.is_on("partial_revokes"))
+    grants = read_grants(session)
     contexts = tuple(
         PreflightContext(
             session=session,

@@ -8,7 +8,7 @@ import shutil
 import MySQLdb
 import pytest
 
-from spirit_py.checkpoint.beside import drop_beside
+from spirit_py.checkpoint.drop import drop_auxiliary
 from spirit_py.checkpoint.proofs import begin_proofs, note_proofs
 from spirit_py.checkpoint.record import Pointer
 from spirit_py.checkpoint.table import CheckpointTable
@@ -326,8 +326,8 @@ def test_what_is_proven_to_be_ours_is_dropped(db, desk):
     target = desk.create("ADD c INT")
     note_proofs(desk.session, db.name, "t", new=identity(desk.session, db.name, target.name))
 
-    assert drop_beside(desk.session, db.name, "t") == ""
-    assert drop_beside(desk.session, db.name, "t") == ""
+    assert drop_auxiliary(desk.session, db.name, "t") == ""
+    assert drop_auxiliary(desk.session, db.name, "t") == ""
     assert {row[0] for row in db.query("SHOW TABLES")} == {"t", "_t_old"}
 
 
@@ -336,9 +336,9 @@ def test_what_only_has_the_names_stays(db, desk):
     db.execute(PLAIN)
     db.execute("CREATE TABLE _t_snt (id INT); CREATE TABLE _t_new LIKE t")
     marked(db, desk)
-    assert f"{db.name}._t_new stays" in drop_beside(desk.session, db.name, "t")
+    assert f"{db.name}._t_new stays" in drop_auxiliary(desk.session, db.name, "t")
     db.execute("CREATE TABLE _t_chkpnt (id INT)")
-    assert drop_beside(desk.session, db.name, "t") == ""
+    assert drop_auxiliary(desk.session, db.name, "t") == ""
     CheckpointTable(db.name, "t").drop(desk.session)
     assert {row[0] for row in db.query("SHOW TABLES")} == {"t", "_t_new", "_t_snt", "_t_chkpnt"}
 

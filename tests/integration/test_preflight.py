@@ -440,7 +440,7 @@ def test_missing_globally(db, desk, user, privilege):
 def test_missing_performance_schema(db, desk, user):
     """The right to read performance_schema is asked for."""
     text = "\n".join(findings_of(desk, make_account(db, user, ALL, GLOBAL)))
-    assert "GRANT SELECT ON performance_schema.* TO" in text
+    assert "GRANT SELECT ON `performance_schema`.* TO" in text
 
 
 @pytest.mark.gtid

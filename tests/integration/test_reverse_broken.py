@@ -17,7 +17,6 @@ from spirit_py.migration.auxiliary import AuxiliaryTables
 from spirit_py.migration.cleanup import clean_up
 from spirit_py.migration.keeper import Ending, WayBackLost
 from spirit_py.migration.listing import MigrationShown, migrations
-from spirit_py.migration.reverse_listing import ways_back
 from spirit_py.migration.undo import Undo
 from spirit_py.mysql.connect import connect
 from spirit_py.stop import StopSwitch
@@ -219,8 +218,8 @@ def test_the_migrations_own_command_after_a_revert_that_was_killed(table, spark_
     stop.request(Interrupted(2))
     with pytest.raises(Interrupted):
         running.result()
-    assert shown(table).after_swap == "done; a way back is kept"
-    with pytest.raises(Refusal, match=r"a way back of .* is kept until \d{4}-") as refused:
+    assert shown(table).after_swap == "done; reverse replication is kept"
+    with pytest.raises(Refusal, match=r"reverse replication of .* is kept until \d{4}-") as refused:
         run(other)
     assert "spirit-py revert" in refused.value.hint
     assert "DROP" not in refused.value.hint
@@ -233,8 +232,7 @@ def test_the_migrations_own_command_after_a_revert_that_was_killed(table, spark_
     table.execute("RENAME TABLE t TO _t_undone, _t_old TO t")
     seen = shown(table)
     assert seen.after_swap == "undone by a revert; only the cleanup is left"
-    (back,) = ways_back(connection_options(table), [seen.checkpoint]).values()
-    assert back.lines() == ["  way back   gone: the old definition is in place again"]
+    assert seen.lines()[-1] == "  reverse    reverted: the old definition is in place again"
     assert (seen.again, seen.worked_on_by) == ("carry on", None)
     assert "a revert has brought the old definition of" in seen.reason
     with pytest.raises(Refusal, match="a revert has brought the old definition"):
@@ -305,7 +303,7 @@ def test_a_way_back_that_is_lost_is_shown_as_such(table, spark_engine):
             session, replace(changed.record, state=ENDED, reason="a value does not fit")
         )
     seen = shown(table)
-    assert seen.after_swap == "done; the way back is lost"
+    assert seen.after_swap == "done; reverse replication is lost"
     assert seen.again == "fail"
     assert "is lost: a value does not fit" in seen.reason
     assert not any("carry on" in line for line in seen.lines())

@@ -135,7 +135,7 @@ def test_crashed_carried_on_interrupted_and_gone(table, run):
     status = run("status")
     assert status.end() == 0, status.output.read_text()
     text = status.output.read_text()
-    assert "way back   keeping, for " in text
+    assert "reverse    following, for " in text
     assert "going back loses the values of column extra" in text
     go_on_writing(clients)
     again = migrate(run)

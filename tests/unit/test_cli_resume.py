@@ -11,7 +11,6 @@ from spirit_py.cli import main
 from spirit_py.errors import Refusal
 from spirit_py.migration import cleanup
 from spirit_py.migration import listing as shown
-from spirit_py.migration import reverse_listing as ways
 from spirit_py.migration.listing import MigrationShown
 
 SHOWN = MigrationShown(
@@ -31,11 +30,6 @@ SHOWN = MigrationShown(
 )
 
 
-def no_way_back(_options, checkpoints):
-    """Give what is shown of migrations without a way back."""
-    return {checkpoint: ways.WayBackShown() for checkpoint in checkpoints}
-
-
 @pytest.fixture
 def asked(monkeypatch):
     """Keep what the commands ask for; nothing asks a server."""
@@ -53,7 +47,6 @@ def asked(monkeypatch):
         seen["old"] = ask_old("Drop the old one too?")
 
     monkeypatch.setattr(shown, "migrations", migrations)
-    monkeypatch.setattr(ways, "ways_back", no_way_back)
     monkeypatch.setattr(cleanup, "clean_up", clean_up)
     return seen
 

@@ -7,17 +7,12 @@ from typing import Any
 
 import pytest
 
-from spirit_py.checkpoint.decision import (
-    Afresh,
+from spirit_py.checkpoint.decision import Afresh, GiveUp, Refuse, Resume, Wanted, decide
+from spirit_py.checkpoint.found import (
     Found,
-    GiveUp,
-    Refuse,
-    Resume,
     ReverseFound,
     ReverseState,
     TableFound,
-    Wanted,
-    decide,
     was_swapped,
 )
 from spirit_py.checkpoint.record import CheckpointRecord, Pointer, TableProgress
@@ -171,23 +166,23 @@ REVERTED = ReverseFound(state=ReverseState.REVERTED, names="shop.t", undone="sho
 
 
 @pytest.mark.parametrize(
-    ("way_back", "reason"),
+    ("reverse", "reason"),
     [
-        (KEPT, "the swap was done already; a way back of shop.t is kept until 2030-01-01"),
-        (LOST, "the way back of shop.t is lost: it broke"),
+        (KEPT, "the swap was done already; reverse replication of shop.t is kept until 2030-01-01"),
+        (LOST, "reverse replication of shop.t is lost: it broke"),
         (REVERTED, "a revert has brought the old definition of shop.t back"),
     ],
 )
-def test_behind_a_way_back_the_same_command_never_begins_anew(way_back, reason):
+def test_after_reverse_replication_the_same_command_never_begins_anew(reverse, reason):
     """Neither while it is kept, nor when it is lost, nor when it was gone."""
-    there = replace(TABLE if way_back is REVERTED else AFTER, new_shape="")
-    decision = decide(found(tables=(there,), way_back=way_back, age=9e9), WANTED)
+    there = replace(TABLE if reverse is REVERTED else AFTER, new_shape="")
+    decision = decide(found(tables=(there,), reverse=reverse, age=9e9), WANTED)
     assert isinstance(decision, Resume)
     assert decision.cleanup
     assert decision.reason.startswith(reason)
 
 
-@pytest.mark.parametrize("way_back", [KEPT, LOST, REVERTED])
+@pytest.mark.parametrize("reverse", [KEPT, LOST, REVERTED])
 @pytest.mark.parametrize(
     "changes",
     [
@@ -197,11 +192,11 @@ def test_behind_a_way_back_the_same_command_never_begins_anew(way_back, reason):
         {"record": None, "unreadable": "not JSON"},
     ],
 )
-def test_another_migration_never_begins_over_a_way_back(way_back, changes):
+def test_another_migration_never_begins_over_reverse_replication(reverse, changes):
     """What it needs is not thrown away, and nobody is told to do so."""
-    decision = decide(found(tables=(AFTER,), way_back=way_back, **changes), WANTED)
+    decision = decide(found(tables=(AFTER,), reverse=reverse, **changes), WANTED)
     assert isinstance(decision, Refuse)
-    assert decision.reason == str(way_back)
+    assert decision.reason == str(reverse)
     assert "spirit-py" in decision.hint
     assert "DROP" not in decision.hint
 

@@ -1,14 +1,15 @@
-"""Find the way back of a table, and what has become of it."""
+"""Find the reverse replication of a table, and what has become of it."""
 
 from __future__ import annotations
 
+import contextlib
 import enum
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
-from spirit_py.checkpoint.decision import ReverseFound, ReverseState
+from spirit_py.checkpoint.found import ReverseFound, ReverseState
 from spirit_py.checkpoint.proofs import read_proofs, shape_here
 from spirit_py.checkpoint.record import Pointer
 from spirit_py.checkpoint.reverse import ENDED, REVERTING, ReverseRecord
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Where(enum.Enum):
-    """Which of the two states the tables of a way back are in; the RENAME between is atomic."""
+    """In which of its two states reverse replication is; the RENAME between them is atomic."""
 
     FORWARD = "the old table is beside the table"
     BACK = "the old table is in its place"
@@ -33,7 +34,7 @@ class Where(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class ReverseReplication:
-    """A way back that was found.
+    """The reverse replication of a table, as it was found.
 
     Attributes:
         checkpoint: the table that has its rows.
@@ -44,52 +45,40 @@ class ReverseReplication:
 
 
 def find_reverse(session: SqlSession, schema: str, table: str) -> ReverseReplication | None:
-    """Find the way back that a table takes part in; None when there is none.
+    """Return the reverse replication that a table takes part in; None when there is none.
 
     Raises:
         Refusal: when what is there cannot be read, or is not this program's.
     """
-    home = _home(session, schema, table)
-    if home is None:
+    checkpoint = CheckpointTable(schema, table)
+    if not checkpoint.exists(session):
         return None
-    store = CheckpointTable(*home)
+    if not checkpoint.is_ours(session):
+        raise Refusal(
+            f"table {checkpoint} is not a checkpoint table of spirit-py", hint="see who made it"
+        )
+    with contextlib.suppress(UnreadableCheckpoint):
+        stored = checkpoint.read_record(session)
+        if stored is not None and isinstance(stored.found, Pointer):
+            checkpoint = CheckpointTable(*stored.found.home)
     try:
-        record = store.read(session, ReverseRecord)
+        record = checkpoint.read(session, ReverseRecord)
     except UnreadableCheckpoint as error:
         raise Refusal(
-            f"what was written about the way back of {schema}.{table} cannot be read: {error}",
+            f"the record of reverse replication of {schema}.{table} cannot be read: {error}",
             hint="use the version of spirit-py that wrote it",
         ) from error
     # A pointer that was left behind leads to the migration of other tables.
     if record is None or (schema, table) not in {(one.schema, one.table) for one in record.tables}:
         return None
-    return ReverseReplication(checkpoint=store, record=record)
-
-
-def _home(session: SqlSession, schema: str, table: str) -> tuple[str, str] | None:
-    """Return the table whose checkpoint table holds the record."""
-    store = CheckpointTable(schema, table)
-    if not store.exists(session):
-        return None
-    if not store.is_ours(session):
-        raise Refusal(
-            f"table {store} is not a checkpoint table of spirit-py",
-            hint="see who made it",
-        )
-    try:
-        stored = store.read_record(session)
-    except UnreadableCheckpoint:
-        return schema, table
-    if stored is not None and isinstance(stored.found, Pointer):
-        return stored.found.home
-    return schema, table
+    return ReverseReplication(checkpoint=checkpoint, record=record)
 
 
 def where_is(session: SqlSession, record: ReverseRecord) -> Where:
-    """Look at the tables; nobody may be swapping them now.
+    """Look at the tables, while no process swaps them.
 
-    Where nobody has begun to swap back, an old table that is gone was dropped: the definitions
-    alone do not tell, because a migration may leave the one that it found.
+    Before a revert was begun, an old table that is gone was dropped: the definitions alone do not
+    tell, because a migration may leave the one that it found.
     """
     seen = {_where(session, table) for table in record.tables}
     where = seen.pop() if len(seen) == 1 else Where.UNCLEAR
@@ -114,7 +103,7 @@ def any_old_table(session: SqlSession, record: ReverseRecord) -> bool:
 
 
 def reverse_left(session: SqlSession, tables: Iterable[tuple[str, str]]) -> ReverseFound | None:
-    """Return what is left of the way back that one of these tables takes part in.
+    """Return what is left of the reverse replication that one of these tables takes part in.
 
     None also where nothing but its record is left: then the checkpoint tells the rest.
 

@@ -1,0 +1,83 @@
+"""Drop what stands beside a table where it is proven to be ours, and nothing else (R24)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spirit_py.checkpoint.found import may_hold_rows, see_what_it_holds
+from spirit_py.checkpoint.look import members
+from spirit_py.checkpoint.proofs import read_proofs
+from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.mysql.locks.named import named_lock_holder, take_named_lock
+from spirit_py.mysql.tables.definition import read_table
+from spirit_py.mysql.tables.identity import drop_if, is_one_of
+from spirit_py.mysql.tables.new_table import drop_building, drop_sentinel
+from spirit_py.table.names import AuxiliaryNames, lock_name
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from spirit_py.checkpoint.record import CheckpointRecord
+    from spirit_py.contracts import SqlSession
+
+
+def drop_left_behind(
+    session: SqlSession, record: CheckpointRecord, besides: Collection[tuple[str, str]]
+) -> list[str]:
+    """Drop what a record that is to be written over leaves beside its other tables.
+
+    Args:
+        besides: the tables of the run, which sees to them itself.
+
+    Returns:
+        What to report to the operator: each table's, dropped or not.
+    """
+    return [_drop_one(session, table) for table in members(session, record) if table not in besides]
+
+
+def _drop_one(session: SqlSession, table: tuple[str, str]) -> str:
+    """Drop one table's, unless a process works on it."""
+    name, lock = ".".join(table), lock_name("migration", *table)
+    if not take_named_lock(session, lock):
+        return (
+            f"what the earlier migration left beside {name} stays: a process works on that table"
+            f" now (server session {named_lock_holder(session, lock)})"
+        )
+    try:
+        kept = drop_auxiliary(session, *table)
+    finally:
+        session.query("SELECT RELEASE_LOCK(%s)", (lock,))
+    done = f"dropped what the earlier migration left beside {name}, which was to change with it"
+    return f"{done}; {kept}" if kept else done
+
+
+def drop_auxiliary(session: SqlSession, schema: str, table: str) -> str:
+    """Drop the new table, the sentinel and the checkpoint beside a table, never the old table.
+
+    The checkpoint goes last: it holds the proof of the others. Without one of ours nothing is
+    touched. Neither is anything where the new table may have been in the table's place: it may
+    hold the only copy of what the application wrote since.
+
+    Returns:
+        What was there and is not ours, for the operator; empty for nothing.
+    """
+    names, checkpoint = AuxiliaryNames.of(table), CheckpointTable(schema, table)
+    if not checkpoint.is_ours(session):
+        return ""
+    proofs = read_proofs(session, schema, table)
+    if proofs.swap_begun and is_one_of(session, schema, names.new, proofs.new):
+        return (
+            f"{schema}.{names.new} stays, and its checkpoint: {may_hold_rows(schema, table)};"
+            f" {see_what_it_holds(schema, table)}"
+        )
+    drop_building(session, schema, table, proofs.building)
+    dropped = drop_if(session, schema, names.new, proofs.new)
+    kept = ""
+    if not dropped and read_table(session, schema, names.new):
+        kept = (
+            f"{schema}.{names.new} stays: nothing proves that this program made it; see who did,"
+            f" and drop it when it is not needed"
+        )
+    drop_sentinel(session, schema, names.sentinel)
+    checkpoint.drop(session)
+    return kept

@@ -1,0 +1,193 @@
+"""What an earlier run left, as the server shows it (pure): what a decision is made of."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from spirit_py.checkpoint.record import CheckpointRecord, Pointer
+from spirit_py.table.names import AuxiliaryNames
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from spirit_py.checkpoint.record import TableProgress
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableFound:
+    """What the server shows of one table of a migration.
+
+    Attributes:
+        source_shape: digest of the definition of the table under the source's name; empty when
+            there is none.
+        new_shape: the same of the new table.
+        old_shape: the same of the table under the old table's name.
+        ours: a checkpoint table of this program stands beside the table.
+        changed_here: the table under the source's name is the one that the migration made.
+        new_is_ours: so is the one under the new table's name.
+        old_is_ours: the table under the old table's name is the one from before the migration.
+        swap_begun: the swap may have been made, and undone by hand since.
+        taken_over: its checkpoint is of another migration, which was begun since.
+    """
+
+    schema: str
+    table: str
+    source_shape: str = ""
+    new_shape: str = ""
+    old_shape: str = ""
+    ours: bool = False
+    changed_here: bool = False
+    new_is_ours: bool = False
+    old_is_ours: bool = False
+    swap_begun: bool = False
+    taken_over: bool = False
+
+    @property
+    def name(self) -> tuple[str, str]:
+        """Schema and name of the source table."""
+        return self.schema, self.table
+
+    @property
+    def names(self) -> AuxiliaryNames:
+        """Names of the tables beside it."""
+        return AuxiliaryNames.of(self.table)
+
+    def was_swapped(self, progress: TableProgress) -> bool | None:
+        """Return whether the RENAME was carried out; None when the tables do not tell."""
+        if self.changed_here:
+            # The old table may have been dropped since; another one in its place is not ours.
+            ours = self.old_is_ours or not self.old_shape
+            ours = ours and self.source_shape == progress.target_shape
+            return True if ours and not self.new_shape else None
+        if self.old_shape or not progress.target_shape:
+            return None if self.old_shape and progress.target_shape else False
+        changed = progress.source_shape != progress.target_shape == self.source_shape
+        return None if changed and not self.new_shape else False
+
+    def described(self, progress: TableProgress) -> str:
+        """Return what is there under the three names, and what is known of it, for messages."""
+        if self.changed_here:
+            source = "is the table that this migration made"
+            if self.source_shape != progress.target_shape:
+                source += ", with a definition that somebody changed since"
+        elif not self.source_shape:
+            source = "is gone"
+        elif self.source_shape == progress.target_shape != progress.source_shape:
+            source = (
+                "has the new definition, and is not the table that this migration made: somebody"
+                " else has changed it"
+            )
+        else:
+            source = "is not the table that this migration made"
+        new = _whose(
+            self.names.new, self.new_shape, "that this migration made", ours=self.new_is_ours
+        )
+        old = _whose(self.names.old, self.old_shape, "from before the swap", ours=self.old_is_ours)
+        return f"{progress} {source}, {new}, {old}"
+
+
+def _whose(name: str, shape: str, which: str, *, ours: bool) -> str:
+    if not shape:
+        return f"{name} is not there"
+    return f"{name} is the table {which}" if ours else f"{name} is not the table {which}"
+
+
+def was_swapped(tables: Iterable[TableFound], record: CheckpointRecord) -> bool | None:
+    """Return whether the RENAME of a migration was carried out; None when the tables do not tell.
+
+    RENAME of several tables is atomic, so either all of them are swapped or none is. The old
+    tables may have been dropped since.
+    """
+    answers = {table.was_swapped(record.of(*table.name)) for table in tables}
+    return answers.pop() if len(answers) == 1 else None
+
+
+def may_hold_rows(schema: str, table: str) -> str:
+    """Return why a new table may hold what no other table holds."""
+    return (
+        f"the swap of {schema}.{table} was begun by an earlier run, and may have been undone by"
+        f" hand: then {AuxiliaryNames.of(table).new} holds what the application wrote in between"
+    )
+
+
+def see_what_it_holds(schema: str, table: str) -> str:
+    """Return what to do with such a table."""
+    new = AuxiliaryNames.of(table).new
+    return f"see what {schema}.{new} holds that {schema}.{table} does not; then drop or rename it"
+
+
+class ReverseState(enum.Enum):
+    """What has become of the reverse replication that an earlier run began after its swap."""
+
+    KEPT = "kept"
+    """The old tables are there; whether a process keeps them current is another matter."""
+    LOST = "lost"
+    """The old tables are there, and can no longer take the tables' places."""
+    REVERTED = "reverted"
+    """The old tables are in their places again; only the cleanup is left."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReverseFound:
+    """Reverse replication that an earlier run began, of which there is something left.
+
+    Attributes:
+        names: the tables, for messages.
+        until: when its time is over, for messages.
+        reason: why it is lost.
+        undone: the tables that a revert has swapped out, for messages.
+    """
+
+    state: ReverseState
+    names: str
+    until: str = ""
+    reason: str = ""
+    undone: str = ""
+
+    def __str__(self) -> str:
+        """Return the sentence for messages."""
+        if self.state is ReverseState.KEPT:
+            return f"reverse replication of {self.names} is kept until {self.until}"
+        if self.state is ReverseState.LOST:
+            return f"reverse replication of {self.names} is lost: {self.reason}"
+        return f"a revert has brought the old definition of {self.names} back"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """What an earlier run left, as far as it could be looked at.
+
+    Attributes:
+        record: the checkpoint; None when there is none, or when it cannot be read.
+        unreadable: why a checkpoint table that is ours cannot be read.
+        age: seconds since the checkpoint was written.
+        server_uuid: the server that was asked.
+        tables: the tables that this run is about.
+        unreachable: why the change feed cannot go on from the record's position; empty when it
+            can, and when there is no position.
+        reverse: of the migration that one of the tables took part in.
+    """
+
+    record: CheckpointRecord | Pointer | None = None
+    unreadable: str = ""
+    age: float = 0.0
+    server_uuid: str = ""
+    tables: tuple[TableFound, ...] = ()
+    unreachable: str = ""
+    reverse: ReverseFound | None = None
+
+    @property
+    def moved(self) -> bool:
+        """Whether another server was asked than the one that the record is of."""
+        return (
+            isinstance(self.record, CheckpointRecord)
+            and self.server_uuid != self.record.server_uuid
+        )
+
+    @property
+    def goes_on_here(self) -> bool:
+        """Whether another server was asked, which has all that the first one had."""
+        record = self.record if isinstance(self.record, CheckpointRecord) else None
+        return self.moved and bool(record and record.position) and not self.unreachable
