@@ -35,7 +35,6 @@ REASON = re.compile(r"\bOne (class|interface)\s+because\b")
 WIDE_YET = {"ChangeFeed", "Partitions"}
 TWICE_YET = {"Scope"}
 OWN_THREADS_YET = {
-    "spirit_py/checkpoint/writer.py",
     "spirit_py/feed/feed.py",
     "spirit_py/migration/deferral.py",
 }

@@ -19,17 +19,17 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
 from spirit_py.errors import MigrationFailure, ServerFault, SpiritError
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.retry import PATIENCE
+from spirit_py.threads import Background
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
 
     from spirit_py.checkpoint.record import CheckpointRecord
     from spirit_py.checkpoint.table import CheckpointTable
@@ -44,25 +44,24 @@ PERIOD: Final = 50.0
 _AGAIN: Final = 5.0
 _LOCK_WAIT: Final = 5
 _ANSWER_WITHIN: Final = 10
-_JOIN_SECONDS: Final = 15.0
 
 
 class CheckpointWriter:
-    """Writes records in a thread of its own, and in that of whoever calls :meth:`write_now`.
+    """Writes records in a thread of its own, and in that of the caller of :meth:`write_now`.
 
     Each write has a session of its own: none is kept over the days that a copy may take, and
     none is lost with a server that restarts.
 
     Args:
-        take: gives the record of now; called by one thread at a time, must not block.
-        stop: learns when nothing could be written for :data:`PATIENCE` seconds.
+        take: returns the record of now; called by one thread at a time, must not block.
+        stop: is requested when nothing could be written for ``patience`` seconds.
         period: seconds between two writes.
     """
 
     def __init__(
         self,
         connection: ConnectionOptions,
-        store: CheckpointTable,
+        table: CheckpointTable,
         take: Callable[[], CheckpointRecord],
         *,
         stop: StopSwitch,
@@ -71,7 +70,7 @@ class CheckpointWriter:
         clock: Clock = time.monotonic,
     ) -> None:
         self._connection = connection
-        self._store = store
+        self._table = table
         self._take = take
         self._stop = stop
         self._period = period
@@ -79,9 +78,8 @@ class CheckpointWriter:
         self._clock = clock
         #: Held from taking a record until it is written, so that records are written in order.
         self._writing = threading.Lock()
-        self._ended = threading.Event()
         self._wanted = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._thread = Background("checkpoint", self._keep_writing)
         self._written_at: float | None = None
 
     @property
@@ -91,9 +89,6 @@ class CheckpointWriter:
 
     def start(self) -> None:
         """Begin to write."""
-        self._thread = threading.Thread(
-            target=self._keep_writing, name="spirit-py-checkpoint", daemon=True
-        )
         self._thread.start()
 
     def request(self) -> None:
@@ -115,18 +110,18 @@ class CheckpointWriter:
                 lock_wait_timeout=_LOCK_WAIT,
                 read_timeout=_ANSWER_WITHIN,
             ) as session:
-                self._store.write(session, record)
+                self._table.write(session, record)
             self._written_at = self._clock()
             points.reach("checkpoint.written")
 
-    def _keep_writing(self) -> None:
-        """Write until the end; runs in a thread."""
+    def _keep_writing(self, stopping: threading.Event) -> None:
+        """Write until the end; runs in the thread."""
         failing_since: float | None = None
         pause = self._period
         while True:
             self._wanted.wait(pause)
             self._wanted.clear()
-            if self._ended.is_set():
+            if stopping.is_set():
                 return
             try:
                 self.write_now()
@@ -139,31 +134,13 @@ class CheckpointWriter:
                 if _hopeless(error) or now - failing_since > self._patience:
                     self._stop.request(_failure(error))
                     return
-                self._ended.wait(pause)
+                stopping.wait(pause)
 
     def close(self) -> None:
         """End the thread; nothing more is written. Safe to call again."""
-        self._ended.set()
+        self._thread.stop()
         self._wanted.set()
-        thread, self._thread = self._thread, None
-        if thread is not None:
-            thread.join(_JOIN_SECONDS)
-            if thread.is_alive():
-                _log.warning("the last checkpoint is still being written")
-
-    def __enter__(self) -> Self:
-        """Write while the context is open."""
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """End the thread."""
-        self.close()
+        self._thread.join()
 
 
 def _hopeless(error: Exception) -> bool:

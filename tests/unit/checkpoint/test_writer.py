@@ -79,9 +79,9 @@ def test_a_fault_of_the_server_is_borne_for_a_while(writing):
     """A server that restarts, or is full, is waited for: the next write succeeds."""
     store = Store(LOST, FULL, LOST)
     writer, stop = writing(store)
-    with writer:
-        while not store.written:
-            assert not stop.wait(0.001)
+    writer.start()
+    while not store.written:
+        assert not stop.wait(0.001)
     assert store.written[0] == RECORD
 
 
@@ -89,8 +89,8 @@ def test_a_fault_that_stays_ends_the_migration(writing):
     """After minutes without a checkpoint the run stops, and says why."""
     store = Store(*[LOST] * 10_000)
     writer, stop = writing(store)
-    with writer:
-        assert stop.wait(30.0)
+    writer.start()
+    assert stop.wait(30.0)
     assert isinstance(stop.reason, MigrationFailure)
     assert "cannot be written any more: Lost connection" in stop.reason.message
     assert len(store.faults) < 10_000 - 5
@@ -99,8 +99,8 @@ def test_a_fault_that_stays_ends_the_migration(writing):
 def test_what_waiting_does_not_cure_ends_it_at_once(writing):
     """Somebody dropped the checkpoint table: nothing could be resumed any more."""
     writer, stop = writing(Store(*[GONE] * 100))
-    with writer:
-        assert stop.wait(30.0)
+    writer.start()
+    assert stop.wait(30.0)
     assert "doesn't exist" in str(stop.reason)
 
 
@@ -118,7 +118,7 @@ def test_closing_ends_the_writing(writing):
     """Nothing is written any more, and closing again does no harm."""
     store = Store()
     writer, _ = writing(store, period=3600.0)
-    with writer:
-        pass
+    writer.start()
+    writer.close()
     writer.close()
     assert store.written == []
