@@ -16,6 +16,7 @@ exit code of the process, and survives pickling, because Spark sends it between 
     │   ├── PacketTooSmall           exit 1   a value is larger than the server lets through
     │   ├── DuplicateForUnique       exit 1   a new UNIQUE key meets a duplicate (R11)
     │   ├── FeedFailure              exit 1   the change feed cannot go on
+    │   │   ├── HandOverFailed       exit 1   no memory or room to hand a change on
     │   │   ├── PositionNotFound     exit 1   a position can no longer be resumed
     │   │   ├── UnreadableChange     exit 1   an event hides the row image (R13)
     │   │   │   └── HiddenChange     exit 1   a session's settings did it: the copy stays
@@ -134,6 +135,10 @@ class FeedFailure(MigrationFailure):
     """The change feed cannot go on."""
 
 
+class HandOverFailed(FeedFailure):
+    """A change could not be handed on for lack of memory or of room, which may pass."""
+
+
 class PositionNotFound(FeedFailure):
     """A position can no longer be resumed: purged, or never executed by this server."""
 
@@ -154,6 +159,11 @@ class HiddenChange(UnreadableChange):
     """
 
     resumable = True
+    CARRY_ON = (
+        "then run the same command again (without --no-repair): it carries on, passes over what was"
+        " written so until then, and compares every row"
+    )
+    """What the operator does behind the remedy."""
 
 
 class StatementWrite(FeedFailure):

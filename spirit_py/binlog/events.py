@@ -12,17 +12,11 @@ A transaction without a row of a followed table is one :class:`Committed`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from spirit_py.binlog.codec.rows import RowCodec
     from spirit_py.errors import HiddenChange, SpiritError
-
-CARRY_ON: Final = (
-    "then run the same command again (without --no-repair): it carries on, passes over what was"
-    " written so until then, and compares every row"
-)
-"""What the operator does about a :class:`Hidden` change, behind its remedy."""
 
 Table: TypeAlias = tuple[str, str]
 """Schema and table, as the server stores the names."""

@@ -12,7 +12,6 @@ from spirit_py.binlog import query, wire
 from spirit_py.binlog.codec.tablemap import parse_table_map
 from spirit_py.binlog.connection import StreamLost
 from spirit_py.binlog.events import (
-    CARRY_ON,
     Advanced,
     Began,
     Committed,
@@ -38,6 +37,10 @@ if TYPE_CHECKING:
 _QUIET_QUERIES: Final = (b"SAVEPOINT", b"XA END")
 
 
+class StreamClosed(Exception):
+    """No more events are taken."""
+
+
 class BinlogParser:
     """Parses the bytes of one server's binlog into events.
 
@@ -50,7 +53,7 @@ class BinlogParser:
         charsets: the server's character sets, by the number of a collation.
 
     Attributes:
-        emit: takes each event; it may block, and gives False when the stream is closed.
+        emit: takes each event; it may block, and returns False when no more are taken.
         between: learns what the stream passes over of own tables; None where nobody asks.
         received_bytes: all that the server sent.
         skipped_bytes: rows and table maps of tables that are not followed; outside of compressed
@@ -74,7 +77,7 @@ class BinlogParser:
         self._followed = names if names is not None else _names(compile_codecs)
         #: Everything emitted completely: where the next connection goes on.
         self.complete = start.copy()
-        self.emit: Callable[[Event], bool] = _nowhere
+        self.emit: Callable[[Event], bool] = _refuse
         self._codecs: dict[bytes, RowCodec] = {}
         self._open_tables: dict[bytes, tuple[Table, RowCodec]] = {}
         self._checksums: bool | None = None
@@ -105,7 +108,7 @@ class BinlogParser:
         self._checksums = None
         self._open_tables.clear()
         self._end_group()
-        self.emit(Restarted())
+        self._hand_on(Restarted())
 
     def forget_codecs(self) -> None:
         """Ask for a codec again at the next table map of each table."""
@@ -117,8 +120,12 @@ class BinlogParser:
 
     def _complete(self, event: Committed | XaPrepared | XaDecided | Advanced) -> None:
         """Emit an event that ends a transaction or stands between two."""
-        if self.emit(event):
-            self.complete.advance(event.place)
+        self._hand_on(event)
+        self.complete.advance(event.place)
+
+    def _hand_on(self, event: Event) -> None:
+        if not self.emit(event):
+            raise StreamClosed
 
     @property
     def place(self) -> Place:
@@ -207,7 +214,7 @@ class BinlogParser:
         """A transaction that the end of the file before cut off never committed."""
         if self.in_group:
             self._end_group()
-            self.emit(Restarted())
+            self._hand_on(Restarted())
 
     def _file_begun(self, _: bytes) -> None:
         """The first place in a file where transactions can begin."""
@@ -223,7 +230,7 @@ class BinlogParser:
         event = StatementSeen(self._place(), **found._asdict(), prepared=bool(self._xid))
         if self.between is not None:
             self.between.statement(event)
-        self.emit(event)
+        self._hand_on(event)
 
     def _incident(self, _: bytes) -> None:
         """The server could not write everything to its binlog."""
@@ -235,7 +242,7 @@ class BinlogParser:
     def _gtid(self, kind: int, body: bytes) -> None:
         """A transaction's identifier, which begins it."""
         if self.in_group:
-            self.emit(Restarted())
+            self._hand_on(Restarted())
         self._end_group()
         if kind == wire.GTID:
             self._tsid, self._number = wire.parse_gtid(body)
@@ -257,9 +264,9 @@ class BinlogParser:
         """Rows of a followed table."""
         if not self._began:
             self._began = True
-            self.emit(Began(self._place(), self._xid))
+            self._hand_on(Began(self._place(), self._xid))
         table, codec = self._open_tables[body[:6]]
-        self.emit(RowsChanged(table, kind, body, codec, self._place()))
+        self._hand_on(RowsChanged(table, kind, body, codec, self._place()))
 
     def _partial(self, body: bytes) -> None:
         """Rows whose JSON values are differences."""
@@ -280,10 +287,10 @@ class BinlogParser:
         """
         if self._xid:
             raise UnreadableChange(message, hint=f"{remedy}, then start the migration again")
-        error = HiddenChange(message, hint=f"{remedy}, {CARRY_ON}")
+        error = HiddenChange(message, hint=f"{remedy}, {HiddenChange.CARRY_ON}")
         if self.between is None or not self.between.passes(self._place()):
             raise error
-        self.emit(Hidden(self._place(), error))
+        self._hand_on(Hidden(self._place(), error))
 
     def _payload(self, body: bytes) -> None:
         """A compressed transaction: its events, as if they had come one by one."""
@@ -369,6 +376,5 @@ def _names(tables: Iterable[Table]) -> dict[bytes, Table]:
     return {wire.name_key(*table): table for table in tables}
 
 
-def _nowhere(_: Event) -> bool:
-    """Take no event: the stream does not run yet."""
+def _refuse(_: Event) -> bool:
     return False

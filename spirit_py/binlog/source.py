@@ -14,7 +14,7 @@ from spirit_py.binlog import wire
 from spirit_py.binlog.between import BetweenRuns, reached_at
 from spirit_py.binlog.codec.rows import RowCodec
 from spirit_py.binlog.connection import BinlogConnection, StreamLost
-from spirit_py.binlog.parser import BinlogParser
+from spirit_py.binlog.parser import BinlogParser, StreamClosed
 from spirit_py.binlog.position import FileFrontier, FilePlace, GtidFrontier, GtidSet
 from spirit_py.binlog.reader import BinlogReader
 from spirit_py.binlog.resumption import frontier_of
@@ -41,10 +41,6 @@ if TYPE_CHECKING:
 _CHARACTER_SETS: Final = "SELECT ID, CHARACTER_SET_NAME FROM information_schema.COLLATIONS"
 _PREPARED_POLL: Final = 0.2
 _HEARTBEAT: Final = 5.0
-
-
-class _Ended(Exception):
-    """Nobody takes events any more."""
 
 
 class BinlogSource:
@@ -232,14 +228,8 @@ class BinlogSource:
     def run(self, emit: Callable[[Event], bool], heard: Callable[[], None]) -> None:
         """Emit events until closed."""
         reader = self._opened()
-
-        def hand_on(event: Event) -> bool:
-            if not emit(event):
-                raise _Ended
-            return True
-
-        reader.parser.emit = hand_on
-        with contextlib.suppress(_Ended):
+        reader.parser.emit = emit
+        with contextlib.suppress(StreamClosed):
             reader.run(heard)
         if reader.connection is not None and reader.connection is not self._ended:
             # Opened while close() looked: the server would notice only when it next sends.

@@ -13,7 +13,6 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.binlog.events import CARRY_ON
 from spirit_py.binlog.statements import Name, readings
 from spirit_py.errors import HiddenChange, StatementWrite
 from spirit_py.sql import quote_identifier
@@ -110,7 +109,7 @@ class StatementWrites:
             if self._ours(target.schema, target.table or ""):
                 raise HiddenChange(
                     f"a session wrote to {target} in STATEMENT format, without row images: {said}",
-                    hint=f"{_ROWS_NEXT_TIME}, {CARRY_ON}",
+                    hint=f"{_ROWS_NEXT_TIME}, {HiddenChange.CARRY_ON}",
                 )
         unknown = next((target for target in targets if not self._passes(target)), None)
         if targets and unknown is None:

@@ -1,13 +1,19 @@
-"""The rows of XA transactions that are not decided yet (R8), in bounded memory."""
+"""The rows of XA transactions that are not decided yet (R8), in bounded memory.
+
+A call that fails because there is no memory or no room for the temporary file changes nothing, and
+may be repeated.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import io
 import struct
 import tempfile
 from typing import IO, TYPE_CHECKING, Final
 
 from spirit_py.binlog.events import RowsChanged
+from spirit_py.errors import HandOverFailed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,36 +29,87 @@ class XaRows:
     """The row events of one XA transaction, in order; in a temporary file above a limit.
 
     Args:
-        memory_limit: bytes of event bodies kept in memory.
+        memory_limit: bytes kept in memory.
+
+    Attributes:
+        bytes: what is kept.
+        spilled: it is kept in a temporary file.
     """
 
     def __init__(self, memory_limit: int) -> None:
-        self._file: IO[bytes] = tempfile.SpooledTemporaryFile(max_size=memory_limit)  # noqa: SIM115
+        self._memory_limit = memory_limit
+        self._file: IO[bytes] = io.BytesIO()
         self._codecs: list[tuple[Table, RowCodec]] = []
+        self._replayed = 0
         self.bytes = 0
+        self.spilled = False
 
     def append(self, event: RowsChanged) -> None:
-        """Keep one event."""
+        """Keep one event.
+
+        Raises:
+            HandOverFailed: it is not kept.
+        """
         source = (event.table, event.codec)
         if source not in self._codecs:
             self._codecs.append(source)
         record = _RECORD.pack(self._codecs.index(source), event.event_type, len(event.body))
-        self._file.write(record)
-        self._file.write(event.body)
-        self.bytes += len(event.body)
+        size = len(record) + len(event.body)
+        with _storage():
+            if not self.spilled and self.bytes + size > self._memory_limit:
+                self._spill()
+            self._file.seek(self.bytes)
+            self._file.write(record)
+            self._file.write(event.body)
+        self.bytes += size
+
+    def _spill(self) -> None:
+        """Go on in a temporary file."""
+        file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the transaction
+        try:
+            self._file.seek(0)
+            file.write(self._file.read(self.bytes))
+            file.flush()
+        except BaseException:
+            with contextlib.suppress(OSError):
+                file.close()
+            raise
+        self._file, self.spilled = file, True
 
     def replay(self) -> Iterator[RowsChanged]:
-        """Yield the events again, one at a time."""
-        self._file.seek(0)
-        while header := self._file.read(_RECORD.size):
-            codec, event_type, size = _RECORD.unpack(header)
+        """Yield the events, one at a time.
+
+        An event has been replayed when the next one is asked for: a later call goes on behind it.
+
+        Raises:
+            HandOverFailed: the next event cannot be read.
+        """
+        while self._replayed < self.bytes:
+            with _storage():
+                self._file.seek(self._replayed)
+                codec, event_type, size = _RECORD.unpack(self._file.read(_RECORD.size))
+                body = self._file.read(size)
             table, decoder = self._codecs[codec]
-            yield RowsChanged(table, event_type, self._file.read(size), decoder)
+            yield RowsChanged(table, event_type, body, decoder)
+            self._replayed += _RECORD.size + size
 
     def close(self) -> None:
         """Drop the rows."""
         with contextlib.suppress(OSError):
             self._file.close()
+
+
+@contextlib.contextmanager
+def _storage() -> Iterator[None]:
+    """Turn a fault of memory or of the temporary file into one that may pass."""
+    try:
+        yield
+    except (OSError, MemoryError) as error:
+        raise HandOverFailed(
+            f"rows of an undecided XA transaction cannot be kept aside: {error!r}",
+            hint=f"make room for temporary files in {tempfile.gettempdir()} (TMPDIR), then run the"
+            " same command again",
+        ) from error
 
 
 class XaTransactions:
@@ -64,45 +121,47 @@ class XaTransactions:
 
     def __init__(self, memory_limit: int) -> None:
         self._memory_limit = memory_limit
-        self._receiving: XaRows | None = None
-        self._prepared: dict[str, XaRows] = {}
+        self._prepared: dict[str, XaRows | None] = {}
+        #: The rows of the transaction being received; None when it is no XA transaction.
+        self.receiving: XaRows | None = None
 
     def begin(self) -> None:
         """Keep aside the rows that come now."""
-        self._receiving = XaRows(self._memory_limit)
+        self.receiving = XaRows(self._memory_limit)
 
     def keep(self, event: RowsChanged) -> bool:
         """Keep rows aside; False when they are of no XA transaction."""
-        if self._receiving is None:
+        if self.receiving is None:
             return False
-        self._receiving.append(event)
+        self.receiving.append(event)
         return True
-
-    def end(self) -> XaRows | None:
-        """Get the rows of the transaction being received, which is complete; None without any."""
-        rows, self._receiving = self._receiving, None
-        return rows
 
     def prepared(self, xid: str) -> bool:
         """Keep the rows until the transaction is decided; False when it has none."""
-        rows = self.end()
-        if rows is None:
-            return False
-        self._prepared[xid] = rows
-        return True
+        self._prepared[xid], self.receiving = self.receiving, None
+        return self._prepared[xid] is not None
 
-    def decided(self, xid: str) -> XaRows | None:
-        """Return the rows of a transaction that is decided; None when it has none."""
-        return self._prepared.pop(xid, None)
+    def knows(self, xid: str) -> bool:
+        """Whether the transaction was prepared in this stream, and is not forgotten."""
+        return xid in self._prepared
 
-    def abandon(self) -> None:
-        """Drop the transaction being received: it comes again from its beginning, or never."""
-        rows = self.end()
-        if rows is not None:
+    def rows(self, xid: str) -> XaRows | None:
+        """Return the rows of a prepared transaction; None when it has none."""
+        return self._prepared.get(xid)
+
+    def forget(self, xid: str) -> None:
+        """Drop a transaction that is decided."""
+        if (rows := self._prepared.pop(xid, None)) is not None:
             rows.close()
+
+    def end(self) -> None:
+        """Drop what was received of the transaction being received."""
+        if self.receiving is not None:
+            self.receiving.close()
+        self.receiving = None
 
     def close(self) -> None:
         """Drop everything."""
-        self.abandon()
-        for rows in self._prepared.values():
-            rows.close()
+        self.end()
+        for xid in list(self._prepared):
+            self.forget(xid)

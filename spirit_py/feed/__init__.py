@@ -2,5 +2,5 @@
 
 ``dispatch`` takes events out of the ``store``; ``subscription``, ``buffer`` and ``partitions``
 hold a table's changes; ``flusher`` and ``apply`` hand them to the applier; ``ledger`` knows the
-safe position.
+safe position. docs/change-feed.md follows one changed row through all of them.
 """

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from spirit_py.contracts import Applier, SqlSession
-    from spirit_py.feed.buffer import Pending
+    from spirit_py.feed.partitions import Pending
     from spirit_py.table.mapping import TableMapping
 
 _log = logging.getLogger(__name__)

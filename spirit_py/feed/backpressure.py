@@ -1,4 +1,7 @@
-"""Bounded memory: the dispatcher waits while the buffers are full (R19)."""
+"""Backpressure: the dispatcher waits while the buffers are full, and so does the reader (R19).
+
+Meanwhile the source's history grows, and the source keeps only so much of it.
+"""
 
 from __future__ import annotations
 
@@ -11,26 +14,30 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable
 
+    from spirit_py.binlog.events import Event
     from spirit_py.contracts import Clock, Retention
+    from spirit_py.feed.store import EventStore
+    from spirit_py.feed.subscription import Subscriptions
 
-_LOG = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
-LOOK_EVERY: Final = 5.0
-"""Seconds between two looks at how far the source's history reaches, while parked."""
+ASK_EVERY: Final = 5.0
+"""Seconds between two questions for the source's retention while the reader waits."""
 
 
-class Parking:
-    """Where the reader waits, and the figures of that. ``lock`` is the feed's.
-
-    While it waits the source's history grows, and the source keeps only so much of it.
+class Backpressure:
+    """Where the dispatcher waits for room in the buffers, and the figures of that.
 
     Args:
+        lock: the feed's; notified whenever something was applied.
         limit: bytes in the buffers at which to wait.
-        buffered: bytes in the buffers.
-        queued: bytes on their way to the buffers.
+        store: what is on its way to them; nothing waits any more when it is closed.
         press: set when something must be applied to make room.
-        over: tells whether waiting has no sense any more.
-        ask: asks the source how far its history reaches; it may block and fail.
+        retention: asks the source how far its history reaches; may block and fail.
+
+    Attributes:
+        peak: bytes in buffers and store at most.
+        retention: how far the source's history reached when it was last asked; None unless waiting.
     """
 
     def __init__(
@@ -38,29 +45,27 @@ class Parking:
         *,
         lock: threading.Condition,
         limit: int,
-        buffered: Callable[[], int],
-        queued: Callable[[], int],
+        subscriptions: Subscriptions,
+        store: EventStore[Event],
         press: threading.Event,
-        over: Callable[[], bool],
-        ask: Callable[[], Retention | None],
+        retention: Callable[[], Retention | None],
         clock: Clock,
     ) -> None:
         self._lock = lock
         self._limit = limit
-        self._buffered = buffered
-        self._queued = queued
+        self._subscriptions = subscriptions
+        self._store = store
         self._press = press
-        self._over = over
-        self._ask = ask
+        self._ask = retention
         self._clock = clock
         self._since: float | None = None
         self._seconds = 0.0
-        self._retention: Retention | None = None
+        self.retention: Retention | None = None
         self.peak = 0
 
     @property
-    def parked(self) -> bool:
-        """Whether the reader waits now."""
+    def waiting(self) -> bool:
+        """Whether the dispatcher waits now."""
         return self._since is not None
 
     @property
@@ -69,36 +74,33 @@ class Parking:
         since = self._since
         return self._seconds + (self._clock() - since if since is not None else 0.0)
 
-    @property
-    def retention(self) -> Retention | None:
-        """How far the source's history reached at the last look; None while not parked."""
-        return self._retention if self.parked else None
-
-    def pressed(self) -> bool:
-        """Return whether the buffers are so full that applying cannot wait for its turn."""
-        return self.parked or self._buffered() >= self._limit // 2
+    def pressing(self) -> bool:
+        """Whether the buffers are so full that applying cannot wait for its turn."""
+        return self.waiting or self._subscriptions.bytes >= self._limit // 2
 
     def wait(self) -> None:
         """Wait until the buffers are below the limit."""
         with self._lock:
-            self.peak = max(self.peak, self._buffered() + self._queued())
-            if self.pressed():
+            self.peak = max(self.peak, self._subscriptions.bytes + self._store.bytes)
+            if self.pressing():
                 self._press.set()
-            if self._buffered() < self._limit:
+            if self._subscriptions.bytes < self._limit:
                 return
             self._since = self._clock()
-            while self._buffered() >= self._limit and not self._over():
+            while self._subscriptions.bytes >= self._limit and not self._store.closed:
                 self._press.set()
                 self._lock.wait(1.0)
             self._seconds = self.seconds
-            self._since = self._retention = None
+            self._since = self.retention = None
 
-    def look(self, ended: threading.Event) -> None:
-        """Body of a thread: look at the history from time to time while parked."""
-        while not ended.wait(LOOK_EVERY):
-            if not self.parked:
-                continue
-            try:
-                self._retention = self._ask()
-            except SpiritError as error:
-                _LOG.debug("no look at the binlog's retention: %s", error)
+    def ask_retention(self) -> None:
+        """Ask how far the source's history reaches, if anything waits."""
+        if not self.waiting:
+            return
+        try:
+            found = self._ask()
+        except SpiritError as error:
+            _log.debug("the source does not say how long it keeps its history: %s", error)
+        else:
+            with self._lock:
+                self.retention = None if self._since is None else found

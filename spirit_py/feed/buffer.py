@@ -27,14 +27,14 @@ import enum
 import sys
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
-from spirit_py.feed.partitions import Partitions
+from spirit_py.feed.partitions import Partitions, Pending
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from spirit_py.binlog.codec.rows import RowImage
+    from spirit_py.binlog.codec.images import RowImage
     from spirit_py.chunk.watermark import WatermarkTracker
     from spirit_py.feed.ledger import Epoch
     from spirit_py.feed.partitions import Partition
@@ -42,23 +42,6 @@ if TYPE_CHECKING:
 
 ENTRY_BYTES: Final = 200
 """What one pending change costs beside its row image."""
-
-
-class Pending(NamedTuple):
-    """One change that is not applied yet.
-
-    Attributes:
-        image: the row to write, or the row that is deleted.
-        stamp: when it came, counted in dispatched chunks or in visibility proofs.
-        fresh: the new table has no row of this key yet; known only of an exact merging table.
-    """
-
-    image: RowImage
-    deleted: bool
-    epoch: Epoch
-    stamp: int
-    size: int
-    fresh: bool = False
 
 
 _pending = partial(tuple.__new__, Pending)

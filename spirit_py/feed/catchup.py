@@ -1,11 +1,11 @@
-"""Receive and apply what there is, for as long as that takes, while nothing is locked."""
+"""Apply, or receive and apply, until the backlog is trivial."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import ChangesNotFlushed, FeedFailure
-from spirit_py.mysql.retry import PATIENCE, retrying
+from spirit_py.mysql.retry import retrying
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -13,23 +13,46 @@ if TYPE_CHECKING:
     from spirit_py.contracts import ChangeSource
     from spirit_py.stop import StopSwitch
 
-_FIRST_PAUSE = 0.5
+TRIVIAL_BACKLOG: Final = 1000
+"""Pending changes that are no reason to wait."""
+_STALLED_ROUNDS: Final = 10
+_FIRST_PAUSE: Final = 0.5
 
 
-def catch_up(
-    source: ChangeSource,
-    stop: StopSwitch,
-    *,
-    tell: Callable[[str], None],
-    patience: float = PATIENCE,
-) -> None:
+def flush_backlog(apply: Callable[[], int], pending: Callable[[], int], *, trivial: int) -> None:
+    """Apply in rounds until the backlog is trivial, or nothing more may be applied yet.
+
+    Args:
+        apply: applies what may be applied; returns how many changes.
+
+    Raises:
+        ChangesNotFlushed: the backlog does not shrink.
+    """
+    best, stalled = None, 0
+    while True:
+        applied = apply()
+        left = pending()
+        if left <= trivial or not applied:
+            return
+        stalled = stalled + 1 if best is not None and left >= best else 0
+        best = left if best is None else min(best, left)
+        if stalled >= _STALLED_ROUNDS:
+            raise ChangesNotFlushed(
+                f"{left} changes are still pending after {stalled} rounds that did not"
+                " get below that",
+                hint="the table is written faster than changes are applied: wait for a"
+                " quieter time, or raise the apply threads",
+            )
+
+
+def catch_up(source: ChangeSource, stop: StopSwitch, *, tell: Callable[[str], None]) -> None:
     """Return when all that is committed now is received, and the backlog is trivial.
 
     A feed that reconnects and a server that restarts are waited for. As long as changes come in
-    or are applied there is no limit; ``patience`` seconds without either are one.
+    or are applied there is no limit; :data:`PATIENCE` seconds without either are one.
 
     Args:
-        tell: told what is waited for, and an empty text at the end.
+        tell: called with what is waited for, and with an empty text at the end.
 
     Raises:
         SpiritError: the feed's own fault, the reason of the stop switch, or what it waited for.
@@ -44,20 +67,19 @@ def catch_up(
         source.block_wait()
         source.flush()
 
-    told = False
+    waited = False
 
     def hiccup(_: int, error: BaseException) -> None:
-        nonlocal told
-        told = True
+        nonlocal waited
+        waited = True
         tell(f"the change feed to catch up: {error}")
 
     retrying(
         stop,
-        patience=patience,
         first_pause=_FIRST_PAUSE,
         on_retry=hiccup,
         hiccups=(FeedFailure, ChangesNotFlushed),
         progress=moved,
     )(once)
-    if told:
+    if waited:
         tell("")

@@ -1,14 +1,21 @@
 """Hands the events of a stream to subscriptions, gate and ledger, in stream order.
 
-The transactions of one stream in a nutshell: rows of a plain transaction are taken in as they
-come, because the server writes a transaction to the binlog only when it commits; the safe
-position moves at its end. Rows of an XA transaction are kept aside until it is decided.
+Rows of a plain transaction are taken in as they come, because the server writes a transaction to
+the binlog only when it commits; the safe position moves at its end. Rows of an XA transaction are
+kept aside until it is decided.
+
+**Rollback.** What can fail in handing on an event is tried first: decoding it, and keeping it aside
+in a file or reading it back. Only then, under the lock and in memory alone, is anything changed and
+counted. So an event is handed on whole or not at all, and where that failed for lack of memory or
+of room (:class:`~spirit_py.errors.HandOverFailed`) the store goes back to the last acknowledged
+transaction, the batch is read again, and what of it was handed on already is passed over.
 """
 
 from __future__ import annotations
 
 import logging
 import time
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.binlog.events import (
@@ -23,23 +30,36 @@ from spirit_py.binlog.events import (
     XaDecided,
     XaPrepared,
 )
+from spirit_py.binlog.statements import TableFinder
+from spirit_py.binlog.writes import StatementWrites
 from spirit_py.binlog.xa import XaTransactions
-from spirit_py.errors import FeedFailure, HiddenChange, SchemaChanged, UnreadableChange
+from spirit_py.errors import (
+    FeedFailure,
+    HandOverFailed,
+    HiddenChange,
+    SchemaChanged,
+    UnreadableChange,
+)
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Sequence
 
     from spirit_py.binlog.events import Event, Place, Table
-    from spirit_py.binlog.statements import TableFinder
-    from spirit_py.binlog.writes import StatementWrites
+    from spirit_py.binlog.stream import Stream
     from spirit_py.binlog.xa import XaRows
-    from spirit_py.feed.gate import VisibilityGate
     from spirit_py.feed.ledger import Epoch, Ledger
-    from spirit_py.feed.subscription import TableSubscription
-
+    from spirit_py.feed.store import EventStore
+    from spirit_py.feed.subscription import Subscriptions
+    from spirit_py.feed.visibility import VisibilityGate
 
 _log = logging.getLogger(__name__)
+
+HAND_OVER_TRIES: Final = 10
+"""Times that one event is tried before the feed fails: with the pauses between, about a minute."""
+_FIRST_PAUSE: Final = 0.25
+_LONGEST_PAUSE: Final = 15.0
+_GET_EVENTS: Final = 1024
 _AFRESH: Final = "SET binlog_format=ROW in that client, then start the migration again"
 
 
@@ -47,47 +67,100 @@ class Dispatcher:
     """Takes one event after the other; called by one thread, changes state under ``lock``.
 
     Args:
-        writes: stops at a write in text that may not be passed over.
-        passes: whether a change there that cannot be read may be passed over.
-        park: waits, without the lock, until the buffers have room.
-        knows_all_prepared: decisions on XA transactions that were never seen prepared may be
-            passed over, because it is known that they have no rows that count.
+        vouched: tables to which writes in text are passed over.
+        wait_for_room: waits, without the lock, until the buffers have room.
         xa_memory: bytes of one XA transaction kept in memory.
+        pause: waits so many seconds before a batch is read again.
+
+    Attributes:
+        lag: seconds between the last commit on the server and its receipt; None before the first.
+        trouble: why a batch could not be handed on; empty unless it is tried again.
     """
 
     def __init__(
         self,
         *,
         lock: threading.Condition,
-        subscriptions: Mapping[Table, TableSubscription],
+        subscriptions: Subscriptions,
         ledger: Ledger,
         gate: VisibilityGate,
-        finder: TableFinder,
-        writes: StatementWrites,
-        passes: Callable[[Place], bool],
-        park: Callable[[], None],
-        knows_all_prepared: bool,
+        stream: Stream,
+        vouched: Iterable[Table],
+        wait_for_room: Callable[[], None],
         xa_memory: int,
+        pause: Callable[[float], object],
     ) -> None:
         self._lock = lock
         self._subscriptions = subscriptions
         self._merging = [one for one in subscriptions.values() if one.mapping.merging]
         self._ledger = ledger
         self._gate = gate
-        self._finder = finder
-        self._writes = writes
-        self._passes = passes
-        self._park = park
-        self._knows_all_prepared = knows_all_prepared
+        self._finder = TableFinder(subscriptions, ignore_case=stream.ignore_case)
+        self._writes = _statement_writes(subscriptions, vouched, stream)
+        self._passes = stream.passes
+        self._knows_all_prepared = stream.knows_all_prepared
+        self._wait_for_room = wait_for_room
+        self._pause = pause
         self._xa = XaTransactions(xa_memory)
-        self._without_rows: set[str] = set()
         self._own_sessions: set[int] = set()
         self._ended = False
+        self._handed_on = self._tries = 0
         self.lag: float | None = None
+        self.trouble = ""
 
     def expect_own_ddl(self, session_id: int) -> None:
         """Let DDL by this session pass."""
         self._own_sessions.add(session_id)
+
+    def run(self, store: EventStore[Event]) -> None:
+        """Hand on what the store holds, batch after batch, until it is closed.
+
+        Raises:
+            SpiritError: what the migration cannot go on after.
+        """
+        while not store.closed:
+            batch = store.get(_GET_EVENTS, timeout=1.0)
+            try:
+                self._hand_on(batch)
+                store.ack()
+                self._handed_on = 0
+            except Exception as error:
+                store.rollback()
+                if not isinstance(error, HandOverFailed) or store.closed:
+                    raise
+                self._try_again(error)
+
+    def _hand_on(self, batch: Sequence[Event]) -> None:
+        """Hand on what of a batch was not handed on before a rollback."""
+        before = at = self._handed_on
+        try:
+            for event in islice(batch, before, None):
+                self.deliver(event)
+                at += 1
+        finally:
+            self._handed_on = at
+            if at > before:
+                self._tries, self.trouble = 0, ""
+
+    def _try_again(self, error: HandOverFailed) -> None:
+        """Pause, longer each time, before the batch is read again.
+
+        Raises:
+            HandOverFailed: one event has failed too often.
+        """
+        self._tries, self.trouble = self._tries + 1, error.message
+        if self._tries >= HAND_OVER_TRIES:
+            raise error
+        pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** (self._tries - 1))
+        _log.warning(
+            "%s; the changes since the last acknowledged transaction are read again in %.1f s"
+            " (try %d of %d)",
+            error.message,
+            pause,
+            self._tries + 1,
+            HAND_OVER_TRIES,
+        )
+        self._pause(pause)
 
     def deliver(self, event: Event) -> None:
         """Take one event.
@@ -101,11 +174,11 @@ class Dispatcher:
             case RowsChanged():
                 self._rows(event)
             case Began(place, xid):
+                if xid:
+                    self._xa.begin()
                 with self._lock:
                     self._gate.received(place)
                     self._ledger.began()
-                if xid:
-                    self._xa.begin()
             case Committed(place):
                 self._committed(place)
                 self.lag = max(0.0, time.time() - place.executed_at)
@@ -126,7 +199,6 @@ class Dispatcher:
                 raise error
 
     def _rows(self, event: RowsChanged) -> None:
-        """Row changes, at once or aside."""
         if not self._xa.keep(event):
             self._take_in(event, None, event.place)
 
@@ -141,8 +213,13 @@ class Dispatcher:
         except HiddenChange as hidden:
             self._hidden(hidden, decided)
             return
+        except MemoryError as error:
+            raise HandOverFailed(
+                f"there is no memory to read {len(event.body)} bytes of changed rows",
+                hint="give the process more memory, then run the same command again",
+            ) from error
         subscription = self._subscriptions[event.table]
-        self._park()
+        self._wait_for_room()
         with self._lock:
             subscription.receive(changes, epoch or self._ledger.current)
 
@@ -163,9 +240,9 @@ class Dispatcher:
 
     def _committed(self, place: Place) -> None:
         """The end of a transaction, or of nothing."""
-        rows = self._xa.end()
-        if rows is not None:  # XA COMMIT ... ONE PHASE
+        if (rows := self._xa.receiving) is not None:  # XA COMMIT ... ONE PHASE
             self._replay(rows, None, place)
+            self._xa.end()
         with self._lock:
             self._gate.received(place)
             self._ledger.committed(place)
@@ -173,15 +250,14 @@ class Dispatcher:
             self._lock.notify_all()
 
     def _transaction_ended(self) -> None:
-        """Tell those who need to know that what they have is whole; called under the lock."""
+        """Let states be taken of what is whole now; called under the lock."""
         for subscription in self._merging:
             subscription.buffer.transaction_ended()
 
     def _replay(self, rows: XaRows, epoch: Epoch | None, decided: Place) -> None:
-        """Buffer the rows that were kept aside, and drop them there."""
+        """Buffer the rows that were kept aside."""
         for event in rows.replay():
             self._take_in(event, epoch, decided)
-        rows.close()
 
     def _prepared(self, place: Place, xid: str) -> None:
         """The end of an XA transaction's first half."""
@@ -190,29 +266,25 @@ class Dispatcher:
             if self._xa.prepared(xid):
                 self._ledger.prepared(xid, place)
             else:
-                self._without_rows.add(xid)
                 self._ledger.committed(place)
             self._lock.notify_all()
 
     def _decided(self, event: XaDecided) -> None:
         """XA COMMIT brings the rows in; XA ROLLBACK drops them."""
-        rows = self._xa.decided(event.xid)
-        if rows is not None:
-            with self._lock:
-                self._gate.received(event.place)
-                epoch = self._ledger.epoch_of(event.xid)
-            if event.commit:
-                self._replay(rows, epoch, event.place)
-            rows.close()
-        elif event.xid in self._without_rows:
-            self._without_rows.remove(event.xid)
-        elif event.commit and not self._knows_all_prepared:
+        if not self._xa.knows(event.xid) and event.commit and not self._knows_all_prepared:
             raise FeedFailure(
                 f"XA transaction {event.xid} was prepared before the change feed began, and it"
                 " may have changed the table",
                 hint="GRANT XA_RECOVER_ADMIN to the account, so that the start can wait for such"
                 " transactions; then start again",
             )
+        if (rows := self._xa.rows(event.xid)) is not None:
+            with self._lock:
+                self._gate.received(event.place)
+                epoch = self._ledger.epoch_of(event.xid)
+            if event.commit:
+                self._replay(rows, epoch, event.place)
+        self._xa.forget(event.xid)
         with self._lock:
             self._ledger.decided(event.xid)
             self._ledger.committed(event.place)
@@ -220,7 +292,7 @@ class Dispatcher:
             self._lock.notify_all()
 
     def _statement(self, event: StatementSeen) -> None:
-        """A statement in text: nobody else may change the table (R13, R14)."""
+        """Stop at a statement by which others change a table (R13, R14)."""
         touch = self._finder.find(event)
         if event.session_id in self._own_sessions:
             self._ended = self._ended or (touch is not None and touch.kind == "ddl")
@@ -242,7 +314,7 @@ class Dispatcher:
 
     def _restarted(self) -> None:
         """The transaction received in part comes again, or never."""
-        self._xa.abandon()
+        self._xa.end()
         with self._lock:
             self._ledger.abandoned()
             for subscription in self._merging:
@@ -251,3 +323,17 @@ class Dispatcher:
     def close(self) -> None:
         """Drop what is kept aside."""
         self._xa.close()
+
+
+def _statement_writes(
+    subscriptions: Subscriptions, vouched: Iterable[Table], stream: Stream
+) -> StatementWrites:
+    """Return what stops at a write in text to a source or its new table."""
+    tables = [(t.schema, t.name) for m in subscriptions.mappings for t in (m.source, m.target)]
+    return StatementWrites(
+        vouched,
+        TableFinder(tables, ignore_case=stream.ignore_case).has,
+        ignore_case=stream.ignore_case,
+        onward="run the same command again with {} to carry on behind the statement",
+        give_up="spirit-py cleanup gives up what is done so far",
+    )

@@ -11,16 +11,16 @@ from spirit_py.errors import ValueLost
 from spirit_py.feed.buffer import Manner
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from spirit_py.binlog.events import Table
     from spirit_py.binlog.stream import Stream
     from spirit_py.contracts import SqlSession
     from spirit_py.feed.apply import BatchApplier
-    from spirit_py.feed.gate import VisibilityGate
+    from spirit_py.feed.backpressure import Backpressure
     from spirit_py.feed.ledger import Ledger
     from spirit_py.feed.partitions import Partition
-    from spirit_py.feed.subscription import TableSubscription
+    from spirit_py.feed.subscription import Subscriptions, TableSubscription
+    from spirit_py.feed.visibility import VisibilityGate
     from spirit_py.stop import StopSwitch
 
 TAKE_ROWS: Final = 10_000
@@ -30,10 +30,11 @@ OWN_ROWS: Final = 4000
 """Changes of one partition of several in one batch."""
 OWN_BYTES: Final = 8 << 20
 _POLL: Final = 0.2
+_IDLE_PAUSE: Final = 0.25
 
 
 class _Request:
-    """A flush that somebody waits for."""
+    """A flush that a call waits for."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -53,8 +54,9 @@ class Flusher:
         workers: how many workers there are.
         ended: set when nothing may be applied any more.
         stop: once requested, no further batch is begun.
-        fail: told of a fault that nobody waits for.
-        parked: tells whether the reader waits for room.
+        fail: called with a fault that no call waits for.
+        backpressure: while it waits, part of a transaction may be taken to make room.
+        wanted: set when changes are to be applied before the next interval ends.
     """
 
     def __init__(
@@ -63,14 +65,16 @@ class Flusher:
         lock: threading.Condition,
         mutex: threading.RLock,
         workers: int,
-        subscriptions: Mapping[Table, TableSubscription],
+        subscriptions: Subscriptions,
         applier: BatchApplier,
         stream: Stream,
         gate: VisibilityGate,
+        ledger: Ledger,
         ended: threading.Event,
         stop: StopSwitch,
         fail: Callable[[Exception], None],
-        parked: Callable[[], bool],
+        backpressure: Backpressure,
+        wanted: threading.Event,
     ) -> None:
         self._lock = lock
         self._work = threading.Condition(mutex)
@@ -83,12 +87,13 @@ class Flusher:
         self._ended = ended
         self._stop = stop
         self._fail = fail
-        self._parked = parked
+        self._backpressure = backpressure
+        self._wanted = wanted
+        self._ledger = ledger
         self._pausing = threading.Lock()
         self._paused = False
         self._rounds = 0
         self._requests: list[_Request] = []
-        self.ledger: Ledger | None = None
 
     # -- asking
 
@@ -110,13 +115,21 @@ class Flusher:
                     self._settled.wait(_POLL)
             finally:
                 self._requests.remove(request)
-            self._settle()
+            self._ledger.settle()
             if request.fault is not None:
                 raise request.fault
             return self._applied() - before
 
+    def run(self, stopping: threading.Event, interval: float) -> None:
+        """Ask for what waits whenever that is wanted, at least every so many seconds."""
+        while not stopping.is_set():
+            self._wanted.wait(interval)
+            self._wanted.clear()
+            if not stopping.is_set() and not self.request(wait=1.0):
+                stopping.wait(_IDLE_PAUSE)
+
     def request(self, *, wait: float) -> bool:
-        """Ask for what nobody has asked for, and wait until a worker has nothing to do.
+        """Ask for what is not asked for yet, and wait until a worker has nothing to do.
 
         Returns:
             Whether anything was applied meanwhile.
@@ -126,18 +139,17 @@ class Flusher:
             before = self._applied()
             if self._ask(insist=False):
                 self._settled.wait_for(lambda: self._over() or self._idle(), wait)
-            self._settle()
+            self._ledger.settle()
             return self._applied() > before
 
     def _ask(self, *, insist: bool) -> int:
-        """Begin a round; gives its number, and 0 when there is nothing to do."""
+        """Begin a round; return its number, and 0 when there is nothing to do."""
         self._rounds += 1
-        if self.ledger is not None:
-            self.ledger.seal()
+        self._ledger.seal()
         wanted = False
         for subscription in self._subscriptions.values():
             partitions = subscription.buffer.partitions
-            if self._parked():
+            if self._backpressure.waiting:
                 subscription.buffer.cut()
             if not self._paused:
                 partitions.balance(self._workers)
@@ -158,14 +170,10 @@ class Flusher:
         return not any(any(s.buffer.partitions.ready()) for s in self._subscriptions.values())
 
     def _applied(self) -> int:
-        return sum(s.buffer.counters.applied for s in self._subscriptions.values())
+        return self._subscriptions.totals().applied
 
     def _over(self) -> bool:
         return self._ended.is_set() or self._stop.requested
-
-    def _settle(self) -> None:
-        if self.ledger is not None:
-            self.ledger.settle()
 
     # -- working
 
@@ -227,7 +235,7 @@ class Flusher:
     def _write(
         self, subscription: TableSubscription, partition: Partition, session: SqlSession | None
     ) -> bool:
-        """Write a batch in its manner; tell whether a state was written over other rows."""
+        """Write a batch in its manner; return whether a state was written over other rows."""
         buffer, mapping = subscription.buffer, subscription.mapping
         if buffer.manner is not Manner.OVER:
             complete = buffer.manner is Manner.STATE
@@ -254,7 +262,7 @@ class Flusher:
         return False
 
     def wake(self) -> None:
-        """Let everybody who waits look again; called under the lock."""
+        """Let every thread that waits look again; called under the lock."""
         for condition in (self._lock, self._work, self._settled):
             condition.notify_all()
 
@@ -283,8 +291,7 @@ class Flusher:
         self._prove(subscription)
         buffer = subscription.buffer
         with self._lock:
-            if self.ledger is not None:
-                self.ledger.seal()
+            self._ledger.seal()
             partition = buffer.partitions.unite()
             left = len(partition.waiting)
         while left > 0 and not self._over():
@@ -295,7 +302,7 @@ class Flusher:
             self._apply(subscription, partition, session)
             left -= len(taken)
         with self._lock:
-            self._settle()
+            self._ledger.settle()
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:

@@ -31,12 +31,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from spirit_py.feed.buffer import Pending
+    from spirit_py.binlog.codec.images import RowImage
+    from spirit_py.feed.ledger import Epoch
 
 Key: TypeAlias = tuple[Any, ...]
 
@@ -48,6 +49,23 @@ PARTS_PER_WORKER: Final = 4
 """Partitions to aim at for each worker, so that none is idle while one is slow."""
 _SAMPLE: Final = 255
 """Keys that are looked at to find a median."""
+
+
+class Pending(NamedTuple):
+    """One change that is not applied yet.
+
+    Attributes:
+        image: the row to write, or the row that is deleted.
+        stamp: when it came, counted in dispatched chunks or in visibility proofs.
+        fresh: the new table has no row of this key yet; known only of an exact merging table.
+    """
+
+    image: RowImage
+    deleted: bool
+    epoch: Epoch
+    stamp: int
+    size: int
+    fresh: bool = False
 
 
 class Partition:

@@ -1,48 +1,54 @@
-"""The event store between the reader and the subscriptions: a bounded ring (design section 4).
+"""The event store between the reader and the dispatcher: a bounded ring (design section 4).
 
-Three cursors only ever grow, ``put >= get >= ack``: the reader puts, the dispatcher gets a
-batch, and acknowledges it when the subscriptions have taken it over; when that fails, a
-rollback moves get back to ack and the batch comes again. A full ring, by count or by bytes,
-makes the reader wait. A batch holds whole transactions; only one that is larger than the ring
-comes in pieces, so that a transaction of any size streams through bounded memory.
+Three cursors only ever grow, ``put >= get >= ack``, but for a rollback: the reader puts, the
+dispatcher gets a batch, and acknowledges it when the buffers have taken it over. A batch that could
+not be handed on is rolled back: get moves back to ack, and the batch is read again. A full ring, by
+count or by bytes, makes the reader wait. A batch holds whole transactions, where they fit; one that
+is larger than the ring comes in pieces, so that any transaction passes through bounded memory.
 """
 
 from __future__ import annotations
 
 import threading
-import time
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from spirit_py.contracts import Clock
+    from collections.abc import Callable
 
 T = TypeVar("T")
 
 
 class EventStore(Generic[T]):
-    """A ring of events with their weights. One thread puts, one thread gets and acknowledges.
+    """A ring of events. One thread puts, one thread gets and acknowledges.
 
     Args:
+        weigh: returns the bytes that an event counts.
+        is_boundary: whether nothing of a transaction is incomplete behind an event.
         capacity: events at most; a power of two.
         max_bytes: weight at which a put waits; one event may exceed it.
     """
 
     def __init__(
-        self, *, capacity: int = 1 << 14, max_bytes: int = 32 << 20, clock: Clock = time.monotonic
+        self,
+        *,
+        weigh: Callable[[T], int],
+        is_boundary: Callable[[T], bool],
+        capacity: int = 1 << 14,
+        max_bytes: int = 32 << 20,
     ) -> None:
         if capacity & (capacity - 1):
             raise ValueError("the capacity of the ring is a power of two")
+        self._weigh = weigh
+        self._is_boundary = is_boundary
         self._mask = capacity - 1
         self._events: list[T | None] = [None] * capacity
         self._weights = [0] * capacity
         self._max_bytes = max_bytes
-        self._clock = clock
         self._changed = threading.Condition()
         self._put = self._get = self._ack = 0
         self._boundary = 0
         self._bytes = 0
-        self._waiting_since: float | None = None
-        self._waited = 0.0
+        self._reader_waits = False
         self._closed = False
 
     @property
@@ -57,17 +63,13 @@ class EventStore(Generic[T]):
         return self._bytes
 
     @property
-    def waited_seconds(self) -> float:
-        """How long puts have waited for room so far, in seconds."""
-        since = self._waiting_since
-        return self._waited + (self._clock() - since if since is not None else 0.0)
+    def closed(self) -> bool:
+        """Whether events are refused."""
+        return self._closed
 
-    def put(self, event: T, weight: int, *, boundary: bool) -> bool:
-        """Add an event; waits while the ring is full. False when the store is closed.
-
-        Args:
-            boundary: nothing of a transaction is incomplete behind this event.
-        """
+    def put(self, event: T) -> bool:
+        """Add an event; waits while the ring is full. False when the store is closed."""
+        weight = self._weigh(event)
         with self._changed:
             if self._full():
                 self._wait_for_room()
@@ -78,7 +80,7 @@ class EventStore(Generic[T]):
             self._weights[slot] = weight
             self._bytes += weight
             self._put += 1
-            if boundary:
+            if self._is_boundary(event):
                 self._boundary = self._put
                 self._changed.notify_all()
             return True
@@ -89,13 +91,12 @@ class EventStore(Generic[T]):
         )
 
     def _wait_for_room(self) -> None:
-        """Wait as the reader; what is in the ring may then be got in pieces."""
-        self._waiting_since = self._clock()
+        """Wait; what is in the ring may meanwhile be got in pieces."""
+        self._reader_waits = True
         self._changed.notify_all()
         while self._full() and not self._closed:
             self._changed.wait()
-        self._waited += self._clock() - self._waiting_since
-        self._waiting_since = None
+        self._reader_waits = False
 
     def get(self, limit: int, timeout: float | None = None) -> list[T]:
         """Return the next events, at most ``limit``, of whole transactions where they fit.
@@ -114,10 +115,10 @@ class EventStore(Generic[T]):
             return [self._events[i & mask] for i in range(first, self._get)]  # type: ignore[misc]
 
     def _until(self) -> int:
-        """Tell up to where events may be got: the last boundary, or the end of a full ring."""
+        """Return up to where events may be got: the last boundary, or the end of a full ring."""
         if self._boundary > self._get:
             return self._boundary
-        return self._put if self._waiting_since is not None else self._get
+        return self._put if self._reader_waits else self._get
 
     def ack(self) -> None:
         """Note that everything got so far was taken over; makes room."""

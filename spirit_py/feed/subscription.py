@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from spirit_py.chunk.order import walk_directions
 from spirit_py.chunk.watermark import OpenEnd, WatermarkTracker
-from spirit_py.feed.buffer import ChangeBuffer, Filters
+from spirit_py.feed.buffer import ChangeBuffer, Counters, Filters
 from spirit_py.feed.visibility import VisibilityProofs
 from spirit_py.table.keys import comparable
 
@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Iterator, Sequence
 
-    from spirit_py.binlog.codec.rows import RowChange, RowImage
+    from spirit_py.binlog.codec.images import RowChange, RowImage
+    from spirit_py.binlog.events import Table
     from spirit_py.chunk.chunk import Chunk, ComparableKey, KeyBound
-    from spirit_py.feed.gate import VisibilityGate
     from spirit_py.feed.ledger import Epoch
+    from spirit_py.feed.visibility import VisibilityGate
     from spirit_py.table.mapping import TableMapping
 
 
@@ -151,6 +152,42 @@ class TableSubscription:
     def receive(self, changes: Sequence[RowChange], epoch: Epoch) -> None:
         """Take in row changes, in order; called under the feed's lock."""
         self.buffer.add_all(_images(changes), epoch)
+
+
+class Subscriptions(dict["Table", TableSubscription]):
+    """The followed tables of a feed by name; what it adds up is read under the feed's lock."""
+
+    def of(self, mapping: TableMapping | None) -> list[TableSubscription]:
+        """Return one table's subscription, or all of them."""
+        if mapping is None:
+            return list(self.values())
+        found = self.get((mapping.source.schema, mapping.source.name))
+        return [found] if found else []
+
+    @property
+    def mappings(self) -> list[TableMapping]:
+        """The mappings of all tables."""
+        return [one.mapping for one in self.values()]
+
+    @property
+    def bytes(self) -> int:
+        """Bytes in the buffers."""
+        return sum(one.buffer.bytes for one in self.values())
+
+    @property
+    def pending(self) -> int:
+        """Changes that are received and not applied."""
+        return sum(one.buffer.pending for one in self.values())
+
+    def totals(self) -> Counters:
+        """Return what became of the changes of all tables."""
+        counted = [one.buffer.counters for one in self.values()]
+        return Counters(
+            received=sum(one.received for one in counted),
+            applied=sum(one.applied for one in counted),
+            deduplicated=sum(one.deduplicated for one in counted),
+            dropped=sum(one.dropped for one in counted),
+        )
 
 
 def _images(changes: Sequence[RowChange]) -> Iterator[tuple[RowImage, bool, bool]]:

@@ -73,7 +73,6 @@ class Follower:
         self._flush = flush
         self._forget = forget
         self._writes = writes
-        self._without_rows: set[str] = set()
         self._heartbeat = heartbeat
         self._clock = clock
         self._said_at = clock()
@@ -123,9 +122,10 @@ class Follower:
         self._say_statements()
 
     def _rows(self, event: RowsChanged, place: Place) -> None:
-        """Rows of a table, now or later."""
-        if self._xa.keep(event):
-            return
+        if not self._xa.keep(event):
+            self._print_rows(event, place)
+
+    def _print_rows(self, event: RowsChanged, place: Place) -> None:
         position = self.progress.text()
         for change in event.codec.rows(event.event_type, event.body):
             self._out(row_record(position, place, event.table, change))
@@ -133,9 +133,9 @@ class Follower:
 
     def _committed(self, place: Place) -> None:
         """The end of a transaction; one without rows or statements of the scope says nothing."""
-        rows = self._xa.end()
-        if rows is not None:  # XA COMMIT ... ONE PHASE
+        if (rows := self._xa.receiving) is not None:  # XA COMMIT ... ONE PHASE
             self._replay(rows, place)
+            self._xa.end()
         self.progress.advance(place)
         if self._open:
             self._say("commit", place)
@@ -153,13 +153,11 @@ class Follower:
         self._open = True
         self._say("begin", place, **fields)
         for event in rows.replay():
-            self._rows(event, place)
-        rows.close()
+            self._print_rows(event, place)
 
     def _prepared(self, place: Place, xid: str) -> None:
         """An XA transaction is prepared; without rows of the scope it does not matter."""
         if not self._xa.prepared(xid):
-            self._without_rows.add(xid)
             self.progress.advance(place)
             self._quiet(place)
             return
@@ -170,20 +168,17 @@ class Follower:
     def _decided(self, event: XaDecided) -> None:
         """XA COMMIT prints the rows; XA ROLLBACK drops them."""
         place, xid = event.place, event.xid
-        rows = self._xa.decided(xid)
+        rows, known = self._xa.rows(xid), self._xa.knows(xid)
         if rows is not None and event.commit:
             self._replay(rows, place, xid=xid)
-        elif rows is not None:
-            rows.close()
+        self._xa.forget(xid)
         self._open = False
         self.progress.decided(xid, place)
         kind = "xa_commit" if event.commit else "xa_rollback"
         if rows is not None:
             self._say(kind, place, xid=xid)
             self._flush()
-        elif xid in self._without_rows:
-            self._without_rows.discard(xid)
-        else:
+        elif not known:
             self._say(kind, place, xid=xid, note=_OLDER)
             self._flush()
 
@@ -222,7 +217,7 @@ class Follower:
 
     def _restarted(self) -> None:
         """What came since the last complete transaction comes again, or never."""
-        self._xa.abandon()
+        self._xa.end()
         self._statements.clear()
         if self._open:
             self._open = False

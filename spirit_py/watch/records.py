@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from spirit_py.binlog.codec.rows import RowChange, RowImage
+    from spirit_py.binlog.codec.images import RowChange, RowImage
     from spirit_py.binlog.events import Place, Table
     from spirit_py.table.schema import Column
 

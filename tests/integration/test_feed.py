@@ -360,7 +360,7 @@ def test_our_own_rename_ends_the_feed(scene: Scene) -> None:
         session.execute("RENAME TABLE t TO _t_old, _t_new TO t")
     scene.db.execute("INSERT INTO t VALUES (100, 'new', 1, 5)")
     # The reader sees a table that it does not know, and ends; that is nobody's fault now.
-    until(lambda: not feed._threads[0].is_alive())
+    until(lambda: not feed._threads[0].running)
     until(lambda: len(set(feed._store.cursors)) == 1)
     assert scene.stop.reason is None
     assert feed.pending() == 0
@@ -553,7 +553,7 @@ def test_closing_leaves_no_thread_and_no_session(either: Scene) -> None:
     feed = either.open()
     feed.close()
     feed.close()
-    assert not [t.name for t in threading.enumerate() if t.name.startswith("spirit-feed")]
+    assert not [t.name for t in threading.enumerate() if t.name.startswith("spirit-py-feed")]
 
 
 def test_every_session_of_a_feed_says_whose_it_is(either: Scene) -> None:

@@ -191,8 +191,9 @@ def test_a_large_undecided_transaction_is_spilled(scene: Scene) -> None:
     feed.block_wait()
     assert feed.statistics().peak_buffered_bytes < 4 << 20
     (rows,) = feed._dispatcher._xa._prepared.values()  # type: ignore[union-attr]
+    assert rows is not None
     assert rows.bytes > 5 << 20
-    assert getattr(rows._file, "_rolled")  # noqa: B009 - the type has no such name
+    assert rows.spilled
     scene.run("XA COMMIT 'big'")
     feed.block_wait()
     scene.drain()

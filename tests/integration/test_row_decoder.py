@@ -20,9 +20,10 @@ from typing import Any
 import pytest
 
 import raw_events
-from spirit_py.binlog.codec.rows import PARTIAL_UPDATE_ROWS, RowCodec
+from spirit_py.binlog.codec.rows import RowCodec
 from spirit_py.binlog.codec.tablemap import parse_table_map
 from spirit_py.binlog.codec.text import CODECS
+from spirit_py.binlog.wire import PARTIAL_UPDATE_ROWS
 from spirit_py.errors import SchemaChanged, UnreadableChange
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.sql import identifier_list

@@ -15,13 +15,14 @@ from __future__ import annotations
 import struct
 from functools import partial
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from spirit_py.binlog import wire
 from spirit_py.binlog.codec import definition as codec_source
 from spirit_py.binlog.codec import fields as codec_fields
 from spirit_py.binlog.codec.check import check_table_map
+from spirit_py.binlog.codec.images import RowChange, RowImage
 from spirit_py.binlog.codec.tablemap import packed_integer
-from spirit_py.binlog.events import CARRY_ON
 from spirit_py.errors import HiddenChange, SchemaChanged, UnreadableChange
 from spirit_py.table import values
 from spirit_py.table.keys import comparable
@@ -30,72 +31,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from spirit_py.binlog.codec.definition import Nulls
+    from spirit_py.binlog.codec.images import Kind
     from spirit_py.binlog.codec.tablemap import TableMap
-    from spirit_py.contracts import RenderedRow
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.schema import Column, TableSchema
 
-Kind: TypeAlias = Literal["insert", "update", "delete"]
 F = TypeVar("F")
 
-WRITE_ROWS_V1, UPDATE_ROWS_V1, DELETE_ROWS_V1 = 23, 24, 25
-WRITE_ROWS, UPDATE_ROWS, DELETE_ROWS, PARTIAL_UPDATE_ROWS = 30, 31, 32, 39
-_KINDS: dict[int, Kind] = {
-    WRITE_ROWS_V1: "insert", UPDATE_ROWS_V1: "update", DELETE_ROWS_V1: "delete",
-    WRITE_ROWS: "insert", UPDATE_ROWS: "update", DELETE_ROWS: "delete",
+_KINDS: Final[dict[int, Kind]] = {
+    wire.WRITE_ROWS_V1: "insert", wire.UPDATE_ROWS_V1: "update", wire.DELETE_ROWS_V1: "delete",
+    wire.WRITE_ROWS: "insert", wire.UPDATE_ROWS: "update", wire.DELETE_ROWS: "delete",
 }  # fmt: skip
-_VERSION_2: Final = WRITE_ROWS
-#: What the objects around an image weigh, measured on CPython 3.11 (64 bits).
-_OBJECT_BYTES: Final = 300
+_VERSION_2: Final = wire.WRITE_ROWS
 _BROKEN_HINT = "see whether the binlog is damaged (mysqlbinlog); start the migration again"
 _FULL_IMAGE_HINT = (
     "some session writes with binlog_row_image other than FULL: SET binlog_row_image=FULL there,"
-    f" {CARRY_ON}"
+    f" {HiddenChange.CARRY_ON}"
 )
-
-
-class RowImage(NamedTuple):
-    """One image of a row, undecoded but for its key.
-
-    Attributes:
-        codec: what can decode it.
-        key: the key's values; comparable as :mod:`spirit_py.table.keys` says, else exact
-            values that only tell whether an update changed the key.
-        data: null bitmap and column values.
-    """
-
-    codec: RowCodec
-    key: tuple[Any, ...]
-    data: bytes
-
-    @property
-    def key_sql(self) -> str:
-        """The key as ``(literal, ...)``, for ``DELETE ... WHERE (columns) IN (...)``."""
-        return self.codec.key_sql(self.key)
-
-    @property
-    def size(self) -> int:
-        """Bytes of memory that the image holds, the objects around it included."""
-        return len(self.data) + _OBJECT_BYTES
-
-    def render(self) -> RenderedRow:
-        """Render the mapping's old columns for SQL."""
-        codec, data = self.codec, self.data
-        return codec.renderers[data[: codec.bitmap_bytes]](data)
-
-    def values(self) -> dict[str, Any]:
-        """Decode every column into a value that JSON can carry without loss."""
-        return self.codec.values(self.data)
-
-
-class RowChange(NamedTuple):
-    """One changed row: ``before`` of an update or delete, ``after`` of an insert or update."""
-
-    kind: Kind
-    before: RowImage | None
-    after: RowImage | None
-
-
 _image = partial(tuple.__new__, RowImage)
 _change = partial(tuple.__new__, RowChange)
 
@@ -222,10 +174,6 @@ class RowCodec:
             return kind, self._images(body, event_type, doubled=kind == "update")
         except (IndexError, KeyError, struct.error) as error:
             raise self._unreadable(f"cannot be read: {error!r}") from error
-
-    def render(self, data: bytes) -> RenderedRow:
-        """Render an image's bytes; see :meth:`RowImage.render`."""
-        return self.renderers[data[: self.bitmap_bytes]](data)
 
     def values(self, data: bytes) -> dict[str, Any]:
         """Decode an image's bytes; see :meth:`RowImage.values`."""

@@ -8,10 +8,12 @@ from dataclasses import replace
 
 import pytest
 
-from spirit_py.binlog.codec import rows as codec_module
+from spirit_py.binlog import wire
 from spirit_py.binlog.codec.check import check_table_map
-from spirit_py.binlog.codec.rows import DELETE_ROWS, UPDATE_ROWS, WRITE_ROWS, RowCodec, RowImage
+from spirit_py.binlog.codec.images import RowImage
+from spirit_py.binlog.codec.rows import RowCodec
 from spirit_py.binlog.codec.tablemap import ColumnType, TableMap, parse_table_map, rows_table_id
+from spirit_py.binlog.wire import DELETE_ROWS, UPDATE_ROWS, WRITE_ROWS
 from spirit_py.contracts import RenderedRow
 from spirit_py.errors import SchemaChanged, UnreadableChange
 from tests.kits.definitions import column, index, table
@@ -197,7 +199,7 @@ def test_version_one_events_and_extra_data_are_read():
     codec = codec_for(column("v", "tinyint"))
     body = rows_body(2, image(1, "07"))
     expected = codec.rows(WRITE_ROWS, body)
-    assert codec.rows(codec_module.WRITE_ROWS_V1, body[:8] + body[10:]) == expected
+    assert codec.rows(wire.WRITE_ROWS_V1, body[:8] + body[10:]) == expected
     assert codec.rows(WRITE_ROWS, rows_body(2, image(1, "07"), extra=b"\1\2\0\0")) == expected
 
 

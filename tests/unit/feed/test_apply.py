@@ -11,8 +11,8 @@ import pytest
 
 from spirit_py.errors import FeedFailure
 from spirit_py.feed.apply import PART_BYTES, BatchApplier
-from spirit_py.feed.buffer import Pending
 from spirit_py.feed.ledger import Epoch
+from spirit_py.feed.partitions import Pending
 from tests.kits.memory_stream import MemoryImage
 from tests.kits.row_images import mapping
 

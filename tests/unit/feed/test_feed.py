@@ -35,7 +35,7 @@ from spirit_py.errors import (
     ValueLost,
 )
 from spirit_py.feed.feed import ChangeFeed
-from spirit_py.feed.flusher import OWN_ROWS
+from spirit_py.feed.flusher import OWN_ROWS, Flusher
 from spirit_py.feed.partitions import SPLIT_ROWS
 from spirit_py.stop import StopSwitch
 from tests.kits.chunks import chunk
@@ -164,7 +164,13 @@ def scene() -> Iterator[Scene]:
     made.applier.gate.set()
     for feed in made.feeds:
         feed.close()
-    assert not [t.name for t in threading.enumerate() if t.name.startswith("spirit-feed")]
+    assert not [t.name for t in threading.enumerate() if t.name.startswith("spirit-py-feed")]
+
+
+def flusher(feed: ChangeFeed) -> Flusher:
+    """Return the flusher of a feed that was started."""
+    assert feed._flusher is not None
+    return feed._flusher
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -260,12 +266,12 @@ def test_pausing_waits_for_every_partition(scene: Scene) -> None:
     feed, _ = scene.open(flush_interval=0.01)
     scene.applier.gate.clear()
     scene.stream.commit(T, *(upsert(n) for n in range(4 * SPLIT_ROWS)))
-    until(lambda: feed._flusher._running() == 2)
+    until(lambda: flusher(feed)._running() == 2)
     paused: list[int] = []
 
     def pause() -> None:
         with feed.applies_paused():
-            paused.append(feed._flusher._running())
+            paused.append(flusher(feed)._running())
 
     thread = threading.Thread(target=pause)
     thread.start()
@@ -693,7 +699,7 @@ def test_a_stop_request_ends_a_flush_between_two_batches(scene: Scene) -> None:
     scene.stop.request(Interrupted(15))
     with pytest.raises(Interrupted):
         feed.flush()
-    feed._flusher.flush_once()
+    flusher(feed).flush_once()
     assert scene.applier.table == {}
     assert feed.pending() == 2
 
@@ -704,7 +710,7 @@ def test_nothing_is_applied_after_stop(scene: Scene) -> None:
     scene.stream.commit(T, upsert(1))
     feed.block_wait()
     feed.stop()
-    feed._flusher.flush_once()
+    flusher(feed).flush_once()
     assert scene.applier.table == {}
 
 
@@ -713,7 +719,7 @@ def test_closing_ends_a_batch_that_would_not_end(scene: Scene) -> None:
     feed, _ = scene.open(flush_interval=0.001)
     scene.applier.gate.clear()
     scene.stream.commit(T, upsert(1))
-    until(lambda: feed._flusher._running() > 0)
+    until(lambda: flusher(feed)._running() > 0)
     feed.close()
     assert scene.applier.fail is not None
     assert scene.applier.table == {}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spirit_py.binlog.codec.rows import RowChange
+from spirit_py.binlog.codec.images import RowChange
 from spirit_py.binlog.events import (
     Advanced,
     Began,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from spirit_py.binlog.codec.rows import RowChange
+from spirit_py.binlog.codec.images import RowChange
 from spirit_py.binlog.events import Place
 from spirit_py.table.schema import Column, TableSchema
 from spirit_py.watch.formats import as_json, as_text

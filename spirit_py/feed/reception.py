@@ -1,0 +1,108 @@
+"""The wait until everything that the source has executed was received (R12, R15)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spirit_py.errors import FeedFailure
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable
+
+    from spirit_py.binlog.stream import Stream
+    from spirit_py.contracts import Clock, SqlSession
+    from spirit_py.feed.backpressure import Backpressure
+    from spirit_py.feed.dispatch import Dispatcher
+    from spirit_py.feed.ledger import Ledger
+    from spirit_py.feed.subscription import Subscriptions
+
+
+class Reception:
+    """How far the stream was received, and when the source was last heard.
+
+    Args:
+        lock: the feed's; notified whenever something was received.
+        ended: set when the feed is closed.
+        check: raises what ends the wait.
+    """
+
+    def __init__(
+        self,
+        *,
+        lock: threading.Condition,
+        stream: Stream,
+        subscriptions: Subscriptions,
+        ledger: Ledger,
+        dispatcher: Dispatcher,
+        backpressure: Backpressure,
+        ended: threading.Event,
+        check: Callable[[], None],
+        clock: Clock,
+    ) -> None:
+        self._lock = lock
+        self._stream = stream
+        self._subscriptions = subscriptions
+        self._ledger = ledger
+        self._dispatcher = dispatcher
+        self._backpressure = backpressure
+        self._ended = ended
+        self._check = check
+        self._clock = clock
+        self._heard_at = clock()
+
+    def heard(self) -> None:
+        """Note that the source sent something."""
+        self._heard_at = self._clock()
+
+    def wait(self, seconds: float, session: SqlSession | None, *, while_moving: bool) -> None:
+        """Wait until all that is visible at the call was received.
+
+        Args:
+            seconds: the time that it may take.
+            session: asks it for what is executed, instead of the stream's own.
+            while_moving: the time begins anew whenever something was received or applied.
+
+        Raises:
+            FeedFailure: it was not received in time.
+        """
+        deadline = self._clock() + seconds
+        with self._lock:
+            claims = [(one, one.claim()) for one in self._subscriptions.values()]
+        target = self._stream.executed(session)
+        with self._lock:
+            seen = self._progress()
+            while not self._ledger.received.reaches(target):
+                self._check()
+                if while_moving and (now := self._progress()) != seen:
+                    seen, deadline = now, self._clock() + seconds
+                left = deadline - self._clock()
+                if left <= 0 or self._ended.is_set():
+                    raise self._not_received(seconds, stood_still=while_moving)
+                self._lock.wait(min(left, 1.0))
+            for subscription, claim in claims:
+                subscription.trust(claim)
+        self._check()
+
+    def _progress(self) -> tuple[object, ...]:
+        """Return what changes whenever something was received, passed over or applied."""
+        totals = self._subscriptions.totals()
+        received = self._ledger.received.text()
+        return received, self._stream.traffic[1], totals.received, totals.applied
+
+    def _not_received(self, seconds: float, *, stood_still: bool) -> FeedFailure:
+        return FeedFailure(
+            "the change feed has not received what the server had executed: for"
+            f" {seconds:.0f} s it has {'stood still' if stood_still else 'not come so far'};"
+            f" {self._liveness()}",
+            hint="see whether the server sends its binlog; run the same command again",
+        )
+
+    def _liveness(self) -> str:
+        if trouble := self._stream.trouble:
+            return f"it is not connected ({trouble})"
+        if trouble := self._dispatcher.trouble:
+            return f"it reads a batch again ({trouble})"
+        if self._backpressure.waiting:
+            return "it waits, because its buffers are full"
+        return f"it last heard from the server {self._clock() - self._heard_at:.0f} s ago"
