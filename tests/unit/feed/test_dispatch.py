@@ -24,8 +24,9 @@ from spirit_py.feed.ledger import Ledger
 from spirit_py.feed.store import EventStore
 from spirit_py.feed.subscription import Subscriptions, TableSubscription
 from spirit_py.feed.visibility import VisibilityGate
-from tests.kits.row_images import column, mapping
+from tests.kits.definitions import column
 from tests.kits.memory_stream import CountFrontier, MemoryStream, upsert
+from tests.kits.row_images import mapping
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,7 +64,7 @@ class HandOver:
         self.ledger = Ledger(CountFrontier())
         gate = VisibilityGate(has_gtids=False)
         # A queue keeps every change that it is given, so that one given twice is seen.
-        key = column("id", 1, "double") if ordered else None
+        key = column("id", "double") if ordered else None
         self.table = TableSubscription(
             mapping(key=key), lock=self.lock, gate=gate, wake=lambda: None, copied=True
         )
