@@ -29,15 +29,16 @@ from spirit_py.errors import (
     StoredOtherwise,
     ValueLost,
 )
-from spirit_py.mysql.retry import retrying, waiting_for
+from spirit_py.mysql.connect import connect
+from spirit_py.mysql.retry import patiently
+from spirit_py.mysql.values.duplicates import duplicates_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from spirit_py.checksum.coverage import PassCoverage
-    from spirit_py.checksum.moment import Follower
     from spirit_py.checksum.repair import Recopier
-    from spirit_py.checksum.snapshot import LockFigures
+    from spirit_py.checksum.snapshot import Follower, LockFigures
     from spirit_py.chunk.chunk import KeyBound
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import ChangeSource
@@ -58,8 +59,6 @@ class Checker:
         feed: applies changes to the new table; None compares two tables that nothing keeps
             equal, as they are at the moment of the snapshot.
         applier: repairs; None only reports: one pass, and :meth:`run` returns what it found.
-        find_duplicates: names rows that a new UNIQUE key cannot hold together (R11), a line
-            for each example; asked when rows differ and the mapping is tightened.
         on_progress: told now and then how far the checksum is; must not block.
         resume_above: the :attr:`low_watermark` of an earlier run of the same migration, whose
             feed this one's goes on from; the first pass begins above it.
@@ -76,7 +75,6 @@ class Checker:
         target: ConnectionOptions | None = None,
         feed: ChangeSource | None = None,
         applier: Recopier | None = None,
-        find_duplicates: Callable[[], Sequence[str]] | None = None,
         on_progress: Callable[[ChecksumProgress], None] | None = None,
         options: ChecksumOptions | None = None,
         resume_above: KeyBound | None = None,
@@ -95,7 +93,6 @@ class Checker:
         self._mapping = mapping
         self._options = self._what.options
         self._applier = applier
-        self._find_duplicates = find_duplicates
         self._on_progress = on_progress
         self._above = resume_above
         #: :meth:`ChangeSource.overwrites` of what :meth:`run` has proven to be equal.
@@ -206,13 +203,10 @@ class Checker:
         return found
 
     def _patiently(self, work: Callable[[], T]) -> T:
-        """Do something that may be done twice; a server or a feed that is away is waited for."""
-
-        def away(_: int, error: BaseException) -> None:
-            self._show(waiting_for=waiting_for(self._what.source, error))
-
-        result: T = retrying(self._what.stop, on_retry=away, hiccups=(FeedFailure,))(work)
-        return result
+        """Do what may be done twice; a server or a feed that is away is waited for."""
+        return patiently(
+            work, self._what.source, self._what.stop, tell=self._wait_for, hiccups=(FeedFailure,)
+        )
 
     def _confirmed(
         self, coverage: PassCoverage, found: Sequence[RowDifference]
@@ -224,7 +218,7 @@ class Checker:
             self._what.join,
             self._options.recheck_pauses,
             stop=self._what.stop,
-            on_wait=lambda waiting: self._show(waiting_for=waiting),
+            on_wait=self._wait_for,
         )
         left = look.confirm(found)
         coverage.counts += count(left) - count(found)
@@ -249,10 +243,10 @@ class Checker:
         )
 
     def _refuse_duplicates(self, found: Sequence[RowDifference]) -> None:
-        """Stop when the differences are rows that a new UNIQUE key has eaten (R11)."""
-        if not self._mapping.tightened or self._find_duplicates is None:
+        """Stop when the differences are rows that a new UNIQUE key cannot hold together (R11)."""
+        if self._what.target is not None:
             return
-        duplicates = tuple(self._find_duplicates())
+        duplicates = self._patiently(self._duplicates)
         if duplicates:
             names = ", ".join(index.name for index in self._mapping.tightened)
             raise DuplicateForUnique(
@@ -261,6 +255,20 @@ class Checker:
                 hint="remove the duplicates, then run the same command again: it carries on; or"
                 " leave the UNIQUE key out",
                 details=duplicates,
+            )
+
+    def _duplicates(self) -> tuple[str, ...]:
+        """Return examples of rows of the source that a new UNIQUE key cannot hold together."""
+        mapping = self._mapping
+        if not mapping.tightened:
+            return ()
+        with connect(self._what.source, role="duplicates") as session:
+            return tuple(
+                f"{index.name}: {duplicate}"
+                for index in mapping.tightened
+                for duplicate in duplicates_for(
+                    session, mapping, index, seen=lambda _: self._what.stop.check()
+                )
             )
 
     def _refuse_stored_otherwise(self, found: Sequence[RowDifference], rows: int) -> None:
@@ -309,6 +317,9 @@ class Checker:
             gather_seconds=self._result.gather_seconds + gathered,
             one_moment=self._result.one_moment and figures.one_moment,
         )
+
+    def _wait_for(self, what: str) -> None:
+        self._show(waiting_for=what)
 
     def _show(self, **changes: Any) -> None:
         """Publish how far the checksum is."""

@@ -12,6 +12,10 @@ than a third of the time. Nobody is killed: a checksum can wait, at no cost but 
 its way would be in the cutover's too, whose rules then apply. Who it is, is named at once, and
 again when the last request was in vain.
 
+There is no snapshot over two servers. But while the table of the server that is replicated from is
+locked, nothing new for it can come into its binlog; a replica that has executed what that server
+had executed by then holds the same rows, until the lock goes. GTIDs tell when that is so.
+
 The lock is that of :mod:`spirit_py.mysql.locks.session`: the server ends it when this process is
 frozen or cut off, the watch when it is held too long. Then another request is made.
 """
@@ -21,10 +25,9 @@ from __future__ import annotations
 import contextlib
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from spirit_py import points
-from spirit_py.checksum.moment import CATCH_UP_SECONDS, catch_up
 from spirit_py.errors import (
     ChangesNotFlushed,
     ChecksumFailure,
@@ -41,10 +44,9 @@ from spirit_py.mysql.locks.watch import LockWatch
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from spirit_py.checksum.moment import Follower
     from spirit_py.checksum.result import ChecksumOptions
     from spirit_py.config import ConnectionOptions
-    from spirit_py.contracts import ChangeSource
+    from spirit_py.contracts import ChangeSource, SqlSession
     from spirit_py.mysql.locks.blockers import Blocker
     from spirit_py.mysql.session import Session
     from spirit_py.stop import StopSwitch
@@ -55,8 +57,14 @@ _LONGEST_PAUSE: Final = 15.0
 #: Requests that wait equally long, before the wait is doubled.
 _SAME_WAIT: Final = 3
 _FLUSH_SECONDS: Final = 10.0
+#: Seconds that a replica gets to catch up before the lock is asked for.
+_CATCH_UP_SECONDS: Final = 30
 #: Requests before which a replica gets time to catch up; later ones take it as it is.
 _CATCH_UP_ATTEMPTS: Final = 3
+
+
+Follower: TypeAlias = Literal["", "source", "target"]
+"""Which side replicates from the other; empty where neither does, or no GTID tells."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,7 +183,7 @@ class SnapshotLock:
         if not self.follower or attempt > _CATCH_UP_ATTEMPTS:
             return False
         self.on_wait("the replica to catch up")
-        catch_up(locks[0].session, locks[1].session, CATCH_UP_SECONDS)
+        _catch_up(locks[0].session, locks[1].session, _CATCH_UP_SECONDS)
         return True
 
     def _acquire(
@@ -201,7 +209,7 @@ class SnapshotLock:
             watch = stack.enter_context(self._watch(each, self._allowed(attempt), tell))
             with _kept_alive(locks[:number], self.options.lock_hold):
                 if number and following:
-                    catch_up(locks[0].session, each.session, self._allowed(attempt))
+                    _catch_up(locks[0].session, each.session, self._allowed(attempt))
                 each.lock.acquire()
             watch.holding()
             began = began or time.monotonic()
@@ -271,6 +279,21 @@ def _kept_alive(locks: list[_Side], longest: float) -> Iterator[None]:
         for each in locks:
             stack.enter_context(each.session.kept_alive(longest))
         yield
+
+
+def _catch_up(leader: SqlSession, follower: SqlSession, seconds: int) -> None:
+    """Wait until the follower has executed what the leader has executed by now.
+
+    Raises:
+        ChangesNotFlushed: when it has not after so many whole seconds.
+    """
+    executed = str(leader.query("SELECT @@GLOBAL.gtid_executed")[0][0]).replace("\n", "")
+    late = follower.query("SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, %s)", (executed, seconds))[0][0]
+    if int(late):
+        raise ChangesNotFlushed(
+            f"the replica has not caught up within {seconds} s",
+            hint="run the same command again when the replica lags less",
+        )
 
 
 def _passing(error: MigrationFailure) -> bool:

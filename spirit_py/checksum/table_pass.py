@@ -37,9 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Protocol
 
-    from spirit_py.checksum.moment import Follower
     from spirit_py.checksum.result import ChecksumOptions
-    from spirit_py.checksum.snapshot import LockFigures
+    from spirit_py.checksum.snapshot import Follower, LockFigures
     from spirit_py.chunk.chunk import Chunk, KeyBound
     from spirit_py.chunk.chunker import Chunker
     from spirit_py.chunk.sizing import ChunkSizer

@@ -24,7 +24,6 @@ from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import connection_refusal
 from spirit_py.mysql.locks.named import AdvisoryLock
 from spirit_py.mysql.tables.definition import read_table, shape_of
-from spirit_py.mysql.values.duplicates import duplicates_for
 from spirit_py.phases import Phase
 from spirit_py.spark.gang import GangEngine
 from spirit_py.status.snapshot import MigrationStatus
@@ -33,7 +32,7 @@ from spirit_py.table.names import lock_name
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spirit_py.checksum.moment import Follower
+    from spirit_py.checksum.snapshot import Follower
     from spirit_py.compare.matching import Matching
     from spirit_py.compare.report import CompareReport
     from spirit_py.config import CompareConfig, ConnectionOptions
@@ -98,7 +97,6 @@ class CompareRun:
                 engine=engine,
                 stop=self._stop,
                 applier=repairer,
-                find_duplicates=lambda: self._duplicates(matching),
                 options=self._checksum_options(),
                 follower=side_that_follows,
             )
@@ -257,19 +255,6 @@ class CompareRun:
         if options.target is None:
             return FittingRows(applier)
         return FittingRows(TwoServerCopier(options.source, applier))
-
-    def _duplicates(self, matching: Matching) -> list[str]:
-        """Name rows of the source that a unique key of the target cannot hold together."""
-        if self._options.target is not None:
-            return []
-        with connect(self._options.source, role="duplicates") as session:
-            return [
-                f"{index.name}: {duplicate}"
-                for index in matching.mapping.tightened
-                for duplicate in duplicates_for(
-                    session, matching.mapping, index, seen=lambda _: self._stop.check()
-                )
-            ]
 
     def _check(self, checker: Checker) -> None:
         """Run the checksum; that rows still differ after a repair is judged at the end."""

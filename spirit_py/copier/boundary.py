@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import connection_lost
-from spirit_py.mysql.retry import retrying, waiting_for
+from spirit_py.mysql.retry import patiently
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,26 +37,14 @@ class BoundaryReader:
         self._session: Session | None = None
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
-        """Run a SELECT and give its rows; a transient fault is tried again.
+        """Run a SELECT and return its rows; a transient fault is tried again.
 
         Raises:
             ServerFault: when it stays.
         """
-        waited = False
-
-        def away(_: int, fault: BaseException) -> None:
-            nonlocal waited
-            if self._tell is not None:
-                waited = True
-                self._tell(waiting_for(self._connection, fault))
-
-        rows: list[tuple[Any, ...]] = retrying(self._stop, on_retry=away)(self._try, sql)
-        if self._tell is not None and waited:
-            self._tell("")
-        return rows
+        return patiently(lambda: self._try(sql), self._connection, self._stop, tell=self._tell)
 
     def _try(self, sql: str) -> list[tuple[Any, ...]]:
-        """Run a SELECT once, in a new session when there is none."""
         if self._session is None:
             self._session = connect(self._connection, role="boundary")
         try:

@@ -20,7 +20,6 @@ from spirit_py.mysql.connect import connect
 from spirit_py.mysql.retry import retrying
 from spirit_py.mysql.tables.identity import identity
 from spirit_py.mysql.tables.new_table import align_auto_increment
-from spirit_py.mysql.values.duplicates import duplicates_for
 from spirit_py.sql import quote_table
 
 if TYPE_CHECKING:
@@ -126,7 +125,6 @@ class Undo:
             stop=self._stop,
             feed=self._following.feed,
             applier=self._following.applier,
-            find_duplicates=lambda: self._duplicates(mapping),
             options=self._means.checksum,
             on_progress=lambda seen: self._means.show(
                 f"the comparison of {name}: {100 * seen.fraction:.0f} %"
@@ -138,17 +136,6 @@ class Undo:
             f"{name} and {mapping.target.name} are equal: {result.rows} rows compared,"
             f" {result.repaired_chunks} chunks repaired"
         )
-
-    def _duplicates(self, mapping: TableMapping) -> list[str]:
-        """Name the rows that an old UNIQUE key cannot hold together (R11)."""
-        with connect(self._means.connection, role="duplicates") as session:
-            return [
-                f"{index.name}: {duplicate}"
-                for index in mapping.tightened
-                for duplicate in duplicates_for(
-                    session, mapping, index, seen=lambda _: self._stop.check()
-                )
-            ]
 
     def _unproven(self) -> list[TableMapping]:
         """Return the tables in which rows may have been pushed out since they were compared."""

@@ -15,7 +15,6 @@ from spirit_py.copier.copier import Copier, CopyOptions
 from spirit_py.copier.throttle import BacklogThrottler
 from spirit_py.errors import HeldBack
 from spirit_py.mysql.tables.histograms import carry_histograms
-from spirit_py.mysql.values.duplicates import duplicates_for
 from spirit_py.sql import quote_table
 
 if TYPE_CHECKING:
@@ -148,7 +147,6 @@ class TableWork:
             stop=stop or run.stop,
             feed=self.feed,
             applier=self.applier,
-            find_duplicates=self._duplicates,
             options=ChecksumOptions(
                 lock_wait_timeout=math.ceil(run.config.lock_wait_timeout),
                 yield_seconds=run.config.checksum_yield_timeout,
@@ -217,16 +215,3 @@ class TableWork:
             f" {target} since",
         )
         return self.checked_to
-
-    def _duplicates(self) -> list[str]:
-        """Name the rows that a new UNIQUE key cannot hold together (R11)."""
-        return self.run.step(
-            "duplicates",
-            lambda session: [
-                f"{index.name}: {duplicate}"
-                for index in self.mapping.tightened
-                for duplicate in duplicates_for(
-                    session, self.mapping, index, seen=lambda _: self.run.stop.check()
-                )
-            ],
-        )

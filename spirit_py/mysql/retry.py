@@ -18,7 +18,7 @@ A pause grows with each try, is random, and ends at once when a stop is asked fo
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from tenacity import RetryCallState, Retrying, retry_if_exception, wait_random_exponential
 
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from spirit_py.contracts import Clock
     from spirit_py.errors import SpiritError
     from spirit_py.stop import StopSwitch
+
+T = TypeVar("T")
 
 PATIENCE: Final = 600.0
 """Seconds for which the server may be away before a run ends; a restart takes less."""
@@ -141,6 +143,22 @@ def await_server(
         AnotherServer: it came back as another one (R14).
         SpiritError: the reason of the stop switch.
     """
+    patiently(lambda: connect(options, role="await").close(), options, stop, tell=tell)
+
+
+def patiently(
+    work: Callable[[], T],
+    options: ConnectionOptions,
+    stop: StopSwitch,
+    *,
+    tell: Callable[[str], None] | None = None,
+    hiccups: tuple[type[SpiritError], ...] = (),
+) -> T:
+    """Return what ``work`` returns, which may run again, as :func:`retrying` says.
+
+    Args:
+        tell: told what is waited for, and an empty text at the end.
+    """
     told = False
 
     def away(_: int, fault: BaseException) -> None:
@@ -149,9 +167,10 @@ def await_server(
             told = True
             tell(waiting_for(options, fault))
 
-    retrying(stop, on_retry=away)(lambda: connect(options, role="await").close())
+    result: T = retrying(stop, on_retry=away, hiccups=hiccups)(work)
     if tell is not None and told:
         tell("")
+    return result
 
 
 def waiting_for(options: ConnectionOptions, fault: BaseException) -> str:
