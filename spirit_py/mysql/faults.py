@@ -176,70 +176,68 @@ def _hint(code: int) -> str:
     return ""
 
 
-# Cause and remedy by number; {text}, {host} and {user} are filled in.
-_NOBODY_ANSWERS: Final = (
-    "no server answers there",
-    "check --host and --port (or --socket), and that the server runs",
-)
-_LIMIT_REACHED: Final = ("{text}", "wait, or raise max_connections or the account's limits")
-# The same number stands for a wrong password and for an account that requires TLS.
-_NOT_ACCEPTED: Final = (
-    "the server does not accept user {user} with this password",
+# Error numbers, cause and remedy; {text}, {host} and {user} are filled in.
+_CONNECTION_FAULTS: Final = (
     (
-        "check --user and --password, and whether the account requires TLS: see ssl-mode in"
-        " --defaults-file"
+        (2002, 2003),
+        "no server answers there",
+        "check --host and --port (or --socket), and that the server runs",
     ),
-)
-_NO_METHOD: Final = (
-    "the account's authentication method is not available: {text}",
-    "use an account with caching_sha2_password, or TLS",
-)
-_NO_HANDSHAKE: Final = (
-    "the server closed the connection before it was established",
-    "check that this is a MySQL server, and its error log",
-)
-_NEW_PASSWORD: Final = ("{text}", "give the account a new password with ALTER USER")
-_NO_GRANT: Final = ("{text}", "grant user {user} the privileges that the README lists")
-_EXPLANATIONS: Final = {
-    1040: _LIMIT_REACHED,
-    1044: _NO_GRANT,
-    1045: _NOT_ACCEPTED,
-    1049: ("{text}", "check --database; names may be case-sensitive"),
-    1129: (
+    ((2005,), "the host {host} is unknown", "check --host, and the name service"),
+    (
+        (2006, 2012, 2013),
+        "the server closed the connection before it was established",
+        "check that this is a MySQL server, and its error log",
+    ),
+    (
+        (TOO_MANY_CONNECTIONS, 1203, 1226),
+        "{text}",
+        "wait, or raise max_connections or the account's limits",
+    ),
+    # The same number stands for a wrong password and for an account that requires TLS.
+    (
+        (ACCESS_DENIED, 1698),
+        "the server does not accept user {user} with this password",
+        (
+            "check --user and --password, and whether the account requires TLS: see ssl-mode in"
+            " --defaults-file"
+        ),
+    ),
+    ((1044, 1142), "{text}", "grant user {user} the privileges that the README lists"),
+    ((1049,), "{text}", "check --database; names may be case-sensitive"),
+    (
+        (1129,),
         "the server has blocked this host after too many failed connections",
         "run TRUNCATE TABLE performance_schema.host_cache on the server",
     ),
-    1130: (
+    (
+        (1130,),
         "the server does not accept connections from this host",
         "create the account {user} for this host",
     ),
-    1142: _NO_GRANT,
-    1203: _LIMIT_REACHED,
-    1226: _LIMIT_REACHED,
-    1251: _NO_METHOD,
-    1698: _NOT_ACCEPTED,
-    1820: _NEW_PASSWORD,
-    1862: _NEW_PASSWORD,
-    2002: _NOBODY_ANSWERS,
-    2003: _NOBODY_ANSWERS,
-    2005: ("the host {host} is unknown", "check --host, and the name service"),
-    2006: _NO_HANDSHAKE,
-    2012: _NO_HANDSHAKE,
-    2013: _NO_HANDSHAKE,
-    2026: (
+    (
+        (1251, 2059, 2061),
+        "the account's authentication method is not available: {text}",
+        "use an account with caching_sha2_password, or TLS",
+    ),
+    ((1820, 1862), "{text}", "give the account a new password with ALTER USER"),
+    ((3118,), "{text}", "unlock the account with ALTER USER ... ACCOUNT UNLOCK"),
+    (
+        (TLS_FAULT,),
         "TLS failed: {text}",
         (
             "check ssl-mode, ssl-ca, ssl-cert and ssl-key in --defaults-file, and that the"
             " certificate names the host"
         ),
     ),
-    2059: _NO_METHOD,
-    2061: _NO_METHOD,
-    3118: ("{text}", "unlock the account with ALTER USER ... ACCOUNT UNLOCK"),
-    3159: (
+    (
+        (TLS_REQUIRED,),
         "the server takes only connections under TLS",
         "set ssl-mode=REQUIRED (and ssl-ca) in the [client] part of --defaults-file",
     ),
+)
+_EXPLANATIONS: Final = {
+    code: (cause, remedy) for codes, cause, remedy in _CONNECTION_FAULTS for code in codes
 }
 
 

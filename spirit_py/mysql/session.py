@@ -23,7 +23,6 @@ from spirit_py.threads import Background
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from types import TracebackType
 
 _PING_SECONDS: Final = 1.0
 
@@ -150,12 +149,7 @@ class Session:
         """Use the session as a context that closes it."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close the session."""
         self.close()
 

@@ -21,7 +21,7 @@ from spirit_py.mysql.tables.definition import read_table
 from spirit_py.mysql.values.clock_defaults import at_one_moment
 from spirit_py.preflight.check import PreflightContext
 from spirit_py.preflight.checks.syntax import read_intent
-from spirit_py.preflight.registry import Scope, run_checks
+from spirit_py.preflight.registry import CheckScope, run_checks
 from spirit_py.preflight.server_version import require_mysql
 from spirit_py.table.build import build_mapping
 
@@ -81,7 +81,7 @@ def check_before_create(contexts: Sequence[PreflightContext]) -> tuple[Finding, 
     Raises:
         Refusal: with all that was found, together.
     """
-    findings = run_checks(contexts, Scope.SERVER, Scope.SOURCE)
+    findings = run_checks(contexts, CheckScope.SERVER, CheckScope.SOURCE)
     points.reach("preflight.done")
     return findings
 
@@ -96,7 +96,7 @@ def check_after_create(
     """
     mapping = mapping_of(context, target)
     context = replace(context, target=target, mapping=mapping)
-    return mapping, run_checks([context], Scope.AFTER_CREATE)
+    return mapping, run_checks([context], CheckScope.AFTER_CREATE)
 
 
 def mapping_of(context: PreflightContext, target: TableSchema) -> TableMapping:

@@ -39,7 +39,7 @@ from spirit_py.preflight.checks import (
 )
 
 
-class Scope(enum.Enum):
+class CheckScope(enum.Enum):
     """When a check runs."""
 
     SERVER = "server"
@@ -58,40 +58,40 @@ class Check:
     """One check: its name, when it runs, and what it does."""
 
     name: str
-    scope: Scope
+    scope: CheckScope
     run: CheckFunction
 
 
 CHECKS: tuple[Check, ...] = (
-    Check("auto_increment", Scope.AFTER_CREATE, auto_increment.check),
-    Check("binlog_filters", Scope.SERVER, binlog_filters.check),
-    Check("check_constraints", Scope.SOURCE, check_constraints.check),
-    Check("clock_defaults", Scope.AFTER_CREATE, clock_defaults.check),
-    Check("disk_space", Scope.SOURCE, disk_space.check),
-    Check("duplicates", Scope.AFTER_CREATE, duplicates.check),
-    Check("foreign_keys", Scope.SOURCE, foreign_keys.check),
-    Check("json_doubles", Scope.SOURCE, json_doubles.check),
-    Check("leftovers", Scope.SOURCE, leftovers.check),
-    Check("lost_members", Scope.AFTER_CREATE, lost_members.check),
-    Check("new_not_null", Scope.AFTER_CREATE, new_not_null.check),
-    Check("other_writers", Scope.SERVER, other_writers.check),
-    Check("own_writes", Scope.SERVER, own_writes.check),
-    Check("padded_chars", Scope.AFTER_CREATE, padded_chars.check),
-    Check("prepared_xa", Scope.SERVER, prepared_xa.check),
-    Check("privileges", Scope.SERVER, privileges.check),
-    Check("replica", Scope.SERVER, replica.check),
-    Check("server_settings", Scope.SERVER, server_settings.check),
-    Check("snapshot_guard", Scope.AFTER_CREATE, snapshot_guard.check),
-    Check("source_table", Scope.SERVER, source_table.check),
-    Check("statement_writes", Scope.SOURCE, statement_writes.check),
-    Check("syntax", Scope.SERVER, syntax.check),
-    Check("triggers", Scope.SOURCE, triggers.check),
-    Check("usable_key", Scope.SOURCE, usable_key.check),
-    Check("zero_dates", Scope.AFTER_CREATE, zero_dates.check),
+    Check("auto_increment", CheckScope.AFTER_CREATE, auto_increment.check),
+    Check("binlog_filters", CheckScope.SERVER, binlog_filters.check),
+    Check("check_constraints", CheckScope.SOURCE, check_constraints.check),
+    Check("clock_defaults", CheckScope.AFTER_CREATE, clock_defaults.check),
+    Check("disk_space", CheckScope.SOURCE, disk_space.check),
+    Check("duplicates", CheckScope.AFTER_CREATE, duplicates.check),
+    Check("foreign_keys", CheckScope.SOURCE, foreign_keys.check),
+    Check("json_doubles", CheckScope.SOURCE, json_doubles.check),
+    Check("leftovers", CheckScope.SOURCE, leftovers.check),
+    Check("lost_members", CheckScope.AFTER_CREATE, lost_members.check),
+    Check("new_not_null", CheckScope.AFTER_CREATE, new_not_null.check),
+    Check("other_writers", CheckScope.SERVER, other_writers.check),
+    Check("own_writes", CheckScope.SERVER, own_writes.check),
+    Check("padded_chars", CheckScope.AFTER_CREATE, padded_chars.check),
+    Check("prepared_xa", CheckScope.SERVER, prepared_xa.check),
+    Check("privileges", CheckScope.SERVER, privileges.check),
+    Check("replica", CheckScope.SERVER, replica.check),
+    Check("server_settings", CheckScope.SERVER, server_settings.check),
+    Check("snapshot_guard", CheckScope.AFTER_CREATE, snapshot_guard.check),
+    Check("source_table", CheckScope.SERVER, source_table.check),
+    Check("statement_writes", CheckScope.SOURCE, statement_writes.check),
+    Check("syntax", CheckScope.SERVER, syntax.check),
+    Check("triggers", CheckScope.SOURCE, triggers.check),
+    Check("usable_key", CheckScope.SOURCE, usable_key.check),
+    Check("zero_dates", CheckScope.AFTER_CREATE, zero_dates.check),
 )
 
 
-def run_checks(contexts: Sequence[PreflightContext], *scopes: Scope) -> tuple[Finding, ...]:
+def run_checks(contexts: Sequence[PreflightContext], *scopes: CheckScope) -> tuple[Finding, ...]:
     """Run all checks of these scopes for all tables; what two tables share is said once.
 
     Returns:
@@ -106,7 +106,7 @@ def run_checks(contexts: Sequence[PreflightContext], *scopes: Scope) -> tuple[Fi
             replace(finding, check=check.name)
             for context in contexts
             for check in CHECKS
-            if check.scope in scopes and (check.scope is not Scope.SOURCE or context.source)
+            if check.scope in scopes and (check.scope is not CheckScope.SOURCE or context.source)
             for finding in _findings(check, context)
         )
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from spirit_py.errors import Refusal
@@ -118,7 +119,7 @@ def _constraint(cursor: Cursor) -> Clause | None:
     kind = cursor.take_any("FULLTEXT", "SPATIAL")
     if cursor.take_any("INDEX", "KEY") or kind:
         clause = _clause(cursor, Kind.ADD_INDEX, _index_name(cursor))
-        return _with_body(clause, f"{kind.lower()} {clause.body}".strip())
+        return replace(clause, body=f"{kind.lower()} {clause.body}".strip())
     if symbol:
         raise refused.unknown_clause(cursor)
     return None
@@ -126,10 +127,6 @@ def _constraint(cursor: Cursor) -> Clause | None:
 
 def _constraint_head(cursor: Cursor) -> bool:
     return cursor.keyword() in {"PRIMARY", "UNIQUE", "FOREIGN", "CHECK"}
-
-
-def _with_body(clause: Clause, body: str) -> Clause:
-    return Clause(kind=clause.kind, name=clause.name, body=body, text=clause.text)
 
 
 def _index_name(cursor: Cursor) -> str:
@@ -152,18 +149,27 @@ def _column(cursor: Cursor, kind: ClauseKind, name: str, new_name: str = "") -> 
     return clause
 
 
+def _subject(
+    cursor: Cursor, index: Kind, check: Kind, constraint: Kind, column: Kind
+) -> tuple[Kind, str]:
+    """Read the kind and the name of what DROP or ALTER is about; without a keyword, a column's."""
+    if cursor.take_any("INDEX", "KEY"):
+        return index, cursor.name("the index's name")
+    if cursor.take("CHECK"):
+        return check, cursor.name("the constraint's name")
+    if cursor.take("CONSTRAINT"):
+        return constraint, cursor.name("the constraint's name")
+    cursor.take("COLUMN")
+    return column, cursor.name("the column's name")
+
+
 def _drop(cursor: Cursor) -> Iterator[Clause]:
     if cursor.take("PRIMARY", "KEY"):
-        kind, name = Kind.DROP_PRIMARY_KEY, ""
-    elif cursor.take_any("INDEX", "KEY"):
-        kind, name = Kind.DROP_INDEX, cursor.name("the index's name")
-    elif cursor.take("CHECK"):
-        kind, name = Kind.DROP_CHECK, cursor.name("the constraint's name")
-    elif cursor.take("CONSTRAINT"):
-        kind, name = Kind.DROP_CONSTRAINT, cursor.name("the constraint's name")
-    else:
-        cursor.take("COLUMN")
-        kind, name = Kind.DROP_COLUMN, cursor.name("the column's name")
+        yield _ended(cursor, _clause(cursor, Kind.DROP_PRIMARY_KEY))
+        return
+    kinds = (Kind.DROP_INDEX, Kind.DROP_CHECK, Kind.DROP_CONSTRAINT, Kind.DROP_COLUMN)
+    kind, name = _subject(cursor, *kinds)
+    if kind is Kind.DROP_COLUMN:
         cursor.take_any("RESTRICT", "CASCADE")
     yield _ended(cursor, _clause(cursor, kind, name))
 
@@ -187,16 +193,8 @@ def _change(cursor: Cursor) -> Iterator[Clause]:
 
 
 def _alter(cursor: Cursor) -> Iterator[Clause]:
-    if cursor.take("INDEX"):
-        kind, name = Kind.ALTER_INDEX, cursor.name("the index's name")
-    elif cursor.take("CHECK"):
-        kind, name = Kind.ALTER_CHECK, cursor.name("the constraint's name")
-    elif cursor.take("CONSTRAINT"):
-        kind, name = Kind.ALTER_CONSTRAINT, cursor.name("the constraint's name")
-    else:
-        cursor.take("COLUMN")
-        kind, name = Kind.ALTER_COLUMN, cursor.name("the column's name")
-    yield _clause(cursor, kind, name)
+    kinds = (Kind.ALTER_INDEX, Kind.ALTER_CHECK, Kind.ALTER_CONSTRAINT, Kind.ALTER_COLUMN)
+    yield _clause(cursor, *_subject(cursor, *kinds))
 
 
 def _rename(cursor: Cursor) -> Iterator[Clause]:
@@ -219,9 +217,9 @@ def _plain(kind: ClauseKind) -> _Reader:
     return read
 
 
-def _bare(kind: ClauseKind) -> _Reader:
+def _bare(kind: ClauseKind, body: str = "") -> _Reader:
     def read(cursor: Cursor) -> Iterator[Clause]:
-        yield _ended(cursor, _clause(cursor, kind))
+        yield replace(_ended(cursor, _clause(cursor, kind)), body=body)
 
     return read
 
@@ -230,13 +228,6 @@ def _convert(cursor: Cursor) -> Iterator[Clause]:
     if not (cursor.take("CHARACTER", "SET") or cursor.take_any("CHARSET")):
         raise refused.unknown_clause(cursor)
     yield _clause(cursor, Kind.CONVERT)
-
-
-def _validation(body: str) -> _Reader:
-    def read(cursor: Cursor) -> Iterator[Clause]:
-        yield _with_body(_ended(cursor, _clause(cursor, Kind.VALIDATION)), body)
-
-    return read
 
 
 _READERS: tuple[tuple[tuple[str, ...], _Reader], ...] = (
@@ -252,6 +243,6 @@ _READERS: tuple[tuple[tuple[str, ...], _Reader], ...] = (
     (("REORGANIZE", "PARTITION"), _plain(Kind.REORGANIZE_PARTITION)),
     (("COALESCE", "PARTITION"), _plain(Kind.COALESCE_PARTITION)),
     (("FORCE",), _bare(Kind.FORCE)),
-    (("WITH", "VALIDATION"), _validation("with")),
-    (("WITHOUT", "VALIDATION"), _validation("without")),
+    (("WITH", "VALIDATION"), _bare(Kind.VALIDATION, "with")),
+    (("WITHOUT", "VALIDATION"), _bare(Kind.VALIDATION, "without")),
 )

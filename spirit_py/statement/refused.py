@@ -26,22 +26,18 @@ _HEATWAVE = "it loads another engine and changes no definition"
 _RULES = (
     _Rule(("ALGORITHM",), "the program chooses the algorithm", "leave ALGORITHM out"),
     _Rule(("LOCK",), "the program chooses how to lock", "leave LOCK out"),
-    _Rule(("DISCARD", "TABLESPACE"), _TABLESPACE, _ALONE),
-    _Rule(("IMPORT", "TABLESPACE"), _TABLESPACE, _ALONE),
-    _Rule(("DISCARD", "PARTITION"), _TABLESPACE, _ALONE),
-    _Rule(("IMPORT", "PARTITION"), _TABLESPACE, _ALONE),
-    _Rule(("DROP", "PARTITION"), _PARTS, _ALONE),
-    _Rule(("TRUNCATE", "PARTITION"), _PARTS, _ALONE),
-    _Rule(("EXCHANGE", "PARTITION"), _PARTS, _ALONE),
-    _Rule(("ANALYZE", "PARTITION"), _MAINTENANCE, _ALONE),
-    _Rule(("CHECK", "PARTITION"), _MAINTENANCE, _ALONE),
-    _Rule(("OPTIMIZE", "PARTITION"), _MAINTENANCE, _ALONE),
-    _Rule(("REBUILD", "PARTITION"), _MAINTENANCE, _ALONE),
-    _Rule(("REPAIR", "PARTITION"), _MAINTENANCE, _ALONE),
-    _Rule(("ENABLE", "KEYS"), _KEYS, "leave it out"),
-    _Rule(("DISABLE", "KEYS"), _KEYS, "leave it out"),
-    _Rule(("SECONDARY_LOAD",), _HEATWAVE, _ALONE),
-    _Rule(("SECONDARY_UNLOAD",), _HEATWAVE, _ALONE),
+    *(
+        _Rule((verb, what), _TABLESPACE, _ALONE)
+        for verb in ("DISCARD", "IMPORT")
+        for what in ("TABLESPACE", "PARTITION")
+    ),
+    *(_Rule((verb, "PARTITION"), _PARTS, _ALONE) for verb in ("DROP", "TRUNCATE", "EXCHANGE")),
+    *(
+        _Rule((verb, "PARTITION"), _MAINTENANCE, _ALONE)
+        for verb in ("ANALYZE", "CHECK", "OPTIMIZE", "REBUILD", "REPAIR")
+    ),
+    *(_Rule((verb, "KEYS"), _KEYS, "leave it out") for verb in ("ENABLE", "DISABLE")),
+    *(_Rule((word,), _HEATWAVE, _ALONE) for word in ("SECONDARY_LOAD", "SECONDARY_UNLOAD")),
     _Rule(
         ("ORDER", "BY"),
         "InnoDB keeps rows in the order of the primary key, whatever is asked for here",

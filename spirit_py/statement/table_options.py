@@ -13,6 +13,12 @@ if TYPE_CHECKING:
 
     from spirit_py.statement.lexer import Token
 
+_ONE_WORD = """
+    AUTOEXTEND_SIZE AUTO_INCREMENT AVG_ROW_LENGTH CHECKSUM COMMENT COMPRESSION
+    DELAY_KEY_WRITE ENCRYPTION ENGINE ENGINE_ATTRIBUTE KEY_BLOCK_SIZE MAX_ROWS MIN_ROWS
+    PACK_KEYS ROW_FORMAT SECONDARY_ENGINE SECONDARY_ENGINE_ATTRIBUTE STATS_AUTO_RECALC
+    STATS_PERSISTENT STATS_SAMPLE_PAGES TABLESPACE
+"""
 # Longer heads first: DEFAULT CHARACTER SET before CHARACTER SET.
 _HEADS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("DEFAULT", "CHARACTER", "SET"), "character set"),
@@ -25,32 +31,7 @@ _HEADS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("COLLATE",), "collate"),
     (("DATA", "DIRECTORY"), "data directory"),
     (("INDEX", "DIRECTORY"), "index directory"),
-    *(
-        ((word,), word.lower())
-        for word in (
-            "AUTOEXTEND_SIZE",
-            "AUTO_INCREMENT",
-            "AVG_ROW_LENGTH",
-            "CHECKSUM",
-            "COMMENT",
-            "COMPRESSION",
-            "DELAY_KEY_WRITE",
-            "ENCRYPTION",
-            "ENGINE",
-            "ENGINE_ATTRIBUTE",
-            "KEY_BLOCK_SIZE",
-            "MAX_ROWS",
-            "MIN_ROWS",
-            "PACK_KEYS",
-            "ROW_FORMAT",
-            "SECONDARY_ENGINE",
-            "SECONDARY_ENGINE_ATTRIBUTE",
-            "STATS_AUTO_RECALC",
-            "STATS_PERSISTENT",
-            "STATS_SAMPLE_PAGES",
-            "TABLESPACE",
-        )
-    ),
+    *(((word,), word.lower()) for word in _ONE_WORD.split()),
 )
 _INNODB = "innodb"
 

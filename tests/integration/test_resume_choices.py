@@ -465,7 +465,7 @@ def test_a_stop_ends_a_check_that_takes_for_hours(db, spark_engine, monkeypatch)
         context.session.query(slow)
         return ()
 
-    check = registry.Check("slow", registry.Scope.SOURCE, look)
+    check = registry.Check("slow", registry.CheckScope.SOURCE, look)
     monkeypatch.setattr(registry, "CHECKS", (check,))
     run = start(spark_engine, db)
     running = "SELECT 1 FROM information_schema.PROCESSLIST WHERE INFO = %s"

@@ -13,14 +13,14 @@ import spirit_py.preflight.checks
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.preflight import registry
 from spirit_py.preflight.check import refusal_of, refuse, warn
-from spirit_py.preflight.registry import CHECKS, Check, Scope, run_checks
+from spirit_py.preflight.registry import CHECKS, Check, CheckScope, run_checks
 
 
 def run(monkeypatch, *checks: Check) -> tuple:
     """Run these checks instead of the registered ones."""
     monkeypatch.setattr(registry, "CHECKS", checks)
     context: Any = SimpleNamespace(source=None)
-    return run_checks([context], Scope.SERVER, Scope.SOURCE)
+    return run_checks([context], CheckScope.SERVER, CheckScope.SOURCE)
 
 
 def test_one_refusal():
@@ -50,15 +50,15 @@ def test_a_statement_that_was_ended_is_no_finding(monkeypatch):
         raise ServerFault(1317, "Query execution was interrupted", where="a session")
 
     with pytest.raises(ServerFault, match="interrupted"):
-        run(monkeypatch, Check("a", Scope.SERVER, ended))
+        run(monkeypatch, Check("a", CheckScope.SERVER, ended))
 
 
 def test_all_checks_run(monkeypatch):
     """A refusal does not keep the other checks from running; warnings do not refuse."""
     checks = [
-        Check("a", Scope.SERVER, lambda _: [refuse("first", "r")]),
-        Check("b", Scope.SERVER, lambda _: [warn("hm")]),
-        Check("c", Scope.SERVER, lambda _: [refuse("second", "r")]),
+        Check("a", CheckScope.SERVER, lambda _: [refuse("first", "r")]),
+        Check("b", CheckScope.SERVER, lambda _: [warn("hm")]),
+        Check("c", CheckScope.SERVER, lambda _: [refuse("second", "r")]),
     ]
     with pytest.raises(Refusal) as refused:
         run(monkeypatch, *checks)
@@ -73,8 +73,8 @@ def test_all_checks_run(monkeypatch):
 def test_scopes(monkeypatch):
     """Checks of the table wait for a table, checks of the new table for the new table."""
     checks = [
-        Check("a", Scope.SOURCE, lambda _: [refuse("no table", "r")]),
-        Check("b", Scope.AFTER_CREATE, lambda _: [refuse("no new table", "r")]),
+        Check("a", CheckScope.SOURCE, lambda _: [refuse("no table", "r")]),
+        Check("b", CheckScope.AFTER_CREATE, lambda _: [refuse("no new table", "r")]),
     ]
     assert run(monkeypatch, *checks) == ()
 
@@ -86,7 +86,7 @@ def test_a_check_that_cannot_look(monkeypatch):
         raise ServerFault(1142, "SELECT command denied", where="test")
 
     with pytest.raises(Refusal, match="forbidden could not look: SELECT command denied") as refused:
-        run(monkeypatch, Check("forbidden", Scope.SERVER, forbidden))
+        run(monkeypatch, Check("forbidden", CheckScope.SERVER, forbidden))
     assert "privileges" in refused.value.hint
 
 
@@ -97,7 +97,7 @@ def test_a_check_that_fails_otherwise_speaks_of_no_privileges(monkeypatch):
         raise ServerFault(1115, "Unknown character set: 'nope'", where="test")
 
     with pytest.raises(Refusal, match="Unknown character set: 'nope'") as refused:
-        run(monkeypatch, Check("broken", Scope.SERVER, broken))
+        run(monkeypatch, Check("broken", CheckScope.SERVER, broken))
     assert refused.value.hint
     assert "privileges" not in refused.value.hint
 
@@ -109,7 +109,7 @@ def test_a_lost_server_is_no_refusal(monkeypatch):
         raise ServerFault(2013, "Lost connection", where="test")
 
     with pytest.raises(ServerFault):
-        run(monkeypatch, Check("lost", Scope.SERVER, lost))
+        run(monkeypatch, Check("lost", CheckScope.SERVER, lost))
 
 
 def test_every_check_is_registered():
