@@ -22,6 +22,7 @@ class StopSwitch:
         self._event = threading.Event()
         self._lock = threading.Lock()
         self._reason: SpiritError | None = None
+        self._linked: list[StopSwitch] = []
 
     def request(self, reason: SpiritError) -> bool:
         """Ask everything to stop because of ``reason``; True when this was the first reason."""
@@ -29,8 +30,20 @@ class StopSwitch:
             first = self._reason is None
             if first:
                 self._reason = reason
+            linked = tuple(self._linked) if first else ()
         self._event.set()
+        for other in linked:
+            other.request(reason)
         return first
+
+    def linked(self) -> StopSwitch:
+        """Return a switch that a request to this one reaches too; not the other way round."""
+        other = StopSwitch()
+        with self._lock:
+            self._linked.append(other)
+        if self._reason is not None:
+            other.request(self._reason)
+        return other
 
     @property
     def requested(self) -> bool:

@@ -52,7 +52,7 @@ def revert(**options: Any) -> None:
     """  # noqa: D301 - click reads the backspace
     with ErrorsShown(verbose=options["verbose"]):
         asked = revert_config(options)
-        from spirit_py.migration.revert import revert as swap_back
+        from spirit_py.migration.reverse.revert import revert as swap_back
 
         swap_back(asked, reporter=reporter_of(asked.log_format))
         leave_with(0)

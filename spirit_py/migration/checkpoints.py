@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
     from spirit_py.feed.feed import ChangeFeed
+    from spirit_py.migration.copied import CopiedPair
     from spirit_py.migration.run import Run
-    from spirit_py.migration.work import TableWork
     from spirit_py.preflight.check import PreflightContext
     from spirit_py.table.mapping import TableMapping
 
@@ -62,7 +62,7 @@ class Checkpoints:
         self._run = run
         self._began = time.monotonic()
         self._feed: ChangeFeed | None = None
-        self._works: Sequence[TableWork] = ()
+        self._works: Sequence[CopiedPair] = ()
         self._writer: CheckpointWriter | None = None
         self._resumed = earlier is not None
         self._written = False
@@ -122,7 +122,7 @@ class Checkpoints:
             ),
         )
 
-    def follow(self, feed: ChangeFeed, works: Sequence[TableWork]) -> None:
+    def follow(self, feed: ChangeFeed, works: Sequence[CopiedPair]) -> None:
         """Begin to write records that can be resumed from.
 
         The first one is not waited for: commits of the server may stall, and the copy need not.
@@ -234,7 +234,7 @@ def _server_time(session: SqlSession) -> str:
     return f"{text}+00:00"
 
 
-def _progress(table: TableProgress, work: TableWork | None) -> TableProgress:
+def _progress(table: TableProgress, work: CopiedPair | None) -> TableProgress:
     """Return a table's progress, from the work on it where that has begun."""
     if work is None:
         return table

@@ -23,8 +23,8 @@ from spirit_py.units import human_seconds
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from spirit_py.migration.copied import CopiedPair
     from spirit_py.migration.run import Run
-    from spirit_py.migration.work import TableWork
 
 _log = logging.getLogger(__name__)
 _LOOK_SECONDS: Final = 1.0
@@ -41,7 +41,7 @@ class Deferral:
         works: the tables; the first one's sentinel is the one that is created.
     """
 
-    def __init__(self, run: Run, works: Sequence[TableWork]) -> None:
+    def __init__(self, run: Run, works: Sequence[CopiedPair]) -> None:
         self._run = run
         self._works = works
         self._names = [

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spirit_py.checksum.result import ChecksumResult
+    from spirit_py.migration.copied import CopiedPair
     from spirit_py.migration.run import Run
-    from spirit_py.migration.work import TableWork
 
 
 def begin_rehearsal(run: Run) -> Rehearsal:
@@ -24,7 +24,7 @@ def begin_rehearsal(run: Run) -> Rehearsal:
 
 
 def note_rehearsal(
-    run: Run, rehearsal: Rehearsal, works: Sequence[TableWork], results: Sequence[ChecksumResult]
+    run: Run, rehearsal: Rehearsal, works: Sequence[CopiedPair], results: Sequence[ChecksumResult]
 ) -> None:
     """Put the figures into the report, while the new tables are still there."""
     for work, result in zip(works, results, strict=True):

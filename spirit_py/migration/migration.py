@@ -5,27 +5,25 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from spirit_py.applier.applier import SqlApplier
-from spirit_py.binlog.source import BinlogSource
 from spirit_py.errors import HeldBack
-from spirit_py.feed.feed import ChangeFeed
 from spirit_py.migration.auxiliary import AuxiliaryTables, require_unchanged
-from spirit_py.migration.carrying import begin_work, carry_on
 from spirit_py.migration.checkpoints import Checkpoints
+from spirit_py.migration.copied import follow
 from spirit_py.migration.deferral import Deferral
 from spirit_py.migration.dry import begin_rehearsal, note_rehearsal
-from spirit_py.migration.keeping import WayBackKeeping
 from spirit_py.migration.opening import open_migration
+from spirit_py.migration.pair import open_feed
+from spirit_py.migration.reverse.phase import ReversePhase
 from spirit_py.migration.shortcuts import change_in_place
-from spirit_py.migration.swap import drop_old_tables, swap_tables
+from spirit_py.migration.swap import FORWARD, drop_swapped_out, swap_in_new_tables
 from spirit_py.phases import Phase
 
 if TYPE_CHECKING:
     from spirit_py.checkpoint.record import CheckpointRecord
     from spirit_py.cutover.plan import CutoverResult
+    from spirit_py.migration.copied import CopiedPair
     from spirit_py.migration.opening import Opening
     from spirit_py.migration.run import Run
-    from spirit_py.migration.work import TableWork
     from spirit_py.mysql.session import Session
     from spirit_py.table.mapping import TableMapping
 
@@ -37,7 +35,7 @@ class Migration:
         self._run = run
         self._auxiliary: AuxiliaryTables
         self._checkpoints: Checkpoints
-        self._way_back: WayBackKeeping
+        self._reverse: ReversePhase
         #: What an earlier run wrote down, when this one carries it on.
         self._earlier: CheckpointRecord | None = None
 
@@ -49,7 +47,7 @@ class Migration:
         """
         run = self._run
         with run.stack:
-            with run.first_session() as session:
+            with run.first_session("driver") as session:
                 opening = open_migration(run, session)
                 mappings = self._prepare(session, opening)
             if mappings:
@@ -60,9 +58,9 @@ class Migration:
         run.report.outcome = "rehearsed" if run.config.dry_run else "done"
 
     def _finish_swapped(self, opening: Opening) -> None:
-        """Carry on behind the swap that an earlier run made: keep the way back, or clean up."""
+        """Carry on behind an earlier run's swap: with reverse replication, or the cleanup."""
         with self._run.session("keep") as session:
-            reverted = self._way_back.go_on(session)
+            reverted = self._reverse.go_on(session)
         if not reverted:
             self._clean_up([(context.schema, context.table) for context in opening.contexts])
 
@@ -76,14 +74,14 @@ class Migration:
         self._earlier = resume.record if resume else None
         self._checkpoints = Checkpoints(run, contexts, self._earlier)
         self._auxiliary = AuxiliaryTables(run, contexts, self._checkpoints)
-        self._way_back = WayBackKeeping(run, contexts, self._checkpoints)
+        self._reverse = ReversePhase(run, contexts, self._checkpoints)
         if resume is not None:
             run.report.algorithm = "copy"
             if resume.cleanup:
                 return ()
             _ = run.engine
             mappings = self._auxiliary.resume(session)
-            self._way_back.plan(mappings)
+            self._reverse.plan(mappings)
             return mappings
         run.enter(Phase.SHORTCUT)
         self._auxiliary.clear_abandoned(session, opening.abandoned)
@@ -93,7 +91,7 @@ class Migration:
         _ = run.engine
         run.enter(Phase.CREATE)
         mappings = self._auxiliary.create(session)
-        self._way_back.plan(mappings)
+        self._reverse.plan(mappings)
         return mappings
 
     def _copy_path(self, mappings: tuple[TableMapping, ...]) -> None:
@@ -117,7 +115,7 @@ class Migration:
             note_rehearsal(run, rehearsal, works, results)
             return
         swapped = self._swap(works)
-        reverted = self._way_back.keep(swapped, feed)
+        reverted = self._reverse.keep(swapped, feed)
         self._checkpoints.end()
         if not reverted:
             self._clean_up([work.source_name for work in works])
@@ -129,34 +127,25 @@ class Migration:
 
     def _clean_up(self, tables: list[tuple[str, str]]) -> None:
         """Drop what the swap left; the checkpoint last, by which a later run would know of it."""
-        self._run.figures.enter(Phase.CLEANUP)
-        drop_old_tables(self._run, tables)
+        run = self._run
+        run.figures.enter(Phase.CLEANUP)
+        if run.config.skip_drop_after_cutover:
+            left = [FORWARD.swapped_out(table) for _, table in tables]
+        else:
+            left = drop_swapped_out(run, tables, FORWARD)
+        run.report.old_table = ", ".join(left)
         self._auxiliary.drop_marks()
 
-    def _follow(self, mappings: tuple[TableMapping, ...]) -> list[TableWork]:
+    def _follow(self, mappings: tuple[TableMapping, ...]) -> list[CopiedPair]:
         """Start the change feed over all tables, or go on where an earlier run's stopped."""
         run = self._run
-        applier = SqlApplier(
-            run.config.connection,
-            sessions=run.config.feed.apply_threads,
-            batch_rows=run.config.feed.batch_rows,
-            stop=run.stop,
-        )
-        run.closing("the applier", applier.close)
-        feed: ChangeFeed = ChangeFeed(
-            BinlogSource(run.config.connection, run.config.feed),
-            applier,
-            options=run.config.feed,
-            stop=run.stop,
-        )
-        run.closing("the change feed", feed.close)
+        feed, applier = open_feed(run, run.stop, run.stack)
         run.figures.source = feed
         record = self._earlier
+        works = [follow(run, mapping, feed, applier, record) for mapping in mappings]
         if record is None:
-            works = [begin_work(run, mapping, feed, applier) for mapping in mappings]
             feed.start()
         else:
-            works = [carry_on(run, mapping, feed, applier, record) for mapping in mappings]
             feed.start_from_position(
                 record.position, record.settled_at, pass_hidden=not run.config.no_repair
             )
@@ -168,7 +157,7 @@ class Migration:
             self._checkpoints.follow(feed, works)
         return works
 
-    def _swap(self, works: list[TableWork]) -> CutoverResult:
+    def _swap(self, works: list[CopiedPair]) -> CutoverResult:
         """Swap when no sentinel defers it; one that was made by hand, or between tries, counts."""
         run = self._run
         deferral = Deferral(run, works)
@@ -185,7 +174,7 @@ class Migration:
                     work.check()
             self._enter(Phase.CUTOVER)
             try:
-                return swap_tables(run, works, self._auxiliary, held_back=deferral.present)
+                return swap_in_new_tables(run, works, self._auxiliary, held_back=deferral.present)
             except HeldBack as held:
                 run.message(f"{held}: waiting again")
                 if not all(work.proven for work in works):

@@ -22,7 +22,7 @@ from spirit_py.sql import string_literal
 from spirit_py.table.names import lock_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     from spirit_py.config import RunConfig
     from spirit_py.contracts import Reporter
@@ -37,6 +37,14 @@ _log = logging.getLogger(__name__)
 _STEP_ATTEMPTS: Final = 8
 
 
+def quietly(what: str, close: Callable[[], None]) -> None:
+    """Close a part; a failure is logged and hides nothing."""
+    try:
+        close()
+    except Exception:
+        _log.exception("could not close %s", what)
+
+
 class Process:
     """Configuration, sessions, Spark, messages and teardown of one command.
 
@@ -47,6 +55,7 @@ class Process:
     Attributes:
         stack: closed at the end, in reverse order.
         waiting_for: what is waited for now, for the display.
+        relay: gets every message too, while it is set.
     """
 
     def __init__(
@@ -62,7 +71,7 @@ class Process:
         self.stack = contextlib.ExitStack()
         self.waiting_for = ""
         self._reporter = reporter
-        self._relay: Callable[[str], None] | None = None
+        self.relay: Callable[[str], None] | None = None
         self._engine_factory = engine_factory
         self._engine: SparkEngine | None = None
 
@@ -118,26 +127,44 @@ class Process:
 
     # -- sessions
 
-    def session(self, role: str, *, native: bool = False) -> Session:
+    def session(
+        self,
+        role: str,
+        *,
+        native: bool = False,
+        lock_wait_timeout: int = 30,
+        read_timeout: int = 0,
+    ) -> Session:
         """Open a session for one step: none is kept over the days that a copy may take."""
-        return connect(self.config.connection, role=role, native=native)
+        return connect(
+            self.config.connection,
+            role=role,
+            native=native,
+            lock_wait_timeout=lock_wait_timeout,
+            read_timeout=read_timeout,
+        )
 
-    def first_session(self, role: str = "driver") -> Session:
-        """Open the first session.
+    def first_session(
+        self, role: str, *, lock_wait_timeout: int = 30, read_timeout: int = 0
+    ) -> Session:
+        """Open the first session, as :meth:`session`.
 
         Raises:
             Refusal: the server cannot be reached.
         """
         try:
-            return self.session(role)
+            return self.session(
+                role, lock_wait_timeout=lock_wait_timeout, read_timeout=read_timeout
+            )
         except ServerFault as fault:
             raise connection_refusal(fault, self.config.connection) from fault
 
-    def step(self, role: str, work: Callable[[Session], T]) -> T:
+    def step(self, role: str, work: Callable[[Session], T], *, stop: StopSwitch | None = None) -> T:
         """Do one step in a session of its own, again when the server was away meanwhile.
 
         Args:
             work: may run twice.
+            stop: ends the waiting; by default the process's own.
         """
 
         def once() -> T:
@@ -147,7 +174,7 @@ class Process:
         def away(_: int, fault: BaseException) -> None:
             self.show(waiting_for(self.config.connection, fault))
 
-        result: T = retrying(self.stop, attempts=_STEP_ATTEMPTS, on_retry=away)(once)
+        result: T = retrying(stop or self.stop, attempts=_STEP_ATTEMPTS, on_retry=away)(once)
         self.show("")
         return result
 
@@ -158,29 +185,21 @@ class Process:
         self.waiting_for = waiting_for
 
     def message(self, text: str, **fields: object) -> None:
-        """Report one thing that happened."""
+        """Report one thing that happened, with its figures."""
         self._reporter.message(text, **fields)
-        if self._relay is not None:
-            self._relay(text)
+        if self.relay is not None:
+            self.relay(text + "".join(f" {name}={value}" for name, value in fields.items()))
 
-    @contextlib.contextmanager
-    def relaying(self, relay: Callable[[str], None]) -> Iterator[None]:
-        """Pass every message on to ``relay`` too, while the context is open."""
-        self._relay = relay
-        try:
-            yield
-        finally:
-            self._relay = None
+    def warn(self, text: str) -> None:
+        """Report something that the operator should know."""
+        self.message(f"warning: {text}")
+
+    def remark(self, what: str, why: str) -> None:
+        """Report that something is left behind after the swap."""
+        self.warn(f"{what} could not be dropped: {why}; drop it by hand")
 
     # -- the end
 
     def closing(self, what: str, close: Callable[[], None]) -> None:
-        """Close ``what`` at the end; a failure is logged and hides nothing."""
-
-        def step() -> None:
-            try:
-                close()
-            except Exception:
-                _log.exception("could not close %s", what)
-
-        self.stack.callback(step)
+        """Close ``what`` at the end, quietly."""
+        self.stack.callback(quietly, what, close)

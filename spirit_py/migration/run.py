@@ -82,12 +82,12 @@ class Run(Process):
         self.figures.enter(phase)
 
     def warn(self, text: str) -> None:
-        """Say something that the operator should know, and put it into the report."""
+        """Report something that the operator should know, also in the final report."""
         self.report.warnings.append(text)
-        self.message(f"warning: {text}")
+        super().warn(text)
 
     def warn_of(self, findings: tuple[Finding, ...]) -> None:
-        """Say what the checks found and did not refuse."""
+        """Report what the checks found and did not refuse."""
         for finding in findings:
             self.warn(f"{finding.cause} ({finding.remedy})" if finding.remedy else finding.cause)
 
@@ -98,7 +98,3 @@ class Run(Process):
             yield
         except MigrationFailure as error:
             self.remark(what, error.message)
-
-    def remark(self, what: str, why: str) -> None:
-        """Say that something is left behind."""
-        self.warn(f"{what} could not be dropped: {why}; drop it by hand")

@@ -1,16 +1,21 @@
-"""The swap of all tables in one RENAME, and what is dropped behind it."""
+"""The swap of several pairs in one RENAME, in either direction; the drop of what it swapped out.
+
+Which table comes in and which goes out is proven by what was noted beside the source: before the
+lock is asked for, under it, and again before the drop (R24).
+"""
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
-from spirit_py.checkpoint.proofs import read_proofs, renew_proofs
+from spirit_py.checkpoint.proofs import note_proofs, read_proofs, renew_proofs
 from spirit_py.cutover.cleanup import drop_old_table
 from spirit_py.cutover.cutover import Cutover
 from spirit_py.cutover.names import require_these
-from spirit_py.cutover.plan import CutoverLimits, CutoverResult, Swap
-from spirit_py.errors import OutcomeUnknown, ServerFault, SpiritError
+from spirit_py.cutover.plan import CutoverLimits, Swap
+from spirit_py.errors import ServerFault, SpiritError
 from spirit_py.mysql.retry import retrying
 from spirit_py.mysql.tables.histograms import carry_histograms
 from spirit_py.mysql.tables.identity import identity
@@ -18,15 +23,17 @@ from spirit_py.mysql.tables.new_table import align_auto_increment, set_auto_incr
 from spirit_py.table.names import AuxiliaryNames
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from spirit_py.config import MigrationConfig
+    from spirit_py.config import RunConfig
     from spirit_py.contracts import SqlSession
+    from spirit_py.cutover.plan import CutoverResult
     from spirit_py.migration.auxiliary import AuxiliaryTables
+    from spirit_py.migration.copied import CopiedPair
+    from spirit_py.migration.pair import Pair
+    from spirit_py.migration.process import Process
     from spirit_py.migration.run import Run
-    from spirit_py.migration.work import TableWork
-    from spirit_py.mysql.tables.identity import Identity
-    from spirit_py.table.mapping import TableMapping
+    from spirit_py.mysql.tables.identity import Identity, Name
 
 _log = logging.getLogger(__name__)
 
@@ -34,109 +41,159 @@ _log = logging.getLogger(__name__)
 _PROOF_ATTEMPTS: Final = 8
 
 
-def swap_tables(
-    run: Run,
-    works: Sequence[TableWork],
-    auxiliary: AuxiliaryTables,
-    held_back: Callable[[], str],
-) -> CutoverResult:
-    """Swap the tables under one lock (R15); ``auxiliary`` learns when they must not be dropped.
+@dataclass(frozen=True, kw_only=True)
+class Direction:
+    """Which way a swap goes.
+
+    Attributes:
+        incoming: the noted proof of the table that the swap puts in place, by the field's name.
+        outgoing: the same of the table that it puts out of place.
+        leaves_as: the field of :class:`AuxiliaryNames` with the name that this one gets.
+    """
+
+    incoming: str
+    outgoing: str
+    leaves_as: str
+
+    def swapped_out(self, table: str) -> str:
+        """Return the name of what the swap puts out of ``table``'s place."""
+        return str(getattr(AuxiliaryNames.of(table), self.leaves_as))
+
+
+FORWARD: Final = Direction(incoming="new", outgoing="source", leaves_as="old")
+BACK: Final = Direction(incoming="source", outgoing="new", leaves_as="undone")
+
+
+def _noted(session: SqlSession, table: Name, proof: str) -> Identity:
+    """Return one of the proofs that were noted beside a source table."""
+    found: Identity = getattr(read_proofs(session, *table), proof)
+    return found
+
+
+def _nothing(_session: SqlSession) -> None:
+    """Do nothing, where a hook is not given."""
+
+
+class PairSwap:
+    """Puts the target of every pair in its source's place; :meth:`run` once.
 
     Args:
-        held_back: names a sentinel that exists, or gives an empty string.
+        prepare: called in each try before the lock is asked for, in a session without locks.
+        final_check: called under the lock; must be fast, and an error ends the swap.
+        counters: the AUTO_INCREMENT that statements give, by schema and name of the source; the
+            other targets get the sources' counters.
+        held_back: returns the name of a sentinel that exists, or an empty string.
+        note_position: note the place behind the RENAME.
 
-    Raises:
-        HeldBack: there is one, after a try that failed; or a table must be compared once more.
-        SpiritError: as :meth:`Cutover.run`.
+    Attributes:
+        cutover: the swap itself.
     """
-    counters = auxiliary.counters
 
-    def align(session: SqlSession) -> None:
-        """Raise the new tables' AUTO_INCREMENT counters to the sources'."""
-        for mapping in mappings:
-            if (mapping.source.schema, mapping.source.name) not in counters:
-                align_auto_increment(session, mapping)
+    def __init__(
+        self,
+        process: Process,
+        pairs: Sequence[Pair],
+        direction: Direction,
+        *,
+        prepare: Callable[[SqlSession], None] = _nothing,
+        final_check: Callable[[SqlSession], None] = _nothing,
+        counters: dict[Name, str] | None = None,
+        held_back: Callable[[], str] = str,
+        note_position: bool = False,
+    ) -> None:
+        self._process = process
+        self._pairs = pairs
+        self._direction = direction
+        self._prepare = prepare
+        self._final_check = final_check
+        self._counters = counters or {}
+        self._proofs: dict[Name, Identity] = {}
+        self.cutover = Cutover(
+            process.config.connection,
+            swaps_of(pairs, direction),
+            pairs[0].feed,
+            stop=pairs[0].stop,
+            limits=limits_of(process.config),
+            before_lock=self._before_lock,
+            final_checks=self._under_lock,
+            message=process.message,
+            guard=process.config.snapshot_guard,
+            held_back=held_back,
+            note_position=note_position,
+        )
 
-    def before_lock(session: SqlSession) -> None:
-        """Do the same, give counters, renew histograms, note which tables are to be swapped."""
-        for mapping in mappings:
-            _require_new(session, mapping)
-        align(session)
-        for mapping in mappings:
-            carry_histograms(session, mapping, rebuild=False)
-            given = counters.get((mapping.source.schema, mapping.source.name))
-            if given:
-                set_auto_increment(session, mapping, given)
-            proofs.update(_note(session, mapping))
+    def run(self) -> CutoverResult:
+        """Swap the tables under one lock (R15).
 
-    def check(session: SqlSession) -> None:
-        for work in works:
-            work.require_proven()
-        require_these(session, proofs)
-        align(session)
+        Raises:
+            HeldBack: a sentinel exists, or a table must be compared once more.
+            SpiritError: as :meth:`Cutover.run`.
+        """
+        result = self.cutover.run()
+        self._process.message(
+            f"swapped in try {result.attempts}",
+            lock_wait_ms=round(result.lock_wait_ms, 1),
+            lock_held_ms=round(result.lock_held_ms, 1),
+        )
+        return result
 
-    proofs: dict[tuple[str, str], Identity] = {}
-    mappings = [work.mapping for work in works]
-    cutover = Cutover(
-        run.config.connection,
-        [Swap.of(mapping) for mapping in mappings],
-        works[0].feed,
-        stop=run.stop,
-        limits=limits_of(run.config),
-        before_lock=before_lock,
-        final_checks=check,
-        message=run.message,
-        guard=run.config.snapshot_guard,
-        held_back=held_back,
-        note_position=run.config.keep_old_current > 0,
-    )
-    run.cutover = cutover
-    try:
-        result = cutover.run()
-    except OutcomeUnknown:
-        auxiliary.keep = True
-        raise
-    finally:
-        auxiliary.keep = auxiliary.keep or cutover.swapped
-        if not (cutover.swapped or cutover.renaming):
-            _note_not_swapped(run, mappings)
-    run.figures.note_cutover(result)
-    run.message(
-        f"swapped in try {result.attempts}",
-        lock_wait_ms=round(result.lock_wait_ms, 1),
-        lock_held_ms=round(result.lock_held_ms, 1),
-    )
-    return result
+    def _before_lock(self, session: SqlSession) -> None:
+        """Prove what comes in, set the counters, and note which tables are to be swapped."""
+        for pair in self._pairs:
+            proof = _noted(session, pair.source_name, self._direction.incoming)
+            require_these(session, {pair.target_name: proof})
+        self._align(session)
+        self._prepare(session)
+        for pair in self._pairs:
+            if given := self._counters.get(pair.source_name):
+                set_auto_increment(session, pair.mapping, given)
+            self._proofs |= self._note(session, pair)
 
+    def _align(self, session: SqlSession) -> None:
+        """Raise the targets' AUTO_INCREMENT counters to the sources'."""
+        for pair in self._pairs:
+            if pair.source_name not in self._counters:
+                align_auto_increment(session, pair.mapping)
 
-def _require_new(session: SqlSession, mapping: TableMapping) -> None:
-    """Require the new table to be the one that was made."""
-    source, target = mapping.source, mapping.target
-    proofs = read_proofs(session, source.schema, source.name)
-    require_these(session, {(target.schema, target.name): proofs.new})
+    def _note(self, session: SqlSession, pair: Pair) -> dict[Name, Identity]:
+        """Note the proofs of both tables, and that the swap is begun; return the proofs.
 
+        What we changed has another CREATE TIME; a table that was put in its place meanwhile is
+        not noted.
+        """
+        incoming, outgoing = self._direction.incoming, self._direction.outgoing
+        proof = _noted(session, pair.source_name, incoming)
+        found = identity(session, *pair.target_name)
+        changes: dict[str, Any] = {
+            incoming: found if proof.is_same(found) else proof,
+            outgoing: identity(session, *pair.source_name),
+        }
+        note_proofs(session, *pair.source_name, **changes, swap_begun=True)
+        return {pair.target_name: changes[incoming], pair.source_name: changes[outgoing]}
 
-def _note(session: SqlSession, mapping: TableMapping) -> dict[tuple[str, str], Identity]:
-    """Note which table is going to be the old one, and that the swap is begun; return proofs."""
-    source, target = mapping.source, mapping.target
-    name = (source.schema, source.name)
-    proofs = renew_proofs(session, *name, source=identity(session, *name), swap_begun=True)
-    return {(target.schema, target.name): proofs.new, name: proofs.source}
+    def _under_lock(self, session: SqlSession) -> None:
+        """Prove that the same tables are there, and that what was compared still counts."""
+        self._final_check(session)
+        require_these(session, self._proofs)
+        for pair in self._pairs:
+            pair.require_proven()
+        self._align(session)
 
 
-def _note_not_swapped(run: Run, mappings: Sequence[TableMapping]) -> None:
-    """Note that no RENAME was made; where that is impossible, the new tables are kept for it."""
-    try:
-        with run.session("cleanup") as session:
-            for mapping in mappings:
-                name = (mapping.source.schema, mapping.source.name)
-                if read_proofs(session, *name).swap_begun:
-                    renew_proofs(session, *name, swap_begun=False)
-    except ServerFault as fault:
-        _log.info("the end of the swap could not be noted: %s", fault.message)
+def swaps_of(pairs: Iterable[Pair], direction: Direction) -> list[Swap]:
+    """Return the names that the swap of the pairs exchanges."""
+    return [
+        Swap(
+            schema=pair.mapping.source.schema,
+            table=pair.mapping.source.name,
+            new=pair.mapping.target.name,
+            old=direction.swapped_out(pair.mapping.source.name),
+        )
+        for pair in pairs
+    ]
 
 
-def limits_of(config: MigrationConfig) -> CutoverLimits:
+def limits_of(config: RunConfig) -> CutoverLimits:
     """Return the patience of a swap that the configuration asks for."""
     return CutoverLimits(
         lock_wait=config.lock_wait_timeout,
@@ -146,35 +203,84 @@ def limits_of(config: MigrationConfig) -> CutoverLimits:
     )
 
 
-def drop_old_tables(run: Run, tables: Sequence[tuple[str, str]]) -> None:
-    """Drop the old tables, unless they are to stay; the migration is done whatever happens.
+def swap_in_new_tables(
+    run: Run,
+    pairs: Sequence[CopiedPair],
+    auxiliary: AuxiliaryTables,
+    held_back: Callable[[], str],
+) -> CutoverResult:
+    """Swap a migration's tables; ``auxiliary`` learns when they must not be dropped.
 
     Args:
-        tables: schema and name of each table that was changed.
+        held_back: as of :class:`PairSwap`.
+
+    Raises:
+        SpiritError: as :meth:`PairSwap.run`.
     """
-    kept = []
-    for schema, table in tables:
-        old = AuxiliaryNames.of(table).old
-        if run.config.skip_drop_after_cutover:
-            kept.append(old)
-            continue
-        why = _drop(run, schema, table)
-        if why:
-            kept.append(old)
-            run.remark(f"the old table {old}", why)
-    run.report.old_table = ", ".join(kept)
 
+    def renew_histograms(session: SqlSession) -> None:
+        for pair in pairs:
+            carry_histograms(session, pair.mapping, rebuild=False)
 
-def _drop(run: Run, schema: str, table: str) -> str:
-    """Drop one old table; give why it is still there, or an empty string."""
+    swap = PairSwap(
+        run,
+        pairs,
+        FORWARD,
+        prepare=renew_histograms,
+        counters=auxiliary.counters,
+        held_back=held_back,
+        note_position=run.config.keep_old_current > 0,
+    )
+    run.cutover = cutover = swap.cutover
     try:
-        proof = retrying(run.stop, attempts=_PROOF_ATTEMPTS)(_proof, run, schema, table)
-    except SpiritError as error:
-        return error.message
-    old = AuxiliaryNames.of(table).old
-    return drop_old_table(run.config.connection, schema, old, proof=proof, stop=run.stop)
+        result = swap.run()
+    finally:
+        auxiliary.keep = cutover.swapped or cutover.renaming
+        if not auxiliary.keep:
+            _note_not_swapped(run, pairs)
+    run.figures.note_cutover(result)
+    return result
 
 
-def _proof(run: Run, schema: str, table: str) -> Identity:
-    with run.session("cleanup") as session:
-        return read_proofs(session, schema, table).source
+def _note_not_swapped(run: Run, pairs: Iterable[Pair]) -> None:
+    """Note that no RENAME was made; where that is impossible, the new tables are kept for it."""
+    try:
+        with run.session("cleanup") as session:
+            for pair in pairs:
+                if read_proofs(session, *pair.source_name).swap_begun:
+                    renew_proofs(session, *pair.source_name, swap_begun=False)
+    except ServerFault as fault:
+        _log.info("the end of the swap could not be noted: %s", fault.message)
+
+
+def drop_swapped_out(process: Process, tables: Iterable[Name], direction: Direction) -> list[str]:
+    """Drop what a swap has put out of place; the swap is done whatever happens.
+
+    Args:
+        tables: schema and name of each table that was swapped.
+
+    Returns:
+        The names of the tables that could not be dropped, each of which was reported.
+    """
+    left = []
+    for schema, table in tables:
+
+        def proof(source: Name = (schema, table)) -> Identity:
+            with process.session("cleanup") as session:
+                return _noted(session, source, direction.outgoing)
+
+        name = direction.swapped_out(table)
+        try:
+            why = drop_old_table(
+                process.config.connection,
+                schema,
+                name,
+                proof=retrying(process.stop, attempts=_PROOF_ATTEMPTS)(proof),
+                stop=process.stop,
+            )
+        except SpiritError as error:
+            why = error.message
+        if why:
+            left.append(name)
+            process.remark(f"table {name}", why)
+    return left

@@ -1,4 +1,18 @@
-"""The migration's mapping turned around: from the table as it is now to the old one (pure)."""
+"""The migration's mapping reversed: from the table as it is now to the old one (pure).
+
+**What the old table cannot hold.** The values of a column that only the new table has are lost in a
+revert, which is reported before. A value that does not fit the old column (BIGINT back to INT), or
+a row that an old UNIQUE key, CHECK or partition refuses, ends reverse replication and never fails
+the application: the new table stays as it is.
+
+**What only the old table has.** A column that the ALTER dropped keeps its values in rows that still
+exist, and gets its default in new ones. REPLACE would reset it, so rows are written with
+``INSERT ... ON DUPLICATE KEY UPDATE`` of the mapped columns. That updates the right row only while
+the key is the one unique index in which a row can meet another one: so a dropped column is refused
+together with a second unique key of the old table, or with a key whose old type may hold two rows
+of the new table for one. A row whose key changes counts as deleted and new. A row that is missing
+in the old table cannot be copied again, because its values in dropped columns are not known.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +40,7 @@ _REMEDY = (
 
 @dataclass(frozen=True, kw_only=True)
 class ReverseChanges:
-    """What the way back does to columns; names in lower case but for the new ones of renames.
+    """What the reversed mapping does to columns, in lower case but for the new names of renames.
 
     Attributes:
         renames: name in the new table to name in the old one.
@@ -40,7 +54,7 @@ class ReverseChanges:
 
     @classmethod
     def of(cls, old: TableSchema, new: TableSchema, changes: ColumnChanges) -> ReverseChanges:
-        """Turn a statement's changes around."""
+        """Reverse a statement's changes."""
         renames: dict[str, str] = {}
         followed: set[str] = set()
         added: set[str] = set()
@@ -57,54 +71,35 @@ class ReverseChanges:
         return cls(renames=renames, added=frozenset(added), dropped=frozenset(fresh))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Losses:
-    """What the way back does not bring back, for the operator.
+def losses_of(mapping: TableMapping, table: str) -> list[str]:
+    """Return what a revert would lose, a line for each kind, for the operator.
 
-    Attributes:
-        lost: columns of the new table whose values would be lost.
-        kept: columns that only the old table has: rows written since the swap have defaults.
-        converted: columns whose values are converted back: name and both types.
+    Args:
+        mapping: from the table as it is now to the old one.
+        table: its name for messages.
     """
-
-    lost: tuple[str, ...] = ()
-    kept: tuple[str, ...] = ()
-    converted: tuple[tuple[str, str, str], ...] = ()
-
-    @classmethod
-    def of(cls, mapping: TableMapping) -> Losses:
-        """Read them off the way back's mapping."""
-        carried = {pair.old.name for pair in mapping.pairs}
-        return cls(
-            lost=tuple(
-                column.name
-                for column in mapping.source.columns
-                if column.name not in carried and not column.generated
-            ),
-            kept=tuple(column.name for column in mapping.kept),
-            converted=tuple(
-                (pair.old.name, pair.old.column_type, pair.new.column_type)
-                for pair in mapping.pairs
-                if pair.converted
-            ),
+    carried = {pair.old.name for pair in mapping.pairs}
+    lost = [
+        column.name
+        for column in mapping.source.columns
+        if column.name not in carried and not column.generated
+    ]
+    lines = []
+    if lost:
+        lines.append(f"{table}: a revert loses the values of {_listed(lost)}")
+    if mapping.kept:
+        kept = _listed([column.name for column in mapping.kept])
+        lines.append(
+            f"{table}: {kept} will have the default in rows that were written after the swap, and"
+            " the old values in all others"
         )
-
-    def lines(self, table: str) -> list[str]:
-        """Say it, a line for each kind; nothing when the way back loses nothing."""
-        lines = []
-        if self.lost:
-            lines.append(f"{table}: going back loses the values of {_listed(self.lost)}")
-        if self.kept:
-            lines.append(
-                f"{table}: {_listed(self.kept)} will have the default in rows that were written"
-                " after the swap, and the old values in all others"
-            )
-        lines += [
-            f"{table}: {name} goes back from {new} to {old}; a value that does not fit ends the"
-            " way back"
-            for name, new, old in self.converted
-        ]
-        return lines
+    lines += [
+        f"{table}: {pair.old.name} is converted back from {pair.old.column_type} to"
+        f" {pair.new.column_type}; a value that does not fit ends reverse replication"
+        for pair in mapping.pairs
+        if pair.converted
+    ]
+    return lines
 
 
 def reverse_mapping(
@@ -113,36 +108,38 @@ def reverse_mapping(
     """Map the table as it is now to the old one.
 
     Raises:
-        Refusal: when there is no way back, with the reason.
+        Refusal: the old table could not follow, with the reason.
     """
     try:
         # What sessions of other settings store after the swap is recomputed here, as announced.
         mapping = replace(build_mapping(now, old, changes, server_time_zone), computed=())
     except Refusal as refusal:
-        raise Refusal(f"there is no way back: {refusal.message}", hint=_REMEDY) from refusal
+        raise _impossible(refusal.message) from refusal
     kept = _kept(mapping)
     for column in kept:
         if needs_fill(column):
-            raise Refusal(
-                f"there is no way back: the dropped column {column.name} of {old.name} is NOT NULL"
-                " without a default, and rows that are written after the swap have no value for it",
-                hint=f"give {column.name} a default before; or {_REMEDY}",
+            raise _impossible(
+                f"the dropped column {column.name} of {old.name} is NOT NULL without a default, and"
+                " rows that are written after the swap have no value for it",
+                remedy=f"give {column.name} a default before; or ",
             )
     if kept and (merging := _merging_key(mapping)):
-        raise Refusal(
-            f"there is no way back: the dropped column {kept[0].name} of {old.name} has to keep its"
-            f" values, and the old key column {merging} may hold two rows of the new table for one:"
-            " a row that comes and goes would take the other's values along",
-            hint=_REMEDY,
+        raise _impossible(
+            f"the dropped column {kept[0].name} of {old.name} has to keep its values, and the old"
+            f" key column {merging} may hold two rows of the new table for one: a row that comes"
+            " and goes would take the other's values along"
         )
     if kept and (second := _second_unique(mapping)):
-        raise Refusal(
-            f"there is no way back: the dropped column {kept[0].name} of {old.name} has to keep its"
-            f" values, and with the unique key {second} beside {mapping.key.name} a value that"
-            " moves between rows would mix them up",
-            hint=_REMEDY,
+        raise _impossible(
+            f"the dropped column {kept[0].name} of {old.name} has to keep its values, and with the"
+            f" unique key {second} beside {mapping.key.name} a value that moves between rows would"
+            " mix them up"
         )
     return replace(mapping, kept=kept, fills=())
+
+
+def _impossible(reason: str, remedy: str = "") -> Refusal:
+    return Refusal(f"reverse replication is not possible: {reason}", hint=remedy + _REMEDY)
 
 
 def _kept(mapping: TableMapping) -> tuple[Column, ...]:
@@ -177,6 +174,5 @@ def _second_unique(mapping: TableMapping) -> str:
     return ""
 
 
-def _listed(names: tuple[str, ...]) -> str:
-    """Name columns."""
+def _listed(names: list[str]) -> str:
     return f"column{'s' if len(names) > 1 else ''} {', '.join(names)}"

@@ -1,4 +1,4 @@
-"""The way back after a swap: kept current, gone without losing a write, ended cleanly."""
+"""Reverse replication: the old table follows, is swapped back without a lost write, or ends."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ import pytest
 
 from spirit_py.checkpoint.reverse import ENDED, FOLLOWING, REVERTING
 from spirit_py.config import RevertConfig
-from spirit_py.cutover.plan import CutoverLimits
 from spirit_py.errors import DuplicateForUnique, Interrupted, OutcomeUnknown, Refusal, SpiritError
 from spirit_py.migration import migrate
-from spirit_py.migration.keeper import Ending, WayBackLost
-from spirit_py.migration.revert import Revert
-from spirit_py.migration.undo import Undo
+from spirit_py.migration.reverse.keeper import ReverseReplicationLost
+from spirit_py.migration.reverse.revert import Revert
+from spirit_py.migration.reverse.swap_back import SwapBack
 from spirit_py.mysql.connect import connect
 from spirit_py.stop import StopSwitch
 from tests.kits.background import BackgroundCall
@@ -45,14 +44,14 @@ def fill(db, rows: int = 300) -> None:
 
 
 def journal(clients: list[Client]) -> dict[int, tuple[int, str]]:
-    """Stop the clients and give what was acknowledged."""
+    """Stop the clients and return what was acknowledged."""
     for client in clients:
         client.stop()
     assert [client.errors for client in clients] == [[]] * len(clients)
     return {key: row for client in clients for key, row in client.rows.items()}
 
 
-def test_nothing_is_lost_on_the_way_back(db, spark_engine):
+def test_a_revert_loses_no_write(db, spark_engine):
     """Clients write before, during and after the swap and through the revert: all of it is there.
 
     The new definition has a wider key and one column more; unique values move all the time.
@@ -78,19 +77,19 @@ def test_nothing_is_lost_on_the_way_back(db, spark_engine):
     at_revert = writes()
     until(lambda: writes() > at_revert + 100, "writes after the revert")
     expected = journal(clients)
-    assert keeping.result() is Ending.REVERTED
+    assert keeping.result() is True
     assert changed.columns() == ["id", "v", "u"]
     found = {key: (v, u) for key, v, u in rows_of(db) if key > 1000}
     assert found == expected
     assert rows_of(db)[:300] == [(n, n * 7, f"first{n}") for n in range(1, 301)]
     assert changed.tables() == {"t"}
-    assert said.said("going back loses the values of column extra")
-    assert said.said("goes back from bigint to int")
-    assert said.said("0 chunks repaired")
+    assert said.said("a revert loses the values of column extra")
+    assert said.said("is converted back from bigint to int")
+    assert said.said("repaired_chunks=0")
     assert said.said("has its old definition again")
 
 
-def test_dropped_and_renamed_columns(db, spark_engine):
+def test_dropped_columns_keep_their_values_and_renamed_ones_are_carried(db, spark_engine):
     """Dropped columns keep what they had, in old rows; renamed and retyped ones are carried."""
     db.execute(
         "CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, a INT, gone VARCHAR(20) DEFAULT 'd',"
@@ -113,7 +112,7 @@ def test_dropped_and_renamed_columns(db, spark_engine):
     db.execute("DELETE FROM t WHERE id = 3")
     db.execute("INSERT INTO t (id, gone, b, a) VALUES (4, 4, 'new', 44)")
     said = changed.revert(skip_drop=True)
-    assert keeping.result() is Ending.REVERTED
+    assert keeping.result() is True
     assert rows_of(db, names="id, a, gone, LEFT(at, 10), b") == [
         (1, 10, "one", "2021-01-01", "é"),
         (2, 2, None, "2021-01-02", "yy"),
@@ -125,18 +124,18 @@ def test_dropped_and_renamed_columns(db, spark_engine):
         (4, 4, "new", 44),
     ]
     assert changed.tables() == {"t", "_t_undone"}
-    assert said.said("going back loses the values of column a")
+    assert said.said("a revert loses the values of column a")
     assert said.said("columns gone, at will have the default in rows that were written after")
 
 
-def test_a_value_that_does_not_fit_ends_the_way_back(db, spark_engine):
-    """The application keeps its value and its table; the way back says why it is lost."""
+def test_a_value_that_does_not_fit_ends_reverse_replication(db, spark_engine):
+    """The application keeps its value and its table; the error says why the old one is left."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
     db.execute("INSERT INTO t (v) VALUES (1), (2)")
     changed = Changed(db, "MODIFY v BIGINT NOT NULL", engine=spark_engine)
     keeping = changed.keep()
     db.execute("INSERT INTO t (v) VALUES (5000000000)")
-    with pytest.raises(WayBackLost, match="column v of") as lost:
+    with pytest.raises(ReverseReplicationLost, match="column v of") as lost:
         keeping.result()
     assert lost.value.exit_code == 1
     assert "the change itself is done and stays" in lost.value.hint
@@ -146,7 +145,7 @@ def test_a_value_that_does_not_fit_ends_the_way_back(db, spark_engine):
     assert stored is not None
     assert stored.state == ENDED
     assert "_t_old" in changed.tables()
-    with pytest.raises(Refusal, match=r"there is no way back for .* any more: a changed row does"):
+    with pytest.raises(Refusal, match=r"reverse replication of .* has ended: a changed row does"):
         changed.revert()
 
 
@@ -157,15 +156,15 @@ def test_a_value_that_does_not_fit_ends_the_way_back(db, spark_engine):
         "ALTER TABLE t ADD COLUMN more INT",
     ],
 )
-def test_ddl_by_others_ends_the_way_back(db, spark_engine, statement):
-    """A change of the new table by others is theirs; the way back ends, nothing is locked."""
+def test_ddl_by_others_ends_reverse_replication(db, spark_engine, statement):
+    """A change of the new table by others is theirs; the old one follows no more."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
     db.execute("INSERT INTO t (v) VALUES (1), (2)")
     changed = Changed(db, "ADD COLUMN extra INT", engine=spark_engine)
     keeping = changed.keep()
     db.execute("UPDATE t SET v = 5 WHERE id = 1")
     db.execute(statement)
-    with pytest.raises(WayBackLost, match="another session changed the definition"):
+    with pytest.raises(ReverseReplicationLost, match="another session changed the definition"):
         keeping.result()
     assert db.query("SELECT COUNT(*) FROM _t_old") == [(2,)]
     stored = changed.stored()
@@ -173,22 +172,22 @@ def test_ddl_by_others_ends_the_way_back(db, spark_engine, statement):
     assert stored.state == ENDED
 
 
-def test_the_time_is_over(db, spark_engine):
+def test_the_old_table_is_current_when_the_time_is_over(db, spark_engine):
     """At the end of the time the old table is current to the last row, and the caller's to drop."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
     changed = Changed(db, "ADD COLUMN extra INT", seconds=4.0, engine=spark_engine)
     keeping = changed.keep()
     db.execute("INSERT INTO t (v) VALUES (1)")
-    assert keeping.result() is Ending.TIME
+    assert keeping.result() is False
     assert changed.tables() == {"t", "_t_old", "_t_chkpnt"}
     assert rows_of(db, "_t_old", "id, v") == [(1, 1)]
 
 
-def test_no_way_back(db):
-    """A table that nothing is kept for is refused, and so is one of somebody else's."""
+def test_a_revert_without_reverse_replication_is_refused(db):
+    """A table whose old one does not follow is refused, and so is another tool's checkpoint."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
     asked = RevertConfig(connection=connection_options(db), database=db.name, table="t")
-    with pytest.raises(Refusal, match="no way back is kept for"):
+    with pytest.raises(Refusal, match="there is no reverse replication of"):
         Revert(asked, RecordingReporter(), StopSwitch(), unwanted_engine).run()
     db.execute("CREATE TABLE _t_chkpnt (id INT)")
     with pytest.raises(Refusal, match="is not a checkpoint table of spirit-py"):
@@ -200,8 +199,8 @@ def unwanted_engine(_: object) -> NoReturn:
     raise AssertionError("Spark was asked for")
 
 
-def test_interrupted_and_taken_over(db, spark_engine):
-    """A signal ends the keeping and writes the position; a revert goes on from there by itself."""
+def test_a_revert_takes_the_place_of_an_interrupted_process(db, spark_engine):
+    """A signal writes the position and ends the process; a revert goes on from there by itself."""
     db.execute(TABLE)
     fill(db, 50)
     changed = Changed(db, "ADD COLUMN extra INT", engine=spark_engine)
@@ -215,7 +214,7 @@ def test_interrupted_and_taken_over(db, spark_engine):
     with pytest.raises(Interrupted) as interrupted:
         keeping.result()
     assert interrupted.value.exit_code == 130
-    assert "spirit-py revert still goes back" in interrupted.value.hint
+    assert "spirit-py revert still swaps back" in interrupted.value.hint
     stored = changed.stored()
     assert stored is not None
     assert stored.state == FOLLOWING
@@ -223,7 +222,7 @@ def test_interrupted_and_taken_over(db, spark_engine):
     db.execute("DELETE FROM t WHERE id = 8")
     db.execute("INSERT INTO t (id, v, u) VALUES (100, 1, 'first8')")
     said = changed.revert()
-    assert said.said("no process keeps the way back any more")
+    assert said.said("no process runs reverse replication any more")
     assert changed.columns() == ["id", "v", "u"]
     assert {key: v for key, v, _ in rows_of(db)} == {
         **{n: n * 7 for n in range(1, 51) if n != 8},
@@ -235,12 +234,11 @@ def test_interrupted_and_taken_over(db, spark_engine):
 
 
 def test_a_revert_that_fails_may_be_tried_again(db, spark_engine):
-    """An open transaction that has read the table fails the swap back, not the keeping."""
+    """An open transaction that has read the table fails the swap back, not the replication."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
     db.execute("INSERT INTO t (v) VALUES (1), (2)")
     changed = Changed(db, "ADD COLUMN extra INT", engine=spark_engine)
-    changed.limits = CutoverLimits(lock_wait=1.0, attempts=2, pause=0.1, kill=False)
-    keeping = changed.keep()
+    keeping = changed.keep(lock_wait_timeout=1.0, cutover_attempts=2, no_kill=True)
     holder = db.connect(autocommit=False)
     with holder.cursor() as cursor:
         cursor.execute("SELECT * FROM t")
@@ -248,10 +246,10 @@ def test_a_revert_that_fails_may_be_tried_again(db, spark_engine):
         changed.revert()
     assert failed.value.exit_code == 1
     holder.commit()
-    assert changed.notes.said("the way back is still kept")
+    assert changed.notes.said("reverse replication still runs")
     db.execute("INSERT INTO t (id, v) VALUES (3, 3)")
     changed.revert(RecordingReporter())
-    assert keeping.result() is Ending.REVERTED
+    assert keeping.result() is True
     assert [key for key, _ in rows_of(db, names="id, v")] == [1, 2, 3]
     assert changed.columns() == ["id", "v"]
 
@@ -260,7 +258,7 @@ def test_what_the_feed_could_not_see_is_repaired(db, spark_engine):
     """Rows of the old table that differ are found before the swap back and made equal.
 
     What only the old table has stays in the rows that are there. A row that is gone had such
-    values too: nobody knows them, so the revert names the row and waits until it is there.
+    values too, which are not known: so the revert names the row and waits until it is there.
     """
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT NOT NULL, gone INT DEFAULT 7)")
     db.execute("INSERT INTO t VALUES (1, 1, 10), (2, 2, 20), (3, 3, 30)")
@@ -276,12 +274,12 @@ def test_what_the_feed_could_not_see_is_repaired(db, spark_engine):
     assert changed.columns() == ["id", "v"]
     db.execute("INSERT INTO _t_old VALUES (3, 0, 30)")
     said = changed.revert()
-    assert keeping.result() is Ending.REVERTED
-    assert said.said("1 chunks repaired")
+    assert keeping.result() is True
+    assert said.said("repaired_chunks=1")
     assert rows_of(db, names="*") == [(1, 1, 10), (2, 2, 20), (3, 3, 30)]
 
 
-def test_a_swap_back_that_was_not_finished(db, spark_engine):
+def test_a_revert_ends_a_swap_back_that_was_not_finished(db, spark_engine):
     """A process that ended between its RENAME and its DROP: the next revert only cleans up."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
     changed = Changed(db, "ADD COLUMN extra INT", engine=spark_engine)
@@ -294,7 +292,7 @@ def test_a_swap_back_that_was_not_finished(db, spark_engine):
     assert changed.columns() == ["id", "v"]
 
 
-def test_a_swap_back_that_was_not_made(db, spark_engine):
+def test_a_revert_makes_a_swap_back_that_was_only_announced(db, spark_engine):
     """A process that ended before its RENAME: the next revert does it all."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
     changed = Changed(db, "ADD COLUMN extra INT", engine=spark_engine)
@@ -307,7 +305,7 @@ def test_a_swap_back_that_was_not_made(db, spark_engine):
 
 
 def test_a_definition_that_somebody_changed_back_is_no_swap_back(db, spark_engine):
-    """The old table was dropped and the column too, by hand: nobody is told of a revert (R24)."""
+    """The old table was dropped and the column too, by hand: that is no revert (R24)."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
     changed = Changed(db, "ADD COLUMN extra INT", engine=spark_engine)
     with connect(changed.connection, role="test") as session:
@@ -319,8 +317,8 @@ def test_a_definition_that_somebody_changed_back_is_no_swap_back(db, spark_engin
 
 
 @pytest.mark.parametrize("clauses", ["ADD COLUMN extra INT", "ENGINE=InnoDB"])
-def test_the_old_table_is_gone(db, spark_engine, clauses):
-    """Somebody dropped the old table: nothing can be said but that, with its own exit code.
+def test_without_the_old_table_the_outcome_is_unknown(db, spark_engine, clauses):
+    """The old table was dropped by hand: only that is reported, with its own exit code.
 
     That the definition is the old one does not say that a revert has brought it back.
     """
@@ -333,32 +331,32 @@ def test_the_old_table_is_gone(db, spark_engine, clauses):
     assert changed.columns() == columns
 
 
-def test_the_binlog_is_gone(db, spark_engine):
-    """The binlog no longer reaches the position: the way back is lost, and says so."""
+def test_reverse_replication_is_lost_with_the_binlog(db, spark_engine):
+    """The binlog no longer reaches the position: every later revert is refused with that."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
     changed = Changed(db, "ADD COLUMN extra INT", engine=spark_engine)
     db.execute("INSERT INTO t (v) VALUES (1)")
     db.execute("FLUSH BINARY LOGS")
     ((last, *_),) = db.query("SHOW BINARY LOGS")[-1:]
     db.execute("PURGE BINARY LOGS TO %s", (last,))
-    with pytest.raises(WayBackLost, match="the change feed cannot go on"):
+    with pytest.raises(ReverseReplicationLost, match="the change feed cannot go on"):
         changed.revert()
-    with pytest.raises(Refusal, match="there is no way back"):
+    with pytest.raises(Refusal, match=r"reverse replication of .* has ended"):
         changed.revert()
     assert changed.columns() == ["id", "v", "extra"]
 
 
-def test_the_definition_changed_while_nobody_followed(db, spark_engine):
-    """DDL between the end of the keeping process and the revert: the way back is lost."""
+def test_ddl_while_no_process_follows_ends_reverse_replication(db, spark_engine):
+    """DDL between the end of the process and the revert: reverse replication is lost."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
     changed = Changed(db, "ADD COLUMN extra INT", engine=spark_engine)
     db.execute("ALTER TABLE t ADD COLUMN more INT")
-    with pytest.raises(WayBackLost, match="somebody changed the definition"):
+    with pytest.raises(ReverseReplicationLost, match="somebody changed the definition"):
         changed.revert()
     assert changed.columns() == ["id", "v", "extra", "more"]
 
 
-def test_a_row_that_the_old_unique_key_refuses(db, spark_engine):
+def test_duplicates_of_an_old_unique_key_are_named(db, spark_engine):
     """The new table holds duplicates of an old UNIQUE key: the revert names them, keeps both."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL UNIQUE)")
     db.execute("INSERT INTO t (v) VALUES (1), (2)")
@@ -370,7 +368,7 @@ def test_a_row_that_the_old_unique_key_refuses(db, spark_engine):
     assert failed.value.hint == "remove the duplicates, then run spirit-py revert again"
     db.execute("DELETE FROM t WHERE id = 2")
     changed.revert()
-    assert keeping.result() is Ending.REVERTED
+    assert keeping.result() is True
     assert rows_of(db, names="id, v") == [(1, 1), (3, 2)]
 
 
@@ -380,14 +378,14 @@ def test_a_duplicate_between_the_proof_and_the_swap_back(db, spark_engine, monke
     db.execute(f"CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9), UNIQUE KEY u {index})")
     db.execute("INSERT INTO t VALUES (1, 'a'), (2, 'b')")
     changed = Changed(db, "DROP INDEX u", engine=spark_engine)
-    swap = Undo.swap
+    swap = SwapBack.swap
 
     def written_before(self):
-        monkeypatch.setattr(Undo, "swap", swap)
+        monkeypatch.setattr(SwapBack, "swap", swap)
         db.execute("INSERT INTO t VALUES (3, 'c'), (4, 'c')")
         return swap(self)
 
-    monkeypatch.setattr(Undo, "swap", written_before)
+    monkeypatch.setattr(SwapBack, "swap", written_before)
     with pytest.raises(DuplicateForUnique) as failed:
         changed.revert()
     assert failed.value.hint == "remove the duplicates, then run spirit-py revert again"
@@ -398,7 +396,7 @@ def test_a_duplicate_between_the_proof_and_the_swap_back(db, spark_engine, monke
     assert db.query("SHOW INDEX FROM t WHERE Key_name = 'u'")
 
 
-def test_the_end_of_the_time(db, spark_engine):
+def test_nothing_is_left_when_the_time_is_over(db, spark_engine):
     """When the time is over the old table and all marks are dropped; the report says so."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
     db.execute("INSERT INTO t (v) VALUES (1), (2)")
@@ -411,7 +409,7 @@ def test_the_end_of_the_time(db, spark_engine):
     assert report.reason == "--keep-old-current needs the old table"
     assert "keep" in report.phases
     assert {name for (name,) in db.query("SHOW TABLES")} == {"t"}
-    assert notes.said("going back loses the values of column e")
+    assert notes.said("a revert loses the values of column e")
 
 
 def test_several_tables_go_back_together(db, spark_engine):
@@ -427,7 +425,7 @@ def test_several_tables_go_back_together(db, spark_engine):
     running = BackgroundCall(
         lambda: migrate(config, reporter=notes, engine_factory=lambda _: engine, stop=stop)
     )
-    until(lambda: notes.said("is kept for"), "the way back", seconds=120)
+    until(lambda: notes.said("runs for"), "reverse replication", seconds=120)
     db.execute("INSERT INTO a (v) VALUES (3)")
     db.execute("INSERT INTO b (v, e) VALUES (4, 4)")
     said = RecordingReporter()

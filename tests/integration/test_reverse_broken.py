@@ -1,4 +1,4 @@
-"""The way back when something comes between: DDL by hand, processes that ended, stale requests."""
+"""Reverse replication under DDL by hand, processes that ended, stale requests."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from spirit_py.errors import Interrupted, MigrationFailure, Refusal, SpiritError
 from spirit_py.migration import migrate
 from spirit_py.migration.auxiliary import AuxiliaryTables
 from spirit_py.migration.cleanup import clean_up
-from spirit_py.migration.keeper import Ending, WayBackLost
 from spirit_py.migration.listing import MigrationShown, migrations
-from spirit_py.migration.undo import Undo
+from spirit_py.migration.reverse.keeper import ReverseReplicationLost
+from spirit_py.migration.reverse.swap_back import SwapBack
 from spirit_py.mysql.connect import connect
 from spirit_py.stop import StopSwitch
 from tests.kits.background import BackgroundCall
@@ -45,7 +45,7 @@ def shown(db) -> MigrationShown:
 
 
 def assert_lost(changed: Changed, reason: str) -> None:
-    """The change stays, and why there is no way back is written down."""
+    """The change stays, and why the old table follows no more is written down."""
     stored = changed.stored()
     assert stored is not None
     assert stored.state == ENDED
@@ -53,7 +53,7 @@ def assert_lost(changed: Changed, reason: str) -> None:
     assert "extra" in changed.columns()
 
 
-def test_ddl_on_the_old_table_ends_the_way_back(table, spark_engine):
+def test_ddl_on_the_old_table_ends_reverse_replication(table, spark_engine):
     """The application is never given a table that somebody else has altered."""
     changed = Changed(table, "ADD COLUMN extra INT", engine=spark_engine)
     keeping = changed.keep()
@@ -61,7 +61,7 @@ def test_ddl_on_the_old_table_ends_the_way_back(table, spark_engine):
     with pytest.raises(SpiritError, match="somebody changed the definition of") as failed:
         changed.revert()
     assert failed.value.exit_code == 1
-    with pytest.raises(WayBackLost, match="_t_old since the swap"):
+    with pytest.raises(ReverseReplicationLost, match="_t_old since the swap"):
         keeping.result()
     assert_lost(changed, "somebody changed the definition of")
 
@@ -70,19 +70,19 @@ def test_ddl_on_the_old_table_ends_the_way_back(table, spark_engine):
 def test_ddl_on_the_old_table_just_before_the_swap_back(table, spark_engine, monkeypatch, kept):
     """What comes after the comparison is seen under the lock, whoever makes the swap."""
     changed = Changed(table, "ADD COLUMN extra INT", engine=spark_engine)
-    prove = Undo.prove
+    prove = SwapBack.prove
 
-    def prove_and_alter(self: Undo) -> None:
+    def prove_and_alter(self: SwapBack) -> None:
         prove(self)
         table.execute("ALTER TABLE _t_old ADD COLUMN stray INT")
 
-    monkeypatch.setattr(Undo, "prove", prove_and_alter)
+    monkeypatch.setattr(SwapBack, "prove", prove_and_alter)
     keeping = changed.keep() if kept else None
     with pytest.raises(SpiritError, match="is lost: somebody changed the definition") as failed:
         changed.revert()
     assert failed.value.exit_code == 1
     if keeping is not None:
-        with pytest.raises(WayBackLost):
+        with pytest.raises(ReverseReplicationLost):
             keeping.result()
     assert_lost(changed, "somebody changed the definition of")
 
@@ -107,19 +107,22 @@ def test_an_old_table_that_is_exchanged_while_the_lock_is_waited_for(
     assert {"_t_old", "elsewhere", "t"} <= changed.tables()
 
 
-def test_a_write_in_text_ends_the_keeping_and_a_revert_goes_on_behind_it(table, spark_engine):
-    """R13: the way back stays; whoever vouches for the table goes it, and nobody for its own."""
+def test_a_write_in_text_ends_the_process_and_a_revert_goes_on_behind_it(table, spark_engine):
+    """R13: a revert that names the other table goes on; the migration's own cannot be named."""
     changed = Changed(table, "ADD COLUMN extra INT", engine=spark_engine)
     keeping = changed.keep()
     table.execute("CREATE TABLE other (a INT)")
     with contextlib.closing(table.connect()) as session, session.cursor() as cursor:
         cursor.execute("SET SESSION binlog_format = STATEMENT")
         cursor.execute("INSERT INTO other VALUES (1)")
-    with pytest.raises(MigrationFailure, match="is kept no longer: a session wrote to") as ended:
+    with pytest.raises(MigrationFailure, match="goes on no longer: a session wrote to") as ended:
         keeping.result()
-    for part in (f"--pass-statement-writes {table.name}.other", "spirit-py revert still goes back"):
+    for part in (
+        f"--pass-statement-writes {table.name}.other",
+        "spirit-py revert still swaps back",
+    ):
         assert part in ended.value.hint
-    with pytest.raises(MigrationFailure, match="is kept no longer: a session wrote to") as ended:
+    with pytest.raises(MigrationFailure, match="goes on no longer: a session wrote to") as ended:
         changed.revert()
     assert isinstance(ended.value.__cause__, StatementWrite)
     for own in ("t", "_t_old", "_t_undone"):
@@ -134,13 +137,13 @@ def test_a_write_in_text_ends_the_keeping_and_a_revert_goes_on_behind_it(table, 
 
 @pytest.mark.parametrize("more", ["", ", DROP INDEX c"], ids=["replaced", "inserted"])
 def test_a_value_that_does_not_fit_is_not_written(db, spark_engine, more):
-    """The old table never holds a value that nobody wrote, not even at the end of the way back."""
+    """The old table never holds a value that was not written, not even when replication ends."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, v DECIMAL(5,1), c INT UNIQUE)")
     db.execute("INSERT INTO t VALUES (1, 1.0, 1), (2, 2.0, 2)")
     changed = Changed(db, f"MODIFY v DECIMAL(9,3){more}", engine=spark_engine)
     keeping = changed.keep()
     db.execute("UPDATE t SET v = 1.125 WHERE id = 1")
-    with pytest.raises(WayBackLost, match=r"column v of .*1265"):
+    with pytest.raises(ReverseReplicationLost, match=r"column v of .*1265"):
         keeping.result()
     assert db.query("SELECT CAST(v AS CHAR) FROM _t_old ORDER BY id") == [("1.0",), ("2.0",)]
     assert db.query("SELECT CAST(v AS CHAR) FROM t ORDER BY id") == [("1.125",), ("2.000",)]
@@ -153,11 +156,13 @@ def test_a_key_that_would_merge_rows_is_refused_before_the_copy(db):
         " gone VARCHAR(30) DEFAULT 'dflt') CHARACTER SET utf8mb4"
     )
     clauses = "MODIFY k VARCHAR(20) COLLATE utf8mb4_bin NOT NULL, DROP COLUMN gone"
-    with pytest.raises(Refusal, match=r"there is no way back: .* the old key column k may hold"):
+    with pytest.raises(
+        Refusal, match=r"reverse replication is not possible: .* the old key column k may hold"
+    ):
         Changed(db, clauses)
 
 
-def test_a_request_that_nobody_waits_for_is_not_carried_out(table, spark_engine):
+def test_a_request_of_a_revert_that_ended_is_not_carried_out(table, spark_engine):
     """A revert that was killed has asked in vain; the next one is answered."""
     changed = Changed(table, "ADD COLUMN extra INT", engine=spark_engine)
     stale = RevertRequest(token="of-a-dead-revert")
@@ -172,27 +177,27 @@ def test_a_request_that_nobody_waits_for_is_not_carried_out(table, spark_engine)
         assert changed.keep_store.answer_to(session, stale) is not None
     assert "extra" in changed.columns()
     changed.revert()
-    assert keeping.result() is Ending.REVERTED
+    assert keeping.result() is True
     assert "extra" not in changed.columns()
 
 
-def test_a_signal_to_the_keeping_process_does_not_end_the_revert(table, spark_engine, monkeypatch):
+def test_a_signal_to_the_asked_process_does_not_end_the_revert(table, spark_engine, monkeypatch):
     """The revert goes on in its place, and ends well."""
     changed = Changed(table, "ADD COLUMN extra INT", engine=spark_engine)
-    prove = Undo.prove
+    prove = SwapBack.prove
 
-    def interrupted(self: Undo) -> None:
-        monkeypatch.setattr(Undo, "prove", prove)
+    def interrupted(self: SwapBack) -> None:
+        monkeypatch.setattr(SwapBack, "prove", prove)
         changed.stop.request(Interrupted(15))
-        self._stop.wait(60)
-        self._stop.check()
+        self._pairs[0].stop.wait(60)
+        self._pairs[0].stop.check()
 
-    monkeypatch.setattr(Undo, "prove", interrupted)
+    monkeypatch.setattr(SwapBack, "prove", interrupted)
     keeping = changed.keep()
     said = changed.revert()
     with pytest.raises(Interrupted):
         keeping.result()
-    assert said.said("the process that keeps the way back was told to end")
+    assert said.said("the process that runs reverse replication was told to end")
     assert said.said("going on in its place")
     assert changed.tables() == {"t"}
     assert "extra" not in changed.columns()
@@ -214,7 +219,7 @@ def test_the_migrations_own_command_after_a_revert_that_was_killed(table, spark_
 
     notes, stop = RecordingReporter(), StopSwitch()
     running = BackgroundCall(lambda: run(config, notes, stop))
-    until(lambda: notes.said("is kept for"), "the way back", seconds=120)
+    until(lambda: notes.said("runs for"), "reverse replication", seconds=120)
     stop.request(Interrupted(2))
     with pytest.raises(Interrupted):
         running.result()
@@ -295,7 +300,7 @@ def test_a_revert_that_was_killed_keeps_what_it_was_asked_to_keep(table, spark_e
     assert changed.tables() == {"t", "_t_undone"}
 
 
-def test_a_way_back_that_is_lost_is_shown_as_such(table, spark_engine):
+def test_reverse_replication_that_is_lost_is_shown_as_such(table, spark_engine):
     """The status says what the same command would do: fail, with the reason."""
     changed = Changed(table, "ADD COLUMN extra INT", engine=spark_engine)
     with connect(changed.connection, role="test") as session:

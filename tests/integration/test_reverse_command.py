@@ -92,9 +92,9 @@ def run(table, tmp_path) -> Iterator:
 
 
 def migrate(run, *more: str) -> Command:
-    """Migrate, and wait until the way back is kept."""
+    """Migrate, and wait until reverse replication runs."""
     command = run("migrate", "--alter", ALTER, "--keep-old-current", "1h", *more)
-    until(lambda: command.said("is kept for"), "the way back", seconds=PATIENCE)
+    until(lambda: command.said("runs for"), "reverse replication", seconds=PATIENCE)
     return command
 
 
@@ -121,8 +121,8 @@ def go_on_writing(clients: list[Client], writes: int = 50) -> None:
     )
 
 
-def test_crashed_carried_on_interrupted_and_gone(table, run):
-    """The keeping process is killed; the same command goes on, is interrupted; a revert ends it.
+def test_no_write_is_lost_through_crash_resumption_signal_and_revert(table, run):
+    """The process is killed; the same command goes on, is interrupted; a revert ends it.
 
     The application writes all the time; nothing that was acknowledged is lost.
     """
@@ -136,41 +136,43 @@ def test_crashed_carried_on_interrupted_and_gone(table, run):
     assert status.end() == 0, status.output.read_text()
     text = status.output.read_text()
     assert "reverse    following, for " in text
-    assert "going back loses the values of column extra" in text
+    assert "a revert loses the values of column extra" in text
     go_on_writing(clients)
     again = migrate(run)
     go_on_writing(clients)
     again.signal(signal.SIGINT)
     assert again.end() == 130
-    assert "spirit-py revert still goes back" in again.output.read_text()
+    assert "spirit-py revert still swaps back" in again.output.read_text()
     go_on_writing(clients)
     revert = run("revert")
     assert revert.end() == 0, revert.output.read_text()
     text = revert.output.read_text()
-    assert "no process keeps the way back any more" in text
-    assert "going back loses the values of column extra" in text
+    assert "no process runs reverse replication any more" in text
+    assert "a revert loses the values of column extra" in text
     go_on_writing(clients)
     check(table, clients)
 
 
-def test_no_way_back_is_refused_before_the_copy(table, run):
+def test_what_could_not_be_reverted_is_refused_before_the_copy(table, run):
     """A dropped column beside a second unique key: refused with the reason, nothing is left."""
     table.execute("ALTER TABLE t ADD COLUMN more INT")
     command = run("migrate", "--alter", "DROP COLUMN more", "--keep-old-current", "1h")
     assert command.end() == 2
-    assert "there is no way back: the dropped column more" in command.output.read_text()
+    assert (
+        "reverse replication is not possible: the dropped column more" in command.output.read_text()
+    )
     assert {name for (name,) in table.query("SHOW TABLES")} == {"t"}
 
 
-def test_no_way_back_when_the_answer_to_rename_is_lost(table, run, proxy):
-    """Nobody knows the place behind the RENAME: the change stays, and the operator is told."""
+def test_a_lost_answer_to_rename_ends_reverse_replication_and_not_the_change(table, run, proxy):
+    """The place behind the RENAME is not known: the change stays, and the error says so."""
     more = ("--alter", ALTER, "--keep-old-current", "1h", "--no-shortcut")
     proxy.lose_reply(b"RENAME TABLE")
     command = run("migrate", *more, through=proxy)
     assert command.end() == 1
     assert proxy.lost.is_set()
     said = command.output.read_text()
-    assert "the way back cannot be kept: the answer to the RENAME was lost" in said
+    assert "reverse replication cannot begin: the answer to the RENAME was lost" in said
     assert "the change is done and stays" in said
     assert {name for (name,) in table.query("SHOW TABLES")} >= {"t", "_t_old"}
     assert table.query("SELECT COUNT(*), SUM(v = id * 7), SUM(extra = 3) FROM t") == [

@@ -298,9 +298,8 @@ def test_the_swap_back_is_guarded_too(db, spark_engine):
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT)")
     db.execute("INSERT INTO t (v) VALUES (1), (2)")
     changed = Changed(db, "ADD COLUMN z INT NOT NULL DEFAULT 3", engine=spark_engine)
-    changed.guard = "on"
     db.execute(f"ALTER TABLE _t_old {COLUMN}")
-    keeping = changed.keep()
+    keeping = changed.keep(snapshot_guard="on")
     dump = a_dump(db)
     db.execute("INSERT INTO t (v) VALUES (3)")
     changed.revert()
@@ -311,8 +310,8 @@ def test_the_swap_back_is_guarded_too(db, spark_engine):
         assert rows_seen(dump) == 3
 
 
-def test_a_way_back_without_row_versions(db, spark_engine, monkeypatch):
-    """With on the revert ends before anything, and the way back is kept; with auto it is gone."""
+def test_a_revert_without_row_versions(db, spark_engine, monkeypatch):
+    """With on the revert fails before anything is changed; with auto it is made."""
     monkeypatch.setattr(guard, "OLD_SECONDS", 0)
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT)")
     db.execute("INSERT INTO t (v) VALUES (1), (2)")

@@ -1,4 +1,4 @@
-"""A table that was just changed, with its way back, for the tests of the way back."""
+"""A table that was just swapped, with reverse replication of it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ from spirit_py.checkpoint.proofs import begin_proofs, note_proofs
 from spirit_py.checkpoint.record import CheckpointRecord, TableProgress
 from spirit_py.checkpoint.reverse import ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable
-from spirit_py.checksum.result import ChecksumOptions
 from spirit_py.config import FeedOptions, MigrationConfig, RevertConfig
 from spirit_py.cutover.cutover import Cutover
 from spirit_py.cutover.plan import CutoverLimits
-from spirit_py.migration.keeper import Keeper, begin
-from spirit_py.migration.reverse_feed import plan_way_back
-from spirit_py.migration.revert import Revert
-from spirit_py.migration.undo import Means
+from spirit_py.migration.process import Process
+from spirit_py.migration.reverse.feed import plan_reverse
+from spirit_py.migration.reverse.keeper import Keeper, begin
+from spirit_py.migration.reverse.revert import Revert
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.locks.named import AdvisoryLock
 from spirit_py.mysql.tables.identity import identity
@@ -40,8 +39,6 @@ from tests.kits.waiting import until
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spirit_py.config import GuardMode
-
 _DEADLOCK = 1213
 QUICK = FeedOptions(flush_interval=0.2, wait_timeout=15)
 LIMITS = CutoverLimits(lock_wait=5.0, attempts=3, pause=0.2)
@@ -53,7 +50,7 @@ class Changed:
     Args:
         clauses: what ``ALTER TABLE`` did to it.
         before: called before the swap, while the migration's feed runs.
-        seconds: how long the way back is to be kept.
+        seconds: how long reverse replication is to run.
     """
 
     def __init__(
@@ -70,13 +67,11 @@ class Changed:
         self.names = AuxiliaryNames.of(table)
         self.connection = connection_options(db)
         self.engine = engine
-        self.limits = LIMITS
-        self.guard: GuardMode = "auto"
         self.stop = StopSwitch()
         self.notes = RecordingReporter()
         self.keep_store = CheckpointTable(db.name, table)
         with FollowedTable(db, table, clauses, self.stop) as followed:
-            kept = plan_way_back(followed.mapping, alter_of(db.name, table, clauses), "+00:00")
+            kept = plan_reverse(followed.mapping, alter_of(db.name, table, clauses), "+00:00")
             self._mark(clauses)
             if before is not None:
                 before()
@@ -113,36 +108,9 @@ class Changed:
             note_proofs(session, self.db.name, self.table, new=new)
 
     @property
-    def means(self) -> Means:
-        """What the keeper needs."""
-        return Means(
-            connection=self.connection,
-            engine=lambda: self.engine,
-            message=self.notes.message,
-            show=lambda _: None,
-            feed=QUICK,
-            limits=self.limits,
-            guard=self.guard,
-            checksum=ChecksumOptions(lock_wait_timeout=1, lock_attempts=3),
-        )
-
-    def keep(self) -> BackgroundCall:
-        """Keep the way back in a thread, as the migrating process does."""
-        keeper = Keeper(self.means, self.keep_store, self.record, stop=self.stop)
-
-        def locked() -> Any:
-            name = lock_name("migration", self.db.name, self.table)
-            with AdvisoryLock(self.connection, name, stop=self.stop, purpose="migration"):
-                return keeper.run()
-
-        running = BackgroundCall(locked)
-        until(lambda: self.notes.said("is kept for"), "the keeping")
-        return running
-
-    def revert(self, notes: RecordingReporter | None = None, **changes: Any) -> RecordingReporter:
-        """Go the way back as ``spirit-py revert`` does; give what it said."""
-        notes = notes or RecordingReporter()
-        asked = RevertConfig(
+    def config(self) -> RevertConfig:
+        """What a revert is asked for, and here also the process that it asks."""
+        return RevertConfig(
             connection=self.connection,
             database=self.db.name,
             table=self.table,
@@ -151,8 +119,37 @@ class Changed:
             threads=2,
             feed=QUICK,
         )
+
+    def process(self, **changes: Any) -> Process:
+        """Return the process that runs reverse replication."""
+        engine: Any = SharedEngine(self.engine)
+        return Process(
+            replace(self.config, **changes),
+            self.notes,
+            engine_factory=lambda _: engine,
+            stop=self.stop,
+        )
+
+    def keep(self, **changes: Any) -> BackgroundCall:
+        """Run reverse replication in a thread, as the migrating process does."""
+        process = self.process(**changes)
+        keeper = Keeper(process, self.keep_store, self.record)
+
+        def locked() -> Any:
+            name = lock_name("migration", self.db.name, self.table)
+            lock = AdvisoryLock(self.connection, name, stop=self.stop, purpose="migration")
+            with process.stack, lock:
+                return keeper.run()
+
+        running = BackgroundCall(locked)
+        until(lambda: self.notes.said("runs for"), "reverse replication")
+        return running
+
+    def revert(self, notes: RecordingReporter | None = None, **changes: Any) -> RecordingReporter:
+        """Swap back as ``spirit-py revert`` does; return what it reported."""
+        notes = notes or RecordingReporter()
         engine = SharedEngine(self.engine)
-        Revert(replace(asked, **changes), notes, StopSwitch(), lambda _: engine).run()  # type: ignore[arg-type, return-value]
+        Revert(replace(self.config, **changes), notes, StopSwitch(), lambda _: engine).run()  # type: ignore[arg-type, return-value]
         return notes
 
     def stored(self) -> ReverseRecord | None:
@@ -170,7 +167,7 @@ class Changed:
 
 
 def keeping_config(db: Any, **more: Any) -> MigrationConfig:
-    """Return the configuration of a migration that keeps the way back."""
+    """Return the configuration of a migration with reverse replication."""
     return MigrationConfig(
         connection=connection_options(db),
         database=db.name,

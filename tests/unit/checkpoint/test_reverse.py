@@ -15,7 +15,7 @@ from spirit_py.checkpoint.reverse import (
     RevertRequest,
 )
 from spirit_py.errors import Interrupted, OutcomeUnknown, Refusal, SpiritError
-from spirit_py.migration.keeper import WayBackLost
+from spirit_py.migration.reverse.keeper import ReverseReplicationLost
 
 TABLE = ReverseTable(
     schema="s",
@@ -27,7 +27,7 @@ TABLE = ReverseTable(
     dropped=("n",),
     now_shape="1",
     old_shape="2",
-    losses=("s.t: going back loses the values of column n",),
+    losses=("s.t: a revert loses the values of column n",),
 )
 RECORD = ReverseRecord(tables=(TABLE,), server_uuid="u", position="p;'x'", until=17.5)
 
@@ -65,7 +65,7 @@ def test_what_is_no_record_is_refused(text):
     [
         (Refusal("no", hint="h", details=("d",)), Refusal),
         (OutcomeUnknown("lost", hint="h", details=("d",)), OutcomeUnknown),
-        (WayBackLost("gone", hint="h", details=("d",)), SpiritError),
+        (ReverseReplicationLost("gone", hint="h", details=("d",)), SpiritError),
     ],
 )
 def test_a_failure_arrives_with_its_exit_code(error, kind):

@@ -1,27 +1,27 @@
-"""The mapping turned around: what goes back, what is lost, what is refused."""
+"""The reversed mapping: what is carried back, what is lost, what is refused."""
 
 from __future__ import annotations
 
 import pytest
 
 from spirit_py.errors import Refusal
-from spirit_py.migration.reverse_feed import plan_way_back
+from spirit_py.migration.reverse.feed import plan_reverse
 from spirit_py.statement.parse import alter_of
 from spirit_py.table.build import build_mapping
-from spirit_py.table.reverse import Losses, ReverseChanges, reverse_mapping
+from spirit_py.table.reverse import ReverseChanges, losses_of, reverse_mapping
 from tests.kits.definitions import column, index, table
 
 PRIMARY = index("PRIMARY", "id")
 
 
-def way_back(old, new, clauses):
-    """Give the reverse mapping of a change."""
+def reverse(old, new, clauses):
+    """Return the reversed mapping of a change."""
     changes = ReverseChanges.of(old, new, alter_of("s", "t", clauses))
     return reverse_mapping(new, old, changes, "+00:00")
 
 
 def pairs(mapping):
-    """Give the pairs as names."""
+    """Return the pairs as names."""
     return [(pair.old.name, pair.new.name) for pair in mapping.pairs]
 
 
@@ -29,47 +29,57 @@ def test_renames_go_back():
     """Two columns that swapped their names swap them back."""
     old = table(column("id"), column("a"), column("b"), PRIMARY)
     new = table(column("id"), column("b"), column("a"), PRIMARY)
-    mapping = way_back(old, new, "RENAME COLUMN a TO b, RENAME COLUMN b TO a")
+    mapping = reverse(old, new, "RENAME COLUMN a TO b, RENAME COLUMN b TO a")
     assert sorted(pairs(mapping)) == [("a", "b"), ("b", "a"), ("id", "id")]
-    assert Losses.of(mapping).lines("s.t") == []
+    assert losses_of(mapping, "s.t") == []
 
 
 def test_added_columns_are_lost_and_said():
     """A column of the new table alone has no pair; a generated one is no loss."""
     old = table(column("id"), PRIMARY)
     new = table(column("id"), column("n"), column("g", generated="VIRTUAL"), PRIMARY)
-    mapping = way_back(old, new, "ADD COLUMN n INT, ADD COLUMN g INT AS (id + 1)")
+    mapping = reverse(old, new, "ADD COLUMN n INT, ADD COLUMN g INT AS (id + 1)")
     assert pairs(mapping) == [("id", "id")]
-    assert Losses.of(mapping).lines("s.t") == ["s.t: going back loses the values of column n"]
+    assert losses_of(mapping, "s.t") == ["s.t: a revert loses the values of column n"]
 
 
 def test_dropped_columns_are_kept():
     """A column of the old table alone is never written."""
     old = table(column("id"), column("gone", nullable=True), PRIMARY)
     new = table(column("id"), PRIMARY)
-    mapping = way_back(old, new, "DROP COLUMN gone")
+    mapping = reverse(old, new, "DROP COLUMN gone")
     assert [one.name for one in mapping.kept] == ["gone"]
     assert mapping.insert_names == ("id",)
-    assert Losses.of(mapping).kept == ("gone",)
+    assert losses_of(mapping, "s.t") == [
+        (
+            "s.t: column gone will have the default in rows that were written after the swap, and"
+            " the old values in all others"
+        )
+    ]
 
 
 def test_dropped_and_added_under_one_name():
     """A column that was replaced by another of its name is lost on one side, kept on the other."""
     old = table(column("id"), column("c", nullable=True), PRIMARY)
     new = table(column("id"), column("c", "varchar(10)"), PRIMARY)
-    mapping = way_back(old, new, "DROP COLUMN c, ADD COLUMN c VARCHAR(10) NOT NULL")
+    mapping = reverse(old, new, "DROP COLUMN c, ADD COLUMN c VARCHAR(10) NOT NULL")
     assert pairs(mapping) == [("id", "id")]
-    assert (Losses.of(mapping).lost, Losses.of(mapping).kept) == (("c",), ("c",))
+    lost, kept = losses_of(mapping, "s.t")
+    assert lost == "s.t: a revert loses the values of column c"
+    assert kept.startswith("s.t: column c will have the default")
 
 
 def test_narrowing_is_said():
     """What is converted back is named with both types."""
     old = table(column("id"), column("v", "int"), PRIMARY)
     new = table(column("id"), column("v", "bigint"), PRIMARY)
-    mapping = way_back(old, new, "MODIFY v BIGINT NOT NULL")
+    mapping = reverse(old, new, "MODIFY v BIGINT NOT NULL")
     assert mapping.converted
-    assert Losses.of(mapping).lines("s.t") == [
-        "s.t: v goes back from bigint to int; a value that does not fit ends the way back"
+    assert losses_of(mapping, "s.t") == [
+        (
+            "s.t: v is converted back from bigint to int; a value that does not fit ends reverse"
+            " replication"
+        )
     ]
 
 
@@ -78,7 +88,7 @@ def test_a_dropped_column_without_a_value_is_refused():
     old = table(column("id"), column("gone"), PRIMARY)
     new = table(column("id"), PRIMARY)
     with pytest.raises(Refusal, match="gone of t is NOT NULL without a default"):
-        way_back(old, new, "DROP COLUMN gone")
+        reverse(old, new, "DROP COLUMN gone")
 
 
 def test_a_dropped_column_beside_a_second_unique_key_is_refused():
@@ -87,7 +97,7 @@ def test_a_dropped_column_beside_a_second_unique_key_is_refused():
     old = table(column("id"), column("u"), column("gone", nullable=True), PRIMARY, unique)
     new = table(column("id"), column("u"), PRIMARY, unique)
     with pytest.raises(Refusal, match="with the unique key u beside PRIMARY"):
-        way_back(old, new, "DROP COLUMN gone")
+        reverse(old, new, "DROP COLUMN gone")
 
 
 def test_a_unique_key_that_holds_the_key_is_no_second_one():
@@ -95,15 +105,15 @@ def test_a_unique_key_that_holds_the_key_is_no_second_one():
     wider = index("u", "u", "id")
     old = table(column("id"), column("u"), column("gone", nullable=True), PRIMARY, wider)
     new = table(column("id"), column("u"), PRIMARY, wider)
-    assert way_back(old, new, "DROP COLUMN gone").kept
+    assert reverse(old, new, "DROP COLUMN gone").kept
 
 
 def test_no_common_key_is_refused():
-    """Without a key that both definitions have there is no way back."""
+    """Without a key that both definitions have no reverse replication."""
     old = table(column("id"), column("a"), PRIMARY, index("a", "a"))
     new = table(column("id", nullable=True), column("a"), index("a", "a", unique=False))
-    with pytest.raises(Refusal, match="there is no way back: no key identifies"):
-        way_back(old, new, "DROP PRIMARY KEY")
+    with pytest.raises(Refusal, match="reverse replication is not possible: no key identifies"):
+        reverse(old, new, "DROP PRIMARY KEY")
 
 
 def test_the_plan_says_what_a_later_process_needs():
@@ -111,7 +121,7 @@ def test_the_plan_says_what_a_later_process_needs():
     old = table(column("id"), column("a"), column("gone", nullable=True), PRIMARY)
     new = table(column("id"), column("b"), column("n"), PRIMARY)
     statement = alter_of("s", "t", "RENAME COLUMN a TO b, DROP COLUMN gone, ADD COLUMN n INT")
-    plan = plan_way_back(build_mapping(old, new, statement, "+00:00"), statement, "+00:00")
+    plan = plan_reverse(build_mapping(old, new, statement, "+00:00"), statement, "+00:00")
     assert (plan.old, plan.undone) == ("_t_old", "_t_undone")
     assert plan.renames == (("b", "a"),)
     assert (plan.added, plan.dropped) == (("gone",), ("n",))
@@ -139,8 +149,8 @@ def test_a_dropped_column_beside_a_key_that_merges_is_refused(was, becomes):
     old = table(was, column("gone", nullable=True), key)
     new = table(becomes, key)
     with pytest.raises(Refusal, match="the old key column k may hold two rows"):
-        way_back(old, new, f"MODIFY k {becomes.column_type}, DROP COLUMN gone")
-    assert not way_back(table(was, key), new, f"MODIFY k {becomes.column_type}").kept
+        reverse(old, new, f"MODIFY k {becomes.column_type}, DROP COLUMN gone")
+    assert not reverse(table(was, key), new, f"MODIFY k {becomes.column_type}").kept
 
 
 @pytest.mark.parametrize(
@@ -155,7 +165,5 @@ def test_a_dropped_column_beside_a_wider_key_is_kept(was, becomes):
     """What does not fit the old key is an error, and never another row's key."""
     key = index("PRIMARY", "k")
     old = table(was, column("gone", nullable=True), key)
-    mapping = way_back(
-        old, table(becomes, key), f"MODIFY k {becomes.column_type}, DROP COLUMN gone"
-    )
+    mapping = reverse(old, table(becomes, key), f"MODIFY k {becomes.column_type}, DROP COLUMN gone")
     assert [one.name for one in mapping.kept] == ["gone"]

@@ -1,0 +1,199 @@
+"""A pair whose new table is filled by a copy, from the beginning or where a run stopped (R17)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from spirit_py.chunk.chunker import make_chunker
+from spirit_py.chunk.watermark import CopiedSoFar
+from spirit_py.copier.boundary import BoundaryReader
+from spirit_py.copier.copier import Copier, CopyOptions
+from spirit_py.copier.fence import end_earlier_chunks
+from spirit_py.copier.last_key import last_copied_key
+from spirit_py.copier.throttle import BacklogThrottler
+from spirit_py.errors import Refusal
+from spirit_py.migration.pair import Pair
+from spirit_py.mysql.retry import retrying
+from spirit_py.mysql.tables.histograms import carry_histograms
+from spirit_py.table.values import bound_from_literals
+
+if TYPE_CHECKING:
+    from spirit_py.checkpoint.record import CheckpointRecord
+    from spirit_py.checksum.checker import Checker
+    from spirit_py.checksum.result import ChecksumResult
+    from spirit_py.contracts import Applier, Subscription
+    from spirit_py.feed.feed import ChangeFeed
+    from spirit_py.migration.run import Run
+    from spirit_py.table.keys import KeyBound
+    from spirit_py.table.mapping import TableMapping
+
+
+@dataclass(kw_only=True)
+class CopiedPair(Pair):
+    """One table of a migration and its new table, which is copied while changes are applied.
+
+    Attributes:
+        subscription: the table's side of the feed.
+        before: what earlier runs have copied.
+        copied_to: the end of that; None for nothing.
+        checked_to: how far an earlier run's checksum found no difference; None for nothing.
+    """
+
+    process: Run
+    subscription: Subscription
+    before: CopiedSoFar = field(default_factory=CopiedSoFar)
+    copied_to: KeyBound | None = None
+    checked_to: KeyBound | None = None
+    _copier: Copier | None = field(default=None, init=False)
+
+    def copy(self) -> None:
+        """Copy every row while changes are applied, above what earlier runs have copied."""
+        run = self.process
+        if self.before.finished:
+            run.figures.copied_before(self.before.rows, self.before.chunks)
+            return
+        run.show("Spark to start")
+        slots = run.engine.slots
+        run.show("")
+        reader = BoundaryReader(run.config.connection, stop=run.stop, tell=run.show)
+        run.closing("the chunker's session", reader.close)
+        chunker = make_chunker(self.mapping, reader.query)
+        chunker.restart(self.copied_to)
+        self._copier = Copier(
+            engine=run.engine,
+            mapping=self.mapping,
+            connection=run.config.connection,
+            chunker=chunker,
+            query=reader.query,
+            subscription=self.subscription,
+            throttler=BacklogThrottler(self.feed.statistics),
+            stop=run.stop,
+            options=CopyOptions(
+                slots=slots,
+                target_chunk_time=run.config.target_chunk_time,
+                own_writes=run.config.feed.own_writes,
+            ),
+            before=self.before,
+        )
+        run.figures.copying(self._copier, self.mapping.source)
+        self._copier.run()
+        copied = self._copier.statistics()
+        run.message(
+            f"copied {copied.rows} rows of {self.name} in {copied.chunks} chunks",
+            seconds=round(copied.seconds, 1),
+        )
+
+    def copied_so_far(self) -> CopiedSoFar:
+        """Return what is copied without a gap in all runs. No I/O; any thread may ask."""
+        return self.before if self._copier is None else self._copier.so_far()
+
+    def checked_up_to(self) -> tuple[str, ...]:
+        """Return how far the checksum found no difference, as literals; any thread may ask.
+
+        Where rows may meet in the new table, a resumed run applies old images over newer rows, and
+        one of them may push out a row that was compared: then nothing counts that an earlier run
+        has compared.
+        """
+        if self._checker is None or self.mapping.merging:
+            return ()
+        bound = self._checker.low_watermark
+        return () if bound is None else bound.literals
+
+    def analyze(self) -> None:
+        """Renew the optimizer's statistics of the new table, with the source's histograms."""
+        super().analyze()
+        carry = partial(carry_histograms, mapping=self.mapping)
+        for trouble in self.process.step("histograms", carry):
+            self.process.warn(f"a histogram of {self.name} does not come along: {trouble}")
+
+    def _run(self, checker: Checker) -> ChecksumResult:
+        figures = self.process.figures
+        figures.checking(checker, self.mapping.source)
+        result = checker.run()
+        figures.clean(self.mapping.source)
+        return result
+
+    def _compared_before(self) -> KeyBound | None:
+        """Return up to where an earlier run's comparison counts; None for none of it.
+
+        It counts only when the new table was not written to since, except by the feed: the feed
+        does not bring such rows back.
+        """
+        target = ".".join(self.target_name)
+        if self._checker is not None:
+            return None
+        if self.feed.is_blind(self.mapping):
+            self._begin_anew("changes that are not in the binlog as rows were passed over")
+            return None
+        if self.checked_to is None or self.mapping.merging:
+            return None
+        if self.feed.is_disturbed(self.mapping):
+            self._begin_anew(
+                f"{target} was written to after the checkpoint of the earlier run's checksum"
+            )
+            return None
+        self.process.message(
+            f"the checksum of {self.name} goes on where the earlier run's stopped: {target} was not"
+            " written to since"
+        )
+        return self.checked_to
+
+    def _begin_anew(self, why: str) -> None:
+        self.process.message(f"the checksum of {self.name} begins at the beginning: {why}")
+
+
+def follow(
+    run: Run,
+    mapping: TableMapping,
+    feed: ChangeFeed,
+    applier: Applier,
+    record: CheckpointRecord | None,
+) -> CopiedPair:
+    """Follow a table; with the record of an earlier run, from where that run stopped.
+
+    Nothing of that run may still write into the new table when its last key is read: everything
+    up to there may be a row that was deleted since.
+    """
+    pair = partial(
+        CopiedPair,
+        process=run,
+        mapping=mapping,
+        feed=feed,
+        applier=applier,
+        stop=run.stop,
+        max_passes=1 if run.config.no_repair else Pair.max_passes,
+    )
+    if record is None:
+        return pair(subscription=feed.add_subscription(mapping))
+    progress = record.of(mapping.source.schema, mapping.source.name)
+    copied_to = _bound(mapping, progress.copied_up_to)
+    retrying(run.stop)(end_earlier_chunks, run.config.connection, mapping)
+    last_key = run.step("last key", partial(last_copied_key, mapping=mapping))
+    return pair(
+        subscription=feed.add_subscription(
+            mapping, resumed_above=copied_to, keep_up_to=last_key, copied=progress.copied
+        ),
+        before=CopiedSoFar(
+            up_to=progress.copied_up_to,
+            rows=progress.rows_copied,
+            chunks=progress.chunks,
+            finished=progress.copied,
+        ),
+        copied_to=copied_to,
+        checked_to=_bound(mapping, progress.checked_up_to),
+    )
+
+
+def _bound(mapping: TableMapping, literals: tuple[str, ...]) -> KeyBound | None:
+    """Read a stored bound back; None for the beginning of the table."""
+    if not literals:
+        return None
+    try:
+        return bound_from_literals(mapping.key_columns, literals)
+    except ValueError as error:
+        raise Refusal(
+            f"the checkpoint of {mapping.source.schema}.{mapping.source.name} is damaged: {error}",
+            hint="drop what is left with spirit-py cleanup, then start the migration again",
+        ) from error

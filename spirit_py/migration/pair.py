@@ -1,0 +1,156 @@
+"""One mapping with its feed and applier: analyzed, compared and proven, in either direction.
+
+In a migration the new table follows the source. In reverse replication the old table follows the
+table that has the new definition.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from spirit_py.applier.applier import SqlApplier
+from spirit_py.binlog.source import BinlogSource
+from spirit_py.checksum.checker import Checker
+from spirit_py.checksum.result import ChecksumOptions
+from spirit_py.errors import HeldBack
+from spirit_py.feed.feed import ChangeFeed
+from spirit_py.migration.process import quietly
+from spirit_py.sql import quote_table
+
+if TYPE_CHECKING:
+    import contextlib
+    from collections.abc import Callable
+
+    from spirit_py.checksum.result import ChecksumProgress, ChecksumResult
+    from spirit_py.contracts import Applier
+    from spirit_py.migration.process import Process
+    from spirit_py.stop import StopSwitch
+    from spirit_py.table.keys import KeyBound
+    from spirit_py.table.mapping import TableMapping
+
+
+def open_feed(
+    process: Process, stop: StopSwitch, stack: contextlib.ExitStack, *, judge_first: bool = False
+) -> tuple[ChangeFeed, Applier]:
+    """Make a change feed and its applier, which ``stack`` closes; nothing is followed yet.
+
+    Args:
+        stop: gets the fault that ends the feed.
+        judge_first: commit nothing before its warnings were judged.
+    """
+    connection, options = process.config.connection, process.config.feed
+    applier = SqlApplier(
+        connection,
+        sessions=options.apply_threads,
+        batch_rows=options.batch_rows,
+        stop=stop,
+        judge_first=judge_first,
+    )
+    stack.callback(quietly, "the applier", applier.close)
+    source = BinlogSource(connection, options)
+    feed = ChangeFeed(source, applier, options=options, stop=stop)
+    stack.callback(quietly, "the change feed", feed.close)
+    return feed, applier
+
+
+@dataclass(kw_only=True)
+class Pair:
+    """A table, and the one that follows it by the feed.
+
+    Attributes:
+        stop: the switch that gets the feed's faults.
+        max_passes: passes that a comparison may take; 1 repairs nothing.
+        on_progress: called now and then with how far a comparison is.
+    """
+
+    process: Process
+    mapping: TableMapping
+    feed: ChangeFeed
+    applier: Applier
+    stop: StopSwitch
+    max_passes: int = ChecksumOptions.max_passes
+    on_progress: Callable[[ChecksumProgress], None] | None = None
+    _checker: Checker | None = field(default=None, init=False)
+    #: :attr:`Checker.proven` of the last comparison that ended clean.
+    _proven: int = field(default=-1, init=False)
+
+    @property
+    def source_name(self) -> tuple[str, str]:
+        """The source's schema and name."""
+        return self.mapping.source.schema, self.mapping.source.name
+
+    @property
+    def target_name(self) -> tuple[str, str]:
+        """The schema and name of the table that follows."""
+        return self.mapping.target.schema, self.mapping.target.name
+
+    @property
+    def name(self) -> str:
+        """The source's name, for messages."""
+        return ".".join(self.source_name)
+
+    def analyze(self) -> None:
+        """Renew the optimizer's statistics of the target before the application meets it."""
+        sql = f"ANALYZE NO_WRITE_TO_BINLOG TABLE {quote_table(*self.target_name)}"
+        self.process.step("analyze", lambda session: session.query(sql), stop=self.stop)
+
+    def check(self, stop: StopSwitch | None = None) -> ChecksumResult:
+        """Compare every row; a pass without a difference is needed.
+
+        Args:
+            stop: ends this checksum alone; without it, the pair's own switch.
+        """
+        config = self.process.config
+        checker = Checker(
+            mapping=self.mapping,
+            source=config.connection,
+            engine=self.process.engine,
+            stop=stop or self.stop,
+            feed=self.feed,
+            applier=self.applier,
+            on_progress=self.on_progress,
+            options=ChecksumOptions(
+                lock_wait_timeout=math.ceil(config.lock_wait_timeout),
+                yield_seconds=config.checksum_yield_timeout,
+                max_passes=self.max_passes,
+            ),
+            resume_above=self._compared_before(),
+        )
+        self._checker = checker
+        result = self._run(checker)
+        self._proven = checker.proven
+        self.process.message(
+            f"checksum of {self.name} clean: {result.rows} rows compared in pass {result.passes}",
+            differences=result.differences,
+            repaired_chunks=result.repaired_chunks,
+            lock_held_ms=round(result.lock_held_ms, 1),
+        )
+        return result
+
+    def _run(self, checker: Checker) -> ChecksumResult:
+        """Run the comparison."""
+        return checker.run()
+
+    def _compared_before(self) -> KeyBound | None:
+        """Return the key up to which the rows need not be compared again; None for none."""
+        return None
+
+    @property
+    def proven(self) -> bool:
+        """Whether nothing may have pushed a row out of the target since it was compared."""
+        return not self.mapping.merging or self.feed.overwrites(self.mapping) == self._proven
+
+    def require_proven(self) -> None:
+        """Hold the swap back where the table must be compared once more.
+
+        Raises:
+            HeldBack: it must.
+        """
+        if not self.proven:
+            raise HeldBack(
+                f"{self.name} must be compared once more: a transaction larger than the memory was"
+                " written over rows in its way",
+                hint="run the same command again",
+            )

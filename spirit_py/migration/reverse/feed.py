@@ -1,0 +1,162 @@
+"""The reverse feed: planned before the copy, opened on the definitions noted at the swap."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from spirit_py.binlog.resumption import why_unreachable
+from spirit_py.checkpoint.record import digest_of
+from spirit_py.checkpoint.reverse import ReverseRecord, ReverseTable
+from spirit_py.errors import PositionNotFound, Refusal, SchemaChanged, ServerFault
+from spirit_py.migration.pair import Pair, open_feed
+from spirit_py.mysql.facts import read_facts
+from spirit_py.mysql.faults import NO_SUCH_TABLE
+from spirit_py.mysql.tables.definition import read_shape, read_table
+from spirit_py.mysql.tables.guard_column import drop_guard_columns
+from spirit_py.table.names import AuxiliaryNames
+from spirit_py.table.reverse import ReverseChanges, losses_of, reverse_mapping
+
+if TYPE_CHECKING:
+    import contextlib
+    from collections.abc import Iterable
+
+    from spirit_py.checkpoint.table import CheckpointTable
+    from spirit_py.checksum.result import ChecksumProgress
+    from spirit_py.contracts import SqlSession
+    from spirit_py.migration.process import Process
+    from spirit_py.stop import StopSwitch
+    from spirit_py.table.build import ColumnChanges
+    from spirit_py.table.mapping import TableMapping
+
+
+def plan_reverse(
+    migration: TableMapping, changes: ColumnChanges, server_time_zone: str
+) -> ReverseTable:
+    """Return, before anything is copied, how the old table would follow.
+
+    Args:
+        migration: the migration's mapping, from the source to the new table.
+        changes: what the statement does to columns.
+
+    Raises:
+        Refusal: it could not, with the reason.
+    """
+    source, target = migration.source, migration.target
+    reverse = ReverseChanges.of(source, target, changes)
+    # Messages about the mapping name the tables as they are named after the swap.
+    names = AuxiliaryNames.of(source.name)
+    mapping = reverse_mapping(
+        replace(target, name=source.name),
+        replace(source, name=names.old),
+        reverse,
+        server_time_zone,
+    )
+    return ReverseTable(
+        schema=source.schema,
+        table=source.name,
+        old=names.old,
+        undone=names.undone,
+        renames=tuple(sorted(reverse.renames.items())),
+        added=tuple(sorted(reverse.added)),
+        dropped=tuple(sorted(reverse.dropped)),
+        losses=tuple(losses_of(mapping, f"{source.schema}.{source.name}")),
+    )
+
+
+def with_shapes(session: SqlSession, table: ReverseTable) -> ReverseTable:
+    """Note the definitions right after the swap, with which later ones are compared."""
+    return replace(
+        table,
+        now_shape=_shape(session, table.schema, table.table),
+        old_shape=_shape(session, table.schema, table.old),
+    )
+
+
+def require_definitions(session: SqlSession, tables: Iterable[ReverseTable]) -> None:
+    """Compare the definitions with those right after the swap; quick enough under a lock.
+
+    The feed sees DDL of the new tables; DDL of the old ones is seen only here.
+
+    Raises:
+        SchemaChanged: one is not the same, or its table is gone.
+    """
+    for table in tables:
+        for name, noted in ((table.table, table.now_shape), (table.old, table.old_shape)):
+            if noted and _shape(session, table.schema, name) != noted:
+                raise SchemaChanged(
+                    f"somebody changed the definition of {table.schema}.{name} since the swap",
+                    hint="the table stays as it is; compare it with the old one by hand",
+                )
+
+
+def _shape(session: SqlSession, schema: str, name: str) -> str:
+    """Return the digest of a table's definition; empty when there is no such table."""
+    try:
+        return digest_of(read_shape(session, schema, name), name)
+    except ServerFault as fault:
+        if fault.code != NO_SUCH_TABLE:
+            raise
+        return ""
+
+
+def open_reverse_feed(
+    process: Process,
+    store: CheckpointTable,
+    record: ReverseRecord,
+    stop: StopSwitch,
+    stack: contextlib.ExitStack,
+) -> list[Pair]:
+    """Let the old tables follow from the record's position on, until ``stack`` is closed.
+
+    Args:
+        stop: gets the fault that ends the feed; never the process's own switch.
+
+    Raises:
+        SchemaChanged: a definition is not the one that was noted.
+        PositionNotFound: the binlog no longer reaches the position.
+        Refusal: the old table cannot follow, with the reason.
+    """
+    with process.session("keep") as session:
+        require_definitions(session, record.tables)
+        time_zone = read_facts(session).time_zone
+        mappings = [_mapping(session, table, time_zone) for table in record.tables]
+        age = store.age(session, ReverseRecord)
+    if why := why_unreachable(process.config.connection, record.position, age=age):
+        raise PositionNotFound(f"the change feed cannot go on: {why}")
+    feed, applier = open_feed(process, stop, stack, judge_first=True)
+    for mapping in mappings:
+        feed.add_subscription(mapping, copied=True)
+    feed.start_from_position(record.position)
+    feed.set_watermark_optimization(enabled=False)
+    return [
+        Pair(
+            process=process,
+            mapping=mapping,
+            feed=feed,
+            applier=applier,
+            stop=stop,
+            on_progress=partial(_show, process, table.name),
+        )
+        for mapping, table in zip(mappings, record.tables, strict=True)
+    ]
+
+
+def _mapping(session: SqlSession, table: ReverseTable, time_zone: str) -> TableMapping:
+    """Build the reversed mapping from the tables as they are."""
+    drop_guard_columns(session, table.schema, table.old)
+    found = []
+    for name in (table.table, table.old):
+        schema = read_table(session, table.schema, name)
+        if schema is None:
+            raise Refusal(
+                f"reverse replication is not possible: table {table.schema}.{name} does not exist",
+                hint="the swap back needs both the table and its old one",
+            )
+        found.append(schema)
+    return reverse_mapping(found[0], found[1], table.changes, time_zone)
+
+
+def _show(process: Process, name: str, seen: ChecksumProgress) -> None:
+    process.show(f"the comparison of {name}: {100 * seen.fraction:.0f} %")

@@ -1,0 +1,281 @@
+"""Let the old tables follow until the time is over, a revert is made, or the feed breaks.
+
+========================  =====================================================================
+the time is over          ``_t_old`` is dropped, as after every migration
+a revert                  the old tables are in place again, and nothing is left
+a fault of the feed       DDL by others, a value that does not fit: the reason is written into
+                          the checkpoint table; ``_t_old`` stays, because it may hold the only
+                          copy of dropped columns
+a signal, a lost process  position and tables stay, and ``spirit-py revert`` goes on from there,
+                          as long as the server keeps its binlog; so does the same ``migrate``
+========================  =====================================================================
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import TYPE_CHECKING, Final
+
+from spirit_py import __version__
+from spirit_py.checkpoint.reverse import ReverseRecord
+from spirit_py.errors import (
+    HiddenChange,
+    Interrupted,
+    MigrationFailure,
+    OutcomeUnknown,
+    SchemaChanged,
+    SpiritError,
+    StatementWrite,
+    ValueLost,
+)
+from spirit_py.migration.reverse.feed import open_reverse_feed, with_shapes
+from spirit_py.migration.reverse.mailbox import RevertMailbox
+from spirit_py.migration.reverse.swap_back import SwapBack
+from spirit_py.migration.swap import BACK, drop_swapped_out
+from spirit_py.units import human_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from spirit_py.checkpoint.reverse import ReverseTable, RevertRequest
+    from spirit_py.checkpoint.table import CheckpointTable
+    from spirit_py.migration.pair import Pair
+    from spirit_py.migration.process import Process
+    from spirit_py.mysql.session import Session
+
+_LOOK_SECONDS: Final = 1.0
+_STILL: Final = (
+    "the change is done; spirit-py revert still swaps back, as long as the server keeps its binlog;"
+    " spirit-py cleanup removes what is left"
+)
+_BACK: Final = "the old definition is in place again; spirit-py revert drops what is left"
+
+
+class ReverseReplicationLost(MigrationFailure):
+    """The old table can follow no more; the change itself is done and stays."""
+
+    resumable = False
+    outcome = "reverse replication lost"
+
+    @classmethod
+    def of(
+        cls, record: ReverseRecord, reason: str, details: tuple[str, ...] = ()
+    ) -> ReverseReplicationLost:
+        """Return the error for the tables of a record."""
+        old = ", ".join(f"{table.schema}.{table.old}" for table in record.tables)
+        return cls(
+            f"reverse replication of {record.names} is lost: {reason}",
+            hint=f"the change itself is done and stays; {old} is left as it was then: see what only"
+            " it holds, then drop it, or run spirit-py cleanup",
+            details=details,
+        )
+
+
+def begin(
+    session: Session,
+    store: CheckpointTable,
+    tables: Sequence[ReverseTable],
+    *,
+    position: str,
+    seconds: float,
+) -> ReverseRecord:
+    """Write the first record, right after the swap; its checkpoint table exists.
+
+    Args:
+        position: the place right behind the RENAME.
+        seconds: how long the old tables are to follow.
+    """
+    ((server_uuid, now),) = session.query("SELECT @@server_uuid, UNIX_TIMESTAMP(NOW(6))")
+    record = ReverseRecord(
+        tables=tuple(with_shapes(session, table) for table in tables),
+        server_uuid=str(server_uuid),
+        position=position,
+        until=float(now) + seconds,
+        program=__version__,
+    )
+    store.write(session, record)
+    return record
+
+
+class Keeper:
+    """Runs reverse replication of one migration's tables: :meth:`run` or :meth:`revert`, once.
+
+    The caller holds the named locks of the tables' migration. A signal to the process ends it, and
+    the position is written.
+    """
+
+    def __init__(self, process: Process, store: CheckpointTable, record: ReverseRecord) -> None:
+        self._process = process
+        self._store = store
+        #: Of the reverse feed: what breaks it must not end the process as if that had failed.
+        self._stop = process.stop.linked()
+        self._mailbox = RevertMailbox(process, store, record)
+        self._swapped_back = False
+
+    def run(self) -> bool:
+        """Let the old tables follow until the end.
+
+        Returns:
+            Whether a revert was made, of which nothing is left. Otherwise the time is over: the
+            old tables and the checkpoint tables are the caller's to drop.
+
+        Raises:
+            Interrupted: by a signal; another process may go on.
+            ReverseReplicationLost: the old tables can follow no more.
+            OutcomeUnknown: the answer to a swap back was lost.
+            SpiritError: this process cannot go on; another one may.
+        """
+        with contextlib.closing(self._mailbox), self._following() as pairs:
+            return self._keep(pairs)
+
+    def revert(self, *, skip_drop: bool) -> None:
+        """Swap back at once, for the caller alone.
+
+        Raises:
+            ReverseReplicationLost: it cannot be tried again.
+            SpiritError: the swap back was not made; it may be tried again.
+        """
+        with contextlib.closing(self._mailbox), self._following() as pairs:
+            try:
+                self._swap_back(pairs, skip_drop=skip_drop)
+            except SchemaChanged as error:
+                raise self._lost(error) from error
+            except SpiritError:
+                self._check(pairs)
+                self._mailbox.save(pairs[0].feed.position())
+                raise
+            self.finish(skip_drop=skip_drop)
+
+    def finish(self, *, skip_drop: bool) -> None:
+        """Drop what was swapped out: also for a swap back that a process made and did not end."""
+        with contextlib.closing(self._mailbox):
+            self._drop_undone(skip_drop=skip_drop or self._mailbox.record.skip_drop)
+            self._mailbox.drop_checkpoints()
+
+    @contextlib.contextmanager
+    def _following(self) -> Iterator[list[Pair]]:
+        """Open the reverse feed where the record says."""
+        with contextlib.ExitStack() as stack:
+            try:
+                pairs = open_reverse_feed(
+                    self._process, self._store, self._mailbox.record, self._stop, stack
+                )
+            except SpiritError as error:
+                if _is_final(error):
+                    raise self._lost(error) from error
+                raise
+            yield pairs
+
+    def _keep(self, pairs: list[Pair]) -> bool:
+        """Look each second for a request, a stop, and the end of the time."""
+        mailbox, process = self._mailbox, self._process
+        names = mailbox.record.names
+        until = time.monotonic() + mailbox.seconds_left()
+        for line in mailbox.record.losses:
+            process.message(line)
+        process.message(
+            f"reverse replication of {names} runs for"
+            f" {human_seconds(max(0.0, until - time.monotonic()))}: spirit-py revert brings the old"
+            " definition back"
+        )
+        while True:
+            self._check(pairs)
+            left = until - time.monotonic()
+            try:
+                request = mailbox.requested(pairs[0].feed.position)
+            except SchemaChanged as error:
+                raise self._lost(error) from error
+            if request is not None and self._answer(request, pairs):
+                return True
+            if left <= 0:
+                process.message(f"reverse replication of {names} ends: its time is over")
+                return False
+            process.show(f"spirit-py revert; reverse replication ends in {human_seconds(left)}")
+            self._stop.wait(min(_LOOK_SECONDS, left))
+
+    def _check(self, pairs: list[Pair]) -> None:
+        """End where a signal or a fault asks for it."""
+        asked, fault = self._process.stop.reason, self._stop.reason
+        if fault is None:
+            return
+        if asked is None and _is_final(fault):
+            raise self._lost(fault)
+        self._mailbox.save(pairs[0].feed.position())
+        if asked is not None:
+            if isinstance(asked, Interrupted):
+                asked.hint = _BACK if self._swapped_back else _STILL
+            raise asked
+        raise MigrationFailure(
+            f"reverse replication of {self._mailbox.record.names} goes on no longer:"
+            f" {fault.message}",
+            hint=f"{fault.hint}; {_STILL}" if isinstance(fault, StatementWrite) else _STILL,
+            details=fault.details,
+        ) from fault
+
+    def _answer(self, request: RevertRequest, pairs: list[Pair]) -> bool:
+        """Swap back for a revert that asked; False when it failed and the tables still follow."""
+        mailbox = self._mailbox
+        mailbox.accept(request)
+        self._process.message("a revert was asked for")
+        try:
+            self._swap_back(pairs, skip_drop=request.skip_drop)
+        except SpiritError as error:
+            self._answer_failure(error, pairs)
+            return False
+        self._drop_undone(skip_drop=request.skip_drop)
+        mailbox.done()
+        mailbox.drop_checkpoints()
+        return True
+
+    def _answer_failure(self, error: SpiritError, pairs: list[Pair]) -> None:
+        """RevertAnswer that the revert failed; return where the old tables still follow."""
+        cause = error
+        if not isinstance(error, OutcomeUnknown):
+            # What the parts report after a stop request only follows from it.
+            cause = self._process.stop.reason or self._stop.reason or error
+        if isinstance(cause, Interrupted):
+            # The revert that asked sees this process end, and takes its place.
+            self._process.message("the process that runs reverse replication was told to end")
+            self._check(pairs)
+        broken = cause is self._stop.reason and _is_final(cause)
+        if broken or isinstance(cause, SchemaChanged):
+            cause = self._lost(cause)
+        self._mailbox.fail(cause)
+        if isinstance(cause, (OutcomeUnknown, ReverseReplicationLost)):
+            raise cause from error
+        self._check(pairs)
+        self._process.message(f"the revert failed: {error.message}; reverse replication still runs")
+
+    def _swap_back(self, pairs: list[Pair], *, skip_drop: bool) -> None:
+        swap_back = SwapBack(self._process, pairs, self._mailbox)
+        try:
+            swap_back.run(skip_drop=skip_drop)
+        finally:
+            self._swapped_back = swap_back.swapped
+
+    def _drop_undone(self, *, skip_drop: bool) -> None:
+        """Drop the tables that were swapped out, unless they are to be kept."""
+        record = self._mailbox.record
+        text = f"{record.names} has its old definition again"
+        if skip_drop:
+            undone = ", ".join(f"{table.schema}.{table.undone}" for table in record.tables)
+            text = f"{text}; what was swapped out is {undone}"
+        else:
+            tables = [(table.schema, table.table) for table in record.tables]
+            drop_swapped_out(self._process, tables, BACK)
+        self._process.message(text)
+
+    def _lost(self, error: SpiritError) -> ReverseReplicationLost:
+        """Note that the old tables can follow no more, and why."""
+        self._mailbox.note_end(error.message)
+        return ReverseReplicationLost.of(self._mailbox.record, error.message, error.details)
+
+
+def _is_final(error: SpiritError) -> bool:
+    """Return whether the old table cannot follow any more after a fault of its feed.
+
+    A migration stays resumable after some of these, because its source can be put right. Here the
+    table in use keeps what does not fit back, and no copy is made that would bring hidden rows.
+    """
+    return not error.resumable or isinstance(error, (ValueLost, HiddenChange))

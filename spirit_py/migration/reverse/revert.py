@@ -1,0 +1,218 @@
+"""``spirit-py revert``: ask the process that runs reverse replication, or take its place."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import signal
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.checkpoint.reverse import DONE, ENDED, FAILED, FOLLOWING, REVERTING, RevertRequest
+from spirit_py.checkpoint.reverse_look import Where, find_reverse, where_is
+from spirit_py.errors import Interrupted, MigrationFailure, OutcomeUnknown, Refusal, ServerFault
+from spirit_py.migration.process import Process
+from spirit_py.migration.reverse.keeper import Keeper
+from spirit_py.mysql.earlier_runs import end_earlier_sessions
+from spirit_py.mysql.facts import read_facts
+from spirit_py.mysql.faults import Disposition, disposition
+from spirit_py.mysql.locks.named import AdvisoryLock, named_lock_holder
+from spirit_py.mysql.vouched import require_word
+from spirit_py.phases import Phase
+from spirit_py.signals import run_command
+from spirit_py.spark.engine import SparkEngine, engine_for
+from spirit_py.status.safe import SafeReporter
+from spirit_py.status.snapshot import MigrationStatus
+from spirit_py.stop import StopSwitch
+from spirit_py.table.names import lock_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spirit_py.checkpoint.reverse_look import ReverseReplication
+    from spirit_py.config import RevertConfig
+    from spirit_py.contracts import Reporter
+    from spirit_py.mysql.session import Session
+
+_LOOK_SECONDS: Final = 0.3
+
+
+def revert(
+    config: RevertConfig,
+    *,
+    reporter: Reporter,
+    engine_factory: Callable[[RevertConfig], SparkEngine] | None = None,
+    stop: StopSwitch | None = None,
+) -> None:
+    """Bring the old definition of a table back, without losing a write.
+
+    Args:
+        engine_factory: makes the Spark engine, where this process has to compare the rows.
+        stop: a switch of the caller's own, to stop from outside.
+
+    Raises:
+        SpiritError: with the exit code of the process (R16).
+    """
+    switch = stop or StopSwitch()
+    reporter = SafeReporter(reporter)
+    run = Revert(config, reporter, switch, engine_factory or engine_for)
+    run_command(
+        run.run,
+        stop=switch,
+        reporter=reporter,
+        status=run.status,
+        left_at_once=lambda: Interrupted(
+            signal.SIGINT,
+            hint="look at the tables: if the old one (_..._old) exists, the revert was not made",
+        ),
+    )
+
+
+class Revert:
+    """One ``spirit-py revert``; :meth:`run` once."""
+
+    def __init__(
+        self,
+        config: RevertConfig,
+        reporter: Reporter,
+        stop: StopSwitch,
+        engine_factory: Callable[[RevertConfig], SparkEngine],
+    ) -> None:
+        self._config = config
+        self._process = Process(config, reporter, engine_factory=engine_factory, stop=stop)
+        self._began = time.monotonic()
+        self._lock_name = lock_name("migration", config.database, config.table)
+        self._name = f"{config.database}.{config.table}"
+
+    def status(self) -> MigrationStatus:
+        """Return what is going on, for the display."""
+        spent = time.monotonic() - self._began
+        return MigrationStatus(
+            table=self._name,
+            phase=Phase.KEEP,
+            elapsed=spent,
+            phase_elapsed=spent,
+            waiting_for=self._process.waiting_for,
+        )
+
+    def run(self) -> None:
+        """Ask the process that runs reverse replication; take its place where it has ended."""
+        process = self._process
+        with process.stack:
+            with process.first_session("revert", lock_wait_timeout=5, read_timeout=30) as session:
+                found = self._find(session)
+                holder = named_lock_holder(session, self._lock_name)
+                if holder is not None:
+                    process.message(
+                        f"asking the process that runs reverse replication (session {holder})"
+                    )
+                    if self._ask(session, found):
+                        return
+            process.message("no process runs reverse replication any more: going on in its place")
+            self._take_over(found)
+
+    def _session(self) -> Session:
+        return self._process.session("revert", lock_wait_timeout=5, read_timeout=30)
+
+    def _find(self, session: Session) -> ReverseReplication:
+        """Find the reverse replication, which must not have ended for good."""
+        found = find_reverse(session, self._config.database, self._config.table)
+        if found is None:
+            raise Refusal(
+                f"there is no reverse replication of {self._name}",
+                hint="spirit-py migrate --keep-old-current begins one; see spirit-py status",
+            )
+        if found.record.state == ENDED:
+            raise Refusal(
+                f"reverse replication of {self._name} has ended: {found.record.reason}",
+                hint="the table stays as it is; the old one is as it was then, see what only it"
+                " holds",
+            )
+        if len(found.record.tables) > 1:
+            self._process.message(f"these were changed together: {found.record.names}")
+        return found
+
+    # -- asking
+
+    def _ask(self, session: Session, found: ReverseReplication) -> bool:
+        """Ask the other process; False when it has ended meanwhile, without an answer."""
+        request = RevertRequest(token=secrets.token_hex(8), skip_drop=self._config.skip_drop)
+        # A request counts only while a process waits for the answer, which this lock proves.
+        waiting = AdvisoryLock(
+            self._config.connection, request.lock, stop=self._process.stop, purpose="revert"
+        )
+        with waiting, contextlib.ExitStack() as stack:
+            found.checkpoint.write(session, request)
+            stack.callback(self._withdraw, found, request)
+            return self._follow(session, found, request)
+
+    def _follow(self, session: Session, found: ReverseReplication, request: RevertRequest) -> bool:
+        """Show what the other process reports, until it has swapped back."""
+        process, began, shown = self._process, time.monotonic(), 0
+        process.show("the process that runs reverse replication")
+        while True:
+            reason = process.stop.reason
+            if shown and isinstance(reason, Interrupted):
+                reason.hint = "the process that runs reverse replication goes on with the revert"
+            process.stop.check()
+            held = named_lock_holder(session, self._lock_name) is not None
+            # Read last: what the process wrote before it ended counts.
+            answer = found.checkpoint.answer_to(session, request)
+            if answer is not None:
+                if answer.state == FAILED:
+                    raise answer.as_error()
+                for line in answer.said[shown:]:
+                    process.message(line)
+                shown = len(answer.said)
+                if answer.state == DONE:
+                    return True
+            if not held:
+                return False
+            if not shown and time.monotonic() - began > self._config.answer_timeout:
+                raise MigrationFailure(
+                    f"the process that runs reverse replication of {self._name} does not answer",
+                    hint="see what it does; when it has ended, run the same command again",
+                )
+            process.stop.wait(_LOOK_SECONDS)
+
+    def _withdraw(self, found: ReverseReplication, request: RevertRequest) -> None:
+        """Take the request back: it was answered, or is not wanted any more."""
+        try:
+            with self._session() as session:
+                found.checkpoint.withdraw(session, request)
+        except ServerFault as fault:
+            if disposition(fault) is not Disposition.FATAL:
+                self._process.message(f"the request could not be taken back: {fault.message}")
+
+    # -- in its place
+
+    def _take_over(self, found: ReverseReplication) -> None:
+        """Go on where the process that ran reverse replication has ended."""
+        process, skip_drop = self._process, self._config.skip_drop
+        names = [(table.schema, table.table) for table in found.record.tables]
+        with self._session() as session:
+            process.label(session, read_facts(session), names)
+            process.lock_tables_from_other_runs(names)
+            require_word(session, self._config.feed.vouched, names)
+            end_earlier_sessions(session, process.config.connection.label)
+            latest = find_reverse(session, self._config.database, self._config.table)
+            # Where the record is gone, its process has ended, and the tables tell how.
+            record = latest.record if latest else replace(found.record, state=REVERTING)
+            where = where_is(session, record)
+        keeper = Keeper(process, found.checkpoint, replace(record, state=FOLLOWING))
+        if where is Where.BACK:
+            keeper.finish(skip_drop=skip_drop)
+            return
+        if latest is None or record.state == ENDED:
+            raise Refusal(
+                f"reverse replication of {self._name} ended while the revert was asked for",
+                hint="run the same command again to see why",
+            )
+        if where is Where.UNCLEAR:
+            raise OutcomeUnknown(
+                f"the tables of {self._name} are neither as before the revert nor as after it",
+                hint="look at the tables: the old one is gone, and the present one does not have"
+                " its definition",
+            )
+        keeper.revert(skip_drop=skip_drop)

@@ -1,0 +1,124 @@
+"""The swap back of a revert: drain, compare, swap."""
+
+from __future__ import annotations
+
+import contextlib
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.checkpoint.reverse import FOLLOWING, REVERTING
+from spirit_py.cutover.guard import require_guard
+from spirit_py.cutover.names import check_names
+from spirit_py.errors import (
+    DuplicateForUnique,
+    HeldBack,
+    OutcomeUnknown,
+    ServerFault,
+    SpiritError,
+    StillDifferent,
+    ValueLost,
+)
+from spirit_py.migration.reverse.feed import require_definitions
+from spirit_py.migration.swap import BACK, PairSwap, swaps_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spirit_py.migration.pair import Pair
+    from spirit_py.migration.process import Process
+    from spirit_py.migration.reverse.mailbox import RevertMailbox
+
+#: What to do about rows that stand against a revert.
+_HINTS: Final[dict[type[SpiritError], str]] = {
+    DuplicateForUnique: "remove the duplicates, then run spirit-py revert again",
+    StillDifferent: "run spirit-py revert again; it compares everything once more",
+    ValueLost: "make the rows fit into the old table, then run spirit-py revert again",
+}
+
+
+class SwapBack:
+    """One try of a revert; after one that failed, reverse replication may go on.
+
+    Args:
+        mailbox: holds the record, which tells a later process that the swap may be under way.
+
+    Attributes:
+        swapped: the old tables are in place again.
+    """
+
+    def __init__(self, process: Process, pairs: Sequence[Pair], mailbox: RevertMailbox) -> None:
+        self._process = process
+        self._pairs = pairs
+        self._feed = pairs[0].feed
+        self._mailbox = mailbox
+        self.swapped = False
+
+    def run(self, *, skip_drop: bool) -> None:
+        """Compare and swap.
+
+        Raises:
+            OutcomeUnknown: the answer to the RENAME was lost.
+            SpiritError: the tables are as before; the hint says what to do before the next try.
+        """
+        try:
+            self.prove()
+            self._mailbox.write(
+                position=self._feed.position(), state=REVERTING, skip_drop=skip_drop
+            )
+            self.swap()
+        except BaseException as error:
+            # Interrupted after the RENAME: a later process sees by the tables that it was made.
+            if not (self.swapped or isinstance(error, OutcomeUnknown)):
+                self._go_on()
+            if isinstance(error, SpiritError):
+                error.hint = _HINTS.get(type(error), error.hint)
+            raise
+
+    def prove(self) -> None:
+        """Bring the old tables up to date, and compare every row.
+
+        Raises:
+            SpiritError: what makes the swap back impossible now; nothing was changed.
+        """
+        process, record = self._process, self._mailbox.record
+        for line in record.losses:
+            process.message(line)
+        swaps = swaps_of(self._pairs, BACK)
+        with process.session("revert") as session:
+            check_names(session, swaps)
+            require_definitions(session, record.tables)
+            require_guard(session, swaps, process.config.snapshot_guard)
+        process.message("bringing the old table up to date")
+        self._feed.block_wait()
+        self._feed.flush()
+        for pair in self._pairs:
+            pair.analyze()
+            self._compare(pair)
+
+    def _compare(self, pair: Pair) -> None:
+        self._process.message(f"comparing {pair.name} with {pair.mapping.target.name}")
+        pair.check()
+
+    def swap(self) -> None:
+        """Put the old tables back in one RENAME (R15)."""
+        check = partial(require_definitions, tables=self._mailbox.record.tables)
+        while not self.swapped:
+            for pair in self._pairs:
+                if not pair.proven:
+                    self._compare(pair)
+            self._process.message("swapping back")
+            swap = PairSwap(self._process, self._pairs, BACK, final_check=check)
+            try:
+                swap.run()
+            except HeldBack as held:
+                self._process.message(held.message)
+            finally:
+                self.swapped = swap.cutover.swapped
+
+    def _go_on(self) -> None:
+        """Let the old tables follow: until the next try, rows may be written over others again."""
+        for pair in self._pairs:
+            self._feed.write_over(pair.mapping)
+        if self._mailbox.record.state == REVERTING:
+            with contextlib.suppress(ServerFault):
+                self._mailbox.write(state=FOLLOWING)
