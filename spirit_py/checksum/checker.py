@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from spirit_py import points
+from spirit_py.checksum.comparison import Comparison
 from spirit_py.checksum.query import ComparisonPlan
 from spirit_py.checksum.recheck import Recheck
 from spirit_py.checksum.repair import repair
@@ -19,7 +20,7 @@ from spirit_py.checksum.result import (
     RowDifference,
     count,
 )
-from spirit_py.checksum.table_pass import Comparison, TablePass
+from spirit_py.checksum.table_pass import TablePass
 from spirit_py.chunk.sizing import ChunkSizer
 from spirit_py.errors import (
     DuplicateForUnique,
@@ -36,9 +37,10 @@ from spirit_py.mysql.values.duplicates import duplicates_for
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from spirit_py.checksum.comparison import Follower
     from spirit_py.checksum.coverage import PassCoverage
     from spirit_py.checksum.repair import Recopier
-    from spirit_py.checksum.snapshot import Follower, LockFigures
+    from spirit_py.checksum.snapshot import LockFigures
     from spirit_py.chunk.chunk import KeyBound
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import ChangeSource

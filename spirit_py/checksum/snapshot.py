@@ -25,7 +25,7 @@ from __future__ import annotations
 import contextlib
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from spirit_py import points
 from spirit_py.errors import (
@@ -44,13 +44,11 @@ from spirit_py.mysql.locks.watch import LockWatch
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from spirit_py.checksum.result import ChecksumOptions
+    from spirit_py.checksum.comparison import Comparison
     from spirit_py.config import ConnectionOptions
-    from spirit_py.contracts import ChangeSource, SqlSession
+    from spirit_py.contracts import SqlSession
     from spirit_py.mysql.locks.blockers import Blocker
     from spirit_py.mysql.session import Session
-    from spirit_py.stop import StopSwitch
-    from spirit_py.table.mapping import TableMapping
 
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 15.0
@@ -61,10 +59,6 @@ _FLUSH_SECONDS: Final = 10.0
 _CATCH_UP_SECONDS: Final = 30
 #: Requests before which a replica gets time to catch up; later ones take it as it is.
 _CATCH_UP_ATTEMPTS: Final = 3
-
-
-Follower: TypeAlias = Literal["", "source", "target"]
-"""Which side replicates from the other; empty where neither does, or no GTID tells."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,25 +75,16 @@ class LockFigures:
     one_moment: bool = True
 
 
-@dataclass(frozen=True, kw_only=True)
 class SnapshotLock:
-    """Takes the table lock for a moment.
+    """Takes the table lock for the moment in which the snapshots open.
 
-    Attributes:
-        target: None when the new table is on the source's server.
-        feed: None when nobody applies changes: two tables are compared as they are.
+    Args:
         on_wait: told what is waited for before each request, and an empty text at the end.
-        follower: the side that replicates from the other.
     """
 
-    mapping: TableMapping
-    source: ConnectionOptions
-    target: ConnectionOptions | None
-    feed: ChangeSource | None
-    options: ChecksumOptions
-    stop: StopSwitch
-    on_wait: Callable[[str], None]
-    follower: Follower = ""
+    def __init__(self, what: Comparison, *, on_wait: Callable[[str], None]) -> None:
+        self._what = what
+        self._on_wait = on_wait
 
     def take(self, open_snapshots: Callable[[], None]) -> LockFigures:
         """Call ``open_snapshots`` while both tables stand still and are up to date.
@@ -107,59 +92,58 @@ class SnapshotLock:
         Raises:
             ChecksumFailure: when the lock was not to be had.
         """
-        if not self.options.lock:
+        if not self._what.options.lock:
             open_snapshots()
-            self.on_wait("")
+            self._on_wait("")
             return LockFigures(one_moment=False)
         pause = _FIRST_PAUSE
         longest = 0.0
         seen: list[Blocker] = []
         last: MigrationFailure | None = None
-        for attempt in range(1, self.options.lock_attempts + 1):
-            self.stop.check()
+        for attempt in range(1, self._what.options.lock_attempts + 1):
+            self._what.stop.check()
             allowed = self._allowed(attempt)
             try:
                 figures = self._attempt(open_snapshots, attempt, seen)
             except (ServerFault, ChangesNotFlushed, CutoverFailure, FeedFailure) as error:
-                self.stop.check()
+                self._what.stop.check()
                 if not _passing(error):
                     raise
                 last = error
                 longest = max(longest, allowed * 1000.0)
-                self.on_wait(_pausing(attempt, seen))
-                if self.stop.wait(pause):
-                    self.stop.check()
+                self._on_wait(_pausing(attempt, seen))
+                if self._what.stop.wait(pause):
+                    self._what.stop.check()
                 pause = max(min(_LONGEST_PAUSE, pause * 2), 2.0 * self._allowed(attempt + 1))
             else:
-                self.on_wait("")
+                self._on_wait("")
                 return replace(figures, waited_ms=max(longest, figures.waited_ms))
         raise self._failure(last, seen) from last
 
     def _failure(self, last: MigrationFailure | None, seen: list[Blocker]) -> ChecksumFailure:
         """Return that the lock was not to be had, and who was in the way at the last look."""
-        name = f"{self.mapping.source.schema}.{self.mapping.source.name}"
         reason = last.message if last is not None else "no attempt was allowed"
         return ChecksumFailure(
-            f"the checksum could not lock {name} for its snapshot: {reason}",
+            f"the checksum could not lock {self._what.name} for its snapshot: {reason}",
             hint="end the long transactions on the table, then run the same command again",
             details=tuple(f"in the way: {blocker}" for blocker in seen),
         )
 
     def _allowed(self, attempt: int) -> int:
         """Return the seconds that a request, from 1, may wait: new writers wait behind it."""
-        return min(self.options.lock_wait_timeout, 1 << ((attempt - 1) // _SAME_WAIT))
+        return min(self._what.options.lock_wait_timeout, 1 << ((attempt - 1) // _SAME_WAIT))
 
     def _attempt(
         self, open_snapshots: Callable[[], None], attempt: int, seen: list[Blocker]
     ) -> LockFigures:
         """Try once; ``seen`` is who was in the way at the last look."""
-        if self.feed is not None:
-            self.feed.catch_up(self.on_wait)
+        if self._what.feed is not None:
+            self._what.feed.catch_up(self._on_wait)
         # LOCK TABLES may hold the new table while it queues for the source: nothing of ours
         # may want to write there meanwhile.
         with contextlib.ExitStack() as stack:
-            if self.feed is not None:
-                stack.enter_context(self.feed.applies_paused())
+            if self._what.feed is not None:
+                stack.enter_context(self._what.feed.applies_paused())
             locks = stack.enter_context(self._sessions(self._allowed(attempt)))
             following = self._catch_up_before(locks, attempt)
             points.reach("checksum.lock")
@@ -175,14 +159,14 @@ class SnapshotLock:
             waited_ms=sum(each.lock.waited_ms for each in locks),
             held_ms=held,
             attempts=attempt,
-            one_moment=self.target is None or following,
+            one_moment=self._what.target is None or following,
         )
 
     def _catch_up_before(self, locks: list[_Side], attempt: int) -> bool:
         """Let a replica come near before anybody has to wait; False where it is not waited for."""
-        if not self.follower or attempt > _CATCH_UP_ATTEMPTS:
+        if not self._what.follower or attempt > _CATCH_UP_ATTEMPTS:
             return False
-        self.on_wait("the replica to catch up")
+        self._on_wait("the replica to catch up")
         _catch_up(locks[0].session, locks[1].session, _CATCH_UP_SECONDS)
         return True
 
@@ -201,13 +185,13 @@ class SnapshotLock:
 
         def tell(blockers: list[Blocker]) -> None:
             seen[:] = blockers
-            self.on_wait(f"{what}; in the way: {_named(blockers)}")
+            self._on_wait(f"{what}; in the way: {_named(blockers)}")
 
-        self.on_wait(what)
+        self._on_wait(what)
         for number, each in enumerate(locks):
             let_go_when_silent(each.session)
             watch = stack.enter_context(self._watch(each, self._allowed(attempt), tell))
-            with _kept_alive(locks[:number], self.options.lock_hold):
+            with _kept_alive(locks[:number], self._what.options.lock_hold):
                 if number and following:
                     _catch_up(locks[0].session, each.session, self._allowed(attempt))
                 each.lock.acquire()
@@ -221,21 +205,21 @@ class SnapshotLock:
             connect(side.options, role="checksum-watch", read_timeout=10),
             side.session.id,
             wait=allowed,
-            hold=self.options.lock_hold,
+            hold=self._what.options.lock_hold,
             kill_after=None,
-            stop=self.stop,
+            stop=self._what.stop,
             tell=tell,
         )
 
     def _under_lock(self, locks: list[_Side], open_snapshots: Callable[[], None]) -> None:
         """Bring the new table up to date, then open the snapshots."""
-        hold = self.options.lock_hold
-        if self.feed is not None:
+        hold = self._what.options.lock_hold
+        if self._what.feed is not None:
             session = locks[0].session
             with _kept_alive(locks, hold):
-                self.feed.block_wait(min(_FLUSH_SECONDS, hold))
-            self.feed.flush_under_table_lock(session, self.mapping)
-            if not self.feed.all_changes_flushed(self.mapping):
+                self._what.feed.block_wait(min(_FLUSH_SECONDS, hold))
+            self._what.feed.flush_under_table_lock(session, self._what.mapping)
+            if not self._what.feed.all_changes_flushed(self._what.mapping):
                 raise ChangesNotFlushed(
                     "changes were left after the flush under the lock",
                     hint="run the same command again when the load is lower",
@@ -247,25 +231,26 @@ class SnapshotLock:
     @contextlib.contextmanager
     def _sessions(self, allowed: int) -> Iterator[list[_Side]]:
         """Open the locking sessions, one for each server; the one that is followed first."""
-        source = (self.mapping.source.schema, self.mapping.source.name)
-        target = (self.mapping.target.schema, self.mapping.target.name)
+        what = self._what
+        source = (what.mapping.source.schema, what.mapping.source.name)
+        target = (what.mapping.target.schema, what.mapping.target.name)
         wanted: list[tuple[ConnectionOptions, dict[str, Any]]]
-        if self.target is None:
+        if self._what.target is None:
             # Only with a feed is the new table written, and that through this session.
-            readable = [source] if self.feed is not None else [source, target]
-            wanted = [(self.source, {"tables": [source, target], "read_only": readable})]
+            readable = [source] if self._what.feed is not None else [source, target]
+            wanted = [(self._what.source, {"tables": [source, target], "read_only": readable})]
         else:
             wanted = [
-                (self.source, {"tables": [source], "read_only": [source]}),
-                (self.target, {"tables": [target], "read_only": [target]}),
+                (self._what.source, {"tables": [source], "read_only": [source]}),
+                (self._what.target, {"tables": [target], "read_only": [target]}),
             ]
-        if self.follower == "source":
+        if self._what.follower == "source":
             wanted.reverse()
         with contextlib.ExitStack() as stack:
             locks: list[_Side] = []
             for options, tables in wanted:
                 session = open_lock_session(
-                    options, role="checksum-lock", wait=allowed, hold=self.options.lock_hold
+                    options, role="checksum-lock", wait=allowed, hold=self._what.options.lock_hold
                 )
                 stack.callback(session.close)
                 locks.append(_Side(options, session, TableLock(session, **tables)))

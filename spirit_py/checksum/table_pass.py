@@ -16,7 +16,6 @@ import contextlib
 import json
 import logging
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py import points
@@ -24,7 +23,7 @@ from spirit_py.checksum.coverage import PassCoverage
 from spirit_py.checksum.query import ComparisonPlan
 from spirit_py.checksum.result import Counts, RowDifference
 from spirit_py.checksum.snapshot import SnapshotLock
-from spirit_py.checksum.worker import SOURCE, TARGET, JoinChecksum, encode_chunk
+from spirit_py.checksum.worker import SOURCE, TARGET, encode_chunk
 from spirit_py.chunk.chunker import make_chunker
 from spirit_py.errors import ChecksumFailure, ServerFault, SpiritError, WorkersLost
 from spirit_py.mysql.connect import connect
@@ -37,16 +36,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Protocol
 
-    from spirit_py.checksum.result import ChecksumOptions
-    from spirit_py.checksum.snapshot import Follower, LockFigures
+    from spirit_py.checksum.comparison import Comparison
+    from spirit_py.checksum.snapshot import LockFigures
     from spirit_py.chunk.chunk import Chunk, KeyBound
     from spirit_py.chunk.chunker import Chunker
     from spirit_py.chunk.sizing import ChunkSizer
-    from spirit_py.config import ConnectionOptions
-    from spirit_py.contracts import ChangeSource
-    from spirit_py.spark.gang import GangEngine, OrderAnswer
-    from spirit_py.stop import StopSwitch
-    from spirit_py.table.mapping import TableMapping
+    from spirit_py.spark.gang import OrderAnswer
 
     class Show(Protocol):
         """Publishes changed fields of a :class:`ChecksumProgress`."""
@@ -63,42 +58,6 @@ _SNAPSHOT_SECONDS: Final = 10.0
 #: Answers that take longer are lost: of a query for the end of a chunk, and of one for letters.
 _CUT_SECONDS: Final = 60
 _LETTER_SECONDS: Final = 20
-
-
-@dataclass(frozen=True, kw_only=True)
-class Comparison:
-    """What is compared, by whom, and how; the same for every pass.
-
-    Attributes:
-        target: None when the new table is on the source's server.
-        feed: None when nobody applies changes.
-        follower: the side that replicates from the other.
-    """
-
-    mapping: TableMapping
-    source: ConnectionOptions
-    target: ConnectionOptions | None
-    engine: GangEngine
-    stop: StopSwitch
-    feed: ChangeSource | None
-    options: ChecksumOptions
-    follower: Follower = ""
-
-    @property
-    def name(self) -> str:
-        """The source's name, for messages."""
-        return f"{self.mapping.source.schema}.{self.mapping.source.name}"
-
-    @property
-    def join(self) -> JoinChecksum:
-        """What opens the sessions of a task."""
-        return JoinChecksum(
-            source=self.source,
-            target=self.target,
-            mapping=self.mapping,
-            most_differences=self.options.max_repairs,
-            examples=self.options.examples,
-        )
 
 
 class TablePass:
@@ -211,16 +170,8 @@ class TablePass:
     def _take_snapshot(self, gang: Gang[list[RowDifference]], gathered: float) -> None:
         """Let every task open its snapshot at the same moment."""
         order = json.dumps({"do": "snapshot"})
-        figures = SnapshotLock(
-            mapping=self._what.mapping,
-            source=self._what.source,
-            target=self._what.target,
-            feed=self._what.feed,
-            options=self._options,
-            stop=self._what.stop,
-            on_wait=lambda waiting: self._show(waiting_for=waiting),
-            follower=self._what.follower,
-        ).take(lambda: _ignore(gang.everyone(order, _SNAPSHOT_SECONDS)))
+        lock = SnapshotLock(self._what, on_wait=lambda waiting: self._show(waiting_for=waiting))
+        figures = lock.take(lambda: _ignore(gang.everyone(order, _SNAPSHOT_SECONDS)))
         self._on_snapshot(figures, gathered)
 
     def _compare(self, gang: Gang[list[RowDifference]], chunker: Chunker) -> None:

@@ -17,7 +17,7 @@ from spirit_py.preflight.server_version import require_mysql
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spirit_py.checksum.snapshot import Follower
+    from spirit_py.checksum.comparison import Follower
     from spirit_py.compare.matching import Matching
     from spirit_py.contracts import SqlSession
     from spirit_py.preflight.check import Finding

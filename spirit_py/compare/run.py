@@ -32,7 +32,7 @@ from spirit_py.table.names import lock_name
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spirit_py.checksum.snapshot import Follower
+    from spirit_py.checksum.comparison import Follower
     from spirit_py.compare.matching import Matching
     from spirit_py.compare.report import CompareReport
     from spirit_py.config import CompareConfig, ConnectionOptions

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from spirit_py.checksum.comparison import Comparison
 from spirit_py.checksum.result import ChecksumOptions
 from spirit_py.checksum.snapshot import SnapshotLock
 from spirit_py.mysql.locks import table as table_lock
@@ -14,6 +15,7 @@ from spirit_py.stop import StopSwitch
 from tests.kits.checksum import Pair
 from tests.kits.connection import connection_options
 from tests.kits.cutover import ProvenCutover, SnapshotSource, make_tables, swapped
+from tests.kits.engine import ThreadEngine
 from tests.kits.held_command import ROWS, fill, migration
 
 if TYPE_CHECKING:
@@ -93,15 +95,16 @@ def test_cutover_behind_a_black_hole(db, proxy):
 def snapshot_lock(db, connection, **given) -> SnapshotLock:
     """Make what locks two equal tables for a moment."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT); INSERT INTO t VALUES (1, 1)")
-    return SnapshotLock(
+    what = Comparison(
         mapping=Pair(db).mapping,
         source=connection,
         target=None,
+        engine=ThreadEngine(),
+        stop=StopSwitch(),
         feed=None,
         options=ChecksumOptions(lock_attempts=3, **given),
-        stop=StopSwitch(),
-        on_wait=lambda _: None,
     )
+    return SnapshotLock(what, on_wait=lambda _: None)
 
 
 class Moments:

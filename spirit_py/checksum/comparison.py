@@ -1,0 +1,55 @@
+"""What a checksum compares, where, and by what means."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from spirit_py.checksum.worker import JoinChecksum
+
+if TYPE_CHECKING:
+    from spirit_py.checksum.result import ChecksumOptions
+    from spirit_py.config import ConnectionOptions
+    from spirit_py.contracts import ChangeSource
+    from spirit_py.spark.gang import GangEngine
+    from spirit_py.stop import StopSwitch
+    from spirit_py.table.mapping import TableMapping
+
+Follower: TypeAlias = Literal["", "source", "target"]
+"""Which side replicates from the other; empty where neither does, or no GTID tells."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """What is compared, by whom, and how; the same for every pass.
+
+    Attributes:
+        target: None when the new table is on the source's server.
+        feed: None when no changes are applied: two tables are compared as they are.
+        follower: the side that replicates from the other.
+    """
+
+    mapping: TableMapping
+    source: ConnectionOptions
+    target: ConnectionOptions | None
+    engine: GangEngine
+    stop: StopSwitch
+    feed: ChangeSource | None
+    options: ChecksumOptions
+    follower: Follower = ""
+
+    @property
+    def name(self) -> str:
+        """The source's name, for messages."""
+        return f"{self.mapping.source.schema}.{self.mapping.source.name}"
+
+    @property
+    def join(self) -> JoinChecksum:
+        """What opens the sessions of a task."""
+        return JoinChecksum(
+            source=self.source,
+            target=self.target,
+            mapping=self.mapping,
+            most_differences=self.options.max_repairs,
+            examples=self.options.examples,
+        )
