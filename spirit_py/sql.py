@@ -6,6 +6,7 @@ through :func:`string_literal` and the renderer of :mod:`spirit_py.table.values`
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -25,6 +26,14 @@ def quote_table(schema: str, table: str) -> str:
 def identifier_list(names: Iterable[str]) -> str:
     """Quote names and join them with a comma and a space."""
     return ", ".join(quote_identifier(name) for name in names)
+
+
+def like_regex(pattern: str) -> str:
+    r"""Turn a pattern of the server into a regular expression; ``\_`` and ``\%`` are letters."""
+    return "".join(
+        {"%": ".*", "_": "."}.get(piece, re.escape(piece.removeprefix("\\")))
+        for piece in re.findall(r"\\.|.", pattern, re.DOTALL)
+    )
 
 
 def comment_literal(text: str) -> str:

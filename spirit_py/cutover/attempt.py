@@ -252,7 +252,6 @@ class Attempt:
 
     @contextlib.contextmanager
     def _step(self, name: str) -> Iterator[None]:
-        """Measure a step under the lock."""
         began = self.plan.clock()
         try:
             yield

@@ -130,7 +130,6 @@ class SnapshotGuard:
         return (*named[:_SHOWN], *([f"and {more} more"] if more > 0 else [])), False
 
     def _change(self, session: SqlSession, swap: Swap, name: str) -> None:
-        """Add and drop the column of one table."""
         try:
             add_column(session, swap.schema, swap.new, name)
         except ServerFault as fault:

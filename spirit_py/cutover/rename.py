@@ -68,7 +68,6 @@ def rename(session: Session, plan: CutoverPlan, *, fence: str, server: str) -> b
 
 
 def _unknown(swap: Swap, lost: BaseException) -> OutcomeUnknown:
-    """Build the error of a swap that may have happened."""
     return OutcomeUnknown(
         f"the answer to RENAME was lost and what came of it was not to be seen: {lost}",
         hint="look at the tables: the swap is done if"

@@ -72,10 +72,8 @@ def judge(evidence: Evidence, *, server: str) -> Verdict:
 
 
 def _is_done(names: ExistingTables) -> bool:
-    """Return whether the names are those after the swap."""
     return names.source and names.old and not names.new
 
 
 def _is_not_done(names: ExistingTables) -> bool:
-    """Return whether the names are those before the swap."""
     return names.source and names.new and not names.old

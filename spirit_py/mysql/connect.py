@@ -198,7 +198,6 @@ def _evaluation(settings: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def _open(options: ConnectionOptions, role: str, *, database: str, read_timeout: int) -> Any:
-    """Open the driver's connection in the first TLS mode that the server accepts."""
     import MySQLdb
 
     modes = tls_modes(options)
@@ -244,7 +243,6 @@ def tls_modes(options: ConnectionOptions) -> tuple[str, ...]:
 
 
 def _arguments(options: ConnectionOptions, mode: str) -> dict[str, Any]:
-    """Return the driver's arguments."""
     arguments: dict[str, Any] = {
         "user": options.user,
         "passwd": options.password,

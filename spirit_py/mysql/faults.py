@@ -164,7 +164,6 @@ def server_fault(error: Exception, *, where: str) -> ServerFault:
 
 
 def _hint(code: int) -> str:
-    """Return the next step after an error of this number; empty where there is none."""
     if code in _READ_ONLY:
         return "this server takes no writes: run again against the primary"
     if code in PACKET_TOO_SMALL:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import Refusal
-from spirit_py.sql import quote_identifier
+from spirit_py.sql import like_regex, quote_identifier
 from spirit_py.statement.lexer import SqlMode, Token, tokenize
 
 if TYPE_CHECKING:
@@ -122,19 +122,11 @@ class Grants:
     def _matches(self, pattern: str, schema: str) -> bool:
         if self.literal_schemas:
             return pattern == schema
-        return re.fullmatch(_regex(pattern), schema, re.DOTALL) is not None
+        return re.fullmatch(like_regex(pattern), schema, re.DOTALL) is not None
 
 
 def _includes(grant: Grant, privilege: str) -> bool:
     return privilege in grant.privileges or bool(grant.privileges & _ALL)
-
-
-def _regex(pattern: str) -> str:
-    r"""Turn a schema pattern into a regular expression; ``\_`` and ``\%`` are plain letters."""
-    return "".join(
-        {"%": ".*", "_": "."}.get(piece, re.escape(piece.removeprefix("\\")))
-        for piece in re.findall(r"\\.|.", pattern, re.DOTALL)
-    )
 
 
 def scope_of(schema: str) -> str:

@@ -80,7 +80,6 @@ def end_sessions(options: ConnectionOptions, victims: Collection[int]) -> None:
 
 
 def _kill(session: SqlSession, statement: str) -> str:
-    """Run a KILL statement."""
     try:
         session.execute(statement)
     except ServerFault as fault:

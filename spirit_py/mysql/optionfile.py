@@ -66,7 +66,6 @@ def _settings(path: Path, *, depth: int) -> Iterator[tuple[str, str]]:
 
 
 def _included(kind: str, path: Path) -> list[Path]:
-    """Return the files that an include line names."""
     if kind == "include":
         return [path]
     return sorted(entry for entry in path.glob("*.cnf") if entry.is_file())
@@ -119,7 +118,6 @@ def connection_options(
 
 
 def _number(stored: Mapping[str, str], option: str) -> int:
-    """Read a whole number."""
     try:
         return int(stored[option])
     except ValueError:

@@ -39,6 +39,9 @@ _CHANNELS = """
 SELECT c.SERVICE_STATE, c.LAST_ERROR_MESSAGE, COALESCE(a.SERVICE_STATE, 'OFF'), c.SOURCE_UUID
 FROM performance_schema.replication_connection_status c
 LEFT JOIN performance_schema.replication_applier_status a ON a.CHANNEL_NAME = c.CHANNEL_NAME"""
+_GROUP = """
+SELECT COUNT(*) FROM performance_schema.replication_group_members
+WHERE MEMBER_ID = @@GLOBAL.server_uuid AND MEMBER_STATE <> 'OFFLINE'"""
 _APPLIER_ERROR = """
 SELECT LAST_ERROR_MESSAGE FROM performance_schema.replication_applier_status_by_worker
 WHERE LAST_ERROR_NUMBER <> 0 LIMIT 1"""
@@ -111,6 +114,11 @@ def binlog_status(session: SqlSession) -> BinlogStatus | None:
     return None
 
 
+def in_replication_group(session: SqlSession) -> bool:
+    """Return whether the server is a member of a replication group now."""
+    return bool(session.query(_GROUP)[0][0])
+
+
 def replica_status(session: SqlSession) -> list[tuple[Any, ...]]:
     """Return SHOW REPLICA STATUS, one row a channel; nothing for a server that is no replica."""
     return _either(session, "SHOW REPLICA STATUS", "SHOW SLAVE STATUS")
@@ -150,7 +158,6 @@ def executed_place(session: SqlSession, source_uuid: str) -> tuple[str, int] | N
 
 
 def _either(session: SqlSession, new: str, old: str) -> list[tuple[Any, ...]]:
-    """Run a statement under the name that this version knows."""
     try:
         return session.query(new)
     except ServerFault as fault:

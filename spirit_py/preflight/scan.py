@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from spirit_py.errors import ServerFault
@@ -38,14 +37,3 @@ def first_row(
             raise ScanUnfinished from error
         raise
     return rows[0] if rows else None
-
-
-def row_name(columns: tuple[str, ...], row: tuple[Any, ...]) -> str:
-    """Name a row by its key."""
-    pairs = zip(columns, row, strict=True)
-    return ", ".join(f"{column}={_shown(value)}" for column, value in pairs)
-
-
-def _shown(value: Any) -> str:
-    text = f"X'{value.hex()}'" if isinstance(value, bytes) else repr(value)
-    return re.sub(r"^(.{60}).{4,}$", r"\1...", text)

@@ -147,7 +147,6 @@ def _skip_comment(sql: str, at: int, *, hints: bool) -> int:
 
 
 def _token(sql: str, at: int, mode: SqlMode) -> Token:
-    """Read the one token that begins at ``at``."""
     first = sql[at]
     if first == "`" or (first == '"' and mode.ansi_quotes):
         return _quoted(sql, at, "name", escapes=False)

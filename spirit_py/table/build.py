@@ -119,7 +119,6 @@ def _zoned(
 def _pairs(
     source: TableSchema, target: TableSchema, changes: ColumnChanges
 ) -> Iterator[ColumnPair]:
-    """Yield the carried columns in the order of the new table."""
     origin: dict[str, Column] = {}
     for column in source.columns:
         name = column.name.lower()
@@ -163,7 +162,6 @@ def _refuse_unexplained(source: TableSchema, fresh: list[Column], changes: Colum
 
 
 def _fills(target: TableSchema, fresh: list[Column]) -> Iterator[Fill]:
-    """Yield the constants for new NOT NULL columns without a default."""
     for column in fresh:
         if not needs_fill(column):
             continue

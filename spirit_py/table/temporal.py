@@ -88,7 +88,6 @@ def _show_clock(precision: int) -> tuple[int, Show]:
 
 
 def _show_datetime(precision: int) -> Show:
-    """Make the function that shows a packed DATETIME."""
     shift, clock = _show_clock(precision)
     days = shift + 17
     return lambda value: f"{_packed_day(value >> days)} {clock(value)}"
@@ -142,18 +141,15 @@ def _packed_day(value: int) -> str:
 
 @lru_cache(maxsize=8192)
 def _epoch_day(day: int) -> str:
-    """Show a day counted from 1970-01-01."""
     return (_EPOCH + timedelta(days=day)).isoformat()
 
 
 def _read_date(text: str) -> int:
-    """Pack a DATE."""
     year, month, day = text.split("-")
     return int(year) << 9 | int(month) << 5 | int(day)
 
 
 def _read_datetime(text: str, precision: int) -> int:
-    """Pack a DATETIME."""
     day_text, _, clock = text.partition(" ")
     year, month, day = day_text.split("-")
     seconds, fraction = _read_clock(clock, precision)
@@ -162,7 +158,6 @@ def _read_datetime(text: str, precision: int) -> int:
 
 
 def _read_time(text: str, precision: int) -> int:
-    """Pack a TIME."""
     seconds, fraction = _read_clock(text.lstrip("-"), precision)
     size = seconds << 8 * fraction_bytes(precision) | fraction
     return -size if text.startswith("-") else size

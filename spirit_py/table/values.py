@@ -213,12 +213,10 @@ def value_type(column: Column) -> ValueType:
 
 
 def _plain(select: str, parse: Callable[[str], Any], literal: Literal) -> ValueType:
-    """Describe a type whose literal is the same everywhere."""
     return ValueType(select=select, parse=parse, literal=literal, member_literal=literal)
 
 
 def _numbered(column: Column) -> ValueType:
-    """Describe ENUM or SET."""
     text = enum_key_text if column.data_type == "enum" else set_members
     return ValueType(
         select="{name} + 0",
@@ -229,7 +227,6 @@ def _numbered(column: Column) -> ValueType:
 
 
 def _temporal(column: Column) -> ValueType:
-    """Describe DATE, TIME, DATETIME or TIMESTAMP."""
     precision = column.precision or 0
     show = temporal.literal_function(column.data_type, precision)
     read = temporal.read_function(column.data_type, precision)
@@ -244,5 +241,4 @@ def _parse_decimal(text: str) -> int:
 
 
 def _text(item: object) -> str:
-    """Return a driver's value as text."""
     return item.decode("ascii") if isinstance(item, bytes) else str(item)

@@ -167,7 +167,6 @@ def _rows_modified(session: SqlSession, ids: list[int]) -> dict[int, int] | None
 def _blocker(
     row: tuple[Any, ...], held: set[tuple[str, str]], modified: dict[int, int] | None
 ) -> Blocker:
-    """Build a blocker from a row of :data:`_BLOCKERS`."""
     thread, event, number, user, host, database, command, seconds, statement, name = row
     locks = {lock for kind, lock in held if kind == "TABLE"}
     # FLUSH TABLES WITH READ LOCK, LOCK INSTANCE FOR BACKUP

@@ -89,7 +89,6 @@ class AdvisoryLock:
         self._thread.start()
 
     def _take(self) -> Session:
-        """Open a session and take the lock in it."""
         session = connect(self._options, role="advisory", read_timeout=30, asks_for_lock=True)
         try:
             if take_named_lock(session, self._name):
@@ -132,7 +131,6 @@ class AdvisoryLock:
         self._stop.request(failure)
 
     def _forget(self) -> None:
-        """Close the session, whatever its state."""
         session, self._session = self._session, None
         if session is not None:
             session.close()

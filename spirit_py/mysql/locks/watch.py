@@ -170,7 +170,6 @@ class LockWatch:
                     self._tell(found)
 
     def _kill(self, *, patience: float) -> None:
-        """Kill those in the way that the rules allow; log each."""
         now = self._clock()
         self.spared = []
         for blocker in self.blockers:

@@ -131,24 +131,20 @@ def _with_members(session: SqlSession, schema: str, table: str, column: Column) 
 
 
 def _text(value: Any) -> str:
-    """Return a value of the catalogue as text; NULL as an empty string."""
     if value is None:
         return ""
     return value.decode("utf-8") if isinstance(value, bytes) else str(value)
 
 
 def _optional(value: Any) -> str | None:
-    """Return a value of the catalogue as text, NULL as None."""
     return None if value is None else _text(value)
 
 
 def _number(value: Any) -> int | None:
-    """Return a value of the catalogue as a number, NULL as None."""
     return None if value is None else int(value)
 
 
 def _column(row: tuple[Any, ...]) -> Column:
-    """Build a column from a row of :data:`_COLUMNS`."""
     data_type, column_type, extra = _text(row[2]), _text(row[3]), _text(row[13])
     return Column(
         name=_text(row[0]),
@@ -190,7 +186,6 @@ def _generated(extra: str) -> Generated:
 
 
 def _length(data_type: str, column_type: str, characters: int | None) -> int | None:
-    """Return the length of text, binary, BIT and VECTOR columns."""
     if data_type in {"bit", "vector"}:
         found = re.search(r"\((\d+)\)", column_type)
         return int(found.group(1)) if found else 1
@@ -198,7 +193,6 @@ def _length(data_type: str, column_type: str, characters: int | None) -> int | N
 
 
 def _members(column_type: str) -> tuple[str, ...]:
-    """Read the members of an ENUM or SET from its COLUMN_TYPE."""
     return tuple(_unescaped(m.replace("''", "'")) for m in _MEMBER.findall(column_type))
 
 
@@ -222,7 +216,6 @@ def _expression(text: str) -> str:
 
 
 def _indexes(rows: list[tuple[Any, ...]]) -> tuple[Index, ...]:
-    """Build the indexes from rows of :data:`_INDEXES`."""
     found: dict[str, Index] = {}
     for name, non_unique, column, expression, prefix, order, visible, kind in rows:
         part = IndexPart(

@@ -74,7 +74,6 @@ def _covered_alone(table: TableSchema) -> set[str]:
 
 
 def _histograms(session: SqlSession, table: TableSchema) -> dict[str, str]:
-    """Read the histograms, as JSON, by column."""
     rows = session.query(_HISTOGRAMS, (table.schema, table.name))
     return {str(name): str(found) for name, found in rows}
 
@@ -88,7 +87,6 @@ def _lasting(found: str) -> dict[str, Any]:
 def _set(
     session: SqlSession, table: TableSchema, name: str, found: str, *, rebuild: bool
 ) -> list[str]:
-    """Set one histogram; give what the server says against it."""
     analyze = (
         f"ANALYZE TABLE {quote_table(table.schema, table.name)} UPDATE HISTOGRAM ON"
         f" {quote_identifier(name)}"

@@ -106,7 +106,6 @@ def drop_if(session: SqlSession, schema: str, table: str, proof: Identity) -> bo
 
 
 def _numbers(session: SqlSession, names: Iterable[Name]) -> dict[Name, Identity]:
-    """Return the numbers of some tables, empty for one that is not there."""
     wanted = list(names)
     likes = ["/".join(stored_like(part) for part in name) + "%" for name in wanted]
     rows = session.query(_NUMBERS + " OR ".join([_NAMED] * len(likes)), likes)
@@ -114,7 +113,6 @@ def _numbers(session: SqlSession, names: Iterable[Name]) -> dict[Name, Identity]
 
 
 def _of(name: Name, rows: Iterable[tuple[object, ...]]) -> Identity:
-    """Return one table's of the rows of all."""
     pattern = re.compile("(" + "/".join(_pattern(part) for part in name) + ")" + _PARTITION)
     found: dict[str, set[int]] = {}
     server = ""

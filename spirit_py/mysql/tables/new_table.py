@@ -156,7 +156,6 @@ def _alter_copy(
     *,
     modifiers: str = "",
 ) -> None:
-    """Run the ALTER on the copy, as the server reads it."""
     mode = str(native.query("SELECT @@SESSION.sql_mode")[0][0])
     clauses = rewrite_clauses(statement, source.name, new, checks, sql_mode=mode)
     before = f"{modifiers}, " if modifiers else ""
@@ -164,7 +163,6 @@ def _alter_copy(
 
 
 def _disturbed(table: str) -> Refusal:
-    """Return that a table was changed by somebody else."""
     return Refusal(
         f"somebody else changed table {table} while the new table was made",
         hint="wait for the other change to end, then run the same command again",

@@ -38,7 +38,6 @@ def at_one_moment(session: SqlSession, mapping: TableMapping, moment: str) -> Ta
 
 
 def _value(session: SqlSession, column: Column, at: datetime) -> str:
-    """Return the default as a literal."""
     digits = plain_digits(column)
     if digits is not None:
         return instant_literal(at, digits)

@@ -8,15 +8,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from spirit_py.chunk.order import walk_directions
-from spirit_py.chunk.predicate import above, order_by, up_to
 from spirit_py.errors import ServerFault
-from spirit_py.mysql.values.hashes import Hashes, free_names
+from spirit_py.mysql.values.hashes import Hashes, free_names, ranges
 from spirit_py.sql import quote_identifier, quote_table, string_literal
 from spirit_py.table.casts import cast_to, value_in_new_column
 from spirit_py.table.new_columns import value_of_fresh_column
 from spirit_py.table.unique_keys import walkable
-from spirit_py.table.values import bound_from_row, key_select_expressions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -49,9 +46,13 @@ class Duplicate:
 
     def __str__(self) -> str:
         """Name the values, cut short."""
-        pairs = zip(self.columns, self.values, strict=True)
-        named = ", ".join(f"{column}={_shown(value)}" for column, value in pairs)
-        return f"{named} in {self.rows} rows"
+        return f"{row_name(self.columns, self.values)} in {self.rows} rows"
+
+
+def row_name(columns: Sequence[str], values: Sequence[Any]) -> str:
+    """Name a row by these columns; long values are cut short."""
+    pairs = zip(columns, values, strict=True)
+    return ", ".join(f"{column}={_shown(value)}" for column, value in pairs)
 
 
 def _shown(value: Any) -> str:
@@ -86,11 +87,11 @@ def duplicates_for(
         within = (
             _by_hashes(session, mapping, index, seen)
             if walk is None
-            else _ranges(session, mapping, walk, seen)
+            else _by_index(session, mapping, walk, seen)
         )
         with contextlib.closing(within):
-            for by, where in within:
-                rows = session.query(duplicates_sql(mapping, index, limit - len(found), by, where))
+            for where in within:
+                rows = session.query(duplicates_sql(mapping, index, limit - len(found), where))
                 found += [
                     Duplicate(columns=columns, values=tuple(row[:-1]), rows=int(row[-1]))
                     for row in rows
@@ -104,7 +105,7 @@ def duplicates_for(
 
 def _by_hashes(
     session: SqlSession, mapping: TableMapping, index: Index, seen: Callable[[int], None]
-) -> Generator[tuple[str, str]]:
+) -> Generator[str]:
     """Yield the condition of rows that may be equal, after having hashed all."""
     own = free_names(mapping, 2 + len(mapping.key.columns))
     parts = _sources(mapping, index, "").parts
@@ -117,7 +118,7 @@ def _by_hashes(
             if where is None:
                 seen(rows)
             else:
-                yield "", where
+                yield where
     finally:
         with contextlib.suppress(ServerFault):
             hashes.drop()
@@ -132,44 +133,29 @@ def _selecting(mapping: TableMapping, index: Index, keys: Sequence[str], where: 
     return f"FROM {rows.sql} WHERE {rows.present}{limit}"
 
 
-def _ranges(
+def _by_index(
     session: SqlSession, mapping: TableMapping, walk: Index, seen: Callable[[int], None]
-) -> Generator[tuple[str, str]]:
-    """Yield index hint and condition of each range; rows that are equal share one."""
-    number = 0
-    column = [mapping.source.column(walk.columns[0])]
-    directions = walk_directions(walk)
-    table = quote_table(mapping.source.schema, mapping.source.name)
-    by = f" FORCE INDEX ({quote_identifier(walk.name)})"
-    shown, order = key_select_expressions(column)[0], order_by(column, directions)
+) -> Generator[str]:
+    """Yield index hint and condition of each range of an index's column."""
+    column = mapping.source.column(walk.columns[0])
     # NULL is equal to nothing; without this it would be the first range's bound.
-    lower = f"{quote_identifier(column[0].name)} IS NOT NULL"
-    while True:
-        bounds = session.query(
-            f"SELECT {shown} FROM {table}{by} WHERE {lower}"
-            f" ORDER BY {order} LIMIT 1 OFFSET {RANGE_ROWS - 1}"
-        )
-        if not bounds:
-            yield by, f" WHERE {lower}"
-            return
-        number += 1
-        bound = bound_from_row(column, bounds[0])
-        yield by, f" WHERE ({lower}) AND ({up_to(column, bound, directions)})"
+    first = f"{quote_identifier(column.name)} IS NOT NULL"
+    table = quote_table(mapping.source.schema, mapping.source.name)
+    within = ranges(session, table, walk, [column], rows=RANGE_ROWS, lower=first)
+    for number, where in enumerate(within, start=1):
+        yield where
         seen(number * RANGE_ROWS)
-        lower = above(column, bound, directions)
 
 
-def duplicates_sql(
-    mapping: TableMapping, index: Index, limit: int, by: str = "", where: str = ""
-) -> str:
+def duplicates_sql(mapping: TableMapping, index: Index, limit: int, where: str = "") -> str:
     """Build the query: a row for each duplicate, its last value the number of rows.
 
-    ``by`` and ``where`` stand behind the source's name.
+    ``where`` stands behind the source's name: an index hint and a condition.
 
     A name of ours could be a column of the table's, which GROUP BY and HAVING would take: so
     they name places of the list and the count itself, and columns are qualified.
     """
-    rows = _sources(mapping, index, f"{by}{where}")
+    rows = _sources(mapping, index, where)
     key = (f"{_ROWS}.{quote_identifier(name)}" for name in mapping.new_key_columns)
     count = f"COUNT(DISTINCT {', '.join(key)})" if rows.listed else "COUNT(*)"
     places = ", ".join(str(place) for place in range(1, len(rows.parts) + 1))

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from spirit_py.contracts import SqlSession
     from spirit_py.table.mapping import TableMapping
+    from spirit_py.table.schema import Column, Index
 
 _HASHES: Final = "_spirit_py_hashes"
 _SHAPE: Final = "_spirit_py_shape"
@@ -59,7 +60,9 @@ class Hashes:
             f" KEY ({self._hash})) ENGINE=InnoDB SELECT {key} FROM {self._source} LIMIT 0"
         )
         hashed, names = self._hashed(), ", ".join((self._hash, *self._keys))
-        for number, where in enumerate(self._ranges(rows), 1):
+        key_columns = self._mapping.key_columns
+        within = ranges(self._session, self._source, self._mapping.key, key_columns, rows=rows)
+        for number, where in enumerate(within, 1):
             # A value that does not convert is an error of the copy, not of this search.
             self._session.execute(
                 f"INSERT IGNORE INTO {self._table} ({names})"
@@ -107,25 +110,6 @@ class Hashes:
             f" WHERE {self._table}.{self._hash} = {binary_literal(value)})"
         )
 
-    def _ranges(self, rows: int) -> Iterator[str]:
-        """Yield index hint and condition of each range of the chunk key."""
-        key = self._mapping.key
-        columns, directions = self._mapping.key_columns, walk_directions(key)
-        by = f" FORCE INDEX ({quote_identifier(key.name)})"
-        shown, order = ", ".join(key_select_expressions(columns)), order_by(columns, directions)
-        lower = "TRUE"
-        while True:
-            bounds = self._session.query(
-                f"SELECT {shown} FROM {self._source}{by} WHERE {lower}"
-                f" ORDER BY {order} LIMIT 1 OFFSET {rows - 1}"
-            )
-            if not bounds:
-                yield f"{by} WHERE {lower}"
-                return
-            bound = bound_from_row(columns, bounds[0])
-            yield f"{by} WHERE ({lower}) AND ({up_to(columns, bound, directions)})"
-            lower = above(columns, bound, directions)
-
     def _hashed(self) -> str:
         """Return the hash of the parts; parts that the server equates have the same.
 
@@ -145,6 +129,38 @@ class Hashes:
             for part, row in zip(self._parts, columns, strict=True)
         ]
         return f"UNHEX(LEFT(SHA2(CONCAT_WS('/', {', '.join(forms)}), 256), 16))"
+
+
+def ranges(
+    session: SqlSession,
+    table: str,
+    index: Index,
+    columns: Sequence[Column],
+    *,
+    rows: int,
+    lower: str = "TRUE",
+) -> Iterator[str]:
+    """Yield index hint and condition of each range of about so many rows of a table.
+
+    Args:
+        table: quoted.
+        columns: the first columns of the index; rows that are equal in them share a range.
+        lower: the condition of all rows that are wanted.
+    """
+    directions = walk_directions(index)
+    by = f" FORCE INDEX ({quote_identifier(index.name)})"
+    shown, order = ", ".join(key_select_expressions(columns)), order_by(columns, directions)
+    while True:
+        bounds = session.query(
+            f"SELECT {shown} FROM {table}{by} WHERE {lower}"
+            f" ORDER BY {order} LIMIT 1 OFFSET {rows - 1}"
+        )
+        if not bounds:
+            yield f"{by} WHERE {lower}"
+            return
+        bound = bound_from_row(columns, bounds[0])
+        yield f"{by} WHERE ({lower}) AND ({up_to(columns, bound, directions)})"
+        lower = above(columns, bound, directions)
 
 
 def _form(part: str, kind: str, collation: str | None, padded: set[str]) -> str:

@@ -111,7 +111,6 @@ def telling(session: SqlSession, computed: Collection[str]) -> list[tuple[str, i
 
 
 def _about(warning: tuple[str, int, str], computed: Collection[str]) -> bool:
-    """Return whether it is a note about one of these columns."""
     level, _, text = warning
     column = _COLUMN.search(text)
     return level == "Note" and column is not None and column[1].lower() in computed

@@ -73,7 +73,6 @@ def free_bytes(facts: ServerFacts) -> int | None:
 
 
 def _size(size: float) -> str:
-    """Show a number of bytes."""
     for unit in ("bytes", "KiB", "MiB", "GiB"):
         if size < 1024:
             return f"{size:.0f} {unit}"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spirit_py.mysql.values.duplicates import row_name
 from spirit_py.preflight.check import Findings, PreflightContext, refuse, warn
-from spirit_py.preflight.scan import SECONDS, ScanUnfinished, first_row, row_name
+from spirit_py.preflight.scan import SECONDS, ScanUnfinished, first_row
 from spirit_py.sql import quote_identifier, string_literal
 
 if TYPE_CHECKING:

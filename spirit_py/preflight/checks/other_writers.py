@@ -7,11 +7,13 @@ table elsewhere (``--writes-only-here``).
 
 from __future__ import annotations
 
-import fnmatch
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.mysql.replication import in_replication_group
 from spirit_py.preflight.check import Findings, PreflightContext, refuse
+from spirit_py.sql import like_regex
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -20,9 +22,6 @@ if TYPE_CHECKING:
 _VARIABLES: Final = """
 SELECT LOWER(VARIABLE_NAME), VARIABLE_VALUE FROM performance_schema.global_variables
 WHERE VARIABLE_NAME IN ('group_replication_single_primary_mode', 'wsrep_on')"""
-_MEMBERS: Final = """
-SELECT COUNT(*) FROM performance_schema.replication_group_members
-WHERE MEMBER_ID = @@GLOBAL.server_uuid AND MEMBER_STATE <> 'OFFLINE'"""
 # Each part of a channel may run without the other: what waits in the relay log is a write as well.
 _CHANNELS: Final = """
 SELECT c.CHANNEL_NAME, c.SERVICE_STATE, a.SERVICE_STATE
@@ -100,27 +99,17 @@ def may_write(filters: Iterable[tuple[str, str]], schema: str, table: str) -> bo
 
 
 def _matches(name: str, rule: str) -> bool:
-    r"""Return whether a wildcard rule of the server (``%``, ``_``, ``\_``) names a table."""
-    pattern, escaped = "", False
-    for letter in rule:
-        if letter == "\\" and not escaped:
-            escaped = True
-            continue
-        wild = {"%": "*", "_": "?"}.get(letter) if not escaped else None
-        pattern += wild or (f"[{letter}]" if letter in "*?[" else letter)
-        escaped = False
-    return fnmatch.fnmatchcase(name, pattern)
+    return re.fullmatch(like_regex(rule), name, re.DOTALL) is not None
 
 
 def _look(context: PreflightContext) -> Surroundings:
-    """Ask the server."""
     session = context.session
     filters: dict[str, list[tuple[str, str]]] = {}
     for channel, name, rule in session.query(_FILTERS):
         filters.setdefault(str(channel), []).append((str(name), str(rule)))
     return Surroundings(
         variables={str(name): str(value) for name, value in session.query(_VARIABLES)},
-        in_group=bool(session.query(_MEMBERS)[0][0]),
+        in_group=in_replication_group(session),
         channels=tuple(
             (str(name), tuple(filters.get(str(name), ())))
             for name, receiving, applying in session.query(_CHANNELS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from spirit_py.mysql.replication import in_replication_group
 from spirit_py.preflight.check import Findings, PreflightContext, refuse
 
 #: One of these lets a session set gtid_next (manual 19.1.6.5); the first is the smallest.
@@ -28,18 +29,9 @@ def check(context: PreflightContext) -> Findings:
             " gtid_next",
             f"GRANT {_ANY_OF[0]} ON *.* TO the account, or {_REMEDY}",
         )
-    elif _in_a_group(context):
+    elif in_replication_group(context.session):
         yield refuse(
             "--tag-own-writes: the server is a member of a replication group, which numbers"
             " transactions itself",
             _REMEDY,
         )
-
-
-def _in_a_group(context: PreflightContext) -> bool:
-    """Whether Group Replication runs."""
-    found = context.session.query(
-        "SELECT COUNT(*) FROM performance_schema.replication_group_members"
-        " WHERE MEMBER_STATE <> 'OFFLINE'"
-    )
-    return bool(found[0][0])
