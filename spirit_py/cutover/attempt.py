@@ -7,7 +7,7 @@ Only what stands between the arrows holds up the application::
     --> wait until the feed has received all     nothing is missing
         flush through the locking session        nothing is pending
         final checks (injected)                  nothing was eaten (R11)
-        snapshot guard                           nobody reads half a copy
+        snapshot guard                           no transaction reads half a copy
         RENAME TABLE t TO _t_old, _t_new TO t    in the same session, never on a new one
     --> stop the feed, UNLOCK TABLES
 """
@@ -154,7 +154,7 @@ class Attempt:
             if connection_lost(fault) or not self.watch.blockers:
                 raise
             who = "; ".join(self.watch.spared or map(str, self.watch.blockers))
-            why = f"{self.watch.verdict or fault.text}; in the way: {who}"
+            why = f"{self.watch.verdict or fault.text}; blocked by {who}"
             raise TryFailed(why) from fault
         self.held_from = self.plan.clock()
         self.watch.holding()
@@ -219,8 +219,8 @@ class Attempt:
     def _rename(self) -> None:
         """Send the RENAME; return when the swap is done.
 
-        The order tells whoever asks after a stop request: where :attr:`renaming` is not set, no
-        RENAME will be sent any more.
+        Because of the order, no RENAME is sent any more when, after a stop request,
+        :attr:`renaming` is not set.
         """
         self.renaming = True
         try:

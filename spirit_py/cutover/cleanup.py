@@ -1,4 +1,4 @@
-"""Drops the old table after the swap, without making anybody wait for long."""
+"""Drops the old table after the swap, with short waits for its lock."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def drop_old_table(
 ) -> str:
     """Drop a table that no migration needs any more.
 
-    The swap is done: whatever goes wrong here is told, never raised. Each try has a session of
+    The swap is done: whatever goes wrong here is returned, never raised. Each try has a session of
     its own, so that a server that restarts is waited for, and waits ``lock_wait`` seconds for
     readers that still have the table open.
 
     Args:
         patience: seconds for which the server may be away.
-        proof: what the table is known by; one that somebody else made under its name stays (R24).
+        proof: what the table is known by; another table of its name stays (R24).
 
     Returns:
         An empty string, or why there is still a table of this name.

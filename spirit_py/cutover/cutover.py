@@ -56,7 +56,7 @@ class Cutover:
             without locks; for work that need not be done under the lock (AUTO_INCREMENT).
         final_checks: called under the lock in the locking session when everything is flushed.
             Must be fast; an error it raises ends the cutover.
-        message: told one line about everything that an operator should know.
+        message: called with a line about everything that an operator should know.
         guard: when older snapshots are kept from the swapped tables.
         held_back: asked before every further try; what it names defers the swap.
         note_position: note the feed's place between RENAME and unlock, for a feed that is to
@@ -113,7 +113,7 @@ class Cutover:
 
         Raises:
             CutoverFailure: the source is in place and unlocked; the feed still runs.
-            HeldBack: the same, because somebody defers the swap.
+            HeldBack: the same, because the operator defers the swap.
             OutcomeUnknown: the answer to RENAME was lost and the outcome was not to be seen.
             SpiritError: the reason of a stop request, or an error of a hook; as CutoverFailure.
         """
@@ -135,7 +135,7 @@ class Cutover:
         raise CutoverFailure(
             f"the swap did not happen in {limits.attempts} tries: {self._failures[-1]}",
             hint="the source table is whole and unlocked; run the same command again at a quieter"
-            " time, or end the transactions that stand in the way",
+            " time, or end the transactions that block it",
             details=tuple(f"try {n}: {why}" for n, why in enumerate(self._failures, start=1)),
         )
 

@@ -54,7 +54,7 @@ class SnapshotGuard:
 
     Args:
         mode: ``on``, ``off``, or ``auto``: only where an old transaction may hold a snapshot.
-        message: told what an operator should know.
+        message: called with what an operator should know.
 
     Attributes:
         snapshots: the transactions that may hold a snapshot from before the swap.
@@ -105,8 +105,8 @@ class SnapshotGuard:
         if self._mode == "off":
             self.outcome = "off"
             return
-        self.snapshots, blind = self._look(session)
-        if self._mode == "auto" and not self.snapshots and not blind:
+        self.snapshots, hidden = self._find(session)
+        if self._mode == "auto" and not self.snapshots and not hidden:
             self.outcome = "not needed"
             return
         if not self._why_not:
@@ -117,8 +117,8 @@ class SnapshotGuard:
             return
         self.outcome = "done"
 
-    def _look(self, session: SqlSession) -> tuple[tuple[str, ...], bool]:
-        """Find the transactions; whether it was not allowed to look."""
+    def _find(self, session: SqlSession) -> tuple[tuple[str, ...], bool]:
+        """Return the transactions, and whether the account may not see them."""
         try:
             rows = session.query(_SNAPSHOTS, (OLD_SECONDS,))
         except ServerFault as fault:

@@ -50,7 +50,7 @@ def check_names(session: SqlSession, swaps: Sequence[Swap]) -> None:
             if not there:
                 raise CutoverFailure(
                     f"the table {quote_table(swap.schema, name)} is gone",
-                    hint="somebody has renamed or dropped it: find out before running again",
+                    hint="another session has renamed or dropped it: find out before running again",
                 )
 
 
@@ -63,7 +63,7 @@ def require_these(session: SqlSession, proofs: Mapping[Name, Identity]) -> None:
     if others := others_than(session, proofs):
         names = ", ".join(".".join(name) for name in others)
         raise SchemaChanged(
-            f"{names}: not proven to be the table that this migration noted: somebody else has"
+            f"{names}: not proven to be the table that this migration noted: another session has"
             " dropped it, or has put another one in its place, or this is another server",
             hint="see who made what is there now; drop or rename it, then run the same command"
             " again",

@@ -30,7 +30,7 @@ def look(options: ConnectionOptions, *, fence: str, swaps: Sequence[Swap]) -> Ev
     """Look once, on a new connection; NO_ANSWER where that is impossible.
 
     The tables are only looked at when the fence is free. A session that still holds it is
-    killed: only it can hold that name, so no stranger is hit.
+    killed: no other can hold that name.
     """
     try:
         with connect(options, role="look", read_timeout=_READ_TIMEOUT) as session:
@@ -71,7 +71,7 @@ def find_outcome(
 ) -> Verdict:
     """Look until the outcome is known; UNKNOWN when it is not within ``patience`` seconds.
 
-    A stop request does not end this: the operator is owed an answer.
+    A stop request does not end this: the operator needs the answer.
 
     Args:
         fence: the named lock that the lost session held.

@@ -48,7 +48,7 @@ class CutoverLimits:
         attempts: tries before giving up.
         lock_hold: how long a try may hold the lock before the RENAME is sent.
         pause: before the second try; doubled before each further one.
-        kill: kill the sessions in the way, by the rules of :mod:`spirit_py.mysql.locks.blockers`.
+        kill: kill the blockers, by the rules of :mod:`spirit_py.mysql.locks.blockers`.
         kill_after: when to kill, counted from the lock request; by default at 90 % of
             ``lock_wait``, which only the last two tries reach.
         look: how long to look for the outcome when the answer to the RENAME was lost.

@@ -69,7 +69,7 @@ def rename(session: Session, plan: CutoverPlan, *, fence: str, server: str) -> b
 
 def _unknown(swap: Swap, lost: BaseException) -> OutcomeUnknown:
     return OutcomeUnknown(
-        f"the answer to RENAME was lost and what came of it was not to be seen: {lost}",
+        f"the answer to RENAME was lost, and whether it was done could not be seen: {lost}",
         hint="look at the tables: the swap is done if"
         f" {quote_table(swap.schema, swap.old)} exists and"
         f" {quote_table(swap.schema, swap.new)} does not; else nothing has changed",

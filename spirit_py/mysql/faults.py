@@ -138,7 +138,7 @@ def connection_lost(error: BaseException) -> bool:
 def server_away(error: BaseException) -> bool:
     """Return whether the server does not serve us now: away, on its way down or up, or full.
 
-    A session that was ended counts too: until another one is open nobody knows why it was.
+    A session that was ended counts too: why it was is not known until another one is open.
     """
     return isinstance(error, ServerFault) and error.code in _AWAY
 

@@ -133,7 +133,7 @@ class Session:
             yield
         finally:
             thread.stop()
-            # To its end: nobody may close a connection that is asked something.
+            # To its end: a connection must not be closed while a thread uses it.
             thread.wait(None)
 
     def fileno(self) -> int:

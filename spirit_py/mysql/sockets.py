@@ -1,7 +1,7 @@
 """A session's socket: probed while it is quiet, and broken when no KILL can reach the server.
 
-The driver lets nobody but the waiting thread touch a connection. On a network that swallows
-everything that thread would wait until its read timeout.
+While a thread waits for an answer, no other thread may use the driver's connection. On a network
+that drops all packets that thread would wait until its read timeout.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _UNANSWERED_MILLISECONDS: Final = 45_000
 
 
 def probe(number: int) -> None:
-    """Let the system find out within a minute that nobody is at the other end of a socket.
+    """Have the operating system notice within a minute that the other end of a socket is gone.
 
     A statement may run for hours without a byte, so no read timeout can tell. What the system can
     not set it leaves as it is.
@@ -43,7 +43,7 @@ def probe(number: int) -> None:
 class SocketHandle:
     """A handle of our own on a session's socket; made in the session's thread, while idle.
 
-    The server learns of a cut only when its statement ends: whoever cuts also kills the session.
+    The server learns of a cut only when its statement ends: the caller also kills the session.
     """
 
     def __init__(self, session: Session) -> None:

@@ -45,7 +45,7 @@ _WITHOUT_MODIFIERS = (ClauseKind.PARTITION_BY, ClauseKind.REMOVE_PARTITIONING)
 
 @dataclass(frozen=True, kw_only=True)
 class ShortcutResult:
-    """What came of the shortcuts.
+    """The result of the shortcuts.
 
     Attributes:
         algorithm: how the table was changed; None when it was not.
@@ -102,7 +102,7 @@ def probe_shortcut(
     """Return which shortcut the server would take, by trying it on an empty copy of the table.
 
     Args:
-        building: the name of the copy, which nobody else uses.
+        building: the name of the copy, used by nothing else.
 
     Raises:
         Refusal: when the server refuses the statement for another reason than the algorithm.

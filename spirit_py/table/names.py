@@ -61,7 +61,7 @@ def building_name(table: str, token: str) -> str:
     """Return the name under which a new table is built.
 
     Args:
-        token: hexadecimal digits that nobody else knows; no more than fit.
+        token: random hexadecimal digits, as many as fit.
     """
     return f"_{_stem(table)}_{token[: _LONGEST_SUFFIX - 1]}"
 

@@ -238,10 +238,10 @@ def test_who_was_judged_is_killed_only_while_it_is_in_the_way(db, session, lock)
     with connect(connection_options(db), role="test") as watcher:
         for key in ((thread, event + 999), (thread + 999, event)):
             another = dataclasses.replace(blocker, key=key)
-            assert "no longer in the way" in kill_blocker(watcher, another)
+            assert "no longer blocks" in kill_blocker(watcher, another)
         other.connection.rollback()
         asking.result()
-        assert "no longer in the way" in kill_blocker(watcher, blocker)
+        assert "no longer blocks" in kill_blocker(watcher, blocker)
     other.connection.ping()
 
 

@@ -1,6 +1,6 @@
 """Blockers: sessions whose locks our table lock waits for, and which of them may be killed.
 
-:func:`find_blockers` asks the server, :func:`reason_to_spare` is the rule and asks nobody.
+:func:`find_blockers` asks the server, :func:`reason_to_spare` is the rule, without a server.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
 
 MOST_ROWS_TO_ROLL_BACK: Final = 1_000_000
-#: InnoDB renews INNODB_TRX only when nobody has read it for 0.1 s (its CACHE_MIN_IDLE_TIME_US).
+#: InnoDB renews INNODB_TRX only when it was not read for 0.1 s (its CACHE_MIN_IDLE_TIME_US).
 FRESH_SECONDS: Final = 0.15
 _LONGEST_STATEMENT: Final = 200
 
@@ -110,7 +110,7 @@ def reason_to_spare(
     """Return why a blocker must not be killed; an empty string when it may be.
 
     Args:
-        blocked_for: seconds for which this very lock has been seen in our way.
+        blocked_for: seconds for which this very lock has been seen to block ours.
         patience: seconds below which it counts as merely fast.
         own: sessions of this program.
     """
@@ -129,7 +129,7 @@ def reason_to_spare(
     if blocker.rows_modified > MOST_ROWS_TO_ROLL_BACK:
         return f"it has changed {blocker.rows_modified} rows: rolling back would take longer"
     if blocked_for < patience:
-        return f"it has been in the way for {blocked_for:.1f} s only"
+        return f"it has blocked the lock for {blocked_for:.1f} s only"
     return ""
 
 
@@ -191,9 +191,9 @@ def kill_blocker(session: SqlSession, blocker: Blocker) -> str:
     """Kill the very session that was judged, as long as it still holds that very lock (R24).
 
     Returns:
-        As :func:`kill_session`; also where it is no longer in the way.
+        As :func:`kill_session`; also where it no longer blocks.
     """
     thread, event = blocker.key
     if blocker.session is None or not session.query(_STILL, (thread, event, blocker.session)):
-        return "it is no longer in the way"
+        return "it no longer blocks the lock"
     return kill_session(session, blocker.session)

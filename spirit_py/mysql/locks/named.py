@@ -47,9 +47,9 @@ def named_lock_holder(session: SqlSession, name: str) -> int | None:
 class AdvisoryLock:
     """A named lock held for hours on a session of its own, so that a table has one migration.
 
-    A thread asks the session regularly whether it still holds the lock. A lost session is
-    opened again; when somebody else has taken the lock meanwhile, or the server stays away,
-    the stop switch gets a :class:`~spirit_py.errors.MigrationFailure`.
+    A thread checks regularly that the session still holds the lock. A lost session is opened
+    again; when another run has taken the lock meanwhile, or the server stays away, the stop
+    switch gets a :class:`~spirit_py.errors.MigrationFailure`.
     """
 
     def __init__(

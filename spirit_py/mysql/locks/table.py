@@ -51,8 +51,7 @@ def open_lock_session(
 def let_go_when_silent(session: SqlSession) -> None:
     """Have the server end the session when it hears nothing; right before the lock request.
 
-    The network timeouts are for a statement that was sent in part, and an answer that nobody
-    reads.
+    The network timeouts are for a statement that was sent in part, and an answer that is not read.
     """
     timeouts = ("wait_timeout", "net_read_timeout", "net_write_timeout")
     session.execute("SET " + ", ".join(f"SESSION {name} = {LETS_GO_AFTER}" for name in timeouts))

@@ -1,6 +1,6 @@
 """Watches over one request for a table lock, and over the lock, from a session of its own.
 
-While the lock request waits, the watch notes who is in the way, kills by the rules, and ends the
+While the lock request waits, the watch notes the blockers, kills by the rules, and ends the
 request when its time is over or a stop was asked for. While the lock is held, it ends the
 locking session, and with it the lock, when the time limit is over and RENAME was not sent yet.
 """
@@ -33,14 +33,10 @@ if TYPE_CHECKING:
     from spirit_py.stop import StopSwitch
 
 _LOG = logging.getLogger(__name__)
-#: Of the time until a kill, the part for which a lock must have been seen in our way.
+#: Of the time until a kill, the part for which a blocker must have been seen.
 _PATIENCE: Final = 0.3
 _LEAST_LOOKS: Final = 3
 _PAUSE_SECONDS: Final = 0.5
-
-
-def _nobody(_blockers: list[Blocker]) -> None:
-    """Do nothing, where no callback was given."""
 
 
 class LockWatch:
@@ -52,7 +48,7 @@ class LockWatch:
         wait: seconds after which the lock request is ended.
         hold: seconds after which the lock is ended.
         kill_after: seconds of waiting after which blockers are killed; None for never.
-        tell: told who is in the way at each look that finds somebody.
+        tell: called with the blockers whenever there are some.
     """
 
     def __init__(
@@ -64,7 +60,7 @@ class LockWatch:
         hold: float,
         kill_after: float | None,
         stop: StopSwitch,
-        tell: Callable[[list[Blocker]], None] = _nobody,
+        tell: Callable[[list[Blocker]], None] = lambda _: None,
         clock: Clock = time.monotonic,
     ) -> None:
         self._session = session
@@ -79,15 +75,15 @@ class LockWatch:
         self._held_until: float | None = None
         self._finished = False
         self._ended = False
-        self._blind = False
+        self._cannot_look = False
         self._first_seen: dict[tuple[int, int], float] = {}
         self._killed_keys: set[tuple[int, int]] = set()
         self._thread = Background("lock-watch", self._run)
-        #: Who was in the way at the last look.
+        #: The blockers when they were last looked for.
         self.blockers: list[Blocker] = []
-        #: Who was killed, with what it was doing.
+        #: The sessions that were killed, with what they were doing.
         self.killed: list[str] = []
-        #: Who was not killed when it was time, and why.
+        #: The blockers that were not killed when it was time, and why.
         self.spared: list[str] = []
         #: Why the watch ended the lock request or the lock; empty when it did not.
         self.verdict = ""
@@ -138,7 +134,7 @@ class LockWatch:
             if waited >= self._wait:
                 why = f"the table lock was not to be had in {self._wait:g} s"
                 return self._end(why, session=False)
-            if not self._blind:
+            if not self._cannot_look:
                 self._look()
             if kill_at is not None and waited >= kill_at:
                 self._kill(patience=_PATIENCE * kill_at)
@@ -153,15 +149,15 @@ class LockWatch:
         return max(FRESH_SECONDS, until / looks)
 
     def _look(self) -> None:
-        """Note who is in the way, and since when."""
+        """Note the blockers, and since when they have been seen."""
         now = self._clock()
         try:
             found = find_blockers(self._session, self._waiter)
         except ServerFault as fault:
             if connection_lost(fault):
                 raise
-            found, self._blind = [], True
-            _LOG.warning("cannot see who is in the way of the table lock: %s", fault.message)
+            found, self._cannot_look = [], True
+            _LOG.warning("cannot see the blockers of the table lock: %s", fault.message)
         self._first_seen = {b.key: self._first_seen.get(b.key, now) for b in found}
         if found:
             self.blockers = found

@@ -56,19 +56,19 @@ def create_new_table(
     CREATE TABLE``, which loses only whether a column's collation was written out. Then the
     ALTER runs on the copy.
 
-    All of that happens under a name that nobody else uses. The table gets its own name last, when
-    it is noted which one it is, and only where that name is free (R24).
+    All of that happens under a random name. The table gets its own name last, when its identity is
+    noted, and only where that name is free (R24).
 
     Args:
         session: A session with the program's settings.
         native: A session with the server's own ``sql_mode`` and time zone (R10): what the
             statement means is decided there.
         building: the name to build it under; one is made up when it is empty.
-        note: told the numbers of the table before it gets its name.
+        note: called with the identity of the table before it gets its name.
 
     Raises:
-        Refusal: when the server refuses the ALTER, with the server's own message, or somebody
-            else has a table of the new table's name; what was built is dropped again.
+        Refusal: when the server refuses the ALTER, with the server's own message, or a
+            table of the new table's name exists; what was built is dropped again.
         ServerFault: for a fault of the server or the connection.
     """
     new = AuxiliaryNames.of(source.name).new
@@ -112,7 +112,7 @@ def probe_algorithm(
 
     Args:
         modifiers: such as ``ALGORITHM=INSTANT``.
-        building: the name of the copy, which nobody else uses.
+        building: the name of the copy, used by nothing else.
 
     Returns:
         An empty string when it can, else the server's words.
@@ -164,7 +164,7 @@ def _alter_copy(
 
 def _disturbed(table: str) -> Refusal:
     return Refusal(
-        f"somebody else changed table {table} while the new table was made",
+        f"another session changed table {table} while the new table was made",
         hint="wait for the other change to end, then run the same command again",
     )
 
@@ -178,7 +178,7 @@ def _give_name(session: SqlSession, schema: str, building: str, new: str) -> Non
         if error.code != TABLE_EXISTS:
             raise
         raise Refusal(
-            f"table {schema}.{new} already exists: somebody else has made it meanwhile",
+            f"table {schema}.{new} already exists: another session has made it meanwhile",
             hint=f"see what it holds; drop or rename {new}, then run the same command again",
         ) from error
 
@@ -300,7 +300,7 @@ def create_sentinel(session: SqlSession, schema: str, name: str) -> None:
 
 
 def is_own_sentinel(session: SqlSession, schema: str, name: str) -> bool:
-    """Return whether a sentinel is there that this program made, and not somebody by hand."""
+    """Return whether there is a sentinel that this program made, not one made by hand."""
     found = session.query(
         "SELECT TABLE_COMMENT FROM information_schema.TABLES"
         " WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s",

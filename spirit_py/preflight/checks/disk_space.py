@@ -17,7 +17,7 @@ _UUID = re.compile(r"^server-uuid=(.+)$", re.MULTILINE)
 _SIZES = """
 SELECT DATA_LENGTH, INDEX_LENGTH FROM information_schema.TABLES
 WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"""
-# Below this a table is not worth a word about what is not known.
+# Of a smaller table it is not reported that the free space is unknown.
 _SMALL = 1 << 30
 
 

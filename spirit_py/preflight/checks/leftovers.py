@@ -1,6 +1,6 @@
-"""Auxiliary tables that are there already are somebody's: they are never touched.
+"""Auxiliary tables that exist already and are not this program's are never touched.
 
-A sentinel that was made by hand is a wish of the operator, not a leftover.
+A sentinel that was made by hand is how the operator defers the swap, not a leftover.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def check(context: PreflightContext) -> Findings:
     taken = _existing(context, (names.new, names.old, names.checkpoint, names.sentinel))
     if names.sentinel in taken:
         taken.remove(names.sentinel)
-        yield warn(f"table {names.sentinel} exists: the swap waits until somebody drops it")
+        yield warn(f"table {names.sentinel} exists: the swap waits until it is dropped")
     ours = names.checkpoint in taken and is_ours(context)
     proofs = read_proofs(context.session, context.schema, context.table) if ours else Proofs()
     for name in sorted(taken):
@@ -32,7 +32,7 @@ def check(context: PreflightContext) -> Findings:
             yield refuse(
                 f"table {name} exists: the swap needs the name",
                 "see what it holds: behind a swap it is the only copy of the rows from before;"
-                f" DROP TABLE {name} when nobody needs it",
+                f" DROP TABLE {name} when it is not needed",
             )
         elif ours and name == names.new:
             if not is_one_of(context.session, context.schema, name, proofs.new):

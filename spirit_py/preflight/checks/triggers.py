@@ -1,4 +1,4 @@
-"""Triggers would stay on the old table, and fire for nobody."""
+"""Triggers would stay on the old table, which is no longer written to."""
 
 from __future__ import annotations
 
