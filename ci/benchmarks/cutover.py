@@ -9,41 +9,70 @@ spans of the same length without a swap show what the machine does by itself.
 from __future__ import annotations
 
 import contextlib
+import os
 import statistics
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bench_writers import ROWS, SCHEMA, Application, Load
-from spirit_py.applier.applier import SqlApplier
-from spirit_py.binlog.source import BinlogSource
+from benchmarks.application import Application, Load
+from benchmarks.internals import feed_of, new_table, options_of
+from benchmarks.scenario import Figure, Outcome
+from benchmarks.sessions import SCHEMA, TABLE, Address, Session
+from benchmarks.tables import SYSBENCH
 from spirit_py.chunk.chunk import Chunk
-from spirit_py.config import FeedOptions
 from spirit_py.cutover.cutover import Cutover
 from spirit_py.cutover.plan import Swap
-from spirit_py.feed.feed import ChangeFeed
-from spirit_py.mysql.connect import connect
-from spirit_py.mysql.tables.definition import read_table
 from spirit_py.mysql.tables.new_table import align_auto_increment
-from spirit_py.sql import identifier_list, quote_table
-from spirit_py.statement.parse import alter_of
+from spirit_py.sql import identifier_list
 from spirit_py.stop import StopSwitch
-from spirit_py.table.build import build_mapping
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
-    from spirit_py.config import ConnectionOptions
+    from benchmarks.scenario import Sizes
+    from mysql_base import MySQLServer
     from spirit_py.cutover.plan import CutoverResult
-    from spirit_py.mysql.session import Session
     from spirit_py.table.mapping import TableMapping
 
 ALTER = "MODIFY pad CHAR(80) NOT NULL DEFAULT ''"
+#: Swaps of each kind, unless BENCH_SWAPS has another number; and the writes meanwhile.
 SWAPS = 20
+LOAD = Load(writers=16, rate=1000.0)
 #: Milliseconds beyond the wait for running transactions that are good enough (design section 6).
 GOAL = 50.0
 #: Seconds of a span around the end of a swap: before it, and behind it.
 BEFORE, BEHIND = 0.3, 0.2
+
+
+def stalls(server: MySQLServer, rows: int, _sizes: Sizes) -> Outcome:
+    """Measure the stall of the application's writes, against the same RENAME done bare."""
+    swaps = int(os.environ.get("BENCH_SWAPS", str(SWAPS)))
+    address = Address.of(server)
+    SYSBENCH.create(address, rows)
+    with Application(address, SYSBENCH, rows, LOAD) as application:
+        found = _Swapping(address).measure(application, swaps)
+    beyond = [statistics.median(each.beyond for each in of) for of in (found.ours, found.bare)]
+    figures = [
+        Figure(
+            name="longest write",
+            ours=beyond[0],
+            peer=beyond[1],
+            against="bare RENAME",
+            unit="ms",
+        ),
+        Figure(
+            name="longest write",
+            ours=beyond[0],
+            peer=GOAL,
+            against=f"{GOAL:.0f} ms",
+            unit="ms",
+            goal=1.0,
+        ),
+    ]
+    return Outcome(
+        scenario="cutover", rows=rows, figures=figures, notes={"swaps": swaps} | found.notes()
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,10 +112,7 @@ class Stalls:
 
     def notes(self) -> dict[str, Any]:
         """Say it in a line for each figure."""
-        beyond = statistics.median(stall.beyond for stall in self.ours)
-        said = {
-            "goal": f"{GOAL:.0f} ms beyond running transactions, in the median:"
-            f" {'met' if beyond <= GOAL else 'missed'}",
+        said: dict[str, Any] = {
             "writes_per_second": round(self.writes_per_second),
             "longest_write": _line(s.longest for s in self.ours),
             "longest_write_bare": _line(s.longest for s in self.bare),
@@ -110,68 +136,41 @@ def _line(values: Iterator[float]) -> str:
     return f"p50 {statistics.median(ordered):.1f}, p90 {ninth:.1f}, max {ordered[-1]:.1f} ms"
 
 
-class CutoverBench:
+class _Swapping:
     """A table under writers, swapped again and again."""
 
-    def __init__(self, connection: ConnectionOptions) -> None:
-        """Create and fill the table."""
-        self._connection = connection
-        with connect(connection, role="bench") as session:
-            session.execute(f"DROP DATABASE IF EXISTS {SCHEMA}")
-            session.execute(f"CREATE DATABASE {SCHEMA}")
-        with self._session() as session:
-            session.execute(
-                "CREATE TABLE t (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,"
-                " k INT NOT NULL DEFAULT 0, c CHAR(120) NOT NULL DEFAULT '',"
-                " pad CHAR(60) NOT NULL DEFAULT '', KEY k (k))"
-            )
-            session.execute(f"SET SESSION cte_max_recursion_depth = {ROWS + 1}")
-            session.execute(
-                "INSERT INTO t (k, c) WITH RECURSIVE s AS (SELECT 1 i UNION ALL SELECT i + 1 FROM s"
-                f" WHERE i < {ROWS}) SELECT i, REPEAT('c', 119) FROM s"
-            )
+    def __init__(self, address: Address) -> None:
+        self._address = address
 
-    def close(self) -> None:
-        """Drop everything."""
-        with self._session() as session:
-            session.execute(f"DROP DATABASE {SCHEMA}")
-
-    @contextlib.contextmanager
-    def _session(self) -> Iterator[Session]:
-        with connect(self._connection, database=SCHEMA, role="bench") as session:
-            yield session
-
-    def measure(self, swaps: int, load: Load) -> Stalls:
+    def measure(self, application: Application, swaps: int) -> Stalls:
         """Swap so often in each way, in alternating order."""
         ours: list[Stall] = []
         bare: list[Stall] = []
         calm: list[Stall] = []
         steps: list[dict[str, float]] = []
-        with Application(self._connection, load) as application:
-            application.longest_ms(_span(time.monotonic() + BEFORE))
-            for number in range(swaps):
-                for by_us in (True, False) if number % 2 else (False, True):
-                    if by_us:
-                        stall, result = self._ours(application)
-                        ours.append(stall)
-                        steps.append(result.steps_ms)
-                    else:
-                        bare.append(self._bare(application))
-                longest = application.longest_ms(_span(time.monotonic() + BEFORE))
-                calm.append(Stall(longest=longest))
-            rate = application.per_second()
+        application.longest_ms(_span(time.monotonic() + BEFORE))
+        for number in range(swaps):
+            for by_us in (True, False) if number % 2 else (False, True):
+                if by_us:
+                    stall, result = self._ours(application)
+                    ours.append(stall)
+                    steps.append(result.steps_ms)
+                else:
+                    bare.append(self._bare(application))
+            longest = application.longest_ms(_span(time.monotonic() + BEFORE))
+            calm.append(Stall(longest=longest))
+        rate = application.per_second()
         return Stalls(ours=ours, bare=bare, calm=calm, steps=steps, writes_per_second=rate)
 
     def _ours(self, application: Application) -> tuple[Stall, CutoverResult]:
         """Follow the table with the feed, copy it, and swap as a migration does."""
-        mapping = self._fresh_target()
-        stop = StopSwitch()
-        with self._following(mapping, stop) as feed:
+        mapping = new_table(self._address, ALTER)
+        with self._following(mapping) as feed:
             result = Cutover(
-                self._connection,
+                options_of(self._address),
                 [Swap.of(mapping)],
                 feed,
-                stop=stop,
+                stop=StopSwitch(),
                 before_lock=lambda session: _align(session, mapping),
                 final_checks=lambda session: _align(session, mapping),
             ).run()
@@ -183,72 +182,49 @@ class CutoverBench:
 
     def _bare(self, application: Application) -> Stall:
         """Copy the table, and swap without anything that keeps the copy right."""
-        mapping = self._fresh_target()
-        with self._session() as session:
-            self._copy(session, mapping)
+        mapping = new_table(self._address, ALTER)
+        with Session(self._address) as session:
+            _copy(session, mapping)
             _settle()
             asked = time.monotonic()
-            session.execute("LOCK TABLES t WRITE, _t_new WRITE")
+            session.execute(f"LOCK TABLES {TABLE} WRITE, _t_new WRITE")
             locked = time.monotonic()
-            session.execute("RENAME TABLE t TO _t_old, _t_new TO t")
+            session.execute(f"RENAME TABLE {TABLE} TO _t_old, _t_new TO {TABLE}")
             session.execute("UNLOCK TABLES")
             ended = time.monotonic()
         longest = application.longest_ms(_span(ended))
         self._drop_old()
         return Stall(longest=longest, waited=1000 * (locked - asked), held=1000 * (ended - locked))
 
-    def _fresh_target(self) -> TableMapping:
-        """Create the new table, empty."""
-        with self._session() as session:
-            session.execute("CREATE TABLE _t_new LIKE t")
-            session.execute(f"ALTER TABLE _t_new {ALTER}")
-            source, target = (read_table(session, SCHEMA, name) for name in ("t", "_t_new"))
-        if source is None or target is None:
-            raise LookupError(SCHEMA)
-        return build_mapping(source, target, alter_of(SCHEMA, "t", ALTER), "+00:00")
-
     def _drop_old(self) -> None:
-        with self._session() as session:
-            session.execute("DROP TABLE _t_old")
+        with Session(self._address) as session:
+            session.execute(f"DROP TABLE {SCHEMA}._t_old")
 
     @contextlib.contextmanager
-    def _following(self, mapping: TableMapping, stop: StopSwitch) -> Iterator[ChangeFeed]:
+    def _following(self, mapping: TableMapping) -> Iterator[Any]:
         """Run the feed, and copy the table in one chunk."""
-        options = FeedOptions()
-        with contextlib.ExitStack() as stack:
-            applier = SqlApplier(
-                self._connection,
-                sessions=options.apply_threads,
-                batch_rows=options.batch_rows,
-                stop=stop,
-            )
-            stack.callback(applier.close)
-            feed = ChangeFeed(
-                BinlogSource(self._connection, options), applier, options=options, stop=stop
-            )
-            stack.callback(feed.close)
-            subscription = feed.add_subscription(mapping)
+        with feed_of(self._address, mapping) as (feed, subscription):
             feed.start()
             chunk = Chunk(number=0, lower=None, upper=None, target_rows=1)
             visible = subscription.dispatch(chunk)
-            with self._session() as session:
+            with Session(self._address) as session:
                 if visible:
-                    session.query("SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, 60)", (visible,))
-                self._copy(session, mapping)
+                    session.query(f"SELECT WAIT_FOR_EXECUTED_GTID_SET('{visible}', 60)")
+                _copy(session, mapping)
             subscription.committed(chunk)
             subscription.copy_finished()
             feed.set_watermark_optimization(enabled=False)
             _settle()
             yield feed
 
-    @staticmethod
-    def _copy(session: Session, mapping: TableMapping) -> None:
-        """Copy all rows in one statement."""
-        names = identifier_list(pair.old.name for pair in mapping.pairs)
-        session.execute(
-            f"REPLACE INTO {quote_table(SCHEMA, mapping.target.name)}"
-            f" ({identifier_list(mapping.insert_names)}) SELECT {names} FROM t"
-        )
+
+def _copy(session: Session, mapping: TableMapping) -> None:
+    """Copy all rows in one statement that locks none."""
+    session.execute("SET SESSION transaction_isolation = 'READ-COMMITTED'")
+    names = identifier_list(pair.old.name for pair in mapping.pairs)
+    session.execute(
+        f"REPLACE INTO _t_new ({identifier_list(mapping.insert_names)}) SELECT {names} FROM {TABLE}"
+    )
 
 
 def _align(session: Any, mapping: TableMapping) -> None:
@@ -263,8 +239,3 @@ def _settle() -> None:
 def _span(end: float) -> tuple[float, float]:
     """Return the span around the end of a swap, in monotonic seconds."""
     return end - BEFORE, end + BEHIND
-
-
-def seconds(stalls: Sequence[Stall]) -> list[float]:
-    """Return the seconds of the stalls, beyond what transactions that ran took."""
-    return [stall.beyond / 1000 for stall in stalls]

@@ -1,36 +1,34 @@
 """How fast row events are decoded, against mysql-replication on the same bytes.
 
-    ci/mysql_server.py run -- python ci/bench_decode.py [rows]
-
-For each table shape it prints rows a second for the library, for images rendered to SQL, and
-for images of which only the key is wanted because a later change replaces them.
+For each table shape: rows a second for the library, for images rendered to SQL, and for images of
+which only the key is wanted because a later change replaces them.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import sys
 import time
-import urllib.parse
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from pymysql.protocol import MysqlPacket
 from pymysqlreplication import row_event
 from pymysqlreplication.packet import BinLogPacketWrapper
 
 import raw_events
+from benchmarks.internals import options_of
+from benchmarks.scenario import Figure, Outcome
+from benchmarks.sessions import Address
 from spirit_py.binlog.codec.rows import RowCodec
 from spirit_py.binlog.codec.tablemap import parse_table_map
+from spirit_py.mysql.connect import connect
 from spirit_py.mysql.tables.definition import read_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from benchmarks.scenario import Sizes
+    from mysql_base import MySQLServer
 
 SCHEMA = "spirit_py_bench_decode"
 _WIDE = ", ".join(f"c{i} varchar(120) not null" for i in range(8))
@@ -72,6 +70,32 @@ class Result:
     keys_only: float
     rendered_ratio: float
     keys_only_ratio: float
+
+
+def shapes(server: MySQLServer, rows: int, _sizes: Sizes) -> Outcome:
+    """Measure every shape against mysql-replication."""
+    with connect(options_of(Address.of(server)), role="bench") as session:
+        results = measure(
+            session,
+            lambda: raw_events.connect(server.host, server.port, server.user, server.password),
+            rows,
+        )
+    figures = [
+        Figure(
+            name=f"a million rows, {each.shape}",
+            ours=1e6 / each.rendered,
+            peer=1e6 / each.library,
+            against="mysql-replication",
+            goal=0.2,
+        )
+        for each in results
+    ]
+    notes = {
+        each.shape: f"{each.rendered:,.0f} rows a CPU second rendered, {each.keys_only:,.0f} where"
+        " only the key is wanted"
+        for each in results
+    }
+    return Outcome(scenario="decoding", rows=rows, figures=figures, notes=notes)
 
 
 def measure(session: Any, connect: Callable[[], Any], rows: int = 20_000) -> list[Result]:
@@ -183,28 +207,3 @@ def _wrapped(event: raw_events.RawEvent, tables: dict[int, Any]) -> Any:
 def _sized(framed: bytes) -> bytes:
     """Write the size without the checksum into an event's header."""
     return framed[:10] + (len(framed) - 1).to_bytes(4, "little") + framed[14:]
-
-
-def main() -> None:
-    """Measure against the server of SPIRIT_PY_TEST_MYSQL and print a table and JSON."""
-    from spirit_py.config import ConnectionOptions
-    from spirit_py.mysql.connect import connect
-
-    url = urllib.parse.urlparse(os.environ["SPIRIT_PY_TEST_MYSQL"])
-    host, port, user = url.hostname or "127.0.0.1", url.port or 3306, url.username or "root"
-    password = urllib.parse.unquote(url.password or "")
-    options = ConnectionOptions(host=host, port=port, user=user, password=password)
-    rows = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
-    with connect(options, role="bench") as session:
-        results = measure(session, lambda: raw_events.connect(host, port, user, password), rows)
-    print(f"{'rows a second':14}{'library':>12}{'rendered':>12}{'keys only':>12}")
-    for r in results:
-        print(
-            f"{r.shape:14}{r.library:12,.0f}{r.rendered:12,.0f}{r.keys_only:12,.0f}"
-            f"   rendered {r.rendered_ratio:.1f}x, keys only {r.keys_only_ratio:.1f}x"
-        )
-    print(json.dumps([asdict(r) for r in results]))
-
-
-if __name__ == "__main__":
-    main()

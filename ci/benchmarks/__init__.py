@@ -1,0 +1,1 @@
+"""What ``make bench`` measures; see docs/benchmarks.md."""

@@ -1,0 +1,168 @@
+"""Measure whole migrations, the feed, the swap and the decoder, each beside its peers.
+
+Whatever is compared takes turns in one run, several rounds, and medians are compared, because a
+machine does other things as well. docs/benchmarks.md says what each scenario is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import mysql_server
+from benchmarks import table, tools, turn
+from benchmarks.contenders import OURS
+from benchmarks.scenario import Figure, Sizes
+from benchmarks.scenarios import SCENARIOS
+from mysql_base import ServerOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from benchmarks.scenario import Outcome, Scenario
+    from mysql_server import Provider
+
+#: CPU seconds of the program and Spark for a million rows beyond the start.
+_CPU_GOAL = 0.7
+_MILLION = 1e6
+
+
+def main() -> int:
+    """Run the scenarios that were asked for."""
+    asked = _arguments()
+    sizes = Sizes(rows=asked.rows, rounds=asked.rounds, threads=asked.threads)
+    chosen = [SCENARIOS[name] for name in asked.only or SCENARIOS]
+    if asked.list:
+        print("\n".join(listing(chosen, sizes)))
+        return 0
+    provider = mysql_server.choose()
+    print(provider)
+    others = ", ".join(each.name for each in tools.found()) or "none"
+    print(f"other tools on the PATH, of {', '.join(each.name for each in tools.TOOLS)}: {others}")
+    minutes = sum(each.expected_minutes(sizes) for each in chosen)
+    print(f"{len(chosen)} scenarios, about {minutes:.0f} minutes on 2 cores", flush=True)
+    began, outcomes, version = time.monotonic(), [], ""
+    for each in chosen:
+        outcome, version = _run(each, sizes, provider)
+        outcomes.append(outcome)
+        print("\n".join(table.lines(outcome)), flush=True)
+        # Kept after every scenario: a run is long.
+        _write(asked.json, outcomes, sizes, version, time.monotonic() - began)
+    beyond = cpu_beyond_the_start(outcomes)
+    if beyond:
+        print("\n".join(["== between small and idle", *table.figures([beyond])]))
+    _write(asked.json, outcomes, sizes, version, time.monotonic() - began)
+    print(f"the whole run took {(time.monotonic() - began) / 60:.1f} minutes; see {asked.json}")
+    if asked.picture:
+        from benchmarks import picture
+
+        if picture.draw(outcomes, asked.picture):
+            print(f"drawn in {asked.picture}")
+    return 0
+
+
+def _arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="ci/bench", description=__doc__)
+    rows, rounds = os.environ.get("BENCH_ROWS", "0"), os.environ.get("BENCH_ROUNDS", "3")
+    parser.add_argument("--list", action="store_true", help="name the scenarios and their length")
+    parser.add_argument("--only", nargs="+", choices=list(SCENARIOS), metavar="NAME")
+    parser.add_argument(
+        "--rows", type=int, default=int(rows), help="instead of each one's own; also BENCH_ROWS"
+    )
+    parser.add_argument("--rounds", type=int, default=int(rounds), help="also BENCH_ROUNDS")
+    parser.add_argument("--threads", type=int, default=min(4, os.cpu_count() or 1))
+    parser.add_argument("--json", type=Path, default=Path("bench.json"))
+    parser.add_argument("--picture", type=Path, default=Path("bench.png"))
+    parser.add_argument("--no-picture", dest="picture", action="store_const", const=None)
+    return parser.parse_args()
+
+
+def listing(scenarios: Sequence[Scenario], sizes: Sizes) -> list[str]:
+    """Return a line for each scenario, and how long all of them take."""
+    said = [f"{'':18}{'rows':>11}{'minutes':>9}  on 2 cores"]
+    for each in scenarios:
+        rows, minutes = each.rows_of(sizes), each.expected_minutes(sizes)
+        said.append(f"{each.name:18}{rows:>11,}{minutes:9.1f}  {each.title}")
+    whole = sum(each.expected_minutes(sizes) for each in scenarios)
+    return [*said, f"{'all':18}{'':>11}{whole:9.1f}"]
+
+
+def _run(scenario: Scenario, sizes: Sizes, provider: Provider) -> tuple[Outcome, str]:
+    """Measure one scenario on a server of its own; return the server's version, too."""
+    options = ServerOptions(
+        buffer_pool=scenario.buffer_pool, extra=("--innodb-redo-log-capacity=2G",)
+    )
+    began = time.monotonic()
+    with mysql_server.running(options, provider=provider) as server:
+        outcome = scenario.measure(server, scenario.rows_of(sizes), sizes)
+        outcome.took = round(time.monotonic() - began, 1)
+        return outcome, server.version()
+
+
+def cpu_beyond_the_start(outcomes: Sequence[Outcome]) -> Figure | None:
+    """Return what a million rows more cost the program and Spark, between two sizes idle."""
+    found = {each.scenario: each for each in outcomes}
+    if not {"small", "idle"} <= found.keys():
+        return None
+    small, idle = found["small"], found["idle"]
+    used = [
+        turn.median(made.program_cpu for made in turn.of(each.turns, OURS))
+        for each in (small, idle)
+    ]
+    if used[0] is None or used[1] is None or idle.rows <= small.rows:
+        return None
+    return Figure(
+        name="CPU for a million rows more",
+        ours=max(0.0, (used[1] - used[0]) * _MILLION / (idle.rows - small.rows)),
+        peer=_CPU_GOAL,
+        against=f"{_CPU_GOAL} s",
+        goal=1.0,
+    )
+
+
+def _write(
+    path: Path, outcomes: Sequence[Outcome], sizes: Sizes, version: str, seconds: float
+) -> None:
+    """Write everything as JSON."""
+    beyond = cpu_beyond_the_start(outcomes)
+    found = {
+        "machine": _machine() | {"mysql": version},
+        "sizes": asdict(sizes),
+        "seconds": round(seconds, 1),
+        "scenarios": [_as_json(each) for each in outcomes],
+        "across": [_figure(beyond)] if beyond else [],
+    }
+    path.write_text(json.dumps(found, indent=1) + "\n")
+
+
+def _as_json(outcome: Outcome) -> dict[str, Any]:
+    """Return an outcome as JSON's own types."""
+    return asdict(outcome) | {"figures": [_figure(each) for each in outcome.figures]}
+
+
+def _figure(figure: Figure) -> dict[str, Any]:
+    """Return a figure with its ratio."""
+    return asdict(figure) | {"ratio": round(figure.ratio, 3), "missed": figure.missed}
+
+
+def _machine() -> dict[str, Any]:
+    """Return on what this was measured."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "cores": os.cpu_count(),
+        "memory_gib": round(memory / 2**30, 1),
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.release()}",
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())
