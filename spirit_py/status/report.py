@@ -95,7 +95,7 @@ class MigrationReport(OutcomeReport):
 
     Attributes:
         outcome: ``done``, ``rehearsed``, ``failed``, ``refused``, ``unknown`` or
-            ``interrupted``, or ``way back lost``: the change itself is done then.
+            ``interrupted``, or ``reverse replication lost``: the change itself is done then.
         table: the first table; ``tables`` has all of them, with their schemas.
         algorithm: ``instant``, ``inplace``, ``copy``, or empty when it was not decided.
         rehearsal: what a dry run measured; ``rehearsal_lines`` says the same in words.
@@ -110,7 +110,7 @@ class MigrationReport(OutcomeReport):
         resumed: what was done with what an earlier run left, and why; empty when there was
             nothing.
         rows_copied_before: rows that earlier runs had copied, which are not copied again.
-        reverted: the way back was gone: the old definition is in place again.
+        reverted: a revert was made: the old definition is in place again.
     """
 
     algorithm: str = ""

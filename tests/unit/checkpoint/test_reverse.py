@@ -69,7 +69,7 @@ def test_what_is_no_record_is_refused(text):
     ],
 )
 def test_a_failure_arrives_with_its_exit_code(error, kind):
-    """What failed in the keeping process fails the command that asked in the same way."""
+    """What failed in the asked process fails the command that asked in the same way."""
     told = from_text(to_text(RevertAnswer.of_error("t", error)), RevertAnswer).as_error()
     assert isinstance(told, kind)
     assert (told.message, told.hint, told.details) == (error.message, error.hint, error.details)
@@ -83,6 +83,6 @@ def test_a_signal_to_the_one_process_is_none_to_the_other():
 
 
 def test_every_request_has_a_lock_of_its_own():
-    """By it the keeping process knows that somebody waits."""
+    """By it the asked process knows that a revert waits."""
     assert RevertRequest(token="a").lock == RevertRequest(token="a", skip_drop=True).lock
     assert RevertRequest(token="a").lock != RevertRequest(token="b").lock
