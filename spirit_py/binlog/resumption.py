@@ -48,11 +48,7 @@ def frontier_of(
         ServerFault: the server could not be asked: that proves nothing.
     """
     try:
-        found = Position.from_text(position)
-    except ValueError as error:
-        raise PositionNotFound(str(error), hint="start the migration afresh") from error
-    try:
-        return _frontier(session, found, whole=whole)
+        return _frontier(session, _read(position), whole=whole)
     except _Unreachable as error:
         raise PositionNotFound(
             f"the change feed cannot resume on {address}: {error}",
@@ -76,9 +72,9 @@ def why_unreachable(options: ConnectionOptions, position: str, *, age: float) ->
     """
     with connect(options, role="reach", read_timeout=_ANSWER_WITHIN) as session:
         try:
-            found = Position.from_text(position)
+            found = _read(position)
             _frontier(session, found, whole=False)
-        except (_Unreachable, ValueError) as error:
+        except _Unreachable as error:
             return str(error)
         row = session.query("SELECT @@GLOBAL.server_uuid, UNIX_TIMESTAMP(CURRENT_TIMESTAMP(6))")[0]
         files = binlog_files(session)
@@ -92,7 +88,14 @@ def why_unreachable(options: ConnectionOptions, position: str, *, age: float) ->
 
 
 class _Unreachable(Exception):
-    """The position cannot be gone on from. The message says why."""
+    """The stream cannot go on from the position. The message says why."""
+
+
+def _read(position: str) -> Position:
+    try:
+        return Position.from_text(position)
+    except ValueError as error:
+        raise _Unreachable(str(error)) from error
 
 
 def _frontier(session: SqlSession, found: Position, *, whole: bool) -> GtidFrontier | FileFrontier:

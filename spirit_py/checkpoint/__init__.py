@@ -1,1 +1,10 @@
-"""The row beside a migration that says whose it is and how far it came."""
+"""The checkpoint table beside each migrated table: its rows, what was found of them, what follows.
+
+============================================  ==============================================
+``codec`` ``record`` ``reverse`` (pure)       the rows, and their JSON
+``table`` ``proofs`` ``writer``               who reads and writes them
+``found`` ``decision`` (pure)                 what an earlier run left; what a run does with it
+``look`` ``reverse_look``                     the questions to the server for it
+``drop``                                      ends what is proven to be the program's
+============================================  ==============================================
+"""

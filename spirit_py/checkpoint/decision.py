@@ -1,7 +1,7 @@
 """What a run does with what an earlier one left (pure; R14, R17).
 
 A migration starts afresh only on proof that there is nothing to resume. What could not be
-looked at proves nothing: who gathers :class:`Found` lets its errors pass, so that everything is
+looked at proves nothing: an error on the way to :class:`Found` is raised, so that everything is
 kept. The first row that fits counts.
 
 ==============================================  ============================================
@@ -27,7 +27,7 @@ another migration of a table was begun since    afresh
 a new table is gone                             afresh
 the binlog no longer has the position, or the   afresh
 server never executed it
-a definition that somebody else changed         given up: dropped, and the run ends (R14)
+a definition that another session changed       given up: dropped, and the run ends (R14)
 anything else                                   resume; on another server, which has all that
                                                 the first had, all is compared anew
 ==============================================  ============================================
@@ -53,7 +53,7 @@ from spirit_py.units import human_seconds
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spirit_py.checkpoint.found import Found, ReverseFound, TableFound
+    from spirit_py.checkpoint.found import Found, ReverseFound
     from spirit_py.checkpoint.record import TableProgress
 
 _SHOWN: Final = 200
@@ -141,7 +141,7 @@ def _first_that_fits(found: Found, wanted: Wanted) -> Decision:
     if record is None and any(table.ours for table in found.tables):
         return _without_record(found, "its checkpoint is gone")
     if record is None:
-        # A new table that no checkpoint says to be ours is refused by a check of preflight.
+        # A new table without a checkpoint is refused by a check of preflight (leftovers).
         return Afresh()
     if isinstance(record, Pointer):
         return Afresh(
@@ -231,8 +231,15 @@ def _before_the_swap(found: Found, record: CheckpointRecord, wanted: Wanted) -> 
     for reason in _nothing_to_resume(found, record, wanted):
         return Afresh(reason=reason, abandoned=record)
     for progress, table in tables:
-        for change in _changed(progress, table):
-            return change
+        source_is_same = table.source_shape == progress.source_shape
+        if not source_is_same or table.new_shape != progress.target_shape:
+            new = f"{progress.names.new}, the new table of {progress}"
+            return GiveUp(
+                reason="another session changed the definition of"
+                f" {new if source_is_same else progress} since the migration began",
+                hint="see what was changed, then start the migration again: it begins at the"
+                " beginning",
+            )
     there = f"; this is another server, {found.server_uuid}, which has all of it"
     return Resume(
         record=_not_compared(record) if found.moved else record,
@@ -267,21 +274,6 @@ def _nothing_to_resume(found: Found, record: CheckpointRecord, wanted: Wanted) -
             yield f"its new table {progress.schema}.{progress.names.new} is gone"
     if found.unreachable:
         yield f"the change feed cannot go on where it stopped: {found.unreachable}"
-
-
-def _changed(progress: TableProgress, table: TableFound) -> Iterator[GiveUp]:
-    """Yield which definition is not the one of the record."""
-    if table.source_shape != progress.source_shape:
-        yield GiveUp(
-            reason=f"somebody else changed the definition of {progress} since the migration began",
-            hint="see what was changed, then start the migration again: it begins at the beginning",
-        )
-    if table.new_shape != progress.target_shape:
-        yield GiveUp(
-            reason=f"somebody else changed the definition of {progress.names.new}, the new table"
-            f" of {progress}",
-            hint="start the migration again: it begins at the beginning",
-        )
 
 
 def _not_compared(record: CheckpointRecord) -> CheckpointRecord:

@@ -37,18 +37,24 @@ def drop_left_behind(
 
 def _drop_one(session: SqlSession, table: tuple[str, str]) -> str:
     """Drop one table's, unless a process works on it."""
-    name, lock = ".".join(table), lock_name("migration", *table)
-    if not take_named_lock(session, lock):
-        return (
-            f"what the earlier migration left beside {name} stays: a process works on that table"
-            f" now (server session {named_lock_holder(session, lock)})"
-        )
+    name = ".".join(table)
+    if busy := take_from_others(session, table):
+        return f"what the earlier migration left beside {name} stays: {busy}"
     try:
         kept = drop_auxiliary(session, *table)
     finally:
-        session.query("SELECT RELEASE_LOCK(%s)", (lock,))
+        session.query("SELECT RELEASE_LOCK(%s)", (lock_name("migration", *table),))
     done = f"dropped what the earlier migration left beside {name}, which was to change with it"
     return f"{done}; {kept}" if kept else done
+
+
+def take_from_others(session: SqlSession, table: tuple[str, str]) -> str:
+    """Take the lock of a table's migration for the life of the session; return who has it."""
+    lock = lock_name("migration", *table)
+    if take_named_lock(session, lock):
+        return ""
+    holder = named_lock_holder(session, lock)
+    return f"a process works on {'.'.join(table)} now (server session {holder})"
 
 
 def drop_auxiliary(session: SqlSession, schema: str, table: str) -> str:

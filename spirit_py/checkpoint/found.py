@@ -1,4 +1,4 @@
-"""What an earlier run left, as the server shows it (pure): what a decision is made of."""
+"""What an earlier run left, as the server shows it: the input of the decision (pure)."""
 
 from __future__ import annotations
 
@@ -71,13 +71,13 @@ class TableFound:
         if self.changed_here:
             source = "is the table that this migration made"
             if self.source_shape != progress.target_shape:
-                source += ", with a definition that somebody changed since"
+                source += ", with a definition that another session changed since"
         elif not self.source_shape:
             source = "is gone"
         elif self.source_shape == progress.target_shape != progress.source_shape:
             source = (
-                "has the new definition, and is not the table that this migration made: somebody"
-                " else has changed it"
+                "has the new definition, and is not the table that this migration made: another"
+                " session has changed it"
             )
         else:
             source = "is not the table that this migration made"

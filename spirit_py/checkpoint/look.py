@@ -1,4 +1,4 @@
-"""Look at what an earlier run left. What cannot be asked raises: it proves nothing (R17).
+"""Look at what an earlier run left; what cannot be looked at is raised, and proves nothing (R17).
 
 A record names its tables, and each of their checkpoint tables points back to it. Both must agree: a
 table that was migrated by itself since has a checkpoint of its own, and a record that was written
@@ -26,13 +26,10 @@ from spirit_py.table.values import bound_from_literals
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from spirit_py.checkpoint.record import TableProgress
-    from spirit_py.checkpoint.table import StoredCheckpoint
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
+    from spirit_py.mysql.tables.identity import Name
     from spirit_py.table.schema import Index, TableSchema
-
-Name = tuple[str, str]
 
 
 def look(session: SqlSession, options: ConnectionOptions, tables: Sequence[Name]) -> Found:
@@ -47,23 +44,18 @@ def look(session: SqlSession, options: ConnectionOptions, tables: Sequence[Name]
         FeedFailure: the binlog could not be looked at.
     """
     unreadable = ""
-    stored: StoredCheckpoint | None = None
-    home = home_of(tables)
+    found: CheckpointRecord | Pointer | None = None
+    at = home = home_of(tables)
     for table in (home, *(other for other in tables if other != home)):
         checkpoint = CheckpointTable(*table)
         try:
-            stored = stored or checkpoint.read_record(session)
+            if found is None:
+                at, found = table, checkpoint.read_record(session)
         except UnreadableCheckpoint as error:
             if checkpoint.is_ours(session):
                 unreadable = unreadable or str(error)
-    return examine(
-        session,
-        tables,
-        None if stored is None else stored.found,
-        0.0 if stored is None else stored.age,
-        unreadable,
-        reach=partial(why_not_reachable, options),
-    )
+    reach = partial(why_not_reachable, options)
+    return examine(session, tables, at, found, unreadable, reach=reach)
 
 
 def why_not_reachable(options: ConnectionOptions, record: CheckpointRecord, age: float) -> str:
@@ -76,26 +68,28 @@ def why_not_reachable(options: ConnectionOptions, record: CheckpointRecord, age:
 def examine(
     session: SqlSession,
     tables: Sequence[Name],
+    home: Name,
     found: CheckpointRecord | Pointer | None,
-    age: float = 0.0,
     unreadable: str = "",
     *,
     reach: Callable[[CheckpointRecord, float], str],
     trusting: bool = False,
 ) -> Found:
-    """Look at tables, whose checkpoint was read.
+    """Look at the tables of one migration, after its checkpoint was read.
 
     Args:
-        found: what the checkpoint says; None when there is none, or none that can be read.
-        age: seconds since that was written.
+        home: the table whose checkpoint was read.
+        found: what stands in it; None when there is none, or none that can be read.
         unreadable: why a checkpoint cannot be read.
         reach: returns why the feed cannot go on from the position of a record of that age.
         trusting: take definitions of tables for a proof of whose they are: for an account that
             may not see the numbers of tables, and only looks.
     """
     record = found if isinstance(found, CheckpointRecord) else None
+    age = 0.0
     if record is not None:
         unreadable = unreadable or _damage(session, record)
+        age = CheckpointTable(*home).age(session, CheckpointRecord)
     return Found(
         record=None if unreadable else found,
         unreadable=unreadable,
@@ -114,7 +108,7 @@ def _look_at_table(
     schema, table = name
     names = AuxiliaryNames.of(table)
     shapes = [shape_here(session, schema, name) for name in (table, names.new, names.old)]
-    progress = progress_of(record, name)
+    progress = record.find(name) if record is not None else None
     if trusting:
         swapped = shapes[2] and not shapes[1]
         ours = frozenset({names.new, names.old, table if swapped else names.new})
@@ -137,16 +131,10 @@ def _look_at_table(
     )
 
 
-def progress_of(record: CheckpointRecord | None, name: Name) -> TableProgress | None:
-    """Return what a record says of a table; None for one that says nothing of it."""
-    tables = record.tables if record is not None else ()
-    return next((table for table in tables if table.name == name), None)
-
-
 def _damage(session: SqlSession, record: CheckpointRecord) -> str:
     """Return which bound of a record cannot be a key of its table; empty when all can.
 
-    A table whose definition is another one by now is judged by that alone.
+    A table whose definition has changed is left out: the decision goes by that.
     """
     for progress in record.tables:
         bounds = {"copied_up_to": progress.copied_up_to, "checked_up_to": progress.checked_up_to}
@@ -176,14 +164,12 @@ class RecordFound:
 
     Attributes:
         record: of the migration that the table takes part in; None without one.
-        age: seconds since it was written.
         home: the table whose checkpoint table holds the record, or should.
         orphaned: the table's pointer leads nowhere, and why; empty otherwise.
     """
 
     home: Name
     record: CheckpointRecord | None = None
-    age: float = 0.0
     orphaned: str = ""
 
 
@@ -193,12 +179,10 @@ def find_record(session: SqlSession, table: Name) -> RecordFound:
     Raises:
         UnreadableCheckpoint: when the table's own cannot be read.
     """
-    stored = CheckpointTable(*table).read_record(session)
-    if stored is None:
-        return RecordFound(home=table)
-    if isinstance(stored.found, CheckpointRecord):
-        return RecordFound(home=table, record=stored.found, age=stored.age)
-    home = stored.found.home
+    own = CheckpointTable(*table).read_record(session)
+    if not isinstance(own, Pointer):
+        return RecordFound(home=table, record=own)
+    home = own.home
     together = f"it was migrated together with {'.'.join(home)}"
 
     def orphaned(why: str) -> RecordFound:
@@ -208,29 +192,29 @@ def find_record(session: SqlSession, table: Name) -> RecordFound:
         there = CheckpointTable(*home).read_record(session)
     except UnreadableCheckpoint as error:
         return orphaned(f"whose checkpoint cannot be read: {error}")
-    if there is None or not isinstance(there.found, CheckpointRecord):
+    if not isinstance(there, CheckpointRecord):
         return orphaned("which has no checkpoint")
-    if progress_of(there.found, table) is None:
+    if there.find(table) is None:
         return orphaned("whose migration is another one by now")
-    return RecordFound(home=home, record=there.found, age=there.age)
+    return RecordFound(home=home, record=there)
 
 
 def members(session: SqlSession, record: CheckpointRecord) -> tuple[Name, ...]:
-    """Return the tables of a record whose checkpoint tables say that they are of it."""
+    """Return the tables of a record whose checkpoint tables point to it."""
     return tuple(one.name for one in record.tables if _belongs(session, one.name, record) is True)
 
 
 def _belongs(session: SqlSession, table: Name, record: CheckpointRecord | None) -> bool | None:
-    """Return whether a table's checkpoint is of this migration; None when it does not tell."""
+    """Return whether a table's checkpoint is of this migration; None where it cannot be read."""
     try:
-        stored = CheckpointTable(*table).read_record(session)
+        found = CheckpointTable(*table).read_record(session)
     except UnreadableCheckpoint:
         return None
-    if stored is None or record is None:
+    if found is None or record is None:
         return None
-    if isinstance(stored.found, Pointer):
-        return stored.found.home == record.home
-    return table == record.home and _names(stored.found) == _names(record)
+    if isinstance(found, Pointer):
+        return found.home == record.home
+    return table == record.home and _names(found) == _names(record)
 
 
 def _names(record: CheckpointRecord) -> set[Name]:

@@ -1,6 +1,6 @@
 """Which tables beside a source are the migration's: noted as they are made, and looked up (R24).
 
-The new table is built under a name with a token that nobody else knows, and gets its own name when
+The new table is built under a name with a random token, and gets its own name when
 it is noted which one it is: wherever a run ends, each table is proven to be ours, or it is not.
 
 A statement is replicated with its time, and so a table has the same CREATE TIME on every server
@@ -86,7 +86,7 @@ def proofs_here(
     What cannot be proven stays as it was noted: of another server, which proves nothing here.
 
     Args:
-        progress: what the checkpoint's record says of the table; None where there is none.
+        progress: of the table in the checkpoint's record; None where there is none.
     """
     proofs = read_proofs(session, schema, table)
     if progress is None:
@@ -95,7 +95,10 @@ def proofs_here(
 
     def find(noted: Identity, shape: str, candidates: Iterable[str]) -> Identity:
         found = [
-            one for name in candidates if (one := _replica(session, (schema, name), noted, shape))
+            one
+            for name in candidates
+            if (one := identity(session, schema, name)).is_replica_of(noted)
+            and shape_here(session, schema, name) == shape
         ]
         return found[0] if len(found) == 1 else noted
 
@@ -104,20 +107,11 @@ def proofs_here(
     return replace(proofs, new=new, source=source)
 
 
-def _replica(
-    session: SqlSession, name: tuple[str, str], noted: Identity, shape: str
-) -> Identity | None:
-    """Return a table's identity if it is the replica of one with that definition."""
-    one = identity(session, *name)
-    return one if one.is_replica_of(noted) and shape_here(session, *name) == shape else None
-
-
 def note_here(session: SqlSession, record: CheckpointRecord) -> None:
     """Note what this server knows the tables of a record by."""
     for progress in record.tables:
         here = proofs_here(session, *progress.name, progress)
-        if here != read_proofs(session, *progress.name):
-            CheckpointTable(*progress.name).write(session, here)
+        CheckpointTable(*progress.name).write(session, here)
 
 
 def shape_here(session: SqlSession, schema: str, table: str) -> str:

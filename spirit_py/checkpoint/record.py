@@ -32,7 +32,7 @@ class TableProgress:
         source_shape: :func:`digest_of` the source's definition.
         target_shape: the same of the new table's; empty before it was made.
         copied_up_to: SQL literals of the copy's low watermark; empty before the first chunk.
-        copied: every row that existed is copied; ``copied_up_to`` says nothing more then.
+        copied: every row that existed is copied; ``copied_up_to`` is of no more use then.
         checked_up_to: SQL literals of the checksum's low watermark: up to there its present pass
             found no difference.
     """
@@ -128,10 +128,14 @@ class CheckpointRecord:
         Raises:
             KeyError: when the migration is not about that table.
         """
-        for progress in self.tables:
-            if progress.name == (schema, table):
-                return progress
-        raise KeyError(f"{schema}.{table}")
+        found = self.find((schema, table))
+        if found is None:
+            raise KeyError(f"{schema}.{table}")
+        return found
+
+    def find(self, name: tuple[str, str]) -> TableProgress | None:
+        """Return one table's progress; None when the migration is not about that table."""
+        return next((table for table in self.tables if table.name == name), None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,7 +156,7 @@ class Proofs:
     """What proves which of the tables beside a source are this migration's (R24).
 
     Attributes:
-        building: the name under which the new table is built; nobody else knows it.
+        building: the name under which the new table is built, with a random token.
         source: the table from before the migration: after the swap that is the old table.
         new: the table that the migration made.
         swap_begun: the swap may have been made, and may have been undone by hand since: then the

@@ -58,9 +58,9 @@ def find_reverse(session: SqlSession, schema: str, table: str) -> ReverseReplica
             f"table {checkpoint} is not a checkpoint table of spirit-py", hint="see who made it"
         )
     with contextlib.suppress(UnreadableCheckpoint):
-        stored = checkpoint.read_record(session)
-        if stored is not None and isinstance(stored.found, Pointer):
-            checkpoint = CheckpointTable(*stored.found.home)
+        found = checkpoint.read_record(session)
+        if isinstance(found, Pointer):
+            checkpoint = CheckpointTable(*found.home)
     try:
         record = checkpoint.read(session, ReverseRecord)
     except UnreadableCheckpoint as error:

@@ -16,8 +16,7 @@ one DROP ends all of it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from spirit_py import points
 from spirit_py.checkpoint.codec import UnreadableCheckpoint, from_text, to_text
@@ -48,19 +47,6 @@ _IDS: Final[dict[type[Row], int]] = {
 }
 _MARKED: Final = """
 SELECT TABLE_COMMENT FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"""
-
-
-@dataclass(frozen=True, kw_only=True)
-class StoredCheckpoint:
-    """What stands in the first row.
-
-    Attributes:
-        found: the record, or where it is.
-        age: seconds since it was written, by the server's clock; below 0 when that was set back.
-    """
-
-    found: CheckpointRecord | Pointer
-    age: float
 
 
 class CheckpointTable:
@@ -112,28 +98,28 @@ class CheckpointTable:
         Raises:
             UnreadableCheckpoint: when it cannot be read.
         """
-        found = self._row(session, kind)
-        return None if found is None else from_text(found[0], kind)
+        found = self._value(session, "record", kind)
+        return None if found is None else from_text(str(found), kind)
 
     def age(self, session: SqlSession, kind: type[Row]) -> float:
-        """Return the seconds since the row was written, by the server's clock; 0 for no row."""
-        found = self._row(session, kind)
-        return 0.0 if found is None else found[1]
+        """Return the seconds since the row was written; 0 for no row.
 
-    def _row(self, session: SqlSession, kind: type[Row]) -> tuple[str, float] | None:
-        """Return the text of a row, and its age."""
+        They are of the server's clock, and below 0 when that was set back.
+        """
+        microseconds = "TIMESTAMPDIFF(MICROSECOND, written_at, CURRENT_TIMESTAMP(6))"
+        return int(self._value(session, microseconds, kind) or 0) / 1e6
+
+    def _value(self, session: SqlSession, expression: str, kind: type[Row]) -> Any:
+        """Return a value of a row; None without one."""
         try:
-            rows = session.query(
-                "SELECT record, TIMESTAMPDIFF(MICROSECOND, written_at, CURRENT_TIMESTAMP(6))"
-                f" FROM {self._table} WHERE id = {_IDS[kind]}"
-            )
+            rows = session.query(f"SELECT {expression} FROM {self._table} WHERE id = {_IDS[kind]}")
         except ServerFault as fault:
             if fault.code in ABSENT_TABLE:
                 return None
             raise
-        return (str(rows[0][0]), int(rows[0][1]) / 1e6) if rows else None
+        return rows[0][0] if rows else None
 
-    def read_record(self, session: SqlSession) -> StoredCheckpoint | None:
+    def read_record(self, session: SqlSession) -> CheckpointRecord | Pointer | None:
         """Return the first row; None when the table is absent.
 
         Raises:
@@ -144,10 +130,10 @@ class CheckpointTable:
             return None
         if not self.is_ours(session):
             raise UnreadableCheckpoint(f"{self._name[1]} is not a checkpoint table of spirit-py")
-        found = self._row(session, CheckpointRecord)
+        found = self._value(session, "record", CheckpointRecord)
         if found is None:
             raise UnreadableCheckpoint(f"{self._name[1]} has no row")
-        return StoredCheckpoint(found=from_text(found[0], CheckpointRecord, Pointer), age=found[1])
+        return from_text(str(found), CheckpointRecord, Pointer)
 
     def withdraw(self, session: SqlSession, request: RevertRequest) -> None:
         """Delete a request, which was answered or is not wanted any more; another one stays."""

@@ -15,7 +15,7 @@ CLEANUP_EXIT_CODES = """\b
 Exit codes:
   0  dropped, or there was nothing
   1  the server could not be asked
-  2  refused: a process works on it, nothing proves whose the tables are, or the answer was no"""
+  2  refused: a process works on it, the tables are not proven to be ours, or the answer was no"""
 
 
 @click.command(epilog=CLEANUP_EXIT_CODES)
@@ -37,7 +37,10 @@ def cleanup(**options: Any) -> None:
     with ErrorsShown(verbose=options["verbose"]):
         refuse_undecodable(options)
         if not (options["database"] and options["table"]):
-            raise UsageFault("whose? --database and --table are missing", hint="give both")
+            raise UsageFault(
+                "--database and --table are missing",
+                hint="name the table whose migration is abandoned",
+            )
         from spirit_py.migration.cleanup import clean_up
 
         sure, old_too = options["yes"], options["drop_old"]
@@ -53,7 +56,7 @@ def cleanup(**options: Any) -> None:
 
 
 def _confirmed(question: str) -> bool:
-    """Ask the operator; nobody there to answer means no."""
+    """Ask the operator; no answer means no."""
     try:
         return click.confirm(question, default=False)
     except click.Abort:

@@ -1,4 +1,4 @@
-"""Drop what an abandoned migration left, after asking; nothing that is not provably ours."""
+"""Drop what an abandoned migration left, after asking, and only what is proven to be ours."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
-from spirit_py.checkpoint.look import find_record, members, progress_of
+from spirit_py.checkpoint.drop import take_from_others
+from spirit_py.checkpoint.look import find_record, members
 from spirit_py.checkpoint.proofs import proofs_here, proven
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import Refusal
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.earlier_runs import end_earlier_sessions
 from spirit_py.mysql.grants import IDENTITY_PRIVILEGES, read_grants
-from spirit_py.mysql.locks.named import named_lock_holder, take_named_lock
 from spirit_py.mysql.run_label import run_label
 from spirit_py.mysql.tables.new_table import drop_table, is_own_sentinel
 from spirit_py.sql import quote_table
-from spirit_py.table.names import AuxiliaryNames, is_building_name, lock_name
+from spirit_py.table.names import AuxiliaryNames, is_building_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from spirit_py.checkpoint.record import CheckpointRecord
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
+    from spirit_py.mysql.tables.identity import Name
 
-Name = tuple[str, str]
 Ask: TypeAlias = Callable[[str], bool]
 """Puts a question to the operator; true for yes."""
 Say: TypeAlias = Callable[[str], None]
@@ -94,7 +94,9 @@ def clean_up(
         grants.require(("SELECT",), "performance_schema", writing)
         unproven = "without it nothing proves which tables are this program's"
         grants.require(IDENTITY_PRIVILEGES, "", unproven)
-        _keep_others_away(session, tables)
+        for one in tables:
+            if busy := take_from_others(session, one):
+                raise Refusal(busy, hint="stop it first, or let it finish")
         again, record = _migration(session, (database, table))
         if again != tables:
             raise Refusal(
@@ -113,7 +115,7 @@ def clean_up(
             drop_table(session, schema, name)
             say(f"dropped {schema}.{name}")
         if left.old and not drop_old:
-            _keep(left.old, "nothing says any more that it is ours", say)
+            _keep(left.old, "after this nothing proves that it is ours", say)
         if left.others:
             _keep(left.others, "nothing proves that this program made it", say)
 
@@ -144,21 +146,9 @@ def _refuse_others(session: SqlSession, database: str, table: str) -> None:
     if taken:
         raise Refusal(
             f"{', '.join(taken)} exist(s), and no checkpoint says that spirit-py made it",
-            hint="see who made it; when nobody needs it: "
+            hint="see who made it; when it is not needed: "
             + " ".join(f"DROP TABLE {quote_table(database, name)};" for name in taken),
         )
-
-
-def _keep_others_away(session: SqlSession, tables: Sequence[Name]) -> None:
-    """Take the locks of the tables' migrations, for the life of this session."""
-    for table in tables:
-        lock = lock_name("migration", *table)
-        if not take_named_lock(session, lock):
-            raise Refusal(
-                f"a process works on {'.'.join(table)} now (server session"
-                f" {named_lock_holder(session, lock)})",
-                hint="stop it first, or let it finish",
-            )
 
 
 def _leftovers(
@@ -170,7 +160,8 @@ def _leftovers(
     others: list[Name] = []
     for schema, table in tables:
         there, names = _existing(session, schema), AuxiliaryNames.of(table)
-        proofs = proofs_here(session, schema, table, progress_of(record, (schema, table)))
+        progress = record.find((schema, table)) if record is not None else None
+        proofs = proofs_here(session, schema, table, progress)
         ours = proven(session, schema, table, proofs)
         for name in (names.new, names.old, names.undone):
             if name in ours:
@@ -207,7 +198,7 @@ def _keep(tables: Sequence[Name], why: str, say: Say) -> None:
     """Report what stays, why, and how it is dropped by hand."""
     say(f"kept {_names(tables)}: {why}")
     for one in tables:
-        say(f"  when nobody needs it: DROP TABLE {quote_table(*one)};")
+        say(f"  when it is not needed: DROP TABLE {quote_table(*one)};")
 
 
 def _names(tables: Sequence[Name]) -> str:

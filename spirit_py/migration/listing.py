@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from spirit_py.checkpoint.record import CheckpointRecord
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
+    from spirit_py.mysql.tables.identity import Name
 
-Name = tuple[str, str]
 
 _MARKED: Final = """
 SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES
@@ -49,6 +49,11 @@ _AFTER_SWAP: Final = {
     ReverseState.REVERTED: "undone by a revert; only the cleanup is left",
 }
 _REVERTED: Final = "reverted"
+#: What is shown of a record as it stands there.
+_OF_RECORD: Final = (
+    "statement", "phase", "started_at", "runs", "seconds", "rows_copied", "copied", "position",
+    "program", "totals",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,7 +173,7 @@ class MigrationShown:
 def migrations(
     options: ConnectionOptions, *, database: str, table: str, max_age: float
 ) -> list[MigrationShown]:
-    """Return what is there.
+    """Return the migrations that left a checkpoint, each once.
 
     Args:
         database: the schema to look in; empty for all.
@@ -240,14 +245,13 @@ class _Listing:
             )
         if at.record is None or str(CheckpointTable(*at.home)) in known:
             return None
-        return self._shown(at.home, [one.name for one in at.record.tables], at.record, at.age)
+        return self._shown(at.home, [one.name for one in at.record.tables], at.record)
 
     def _shown(
         self,
         home: Name,
         tables: Sequence[Name],
         record: CheckpointRecord | None = None,
-        age: float = 0.0,
         unreadable: str = "",
     ) -> MigrationShown:
         """Look at a migration as ``spirit-py migrate`` does, as far as the account may."""
@@ -262,7 +266,7 @@ class _Listing:
                 return ""
 
         blind = bool(self.grants.missing(IDENTITY_PRIVILEGES))
-        found = examine(session, tables, record, age, unreadable, reach=reach, trusting=blind)
+        found = examine(session, tables, home, record, unreadable, reach=reach, trusting=blind)
         decision = decide(found, Wanted(statement=None, max_age=self._max_age))
         back = found.reverse.state if found.reverse else None
         resumes = isinstance(decision, Resume)
@@ -284,20 +288,11 @@ class _Listing:
         swapped = was_swapped(found.tables, record)
         return replace(
             seen,
-            statement=record.statement,
-            phase=record.phase,
-            age=age,
-            started_at=record.started_at,
-            runs=record.runs,
-            seconds=record.seconds,
-            rows_copied=record.rows_copied,
-            copied=record.copied,
-            position=record.position,
+            age=found.age,
             swapped=swapped,
             after_swap=_AFTER_SWAP[back] if swapped or back else "",
             deferred=record.sentinel,
-            program=record.program,
-            totals=record.totals,
+            **{name: getattr(record, name) for name in _OF_RECORD},
         )
 
     def _unseen(self, error: FeedFailure | ServerFault) -> str:

@@ -145,7 +145,7 @@ def read_grants(session: SqlSession) -> Grants:
 def parse_grants(
     lines: Iterable[str], account: str = "", *, partial_revokes: bool = False
 ) -> Grants:
-    """Read the text of ``SHOW GRANTS``; lines that grant a role or a proxy say nothing here."""
+    """Read the text of ``SHOW GRANTS``; lines that grant a role or a proxy are left out."""
     text = tuple(lines)
     found = tuple(grant for line in text for grant in _grants_of(line))
     return Grants(lines=found, account=account, literal_schemas=partial_revokes, text=text)

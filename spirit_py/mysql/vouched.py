@@ -1,7 +1,7 @@
-"""Whether the operator may vouch for writes in STATEMENT format to a table of others (R13).
+"""Which tables ``--pass-statement-writes`` may name: none that leads to a migrated one (R13).
 
-Refused is what the server itself contradicts. What it does not show, such as a trigger that calls a
-procedure, or what the account may not see, is the operator's word.
+What the catalogue does not show, such as a trigger that calls a procedure, or what the account may
+not see, is what the operator vouches for.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TRIGGERS: Final = (
 
 
 def require_word(session: SqlSession, vouched: Names, tables: Names) -> None:
-    """Raise where the operator's word is contradicted.
+    """Refuse a table that the option may not name.
 
     Args:
         vouched: schema and name of each table that the operator vouched for.
@@ -43,9 +43,8 @@ def require_word(session: SqlSession, vouched: Names, tables: Names) -> None:
     vouched = tuple(vouched)
     if not vouched:
         return
-    fold: Callable[[str], str] = str
-    if session.query("SELECT @@GLOBAL.lower_case_table_names")[0][0] != 0:
-        fold = str.lower
+    ignores_case = session.query("SELECT @@GLOBAL.lower_case_table_names")[0][0] != 0
+    fold: Callable[[str], str] = str.lower if ignores_case else str
     own = {
         (fold(schema), fold(name))
         for schema, table in tables
@@ -53,11 +52,17 @@ def require_word(session: SqlSession, vouched: Names, tables: Names) -> None:
     }
     for one in vouched:
         for reached in _reached(session, (fold(one[0]), fold(one[1]))):
-            named = ".".join(reached)
             if (fold(reached[0]), fold(reached[1])) in own:
-                raise _refusal(one, f"a write to it is one to {named}, which is migrated")
-            if trigger := _naming(session, reached, {name for _, name in own}, fold):
-                raise _refusal(one, f"the trigger {trigger} of {named} names a migrated table")
+                why = f"a write to it is one to {'.'.join(reached)}, which is migrated"
+            elif trigger := _naming(session, reached, {name for _, name in own}, fold):
+                why = f"the trigger {trigger} of {'.'.join(reached)} names a migrated table"
+            else:
+                continue
+            raise Refusal(
+                f"--pass-statement-writes {'.'.join(one)}: {why}",
+                hint="leave the option out for that table, and SET binlog_format=ROW in the client"
+                " that writes to it",
+            )
 
 
 def _reached(session: SqlSession, table: tuple[str, str]) -> set[tuple[str, str]]:
@@ -84,11 +89,3 @@ def _naming(
         if any(token.is_identifier and fold(token.value) in names for token in tokens):
             return str(trigger)
     return ""
-
-
-def _refusal(table: tuple[str, str], why: str) -> Refusal:
-    return Refusal(
-        f"--pass-statement-writes {'.'.join(table)}: {why}",
-        hint="leave the option out for that table, and SET binlog_format=ROW in the client that"
-        " writes to it",
-    )

@@ -10,6 +10,7 @@ import pytest
 
 from mysql_words import reset_binlogs
 from spirit_py.checkpoint import look as looking
+from spirit_py.checkpoint.record import CheckpointRecord
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal, SchemaChanged, ServerFault
 from spirit_py.migration import auxiliary
@@ -46,9 +47,9 @@ def stopped(db, spark_engine, interrupt):
 def the_record(db):
     """Read the checkpoint of the kit's table."""
     with connect(config_for(db).connection, role="test") as session:
-        stored = CheckpointTable(db.name, "t").read_record(session)
-    assert stored is not None
-    return stored.found
+        record = CheckpointTable(db.name, "t").read_record(session)
+    assert isinstance(record, CheckpointRecord)
+    return record
 
 
 def rewrite(db, **changes):
@@ -115,7 +116,7 @@ def test_a_dry_run_never_drops_what_an_earlier_run_left(stopped, spark_engine):
     whole = stopped.query("SELECT record FROM _t_chkpnt WHERE id = 1")[0][0]
     (progress,) = the_record(stopped).tables
     rewrite(stopped, tables=[{**dataclasses.asdict(progress), "source_shape": "another"}])
-    refused("somebody else changed the definition")
+    refused("another session changed the definition")
     stopped.execute("UPDATE _t_chkpnt SET record = '{}' WHERE id = 1")
     refused("cannot be read")
     stopped.execute("UPDATE _t_chkpnt SET record = %s WHERE id = 1", (whole,))
@@ -409,7 +410,7 @@ def test_cleanup_never_drops_an_old_table_unasked(stopped):
     """After a swap it may be the only copy of what was there before."""
     stopped.execute("CREATE TABLE _t_old LIKE t")
     drop = f"DROP TABLE `{stopped.name}`.`_t_old`;"
-    assert f"when nobody needs it: {drop}" in clean(stopped)
+    assert f"when it is not needed: {drop}" in clean(stopped)
     assert tables(stopped) == ["_t_old", "t"]
     with pytest.raises(Refusal, match="no checkpoint says") as caught:
         clean(stopped, old=True)

@@ -76,7 +76,7 @@ def test_somebody_s_backup_is_no_old_table(stopped, spark_engine, backup):
 def test_a_native_alter_is_not_the_swap(stopped, spark_engine):
     """The table has the new definition, and the run says who cannot have given it that."""
     stopped.execute(f"ALTER TABLE t {ALTER}")
-    with pytest.raises(Refusal, match="somebody else has changed it"):
+    with pytest.raises(Refusal, match="another session has changed it"):
         start(spark_engine, stopped).end()
     assert tables(stopped) == ["_t_chkpnt", "t"]
 

@@ -275,7 +275,7 @@ def test_a_refusal_says_what_was_seen():
     native = replace(backup, source_shape="after", old_shape="")
     decision = decide(found(tables=(native,)), WANTED)
     assert isinstance(decision, Refuse)
-    assert "somebody else has changed it" in decision.reason
+    assert "another session has changed it" in decision.reason
 
 
 def test_a_new_table_of_somebody_else_is_kept():
