@@ -39,7 +39,7 @@ KILLS = QUICK_KILLS + (MORE_KILLS if os.environ.get("SPIRIT_PY_TEST_KILLS") == "
 
 @pytest.fixture
 def points(tmp_path):
-    """Hear the points of every run of the test."""
+    """Listen to the points of every run of the test."""
     with PointListener(tmp_path / "points") as listener:
         yield listener
 

@@ -13,7 +13,7 @@ SMALL_SNAPSHOTS = {"checksum_yield_timeout": 0.001, "threads": 1}
 
 
 def stop_between_snapshots(spark_engine, db, monkeypatch):
-    """Interrupt a migration whose checksum has compared a part; give how far it came."""
+    """Interrupt a migration whose checksum has compared a part; return how far it came."""
     make_table(db)
     interruption = Interruption(monkeypatch)
     interruption.at(spark_engine, db, "checksum.lock", 2, **SMALL_SNAPSHOTS)
@@ -25,7 +25,7 @@ def stop_between_snapshots(spark_engine, db, monkeypatch):
 
 
 def finish(spark_engine, db):
-    """Run the same command to its end; gives what was said, and the rows compared."""
+    """Run the same command to its end; return its messages and its report."""
     run = start(spark_engine, db, **SMALL_SNAPSHOTS)
     report = run.end()
     assert int(db.query("SELECT COUNT(*) FROM t WHERE a = id DIV 2 * 3")[0][0]) == ROWS
@@ -47,7 +47,7 @@ def test_what_was_compared_is_not_compared_again(db, spark_engine, monkeypatch):
 def test_a_write_to_the_new_table_between_two_runs_is_found(
     db, spark_engine, monkeypatch, where, rows
 ):
-    """Nothing brings such rows back but a comparison of all of them."""
+    """Only a comparison of all rows brings such rows back."""
     stop_between_snapshots(spark_engine, db, monkeypatch)
     db.execute(f"DELETE FROM _t_new WHERE {where}")
     told, report = finish(spark_engine, db)
@@ -56,7 +56,7 @@ def test_a_write_to_the_new_table_between_two_runs_is_found(
 
 
 def test_a_hidden_change_between_two_runs_is_found(db, spark_engine, monkeypatch):
-    """R13: what is compared again is everything, since nobody knows which rows it changed."""
+    """R13: everything is compared again, since nothing shows which rows it changed."""
     stop_between_snapshots(spark_engine, db, monkeypatch)
     db.execute("SET SESSION binlog_format = STATEMENT")
     db.execute("UPDATE t SET b = 'in text' WHERE id IN (6, 8)")
@@ -66,7 +66,7 @@ def test_a_hidden_change_between_two_runs_is_found(db, spark_engine, monkeypatch
 
 
 def test_a_new_table_that_was_truncated_is_another_one(db, spark_engine, monkeypatch):
-    """To the server it is made anew: nothing says any more that it is the one that was filled."""
+    """TRUNCATE gives it another number: nothing proves that it is the one that was filled."""
     stop_between_snapshots(spark_engine, db, monkeypatch)
     db.execute("TRUNCATE TABLE _t_new")
     with pytest.raises(Refusal, match="_t_new is not the table that the migration"):
@@ -77,8 +77,8 @@ def test_a_new_table_that_was_truncated_is_another_one(db, spark_engine, monkeyp
     assert report.differences_found == 0
 
 
-def test_without_gtids_it_is_found_as_well(db_file, spark_engine, monkeypatch):
-    """There the place in the file tells."""
+def test_a_write_between_two_runs_is_found_without_gtids(db_file, spark_engine, monkeypatch):
+    """There the place in the binlog file shows it."""
     bound = stop_between_snapshots(spark_engine, db_file, monkeypatch)
     db_file.execute("DELETE FROM _t_new WHERE id = %s", (bound - 1,))
     told, report = finish(spark_engine, db_file)
@@ -86,10 +86,8 @@ def test_without_gtids_it_is_found_as_well(db_file, spark_engine, monkeypatch):
     assert report.differences_found == 1
 
 
-def test_a_run_that_was_killed_could_not_say_where_it_stopped_writing(
-    db, spark_engine, monkeypatch
-):
-    """Then every write behind the checkpoint's position may have been somebody else's."""
+def test_after_a_killed_run_everything_is_compared_again(db, spark_engine, monkeypatch):
+    """It could not note where it stopped writing, so any later write may be another session's."""
     stop_between_snapshots(spark_engine, db, monkeypatch)
     db.execute("UPDATE _t_chkpnt SET record = JSON_SET(record, '$.settled_at', '') WHERE id = 1")
     db.execute("UPDATE _t_new SET a = 1 WHERE id = 8")

@@ -59,7 +59,7 @@ def rewrite(db, **changes):
 
 
 def shown(db, table="t"):
-    """Give what ``spirit-py status`` shows of the one migration that is there."""
+    """Return what ``spirit-py status`` shows of the one migration that is there."""
     connection = config_for(db).connection
     (one,) = migrations(connection, database=db.name, table=table, max_age=7 * DAY)
     return one
@@ -72,7 +72,9 @@ def assert_migrated(db, rows=ROWS):
     assert_nothing_left(db)
 
 
-def test_other_threads_chunks_and_spelling_carry_on(stopped, spark_engine):
+def test_the_same_change_is_carried_on_with_other_threads_chunks_and_spelling(
+    stopped, spark_engine
+):
     """Options of speed do not matter, nor do blanks, case and backquotes of the ALTER."""
     record = the_record(stopped)
     assert record.phase == "copy"
@@ -125,7 +127,7 @@ def test_a_dry_run_never_drops_what_an_earlier_run_left(stopped, spark_engine):
 
 
 def test_a_dry_run_begins_over_one_that_was_killed(db, spark_engine, interrupt, monkeypatch):
-    """What a dry run left is no work of anybody's: the next one clears it away, and ends well."""
+    """What a dry run left is of no use: the next one drops it, and ends well."""
     make_table(db, 50)
     with monkeypatch.context() as patched:
         patched.setattr(auxiliary.AuxiliaryTables, "_leave", lambda *_: None)
@@ -135,7 +137,7 @@ def test_a_dry_run_begins_over_one_that_was_killed(db, spark_engine, interrupt, 
     assert_nothing_left(db)
 
 
-def test_proofs_that_nothing_can_be_resumed(stopped, spark_engine):
+def test_status_shows_why_nothing_can_be_resumed(stopped, spark_engine):
     """Each is seen before anything is touched; the last one makes a new beginning."""
     assert shown(stopped).again == "carry on"
     stopped.execute("RENAME TABLE _t_new TO elsewhere")
@@ -154,7 +156,7 @@ def test_proofs_that_nothing_can_be_resumed(stopped, spark_engine):
 
 
 def test_a_purged_binlog_begins_afresh(stopped, spark_engine):
-    """The changes since the checkpoint are no longer to be had: everything is copied again."""
+    """The changes since the checkpoint are gone: everything is copied again."""
     stopped.execute("FLUSH BINARY LOGS")
     last = stopped.query("SHOW BINARY LOGS")[-1][0]
     stopped.execute("PURGE BINARY LOGS TO %s", (last,))
@@ -178,7 +180,7 @@ def test_a_reset_binlog_begins_afresh_however_much_was_written_since(stopped):
 
 
 def reset(db):
-    """Forget the binlog, in the words of the server's version."""
+    """Reset the binlog, with the statement of the server's version."""
     db.execute(reset_binlogs(db.server.version()))
 
 
@@ -208,7 +210,7 @@ def test_a_definition_that_changed_meanwhile_ends_the_migration(stopped, spark_e
     assert int(stopped.query("SELECT COUNT(*) FROM t")[0][0]) == ROWS
 
 
-def test_another_server_behind_the_address_ends_the_migration(stopped, spark_engine):
+def test_another_server_behind_the_address_is_refused(stopped, spark_engine):
     """R14: its tables may be a replica's: the run is refused, and nothing of them is dropped."""
     first = "00000000-0000-0000-0000-000000000001"
     rewrite(stopped, server_uuid=first, position=f"gtid;{first};{first}:1-5")
@@ -233,7 +235,7 @@ def test_what_cannot_be_looked_at_is_kept(stopped, spark_engine, monkeypatch):
 
 
 @pytest.mark.parametrize("bound", [("1 OR TRUE",), ("1", "2")])
-def test_a_damaged_bound_is_a_checkpoint_that_cannot_be_read(stopped, spark_engine, bound):
+def test_a_checkpoint_with_a_damaged_bound_cannot_be_read(stopped, spark_engine, bound):
     """What goes into SQL text is read back strictly; status and run say the same (R17)."""
     record = the_record(stopped)
     (table,) = record.tables
@@ -247,7 +249,7 @@ def test_a_damaged_bound_is_a_checkpoint_that_cannot_be_read(stopped, spark_engi
     assert_migrated(stopped)
 
 
-def test_behind_a_swap_an_unreadable_checkpoint_is_no_reason_to_begin_anew(stopped, spark_engine):
+def test_after_a_swap_an_unreadable_checkpoint_does_not_begin_afresh(stopped, spark_engine):
     """The old table may be the only copy of the rows from before: status and run say so."""
     stopped.execute("RENAME TABLE t TO _t_old, _t_new TO t")
     for ruin in (
@@ -264,7 +266,7 @@ def test_behind_a_swap_an_unreadable_checkpoint_is_no_reason_to_begin_anew(stopp
     assert tables(stopped) == ["_t_chkpnt", "_t_old", "t"]
 
 
-def test_a_new_table_is_no_source(stopped, spark_engine):
+def test_a_new_table_is_refused_as_a_source(stopped, spark_engine):
     """What a migration made for itself is not migrated, whether it runs or was stopped."""
     for table in ("_t_new", "_t_chkpnt"):
         with pytest.raises(Refusal, match="an auxiliary table of a migration"):
@@ -279,7 +281,7 @@ def test_a_dry_run_does_not_touch_what_can_be_resumed(stopped, spark_engine):
     assert tables(stopped) == KEPT
 
 
-def test_a_delete_of_a_copied_row_is_not_left_to_the_copy(db, spark_engine, interrupt):
+def test_a_row_deleted_between_two_runs_stays_deleted(db, spark_engine, interrupt):
     """R17: rows above the low watermark that an earlier run copied, deleted while it was away."""
     make_table(db, ROWS)
     blocker = db.connect()
@@ -317,7 +319,7 @@ def start_held(db, spark_engine, cursor):
 
 
 def test_a_sentinel_that_was_dropped_meanwhile_is_not_made_again(db, spark_engine, interrupt):
-    """The operator's word counts although nobody was there to hear it."""
+    """It was dropped by the operator while no process ran."""
     make_table(db, ROWS)
     run = start(spark_engine, db, defer_cutover=True)
     run.wait_until(lambda: "_t_snt" in tables(db) and the_record(db).sentinel, "sentinel")
@@ -368,7 +370,7 @@ def test_status_shows_everything_and_nothing_secret(stopped):
 
 
 def test_status_and_cleanup_see_a_process_at_work(stopped):
-    """Who works on it is shown, and nothing is dropped under its hands."""
+    """The session of the process is shown, and nothing is dropped while it works."""
     lock = lock_name("migration", stopped.name, "t")
     connection = config_for(stopped).connection
     with connect(connection, role="test") as session:
@@ -380,7 +382,7 @@ def test_status_and_cleanup_see_a_process_at_work(stopped):
 
 
 def clean(db, *, yes=True, old=False):
-    """Clean up the kit's table; gives what was said and asked."""
+    """Clean up the kit's table; return what was reported and asked."""
     said: list[str] = []
 
     def ask(question):
@@ -396,8 +398,8 @@ def clean(db, *, yes=True, old=False):
     return "\n".join(said)
 
 
-def test_cleanup_asks_and_drops(stopped):
-    """No leaves everything; yes drops what is ours; a second time there is nothing."""
+def test_cleanup_drops_only_after_a_yes(stopped):
+    """A no keeps everything, a yes drops what is ours, and then nothing is left."""
     with pytest.raises(Refusal, match="nothing was dropped"):
         clean(stopped, yes=False)
     assert tables(stopped) == KEPT
@@ -425,7 +427,7 @@ def test_cleanup_drops_an_old_table_when_told_to(stopped):
     assert tables(stopped) == ["t"]
 
 
-def test_long_names_do_not_meet(db, spark_engine):
+def test_long_names_get_auxiliary_names_of_their_own(db, spark_engine):
     """Names that are equal in their first 63 characters are two tables, each with one migration."""
     first, second = ("x" * 63 + end for end in "ab")
     assert AuxiliaryNames.of(first).checkpoint != AuxiliaryNames.of(second).checkpoint
@@ -457,7 +459,7 @@ def test_sessions_of_a_dead_run_are_ended(stopped, spark_engine):
     assert_migrated(stopped)
 
 
-def test_a_stop_ends_a_check_that_takes_for_hours(db, spark_engine, monkeypatch):
+def test_a_stop_ends_a_check_that_takes_hours(db, spark_engine, monkeypatch):
     """The statements of the preparation are ended on the server, not waited for."""
     make_table(db, 10)
     slow = "SELECT SLEEP(100000)"

@@ -100,8 +100,8 @@ def test_what_was_hidden_is_found_by_the_checksum(
     assert run.report.differences_found > 0, run.told.text
 
 
-def test_a_stale_row_is_in_nobodys_way(db: Database, spark_engine: SparkEngine) -> None:
-    """R13, R21: under a new unique key, what a hidden delete left stands in the way of no state."""
+def test_a_stale_row_blocks_no_other_row(db: Database, spark_engine: SparkEngine) -> None:
+    """R13, R21: a row left by a hidden delete does not conflict with others in a new unique key."""
     alter = ALTERS["unique"]
     stopped_by(spark_engine, db, alter, HIDDEN["delete"])
     write(db, "INSERT INTO t VALUES (9001, 5, 'takes the value', NULL)")
@@ -110,7 +110,7 @@ def test_a_stale_row_is_in_nobodys_way(db: Database, spark_engine: SparkEngine) 
     assert_equal(db, begin(spark_engine, db, alter), rows)
 
 
-def test_while_the_cause_stays_so_does_the_error(db: Database, spark_engine: SparkEngine) -> None:
+def test_a_hidden_change_of_the_same_run_stops_it(db: Database, spark_engine: SparkEngine) -> None:
     """R13: only what was committed before a run began is passed over in it."""
     alter = ALTERS["plain"]
     stopped_by(spark_engine, db, alter, HIDDEN["update"])

@@ -1,4 +1,4 @@
-"""Migrations of several tables of which one went its own way since."""
+"""Migrations of several tables, one of which was migrated by itself since."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ AT_ONCE = ("chunk.committed", 1)
 
 @pytest.fixture
 def interrupt(db, spark_engine, monkeypatch):
-    """Make two small tables; gives what interrupts a migration of them."""
+    """Make two small tables; return what interrupts a migration of them."""
     for name in "tu":
         db.execute(f"CREATE TABLE {name} (id INT PRIMARY KEY, a INT)")
         db.execute(f"INSERT INTO {name} VALUES (1, 1), (2, 2)")
@@ -36,7 +36,7 @@ def interrupt(db, spark_engine, monkeypatch):
 def left_over(db, interrupt):
     """Leave a pointer of u behind that leads to a migration of t alone.
 
-    As versions before did; a run sees to it now.
+    A run drops such a pointer by now.
     """
     interrupt(**ALONE)
     db.execute("CREATE TABLE _u_chkpnt LIKE _t_chkpnt")
@@ -48,13 +48,13 @@ def left_over(db, interrupt):
 
 
 def seen(db, table="", database=None):
-    """Give what ``spirit-py status`` shows."""
+    """Return what ``spirit-py status`` shows."""
     connection = config_for(db).connection
     return migrations(connection, database=database or db.name, table=table, max_age=1e6)
 
 
 def clean(db, table):
-    """Clean up one table's migration; gives what was said."""
+    """Clean up one table's migration; return what was reported."""
     said: list[str] = []
     clean_up(
         config_for(db).connection,
@@ -67,8 +67,10 @@ def clean(db, table):
     return "\n".join(said)
 
 
-def test_cleanup_of_an_orphan_leaves_the_migration_that_it_points_to(db, spark_engine, interrupt):
-    """What that one's record does not name is not of it, nor the other way round."""
+def test_cleanup_of_an_orphaned_pointer_keeps_the_migration_it_points_to(
+    db, spark_engine, interrupt
+):
+    """The migration's record does not name the table, so neither belongs to the other."""
     left_over(db, interrupt)
     clean(db, "u")
     assert tables(db) == ["_t_chkpnt", "_t_new", "t", "u"]
@@ -76,7 +78,7 @@ def test_cleanup_of_an_orphan_leaves_the_migration_that_it_points_to(db, spark_e
     assert_nothing_left(db, "t", "u")
 
 
-def test_status_shows_an_orphan_as_what_it_is(db, interrupt):
+def test_status_shows_an_orphaned_pointer_as_left_over(db, interrupt):
     """Asked for by name and with all of its schema."""
     left_over(db, interrupt)
     (orphan,) = seen(db, "u")
@@ -87,8 +89,10 @@ def test_status_shows_an_orphan_as_what_it_is(db, interrupt):
     json.dumps(orphan.to_dict())
 
 
-def test_a_new_beginning_clears_what_the_old_record_left_elsewhere(db, spark_engine, interrupt):
-    """Nothing would ever carry that on."""
+def test_a_fresh_start_drops_what_the_old_record_left_beside_other_tables(
+    db, spark_engine, interrupt
+):
+    """No command would ever resume that."""
     interrupt(statement=BOTH, table="", alter="")
     assert tables(db) == ["_t_chkpnt", "_t_new", "_u_chkpnt", "_u_new", "t", "u"]
     run = start(spark_engine, db, **ALONE)
@@ -97,7 +101,9 @@ def test_a_new_beginning_clears_what_the_old_record_left_elsewhere(db, spark_eng
     assert_nothing_left(db, "t", "u")
 
 
-def test_a_table_that_went_its_own_way_is_not_dropped_with_the_rest(db, spark_engine, interrupt):
+def test_a_table_that_was_migrated_by_itself_is_not_dropped_with_the_rest(
+    db, spark_engine, interrupt
+):
     """The record of both still names it, and its own checkpoint says otherwise."""
     interrupt(statement=BOTH, table="", alter="")
     interrupt(table="u", alter="MODIFY a BIGINT UNSIGNED")

@@ -1,4 +1,4 @@
-"""Nothing of a stranger is touched: tables that only have the names of ours stay (R24)."""
+"""Tables of others that only have the names of ours are never touched (R24)."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ BACKUPS = {
 
 
 @pytest.mark.parametrize("backup", list(BACKUPS))
-def test_somebody_s_backup_is_no_old_table(stopped, spark_engine, backup):
+def test_a_backup_is_not_taken_for_the_old_table(stopped, spark_engine, backup):
     """Whoever made it and however the table looks: it stays, and the run is not done."""
     stopped.execute(BACKUPS[backup])
 
@@ -73,8 +73,8 @@ def test_somebody_s_backup_is_no_old_table(stopped, spark_engine, backup):
     assert count(stopped, "_t_old") == count(stopped, "t") == ROWS
 
 
-def test_a_native_alter_is_not_the_swap(stopped, spark_engine):
-    """The table has the new definition, and the run says who cannot have given it that."""
+def test_a_native_alter_is_not_taken_for_the_swap(stopped, spark_engine):
+    """The table has the new definition, and is refused: it is not the new table."""
     stopped.execute(f"ALTER TABLE t {ALTER}")
     with pytest.raises(Refusal, match="another session has changed it"):
         start(spark_engine, stopped).end()
@@ -82,7 +82,7 @@ def test_a_native_alter_is_not_the_swap(stopped, spark_engine):
 
 
 def test_cleanup_leaves_what_is_not_proven(stopped):
-    """Everything is answered with yes, and a backup and a new table of somebody else stay."""
+    """Every question is answered with yes, and a backup and another new table stay."""
     stopped.execute(BACKUPS["like"] + "; CREATE TABLE _t_new LIKE t")
     said: list[str] = []
     clean_up(
@@ -99,7 +99,7 @@ def test_cleanup_leaves_what_is_not_proven(stopped):
 
 
 def test_a_new_table_in_the_place_of_ours_stays(stopped, spark_engine):
-    """Somebody made another one of the same definition: no row of ours goes there."""
+    """It has the same definition and was made by hand: no row is copied into it."""
     with connect(config_for(stopped).connection, role="test") as session:
         assert read_proofs(session, stopped.name, "t").new
     stopped.execute(f"CREATE TABLE _t_new LIKE t; ALTER TABLE _t_new {ALTER}")
@@ -198,8 +198,8 @@ def test_a_swap_that_was_undone_by_hand_leaves_what_was_written_meanwhile(
     assert tables(db) == ["_t_new", "t"]
 
 
-def test_a_swap_that_was_not_made_leaves_no_doubt(db, spark_engine, monkeypatch):
-    """Where the swap ends before its RENAME, what is of no more use is dropped as ever."""
+def test_a_swap_that_was_not_made_keeps_no_table(db, spark_engine, monkeypatch):
+    """Where the swap ends before its RENAME, what is of no use is dropped as usual."""
     make_table(db, ROWS)
     passing(monkeypatch, "cutover.locked", lambda: db.execute("CREATE TABLE _t_old (mine INT)"))
     with pytest.raises(CutoverFailure):
@@ -212,7 +212,7 @@ def test_a_swap_that_was_not_made_leaves_no_doubt(db, spark_engine, monkeypatch)
 
 
 def test_an_old_table_that_is_exchanged_after_the_swap_stays(db, spark_engine, monkeypatch):
-    """The migration is done, and says what it did not drop."""
+    """The migration is done, and reports what it did not drop."""
     make_table(db, ROWS)
     passing(
         monkeypatch,
@@ -237,8 +237,8 @@ def test_a_kill_while_the_new_table_is_made_leaves_proofs(db, spark_engine, tmp_
     assert_nothing_left(db)
 
 
-def test_a_remembered_number_kills_no_session_of_somebody_else(db):
-    """Numbers begin again after a restart: an application's session may have one of ours (R24)."""
+def test_a_remembered_session_id_ends_no_session_of_others(db):
+    """Ids begin again after a restart: an application's session may have one of ours (R24)."""
     options = config_for(db).connection
     other = dataclasses.replace(options, origin="another program's")
     with (

@@ -77,7 +77,7 @@ class Interruption:
     def at(
         self, engine: SparkEngine, db: Database, point: str, nth: int = 1, **config: Any
     ) -> Migrating:
-        """Run a migration, and give it when it has ended."""
+        """Run a migration, and return it when it has ended."""
         left = nth
         run: Migrating
 

@@ -1,4 +1,4 @@
-"""``spirit-py status`` and ``spirit-py cleanup``: what is asked for, and what is said."""
+"""``spirit-py status`` and ``spirit-py cleanup``: what is asked for, and what is shown."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def run(*arguments, answers=None):
     return CliRunner().invoke(main, [*arguments, "--user", "u"], input=answers)
 
 
-def test_status_says_everything_a_line_each(asked):
-    """Phase, age, statement, rows, position, binlog, who works on it, what a run would do."""
+def test_status_shows_everything_a_line_each(asked):
+    """Phase, age, statement, rows, position, binlog, the process at work, what a run would do."""
     result = run("status", "--database", "shop", "--checkpoint-max-age", "2d")
     assert result.exit_code == 0
     assert asked["max_age"] == 2 * 86400.0
@@ -92,7 +92,7 @@ def test_status_without_a_checkpoint_ends_with_1(asked):
 
 
 def test_a_checkpoint_that_cannot_be_read_is_shown_as_such(asked):
-    """What it is, why it cannot be read, and what would become of it."""
+    """Its table, why it cannot be read, and what a run would do."""
     asked["shown"] = [
         MigrationShown(checkpoint="shop._t_chkpnt", unreadable="format 9", again="start afresh")
     ]
@@ -131,7 +131,7 @@ CLEANUP = ("cleanup", "--database", "shop", "--table", "t")
     ],
 )
 def test_cleanup_asks_twice_unless_told_otherwise(asked, arguments, answers, code, old):
-    """--yes answers the first question; only --drop-old with it the second; nobody means no."""
+    """--yes answers the first question; only --drop-old with it the second; no answer is a no."""
     result = run(*CLEANUP, *arguments, answers=answers)
     assert result.exit_code == code, result.output
     assert asked.get("old") == old

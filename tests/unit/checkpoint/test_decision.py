@@ -62,14 +62,14 @@ def test_an_interrupted_migration_is_resumed():
     )
 
 
-def test_nothing_at_all_is_no_news():
-    """The first run begins at the beginning without a word."""
+def test_the_first_run_begins_without_a_message():
+    """There is no checkpoint and no new table: nothing to report."""
     assert decide(Found(server_uuid="u", tables=(replace(TABLE, new_shape="", ours=False),)),
                   WANTED) == Afresh()  # fmt: skip
 
 
-def test_any_statement_will_do_for_who_only_looks():
-    """Who shows a checkpoint does not know the statement."""
+def test_status_takes_the_record_of_any_statement():
+    """``spirit-py status`` does not know the statement."""
     assert isinstance(decide(FOUND, replace(WANTED, statement=None)), Resume)
 
 
@@ -90,16 +90,16 @@ def test_any_statement_will_do_for_who_only_looks():
         ({"unreachable": "it was purged"}, "cannot go on where it stopped: it was purged"),
     ],
 )
-def test_proofs_that_there_is_nothing_to_resume(changes, reason):
-    """Each of them alone makes a new beginning, and is told."""
+def test_a_proof_that_nothing_can_be_resumed_begins_afresh(changes, reason):
+    """Each of them alone is enough, and is the reason that is reported."""
     decision = decide(found(**changes), WANTED)
     assert isinstance(decision, Afresh)
     assert reason in decision.reason
 
 
 @pytest.mark.parametrize("changes", [{"unreadable": "it has format 99"}, {}])
-def test_an_old_table_beside_a_checkpoint_that_says_nothing_is_kept(changes):
-    """The swap may have been done: nobody but the operator can tell, and nothing is dropped."""
+def test_an_old_table_beside_an_unreadable_checkpoint_is_kept(changes):
+    """The swap may have been done: only the operator can tell, and nothing is dropped."""
     after = replace(TABLE, source_shape="after", new_shape="", old_shape="before")
     decision = decide(found(record=None, tables=(after,), **changes), WANTED)
     assert isinstance(decision, Refuse)
@@ -108,8 +108,8 @@ def test_an_old_table_beside_a_checkpoint_that_says_nothing_is_kept(changes):
     assert "cleanup" in decision.hint
 
 
-def test_what_is_written_over_is_known():
-    """Its other tables have something left beside them, too."""
+def test_a_fresh_start_names_the_record_that_it_abandons():
+    """Something may be left beside the other tables of that record."""
     decision = decide(FOUND, replace(WANTED, statement="OTHER"))
     assert isinstance(decision, Afresh)
     assert decision.abandoned == RECORD
@@ -126,15 +126,15 @@ def test_what_is_written_over_is_known():
         ({"tables": (replace(TABLE, new_shape="else"),)}, "changed the definition of _t_new"),
     ],
 )
-def test_what_ends_a_migration_for_good(changes, reason):
-    """Another definition: stop, drop, and leave the source alone (R14)."""
+def test_a_changed_definition_gives_the_migration_up(changes, reason):
+    """It stops, drops its tables, and leaves the source alone (R14)."""
     decision = decide(found(**changes), WANTED)
     assert isinstance(decision, GiveUp)
     assert reason in decision.reason
     assert "begins at the beginning" in decision.hint
 
 
-def test_another_server_is_no_place_to_decide_by_age_or_tables():
+def test_another_server_is_refused_whatever_its_tables_show():
     """What another server shows of the tables says nothing about this migration."""
     decision = decide(found(server_uuid="x", age=9e9, tables=(), unreachable="gone"), WANTED)
     assert isinstance(decision, Refuse)
@@ -174,7 +174,7 @@ REVERTED = ReverseFound(state=ReverseState.REVERTED, names="shop.t", undone="sho
     ],
 )
 def test_after_reverse_replication_the_same_command_never_begins_anew(reverse, reason):
-    """Neither while it is kept, nor when it is lost, nor when it was gone."""
+    """Neither while it is kept, nor when it is lost, nor after a revert."""
     there = replace(TABLE if reverse is REVERTED else AFTER, new_shape="")
     decision = decide(found(tables=(there,), reverse=reverse, age=9e9), WANTED)
     assert isinstance(decision, Resume)
@@ -193,7 +193,7 @@ def test_after_reverse_replication_the_same_command_never_begins_anew(reverse, r
     ],
 )
 def test_another_migration_never_begins_over_reverse_replication(reverse, changes):
-    """What it needs is not thrown away, and nobody is told to do so."""
+    """What it needs is kept, and no hint says to drop it."""
     decision = decide(found(tables=(AFTER,), reverse=reverse, **changes), WANTED)
     assert isinstance(decision, Refuse)
     assert decision.reason == str(reverse)
@@ -201,20 +201,20 @@ def test_another_migration_never_begins_over_reverse_replication(reverse, change
     assert "DROP" not in decision.hint
 
 
-def test_a_state_that_tells_no_story_is_kept():
-    """Neither before nor after the swap: nothing is dropped, and somebody must look."""
+def test_tables_from_neither_before_nor_after_the_swap_are_kept():
+    """Nothing is dropped, and the operator must look."""
     both = replace(TABLE, old_shape="before")
     assert isinstance(decide(found(tables=(both,)), WANTED), Refuse)
 
 
-def test_a_new_table_without_a_checkpoint_is_left_to_the_checks():
-    """Nothing says whose it is: a check refuses it, together with all else that is found."""
+def test_a_new_table_without_a_checkpoint_is_left_to_preflight():
+    """A check refuses it, together with everything else that is found."""
     decision = decide(found(record=None, tables=(replace(TABLE, ours=False),)), WANTED)
     assert decision == Afresh()
 
 
-def test_every_table_of_a_migration_counts():
-    """One table of several that cannot be resumed is enough to begin anew, or to give up."""
+def test_one_table_that_cannot_be_resumed_ends_the_resume_of_all():
+    """The whole migration begins afresh, or is given up."""
     second = replace(PROGRESS, table="s")
     record = replace(RECORD, tables=(PROGRESS, second))
     there = replace(TABLE, table="s")
@@ -248,8 +248,8 @@ def test_every_table_of_a_migration_counts():
         ("after", "", "before", "o", None),
     ],
 )
-def test_only_what_is_proven_to_be_ours_tells_of_a_swap(source, new, old, ours, swapped):
-    """The tables of a RENAME that nobody saw end tell by their numbers and their looks (R24).
+def test_only_tables_that_are_proven_to_be_ours_show_a_swap(source, new, old, ours, swapped):
+    """Where the answer to RENAME was lost, the tables' numbers and definitions show it (R24).
 
     ``ours`` names the tables that are proven: s for the source's name, n for the new, o the old.
     """
@@ -265,8 +265,8 @@ def test_only_what_is_proven_to_be_ours_tells_of_a_swap(source, new, old, ours, 
     assert was_swapped([seen], RECORD) is swapped
 
 
-def test_a_refusal_says_what_was_seen():
-    """Whoever must look is told which of the tables is not what its name says."""
+def test_a_refusal_describes_every_table():
+    """The operator learns which of the tables is not what its name says."""
     backup = replace(TABLE, new_shape="", new_is_ours=False, old_shape="before")
     decision = decide(found(tables=(backup,)), WANTED)
     assert isinstance(decision, Refuse)
@@ -278,7 +278,7 @@ def test_a_refusal_says_what_was_seen():
     assert "another session has changed it" in decision.reason
 
 
-def test_a_new_table_of_somebody_else_is_kept():
+def test_a_new_table_that_another_session_made_is_kept():
     """It has the right name and the right definition, and is not the one that was made."""
     decision = decide(found(tables=(replace(TABLE, new_is_ours=False),)), WANTED)
     assert isinstance(decision, Refuse)
@@ -291,7 +291,7 @@ def test_before_there_was_a_new_table_there_was_no_swap():
     assert was_swapped([replace(TABLE, new_shape="", old_shape="x")], early) is False
 
 
-def test_a_definition_that_does_not_change_tells_nothing():
+def test_a_swap_to_the_same_definition_is_shown_by_the_numbers():
     """An ALTER that rebuilds the same definition is swapped where the table's number says so."""
     same = replace(RECORD, tables=(replace(PROGRESS, target_shape="before"),))
     rebuilt = replace(TABLE, source_shape="before", new_shape="")
@@ -301,7 +301,7 @@ def test_a_definition_that_does_not_change_tells_nothing():
 
 
 def test_tables_that_were_swapped_together_must_agree():
-    """One RENAME swaps all tables: some swapped and some not is no story of ours."""
+    """One RENAME swaps all tables: some swapped and some not proves nothing."""
     second = replace(PROGRESS, table="s")
     record = replace(RECORD, tables=(PROGRESS, second))
     gone = replace(AFTER, table="s", old_shape="", old_is_ours=False)

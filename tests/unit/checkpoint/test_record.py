@@ -67,7 +67,7 @@ def test_a_record_comes_back_as_it_was():
 
 
 def test_a_pointer_comes_back_as_it_was():
-    """A table that is migrated with others points to the one that has the record."""
+    """A table that is migrated with others points to the table that has the record."""
     pointer = Pointer(home=("shop", "items"), program="1")
     assert read(to_text(pointer)) == pointer
 
@@ -124,7 +124,7 @@ def test_every_field_of_a_record_is_checked_for_its_type():
             read(changed(f"tables.{field.name}", {"an": "object"}))
 
 
-def test_what_is_said_of_several_tables_does_not_depend_on_their_order():
+def test_the_order_of_the_statements_does_not_matter():
     """Statements that are given in another order are the same migration, with the same home."""
     one, other = ("shop", "orders"), ("shop", "items")
     assert home_of([one, other]) == home_of([other, one]) == other

@@ -32,8 +32,8 @@ TABLE = ReverseTable(
 RECORD = ReverseRecord(tables=(TABLE,), server_uuid="u", position="p;'x'", until=17.5)
 
 
-def test_round_trips():
-    """Record, request and answer are the same after the way through text."""
+def test_every_row_comes_back_as_it_was():
+    """Record, request and answer lose nothing in their JSON."""
     assert from_text(to_text(RECORD), ReverseRecord) == RECORD
     request = RevertRequest(token="t", skip_drop=True)
     assert from_text(to_text(request), RevertRequest) == request
@@ -46,16 +46,16 @@ def test_round_trips():
 @pytest.mark.parametrize(
     "change", [{"format": 2}, {"more": 1}, {"tables": []}, {"tables": [{"schema": "s"}]}]
 )
-def test_what_is_not_known_is_refused(change):
-    """Another format, other fields, no tables: never guessed at."""
+def test_a_record_of_another_form_is_refused(change):
+    """Another format, other fields, no tables: none of it is guessed at."""
     found = {**json.loads(to_text(RECORD)), **change}
     with pytest.raises(UnreadableCheckpoint):
         from_text(json.dumps(found), ReverseRecord)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "1"])
-def test_what_is_no_record_is_refused(text):
-    """Text that is no object of JSON."""
+def test_text_that_is_no_json_object_is_refused(text):
+    """Neither an empty text, nor half an object, nor a list."""
     with pytest.raises(UnreadableCheckpoint):
         from_text(text, ReverseRecord)
 
@@ -76,8 +76,8 @@ def test_a_failure_arrives_with_its_exit_code(error, kind):
     assert told.exit_code == error.exit_code
 
 
-def test_a_signal_to_the_one_process_is_none_to_the_other():
-    """The exit code of a signal is of the process that got it."""
+def test_a_signal_to_the_process_that_was_asked_is_a_plain_failure():
+    """The exit code of a signal is only for the process that got it."""
     told = from_text(to_text(RevertAnswer.of_error("t", Interrupted(15))), RevertAnswer).as_error()
     assert (told.exit_code, told.message) == (1, "interrupted by signal 15")
 

@@ -1,4 +1,4 @@
-"""When a checkpoint cannot be written: what is borne, and what ends the migration."""
+"""A checkpoint that cannot be written: what is waited for, and what stops the migration."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def writing(monkeypatch):
         writer.close()
 
 
-def test_a_fault_of_the_server_is_borne_for_a_while(writing):
+def test_a_passing_fault_of_the_server_is_waited_for(writing):
     """A server that restarts, or is full, is waited for: the next write succeeds."""
     store = Store(LOST, FULL, LOST)
     writer, stop = writing(store)
@@ -85,7 +85,7 @@ def test_a_fault_of_the_server_is_borne_for_a_while(writing):
     assert store.written[0] == RECORD
 
 
-def test_a_fault_that_stays_ends_the_migration(writing):
+def test_a_lasting_fault_stops_the_migration(writing):
     """After minutes without a checkpoint the run stops, and says why."""
     store = Store(*[LOST] * 10_000)
     writer, stop = writing(store)
@@ -96,16 +96,16 @@ def test_a_fault_that_stays_ends_the_migration(writing):
     assert len(store.faults) < 10_000 - 5
 
 
-def test_what_waiting_does_not_cure_ends_it_at_once(writing):
-    """Somebody dropped the checkpoint table: nothing could be resumed any more."""
+def test_a_fatal_fault_stops_the_migration_at_once(writing):
+    """The checkpoint table was dropped: nothing could be resumed any more."""
     writer, stop = writing(Store(*[GONE] * 100))
     writer.start()
     assert stop.wait(30.0)
     assert "doesn't exist" in str(stop.reason)
 
 
-def test_a_write_that_was_asked_for_says_when_it_failed(writing):
-    """Who must be sure of a checkpoint is told that there is none."""
+def test_a_write_in_the_foreground_raises_its_fault(writing):
+    """The caller must know that there is no checkpoint."""
     writer, stop = writing(Store(LOST), period=3600.0)
     with pytest.raises(ServerFault):
         writer.write_now()

@@ -1,4 +1,4 @@
-"""An account that may not see what is left is told so, and never that there is nothing."""
+"""An account that may not see what is left is refused, and never told that nothing is left."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def account(db, spark_engine, monkeypatch):
 
 
 def seen(db, account, table="t"):
-    """Give what ``spirit-py status`` shows to the account."""
+    """Return what ``spirit-py status`` shows to the account."""
     return migrations(account, database=db.name, table=table, max_age=1e6)
 
 
@@ -67,8 +67,8 @@ def test_status_does_not_take_hidden_tables_for_absent_ones(db, account, table):
     assert caught.value.hint == f"GRANT SELECT ON `{db.name}`.* TO `{account.user}`@`%`;"
 
 
-def test_status_shows_everything_but_the_binlog_to_who_may_not_see_that(db, account):
-    """What it cannot look at is said, with the GRANT; the rest is shown."""
+def test_without_binlog_privileges_status_shows_everything_else(db, account):
+    """What it cannot look at is named, with the GRANT; the rest is shown."""
     db.execute(f"GRANT SELECT ON `{db.name}`.* TO {account.user}")
     for privilege in ("REPLICATION CLIENT", "REPLICATION SLAVE"):
         (one,) = seen(db, account)
