@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.checksum.query import ComparisonPlan
 from spirit_py.errors import Refusal, ServerFault
-from spirit_py.mysql.facts import ServerFacts, read_facts
+from spirit_py.mysql.facts import ServerFacts, read_facts, require_mysql
 from spirit_py.mysql.grants import Grants, read_grants, scope_of
 from spirit_py.mysql.replication import channels
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.preflight.check import refusal_of, refuse
-from spirit_py.preflight.server_version import require_mysql
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

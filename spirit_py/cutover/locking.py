@@ -8,7 +8,7 @@ import secrets
 import sys
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.cutover.outcome import end_locking_session
+from spirit_py.cutover.rename import end_locking_session
 from spirit_py.mysql.locks.named import take_named_lock
 from spirit_py.mysql.locks.table import open_lock_session
 from spirit_py.table.names import lock_name

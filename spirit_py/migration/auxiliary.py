@@ -119,7 +119,7 @@ class AuxiliaryTables:
             target = create_new_table(
                 session,
                 native,
-                source_of(context),
+                context.source,
                 context.statement,
                 building=self.building(session, context),
                 note=note,
@@ -175,13 +175,6 @@ class AuxiliaryTables:
         with self._run.session("cleanup") as session:
             drop_sentinel(session, context.schema, context.names.sentinel)
             CheckpointTable(context.schema, context.table).drop(session)
-
-
-def source_of(context: PreflightContext) -> TableSchema:
-    """Return the source table, which the checks have found to exist."""
-    if context.source is None:
-        raise Refusal(f"there is no table {context.schema}.{context.table}", hint="check the name")
-    return context.source
 
 
 def require_unchanged(session: SqlSession, source: TableSchema) -> None:

@@ -82,7 +82,7 @@ class Checkpoints:
                 TableProgress(
                     schema=context.schema,
                     table=context.table,
-                    source_shape="" if context.source is None else shape_digest(context.source),
+                    source_shape="" if context.found is None else shape_digest(context.found),
                 )
                 for context in contexts
             ),

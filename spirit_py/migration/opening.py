@@ -97,7 +97,7 @@ def _describe(run: Run, contexts: tuple[PreflightContext, ...]) -> None:
     report.tables = [f"{context.schema}.{context.table}" for context in contexts]
     report.statement = "; ".join(context.statement.sql for context in contexts)
     report.versions["mysql"] = first.facts.version
-    estimates = [context.source.estimated_rows for context in contexts if context.source]
+    estimates = [context.found.estimated_rows for context in contexts if context.found]
     if estimates:
         run.figures.rows_total = sum(estimates)
     run.message(report.statement, server=run.config.connection.address)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spirit_py.migration.auxiliary import source_of
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.preflight.shortcut import probe_shortcut, try_shortcut
 
@@ -58,16 +57,14 @@ def _against(run: Run, session: SqlSession, contexts: tuple[PreflightContext, ..
 
 def _try(run: Run, session: SqlSession, context: PreflightContext) -> ShortcutResult:
     with run.session("shortcut", native=True) as native:
-        return try_shortcut(native, session, source_of(context), context.statement, run.stop)
+        return try_shortcut(native, session, context.source, context.statement, run.stop)
 
 
 def _probe(
     run: Run, session: SqlSession, context: PreflightContext, building: str
 ) -> ShortcutResult:
     with run.session("shortcut", native=True) as native:
-        return probe_shortcut(
-            native, session, source_of(context), context.statement, building=building
-        )
+        return probe_shortcut(native, session, context.source, context.statement, building=building)
 
 
 def _settle(run: Run, result: ShortcutResult) -> bool:

@@ -6,12 +6,16 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from spirit_py.errors import Refusal
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from spirit_py.contracts import SqlSession
 
 _NUMBERS = re.compile(r"(\d+)\.(\d+)\.(\d+)")
+# A TIMESTAMP can be written with its offset since then, whatever the session's time zone.
+OLDEST = (8, 0, 19)
 _ON = frozenset({"ON", "1", "YES", "TRUE"})
 
 
@@ -97,3 +101,22 @@ def read_facts(session: SqlSession) -> ServerFacts:
         for name, value in session.query("SHOW GLOBAL VARIABLES")
     }
     return ServerFacts(version=str(version), user=str(user), variables=variables)
+
+
+def require_mysql(facts: ServerFacts) -> None:
+    """Refuse any other server, before it is asked what it would not understand.
+
+    Raises:
+        Refusal: naming the server's version.
+    """
+    if facts.mariadb:
+        raise Refusal(
+            f"the server is MariaDB ({facts.version}), not MySQL",
+            hint="use a tool made for MariaDB: its GTIDs, binlog and online DDL are its own",
+        )
+    if facts.version_number < OLDEST:
+        wanted = ".".join(map(str, OLDEST))
+        raise Refusal(
+            f"the server is MySQL {facts.version}; MySQL {wanted} or later is needed",
+            hint="upgrade the server, or use gh-ost or pt-online-schema-change",
+        )

@@ -28,9 +28,8 @@ class PreflightContext:
 
     Attributes:
         session: a session with the program's settings; checks only read through it.
-        source: the table; None when there is no such base table.
-        target: the new table, empty; None before it was created.
-        mapping: source to new table; None before the new table was created.
+        found: the table; None when there is no such base table.
+        made: source to new table; None before the new table was created.
         moment: when the migration began, ISO 8601 in UTC: the time that defaults of new columns
             are evaluated at; empty where nothing is to be written.
         tell: takes a line about a check that takes long.
@@ -42,9 +41,8 @@ class PreflightContext:
     facts: ServerFacts
     grants: Grants
     statement: AlterStatement
-    source: TableSchema | None
-    target: TableSchema | None = None
-    mapping: TableMapping | None = None
+    found: TableSchema | None
+    made: TableMapping | None = None
     moment: str = ""
     tell: Callable[[str], None] = lambda _: None
     check_stop: Callable[[], None] = lambda: None
@@ -52,12 +50,26 @@ class PreflightContext:
     @property
     def schema(self) -> str:
         """The schema of the table."""
-        return self.source.schema if self.source else self.statement.schema
+        return self.found.schema if self.found else self.statement.schema
 
     @property
     def table(self) -> str:
         """The name of the table, as the server keeps it where it was found."""
-        return self.source.name if self.source else self.statement.table
+        return self.found.name if self.found else self.statement.table
+
+    @property
+    def source(self) -> TableSchema:
+        """The table, for checks that run where there is one."""
+        if self.found is None:
+            raise Refusal(f"there is no table {self.schema}.{self.table}", hint="check the name")
+        return self.found
+
+    @property
+    def mapping(self) -> TableMapping:
+        """Source to new table, for checks that run after the new table was created."""
+        if self.made is None:
+            raise AssertionError("the new table was not created yet")
+        return self.made
 
     @property
     def names(self) -> AuxiliaryNames:

@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING
 
 from spirit_py import points
 from spirit_py.errors import Refusal
-from spirit_py.mysql.facts import read_facts
+from spirit_py.mysql.facts import read_facts, require_mysql
 from spirit_py.mysql.grants import read_grants
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.mysql.values.clock_defaults import at_one_moment
 from spirit_py.preflight.check import PreflightContext
 from spirit_py.preflight.checks.syntax import read_intent
 from spirit_py.preflight.registry import CheckScope, run_checks
-from spirit_py.preflight.server_version import require_mysql
 from spirit_py.table.build import build_mapping
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ def prepare(session: SqlSession, config: MigrationConfig) -> tuple[PreflightCont
             facts=facts,
             grants=grants,
             statement=statement,
-            source=read_table(session, statement.schema, statement.table),
+            found=read_table(session, statement.schema, statement.table),
         )
         for statement in read_intent(session, config, facts.sql_mode)
     )
@@ -95,7 +94,7 @@ def check_after_create(
         Refusal: with all that was found, together; the caller drops the new table.
     """
     mapping = mapping_of(context, target)
-    context = replace(context, target=target, mapping=mapping)
+    context = replace(context, made=mapping)
     return mapping, run_checks([context], CheckScope.AFTER_CREATE)
 
 
@@ -105,8 +104,6 @@ def mapping_of(context: PreflightContext, target: TableSchema) -> TableMapping:
     Raises:
         Refusal: when there is no mapping.
     """
-    if context.source is None:
-        raise AssertionError("a table that does not exist was refused before")
     made = build_mapping(context.source, target, context.statement, context.facts.time_zone)
     if context.moment:
         made = at_one_moment(context.session, made, context.moment)

@@ -106,7 +106,7 @@ def run_checks(contexts: Sequence[PreflightContext], *scopes: CheckScope) -> tup
             replace(finding, check=check.name)
             for context in contexts
             for check in CHECKS
-            if check.scope in scopes and (check.scope is not CheckScope.SOURCE or context.source)
+            if check.scope in scopes and (check.scope is not CheckScope.SOURCE or context.found)
             for finding in _findings(check, context)
         )
     )

@@ -1,4 +1,4 @@
-"""Which changes of a column's type keep every value as it is (pure).
+"""Which changes of a column's type keep every value, and SQL that converts one (pure).
 
 A whitelist: what is not known to be safe is called converted, and then the server converts.
 Sources: manual 13 (Data Types) for the ranges; 15.1.9 (ALTER TABLE) for what a native ALTER does.
@@ -10,12 +10,15 @@ import enum
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from spirit_py.sql import quote_identifier
+
 if TYPE_CHECKING:
     from spirit_py.table.schema import Column
 
 _INTEGERS = {"tinyint": 1, "smallint": 2, "mediumint": 3, "int": 4, "bigint": 8}
 _TEXTS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
 _BYTES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
+_VARIABLE_BYTES = _BYTES - {"binary"}
 _NUMBERS = frozenset({"decimal", "float", "double", "year"})
 _MEMBERS = frozenset({"enum", "set"})
 _FRACTIONAL = frozenset({"time", "datetime", "timestamp"})
@@ -135,6 +138,51 @@ def key_usable(old: Column, new: Column) -> bool:
     if old.data_type in _INTEGERS and new.data_type in _INTEGERS:
         return True
     return is_text(old) and is_text(new)
+
+
+def value_in_new_column(old: Column, new: Column) -> str:
+    """Return the old column's value as the new column compares it.
+
+    To look for rows that a new unique key takes for equal before anything is copied (R11): it need
+    not be the value exactly, only equate and part the same rows as the new column does.
+    """
+    name = quote_identifier(old.name)
+    return name if equality_kept(old, new) else cast_to(name, old, new)
+
+
+def cast_to(sql: str, old: Column | None, new: Column) -> str:
+    """Convert an expression to a column's type and collation.
+
+    Args:
+        old: The column that the expression reads; None for any other expression.
+    """
+    if is_text(new) or new.data_type in _MEMBERS:
+        return as_text(sql, old, new)
+    if new.data_type in _INTEGERS:
+        number = f"CAST({sql} AS DECIMAL(65, 30))" if old is not None and is_text(old) else sql
+        return f"CAST({number} AS {'UNSIGNED' if new.unsigned else 'SIGNED'})"
+    if new.data_type in _VARIABLE_BYTES:
+        return f"CAST({sql} AS BINARY)"
+    kind = {
+        "decimal": f"DECIMAL({new.precision or 10}, {new.scale or 0})",
+        "float": "FLOAT",
+        "double": "DOUBLE",
+        "date": "DATE",
+        "datetime": f"DATETIME({new.precision or 0})",
+        "timestamp": f"DATETIME({new.precision or 0})",
+        "time": f"TIME({new.precision or 0})",
+        "year": "YEAR",
+        "binary": f"BINARY({new.length or 1})",
+    }.get(new.data_type)
+    return sql if kind is None else f"CAST({sql} AS {kind})"
+
+
+def as_text(sql: str, old: Column | None, new: Column) -> str:
+    """Convert an expression to the text that a column of this collation holds."""
+    plain = old is None or (old.charset is None and old.data_type not in _BYTES)
+    text = f"CAST({sql} AS CHAR)" if plain else sql
+    converted = f"CONVERT({text} USING {new.charset}) COLLATE {new.collation}"
+    return f"TRIM(TRAILING ' ' FROM {converted})" if new.data_type == "char" else converted
 
 
 def _integer_safe(old: Column, new: Column) -> bool:

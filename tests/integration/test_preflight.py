@@ -12,7 +12,7 @@ from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.config import FeedOptions, MigrationConfig
 from spirit_py.errors import Interrupted, Refusal
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.facts import ServerFacts, read_facts
+from spirit_py.mysql.facts import ServerFacts, read_facts, require_mysql
 from spirit_py.mysql.ownwrites import new_run
 from spirit_py.mysql.tables.identity import identity
 from spirit_py.mysql.values import duplicates
@@ -26,7 +26,6 @@ from spirit_py.preflight.preflight import (
     mapping_of,
     prepare,
 )
-from spirit_py.preflight.server_version import require_mysql
 from tests.kits.connection import make_account
 from tests.kits.schema_tools import open_schema_tools
 

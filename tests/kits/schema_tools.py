@@ -61,7 +61,6 @@ class SchemaTools:
     def after(self, alter: str) -> tuple[TableMapping, tuple[Finding, ...]]:
         """Run the checks on the empty new table, then drop it."""
         (context,) = prepare(self.session, self.config(alter))
-        assert context.source is not None
         target = create_new_table(self.session, self.native, context.source, context.statement)
         try:
             return check_after_create(context, target)

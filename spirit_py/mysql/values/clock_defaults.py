@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from spirit_py.sql import binary_literal, string_literal
-from spirit_py.table.casts import cast_to
+from spirit_py.table.conversions import cast_to
 from spirit_py.table.mapping import Fill
 from spirit_py.table.new_columns import from_unix, instant_literal, of_the_moment, plain_digits
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.values.hashes import Hashes, free_names, ranges
 from spirit_py.sql import quote_identifier, quote_table, string_literal
-from spirit_py.table.casts import cast_to, value_in_new_column
+from spirit_py.table.conversions import cast_to, value_in_new_column
 from spirit_py.table.new_columns import value_of_fresh_column
 from spirit_py.table.unique_keys import walkable
 
@@ -211,7 +211,7 @@ def _element_name(mapping: TableMapping) -> str:
 def _rows(mapping: TableMapping, of: str, more: Sequence[str] = ()) -> str:
     """Return a derived table with the new table's columns for every row of the source."""
     fills = {fill.column.name: fill.sql for fill in mapping.fills}
-    sources = {pair.new.name: value_in_new_column(pair) for pair in mapping.pairs}
+    sources = {pair.new.name: value_in_new_column(pair.old, pair.new) for pair in mapping.pairs}
     columns = [
         f"{sources.get(column.name) or value_of_fresh_column(column, fills)}"
         f" AS {quote_identifier(column.name)}"

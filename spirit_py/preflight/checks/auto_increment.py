@@ -8,8 +8,6 @@ from spirit_py.preflight.check import Findings, PreflightContext, refuse, warn
 def check(context: PreflightContext) -> Findings:
     """Refuse to number NULLs; warn that a new column is numbered in the order of the copy."""
     mapping = context.mapping
-    if mapping is None:
-        return
     for pair in mapping.pairs:
         if pair.new.auto_increment and pair.old.nullable:
             yield refuse(

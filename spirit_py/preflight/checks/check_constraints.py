@@ -9,8 +9,6 @@ from spirit_py.table.names import MAX_IDENTIFIER
 
 def check(context: PreflightContext) -> Findings:
     """Warn of names that the swap cannot bring back, refuse names that would become too long."""
-    if context.source is None:
-        return
     new, old = context.names.new, context.names.old
     for name, copy in names_of_checks(context.session, context.source).items():
         if not copy.startswith(f"{new}_chk_"):

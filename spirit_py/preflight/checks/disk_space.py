@@ -28,8 +28,6 @@ def check(context: PreflightContext) -> Findings:
     (its ``auto.cnf`` names the server's uuid). Everywhere else it is said to be unknown.
     """
     source = context.source
-    if source is None:
-        return
     data, index = _written_before(context)
     table = max(0, source.data_bytes - data) + max(0, source.index_bytes - index)
     binlog = max(0, source.data_bytes - data) if context.facts.is_on("log_bin") else 0

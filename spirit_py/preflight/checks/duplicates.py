@@ -18,8 +18,6 @@ _TELL_SECONDS: Final = 5.0
 def check(context: PreflightContext) -> Findings:
     """Look through the source under the new definition, for each key that it does not guarantee."""
     mapping = context.mapping
-    if mapping is None:
-        return
     for index in mapping.tightened:
         found = duplicates_for(
             context.session, mapping, index, seen=_now_and_then(context, index.name)

@@ -21,8 +21,6 @@ def check(context: PreflightContext) -> Findings:
     Members that only move are converted by their text, as a native ALTER converts them.
     """
     mapping = context.mapping
-    if mapping is None:
-        return
     for pair in mapping.pairs:
         if pair.old.data_type in _KINDS and pair.new.data_type in _KINDS:
             kept = {member.casefold() for member in pair.new.members}

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 def check(context: PreflightContext) -> Findings:
     """Name a row with NULL for each column that becomes NOT NULL."""
     mapping = context.mapping
-    if mapping is None:
-        return
     implicit = not context.facts.is_on("explicit_defaults_for_timestamp")
     for pair in mapping.pairs:
         if not pair.old.nullable or pair.new.nullable or pair.new.auto_increment:

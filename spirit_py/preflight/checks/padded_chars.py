@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def check(context: PreflightContext) -> Findings:
     """Refuse where what is written depends on it: a CHAR is converted, or computed with."""
-    if context.mapping is None or "PAD_CHAR_TO_FULL_LENGTH" not in context.facts.sql_mode.upper():
+    if "PAD_CHAR_TO_FULL_LENGTH" not in context.facts.sql_mode.upper():
         return
     for name in dict.fromkeys(_depending(context.mapping)):
         yield refuse(

@@ -11,8 +11,8 @@ SELECT ROW_FORMAT FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TAB
 
 def check(context: PreflightContext) -> Findings:
     """Refuse or warn, as was asked for, where the new table takes no instant column."""
-    target, mode = context.target, context.config.snapshot_guard
-    if target is None or mode == "off":
+    target, mode = context.mapping.target, context.config.snapshot_guard
+    if mode == "off":
         return
     found = context.session.query(_ROW_FORMAT, (target.schema, target.name))
     why = why_server_cannot(context.facts.version) or why_table_cannot(

@@ -17,7 +17,7 @@ def check(context: PreflightContext) -> Findings:
     schema, table = context.statement.schema, context.statement.table
     if schema.lower() in _SYSTEM:
         yield refuse(f"{schema} is a schema of the server itself", "name a table of your own")
-    elif context.source is None:
+    elif context.found is None:
         yield _missing(context, schema, table)
     elif _is_auxiliary(context, schema, table):
         yield refuse(

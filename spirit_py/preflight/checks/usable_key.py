@@ -11,7 +11,7 @@ def check(context: PreflightContext) -> Findings:
     Whether the ALTER keeps one is seen on the new table (:mod:`spirit_py.table.build`).
     """
     source = context.source
-    if source is not None and not any(i.visible for i in source.not_null_unique_indexes()):
+    if not any(i.visible for i in source.not_null_unique_indexes()):
         yield refuse(
             f"table {source.name} has neither a primary key nor a unique key over NOT NULL"
             " columns: its rows cannot be told apart",

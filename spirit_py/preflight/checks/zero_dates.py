@@ -12,7 +12,7 @@ _DATES = frozenset({"date", "datetime", "timestamp"})
 def check(context: PreflightContext) -> Findings:
     """Refuse as a native ALTER does, when the table has rows and ``sql_mode`` forbids zeros."""
     mapping, mode = context.mapping, context.facts.sql_mode.upper()
-    if mapping is None or "NO_ZERO_DATE" not in mode or "STRICT_" not in mode:
+    if "NO_ZERO_DATE" not in mode or "STRICT_" not in mode:
         return
     for fill in mapping.fills:
         if (

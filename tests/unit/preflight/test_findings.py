@@ -19,7 +19,7 @@ from spirit_py.preflight.registry import CHECKS, Check, CheckScope, run_checks
 def run(monkeypatch, *checks: Check) -> tuple:
     """Run these checks instead of the registered ones."""
     monkeypatch.setattr(registry, "CHECKS", checks)
-    context: Any = SimpleNamespace(source=None)
+    context: Any = SimpleNamespace(found=None)
     return run_checks([context], CheckScope.SERVER, CheckScope.SOURCE)
 
 
