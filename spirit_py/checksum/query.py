@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from spirit_py.checksum.render import (
     INTEGERS,
@@ -32,7 +32,7 @@ from spirit_py.sql import quote_identifier, quote_table
 from spirit_py.table.values import value_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from spirit_py.checksum.render import Place
     from spirit_py.chunk.chunk import Chunk
@@ -40,6 +40,10 @@ if TYPE_CHECKING:
     from spirit_py.table.schema import Column, Index, TableSchema
 
     Selection: TypeAlias = "Chunk | Keys"
+
+Side: TypeAlias = Literal["source", "target"]
+SOURCE: Final = "source"
+TARGET: Final = "target"
 
 _ROW: Final = "`r`"
 _STAGE: Final = "`s`"
@@ -108,31 +112,35 @@ class ComparisonPlan:
         """Name the staging table's column of a staged pair, qualified."""
         return f"{_STAGE}.`{stage_column('c', self.staged.index(pair))}`"
 
-    def source_fields(self) -> tuple[str, ...]:
-        """Render each carried column of the source as the new table would hold it."""
-        return tuple(self._source_field(pair) for pair in self.mapping.compared)
+    def key_columns(self, side: Side) -> Sequence[Column]:
+        """Return the key's columns of one table, in key order."""
+        return self.mapping.key_columns if side == SOURCE else self.new_key
 
-    def target_fields(self) -> tuple[str, ...]:
-        """Render each carried column of the new table."""
-        return tuple(self._target_field(pair) for pair in self.mapping.compared)
+    def table(self, side: Side) -> tuple[TableSchema, Index]:
+        """Return one table and the index by which it is read."""
+        mapping = self.mapping
+        if side == SOURCE:
+            return mapping.source, mapping.key
+        return mapping.target, new_key_index(mapping)
 
-    def source_row(self) -> tuple[str, ...]:
-        """Render the fields of the source's row text, in its order."""
-        return self._row(self._source_field)
+    def fields(self, side: Side) -> tuple[str, ...]:
+        """Render each carried column as the new table holds it, or would hold it."""
+        return tuple(self._field(side, pair) for pair in self.mapping.compared)
 
-    def target_row(self) -> tuple[str, ...]:
-        """Render the fields of the new table's row text, in its order."""
-        return self._row(self._target_field)
-
-    def _row(self, render: Callable[..., str]) -> tuple[str, ...]:
-        """Put the last short text to the end, where it needs no length."""
+    def row(self, side: Side) -> tuple[str, ...]:
+        """Render the fields of the row text: the last short text at the end, without a length."""
         pairs = self.mapping.compared
         tail = next((p for p in reversed(pairs) if is_short(p.new) and not _hashed(p)), None)
-        fields = [render(pair, "row") for pair in pairs if pair is not tail]
-        return (*fields, render(tail, "end")) if tail is not None else tuple(fields)
+        fields = [self._field(side, pair, "row") for pair in pairs if pair is not tail]
+        return (*fields, self._field(side, tail, "end")) if tail is not None else tuple(fields)
 
-    def _source_field(self, pair: ColumnPair, place: Place = "alone") -> str:
-        """Render one carried column of the source, from the staging table where it is there."""
+    def _field(self, side: Side, pair: ColumnPair, place: Place = "alone") -> str:
+        if side == SOURCE:
+            return self._source_field(pair, place)
+        name = f"{_ROW}.{quote_identifier(pair.new.name)}"
+        return field(pair.new, name, pair.new, hashed=_hashed(pair), place=place)
+
+    def _source_field(self, pair: ColumnPair, place: Place) -> str:
         hashed = _hashed(pair)
         name = f"{_ROW}.{quote_identifier(pair.old.name)}"
         if pair not in self.staged:
@@ -144,45 +152,34 @@ class ComparisonPlan:
             text = f"IF({named}, {unfit(name)}, {text})"
         return text
 
-    def _target_field(self, pair: ColumnPair, place: Place = "alone") -> str:
-        """Render one carried column of the new table."""
-        name = f"{_ROW}.{quote_identifier(pair.new.name)}"
-        return field(pair.new, name, pair.new, hashed=_hashed(pair), place=place)
-
-    def source_from(self) -> str:
-        """Render where the source's rows come from."""
-        table = source_table(self)
-        if not self.staged:
-            return table
-        on = " AND ".join(
-            f"{_STAGE}.`{stage_column('k', place)}` = {_ROW}.{quote_identifier(column.name)}"
-            for place, column in enumerate(self.mapping.key_columns)
-        )
-        return f"{table} STRAIGHT_JOIN {stage_table(self.mapping, 'new')} AS {_STAGE} ON {on}"
-
-    def target_from(self) -> str:
-        """Render where the new table's rows come from: by key, or found through the stage."""
-        index = new_key_index(self.mapping)
+    def rows_from(self, side: Side) -> str:
+        """Render where rows come from: read by key, or found through the staging table."""
+        table = forced_table(self, side)
+        if side == SOURCE:
+            if not self.staged:
+                return table
+            on = " AND ".join(
+                f"{_STAGE}.`{stage_column('k', place)}` = {_ROW}.{quote_identifier(column.name)}"
+                for place, column in enumerate(self.mapping.key_columns)
+            )
+            return f"{table} STRAIGHT_JOIN {stage_table(self.mapping, 'new')} AS {_STAGE} ON {on}"
         if self.aligned:
-            return _forced(self.mapping.target, index)
+            return table
         by_old = {pair.old.name.lower(): pair for pair in self.staged}
         on = " AND ".join(
             f"{_ROW}.{quote_identifier(new.name)} = {self.staged_column(by_old[old.name.lower()])}"
             for old, new in zip(self.mapping.key_columns, self.new_key, strict=True)
         )
-        stage = f"{stage_table(self.mapping, 'new')} AS {_STAGE}"
-        return f"{stage} STRAIGHT_JOIN {_forced(self.mapping.target, index)} ON {on}"
+        return f"{stage_table(self.mapping, 'new')} AS {_STAGE} STRAIGHT_JOIN {table} ON {on}"
 
-    def source_where(self, rows: Selection) -> str:
-        """Render which rows of the source are meant."""
-        return self._where(self.mapping.key_columns, rows)
-
-    def target_where(self, rows: Selection) -> str:
-        """Render which rows of the new table are meant.
+    def where(self, side: Side, rows: Selection) -> str:
+        """Render which rows of a table are meant.
 
         Where the ALTER lets the key be NULL, rows that hold NULL there are in no range; the
         first chunk has them.
         """
+        if side == SOURCE:
+            return self._where(self.mapping.key_columns, rows)
         if not self.aligned:
             return "TRUE"
         where = self._where(self.new_key, rows)
@@ -195,7 +192,6 @@ class ComparisonPlan:
         return f"({where} OR {' OR '.join(f'{name} IS NULL' for name in names)})"
 
     def _where(self, columns: Sequence[Column], rows: Selection) -> str:
-        """Render a range or a list of keys."""
         if isinstance(rows, Keys):
             return f"({_names(columns)}) IN ({', '.join(rows.keys)})"
         return chunk_predicate(columns, rows, walk_directions(self.mapping.key))
@@ -207,11 +203,6 @@ def stage_column(kind: str, place: int) -> str:
     Predicates name the source's columns without their table, so no name may be the same.
     """
     return f"_spirit_py_{kind}{place}"
-
-
-def source_table(plan: ComparisonPlan) -> str:
-    """Render the source, named ``r``, read by the chunk key."""
-    return _forced(plan.mapping.source, plan.mapping.key)
 
 
 def _hashed(pair: ColumnPair) -> bool:
@@ -249,46 +240,48 @@ def row_hash(fields: Sequence[str]) -> str:
     return f"SHA2(CONCAT({separated}), 256)"
 
 
-def source_aggregate(plan: ComparisonPlan, chunk: Chunk) -> str:
-    """Count and hash a chunk of the source."""
-    return _aggregate(plan, plan.source_row(), plan.source_from(), plan.source_where(chunk))
-
-
-def target_aggregate(plan: ComparisonPlan, chunk: Chunk) -> str:
-    """Count and hash a chunk of the new table."""
-    return _aggregate(plan, plan.target_row(), plan.target_from(), plan.target_where(chunk))
-
-
-def _aggregate(plan: ComparisonPlan, row: Sequence[str], source: str, where: str) -> str:
-    """Render count and hash of a set of rows."""
-    return (
-        f"SELECT {_hint(plan)}COUNT(*), HEX(BIT_XOR(UNHEX({row_hash(row)})))"
-        f" FROM {source} WHERE {where}"
+def aggregate(plan: ComparisonPlan, side: Side, chunk: Chunk) -> str:
+    """Count and hash a chunk of one table."""
+    return _select(
+        plan,
+        ["COUNT(*)", f"HEX(BIT_XOR(UNHEX({row_hash(plan.row(side))})))"],
+        f"{plan.rows_from(side)} WHERE {plan.where(side, chunk)}",
     )
 
 
-def source_rows(plan: ComparisonPlan, rows: Selection) -> str:
-    """List rows of the source: key for literals, row hash, key as the new table renders it."""
-    keys = _qualified_keys(plan.mapping.key_columns)
-    selected = [*keys, row_hash(plan.source_row()), *_same(plan, plan.source_fields())]
-    return _rows(plan, selected, plan.source_from(), plan.source_where(rows))
+def rows(plan: ComparisonPlan, side: Side, wanted: Selection) -> str:
+    """List rows of one table: key for literals, row hash, key as the new table renders it.
+
+    The last is what rows of both sides are brought together by.
+    """
+    fields = plan.fields(side)
+    selected = [
+        *_qualified_keys(plan.key_columns(side)),
+        row_hash(plan.row(side)),
+        *(fields[place] for place in plan.key_places),
+    ]
+    return _select(plan, selected, f"{plan.rows_from(side)} WHERE {plan.where(side, wanted)}")
 
 
-def target_rows(plan: ComparisonPlan, rows: Selection) -> str:
-    """List rows of the new table in the form of :func:`source_rows`."""
-    keys = _qualified_keys(plan.new_key)
-    selected = [*keys, row_hash(plan.target_row()), *_same(plan, plan.target_fields())]
-    return _rows(plan, selected, plan.target_from(), plan.target_where(rows))
+def values(plan: ComparisonPlan, side: Side, key: str) -> str:
+    """Select the rendered fields of one table's row with one key, ``(literal, ...)``."""
+    source = plan.rows_from(side) if side == SOURCE else forced_table(plan, side)
+    names = _names(plan.key_columns(side))
+    return _select(plan, plan.fields(side), f"{source} WHERE ({names}) IN ({key}) LIMIT 2")
 
 
-def _same(plan: ComparisonPlan, fields: Sequence[str]) -> list[str]:
-    """Return the fields of the key, by which rows of both sides are brought together."""
-    return [fields[place] for place in plan.key_places]
+def count(plan: ComparisonPlan, side: Side, span: Chunk) -> str:
+    """Count one table's rows in a range; all of the new table's when the order changed.
 
-
-def _rows(plan: ComparisonPlan, selected: Sequence[str], source: str, where: str) -> str:
-    """Render the list of rows with their hashes."""
-    return f"SELECT {_hint(plan)}{', '.join(selected)} FROM {source} WHERE {where}"
+    The whole table is counted by whatever index the server likes. Not where an index holds what is
+    computed: to see whether an entry of it belongs to the snapshot the server computes it anew, in
+    this session's time zone, and passes over those that were computed in another one (measured).
+    """
+    table, _ = plan.table(side)
+    where = plan.where(side, span)
+    if where == "TRUE" and not table.computed_index_parts:
+        return f"SELECT COUNT(*) FROM {quote_table(table.schema, table.name)}"
+    return _select(plan, ["COUNT(*)"], f"{forced_table(plan, side)} WHERE {where}")
 
 
 def unmatched_target_rows(plan: ComparisonPlan, limit: int, among: Keys | None = None) -> str:
@@ -309,11 +302,12 @@ def unmatched_target_rows(plan: ComparisonPlan, limit: int, among: Keys | None =
     where = f"`o`.{quote_identifier(mapping.key_columns[0].name)} IS NULL"
     if among is not None:
         where += f" AND ({_names(plan.new_key)}) IN ({', '.join(among.keys)})"
-    return (
-        f"SELECT {_hint(plan)}{', '.join(_qualified_keys(plan.new_key))}"
-        f" FROM {_forced(mapping.target, new_key_index(mapping))}"
+    return _select(
+        plan,
+        _qualified_keys(plan.new_key),
+        f"{forced_table(plan, TARGET)}"
         f" LEFT JOIN {source} FORCE INDEX ({quote_identifier(mapping.key.name)}) ON {on}"
-        f" WHERE {where} LIMIT {limit}"
+        f" WHERE {where} LIMIT {limit}",
     )
 
 
@@ -324,47 +318,6 @@ def _leads_to(old: Column, new: Column) -> list[str]:
         return [f"{source} = {target}"]
     back = f"{source} = CONVERT({target} USING {old.charset}) COLLATE {old.collation}"
     return [back, f"CONVERT({source} USING {new.charset}) COLLATE {new.collation} = {target}"]
-
-
-def source_values(plan: ComparisonPlan, key: str) -> str:
-    """Select the rendered fields of the source's row with one key, ``(literal, ...)``."""
-    names = _names(plan.mapping.key_columns)
-    return _values(plan, plan.source_fields(), plan.source_from(), names, key)
-
-
-def target_values(plan: ComparisonPlan, key: str) -> str:
-    """Select the rendered fields of the new table's row with one key, ``(literal, ...)``."""
-    source = _forced(plan.mapping.target, new_key_index(plan.mapping))
-    return _values(plan, plan.target_fields(), source, _names(plan.new_key), key)
-
-
-def _values(plan: ComparisonPlan, fields: Sequence[str], source: str, names: str, key: str) -> str:
-    """Render the fields of the rows of one key."""
-    return (
-        f"SELECT {_hint(plan)}{', '.join(fields)} FROM {source} WHERE ({names}) IN ({key}) LIMIT 2"
-    )
-
-
-def source_count(plan: ComparisonPlan, span: Chunk) -> str:
-    """Count the source's rows in a range of keys, in one statement."""
-    return _count(plan, plan.mapping.source, plan.mapping.key, plan.source_where(span))
-
-
-def target_count(plan: ComparisonPlan, span: Chunk) -> str:
-    """Count the new table's rows in a range of keys; all of them when the order changed."""
-    return _count(plan, plan.mapping.target, new_key_index(plan.mapping), plan.target_where(span))
-
-
-def _count(plan: ComparisonPlan, table: TableSchema, index: Index, where: str) -> str:
-    """Count a table, by whatever index the server likes when the range is the whole table.
-
-    Not where an index holds what is computed: to see whether an entry of it belongs to the
-    snapshot the server computes it anew, in this session's time zone, and passes over those that
-    were computed in another one (measured).
-    """
-    if where == "TRUE" and not table.computed_index_parts:
-        return f"SELECT COUNT(*) FROM {quote_table(table.schema, table.name)}"
-    return f"SELECT {_hint(plan)}COUNT(*) FROM {_forced(table, index)} WHERE {where}"
 
 
 def _names(columns: Sequence[Column]) -> str:
@@ -380,13 +333,15 @@ def _qualified_keys(columns: Sequence[Column]) -> list[str]:
     ]
 
 
-def _forced(table: TableSchema, index: Index) -> str:
-    """Render a table read by one index."""
+def forced_table(plan: ComparisonPlan, side: Side) -> str:
+    """Render a table, named ``r``, read by the key's index."""
+    table, index = plan.table(side)
     name = quote_table(table.schema, table.name)
     return f"{name} AS {_ROW} FORCE INDEX ({quote_identifier(index.name)})"
 
 
-def _hint(plan: ComparisonPlan) -> str:
-    """Render the hint without which an invisible index cannot be forced."""
-    indexes = (plan.mapping.key, new_key_index(plan.mapping))
-    return "" if all(index.visible for index in indexes) else INVISIBLE_INDEX_HINT
+def _select(plan: ComparisonPlan, selected: Sequence[str], rest: str) -> str:
+    """Render a SELECT, with the hint without which an invisible index cannot be forced."""
+    visible = all(plan.table(side)[1].visible for side in (SOURCE, TARGET))
+    hint = "" if visible else INVISIBLE_INDEX_HINT
+    return f"SELECT {hint}{', '.join(selected)} FROM {rest}"

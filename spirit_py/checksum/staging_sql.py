@@ -16,9 +16,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.checksum.query import (
+    SOURCE,
     UNFIT,
     ComparisonPlan,
-    source_table,
+    forced_table,
     stage_column,
     stage_table,
 )
@@ -106,7 +107,7 @@ def select_staged(plan: ComparisonPlan, rows: Selection) -> str:
     selected = ", ".join(
         _selected(column, f"`r`.{quote_identifier(column.name)}") for column in columns
     )
-    return f"SELECT {selected} FROM {source_table(plan)} WHERE {plan.source_where(rows)}"
+    return f"SELECT {selected} FROM {forced_table(plan, SOURCE)} WHERE {plan.where(SOURCE, rows)}"
 
 
 def select_lossless(columns: Sequence[Column]) -> list[str]:

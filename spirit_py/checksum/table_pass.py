@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py import points
 from spirit_py.checksum.coverage import PassCoverage
-from spirit_py.checksum.query import ComparisonPlan
+from spirit_py.checksum.query import SOURCE, TARGET, ComparisonPlan
 from spirit_py.checksum.result import Counts, RowDifference
 from spirit_py.checksum.snapshot import SnapshotLock
-from spirit_py.checksum.worker import SOURCE, TARGET, encode_chunk
+from spirit_py.checksum.worker import encode_chunk
 from spirit_py.chunk.chunker import make_chunker
 from spirit_py.errors import ChecksumFailure, ServerFault, SpiritError, WorkersLost
 from spirit_py.mysql.connect import connect

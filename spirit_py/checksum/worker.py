@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from spirit_py import points
 from spirit_py.checksum import query
-from spirit_py.checksum.query import ComparisonPlan, Keys
+from spirit_py.checksum.query import SOURCE, TARGET, ComparisonPlan, Keys
 from spirit_py.checksum.result import Counts, RowDifference, count
 from spirit_py.checksum.staging import HARMLESS_WARNINGS, stage
 from spirit_py.chunk.chunk import Chunk, KeyBound
@@ -33,14 +33,12 @@ from spirit_py.table.values import row_key_sql
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spirit_py.checksum.query import Selection
+    from spirit_py.checksum.query import Selection, Side
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.schema import Column
 
-SOURCE: Final = "source"
-TARGET: Final = "target"
 _SESSION_SECONDS: Final = 86_400
 
 
@@ -127,11 +125,10 @@ class SnapshotReader:
         """Return the sessions, one where both tables are on one server."""
         return (self.session,) if self._target is self.session else (self.session, self._target)
 
-    def _count(self, side: str, span: Chunk) -> int:
+    def _count(self, side: Side, span: Chunk) -> int:
         """Count one table's rows in a range, independently of the chunks."""
-        if side == SOURCE:
-            return int(self.session.query(query.source_count(self._plan, span))[0][0])
-        return int(self._target.query(query.target_count(self._plan, span))[0][0])
+        session = self.session if side == SOURCE else self._target
+        return int(session.query(query.count(self._plan, side, span))[0][0])
 
     def _compare(self, chunk: Chunk) -> dict[str, Any]:
         """Compare one chunk; narrow it to rows when it differs."""
@@ -154,8 +151,8 @@ class SnapshotReader:
 
     def _aggregates(self, chunk: Chunk) -> tuple[tuple[int, int], tuple[int, int]]:
         """Return count and hash of both sides; two servers work at the same time."""
-        source = query.source_aggregate(self._plan, chunk)
-        target = query.target_aggregate(self._plan, chunk)
+        source = query.aggregate(self._plan, SOURCE, chunk)
+        target = query.aggregate(self._plan, TARGET, chunk)
         if self._target is self.session:
             first = self._aggregate(self.session, source, chunk)
             return first, self._aggregate(self._target, target, chunk)
@@ -192,8 +189,8 @@ class SnapshotReader:
     def _rows(self, wanted: Selection) -> tuple[Rows, Rows]:
         """Read the rows of both sides, by key; what is staged must be staged already."""
         plan = self._plan
-        source = self.session.query(query.source_rows(plan, wanted))
-        target = self._target.query(query.target_rows(plan, wanted))
+        source = self.session.query(query.rows(plan, SOURCE, wanted))
+        target = self._target.query(query.rows(plan, TARGET, wanted))
         return _by_key(source, plan.mapping.key_columns), _by_key(target, plan.new_key)
 
     def _keep(self, found: Sequence[RowDifference]) -> Counts:
@@ -228,8 +225,8 @@ class SnapshotReader:
         """Look up which columns of a changed row differ."""
         if difference.kind != "changed":
             return difference
-        source = self.session.query(query.source_values(self._plan, difference.key))
-        target = self._target.query(query.target_values(self._plan, difference.key))
+        source = self.session.query(query.values(self._plan, SOURCE, difference.key))
+        target = self._target.query(query.values(self._plan, TARGET, difference.key))
         if len(source) != 1 or len(target) != 1:
             return difference
         compared = self._plan.mapping.compared
@@ -246,7 +243,7 @@ Rows: TypeAlias = dict[tuple[Any, ...], tuple[str, list[str]]]
 
 
 def _by_key(rows: Sequence[Sequence[Any]], columns: Sequence[Column]) -> Rows:
-    """Sort rows of :func:`spirit_py.checksum.query.source_rows` by key."""
+    """Sort rows of :func:`spirit_py.checksum.query.rows` by key."""
     found: Rows = {}
     width = len(columns)
     for row in rows:

@@ -27,12 +27,12 @@ def plan(*pairs):
 def test_aggregate_of_both_sides():
     """Each side counts and XORs one hash a row, by the key's index, NULL apart from text."""
     compared = plan((NAME, column("title", "varchar(20)")))
-    assert query.source_aggregate(compared, MIDDLE) == (
+    assert query.aggregate(compared, "source", MIDDLE) == (
         "SELECT COUNT(*), HEX(BIT_XOR(UNHEX(SHA2(CONCAT(`r`.`id`, ',',"
         " IFNULL(CONCAT(_binary':' COLLATE `binary`, `r`.`name`), 'N')), 256))))"
         " FROM `s`.`t` AS `r` FORCE INDEX (`PRIMARY`) WHERE (`id` > 5) AND (`id` <= 9)"
     )
-    assert query.target_aggregate(compared, WHOLE) == (
+    assert query.aggregate(compared, "target", WHOLE) == (
         "SELECT COUNT(*), HEX(BIT_XOR(UNHEX(SHA2(CONCAT(`r`.`id`, ',',"
         " _binary':' COLLATE `binary`, `r`.`title`), 256))))"
         " FROM `s`.`_t_new` AS `r` FORCE INDEX (`PRIMARY`) WHERE TRUE"
@@ -45,25 +45,25 @@ def test_the_last_text_of_a_row_goes_to_its_end():
     compared = plan(
         (NAME, NAME), (text, text), (column("n", "int"),) * 2, (column("x", "text"),) * 2
     )
-    assert compared.source_row() == (
+    assert compared.row("source") == (
         "`r`.`id`",
         "IFNULL(CONCAT(OCTET_LENGTH(`r`.`name`), _binary':' COLLATE `binary`, `r`.`name`), 'N')",
         "`r`.`n`",
         "SHA2(`r`.`x`, 256)",
         "_binary':' COLLATE `binary`, `r`.`w`",
     )
-    assert compared.source_row() == compared.target_row()
+    assert compared.row("source") == compared.row("target")
 
 
 def test_rows_of_a_chunk():
     """The list gives the key for literals, the hash, and the key as the new table renders it."""
     wider = column("id", "bigint unsigned")
     compared = ComparisonPlan(mapping=mapping((ID, wider)))
-    assert query.source_rows(compared, WHOLE) == (
+    assert query.rows(compared, "source", WHOLE) == (
         "SELECT `r`.`id`, SHA2(CONCAT(`r`.`id`), 256), `r`.`id`"
         " FROM `s`.`t` AS `r` FORCE INDEX (`PRIMARY`) WHERE TRUE"
     )
-    assert query.target_rows(compared, WHOLE) == (
+    assert query.rows(compared, "target", WHOLE) == (
         "SELECT `r`.`id`, SHA2(CONCAT(`r`.`id`), 256), `r`.`id`"
         " FROM `s`.`_t_new` AS `r` FORCE INDEX (`PRIMARY`) WHERE TRUE"
     )
@@ -72,8 +72,8 @@ def test_rows_of_a_chunk():
 def test_counts():
     """The whole table is counted by any index, a part of it by the key's."""
     compared = plan()
-    assert query.source_count(compared, WHOLE) == "SELECT COUNT(*) FROM `s`.`t`"
-    assert query.target_count(compared, MIDDLE) == (
+    assert query.count(compared, "source", WHOLE) == "SELECT COUNT(*) FROM `s`.`t`"
+    assert query.count(compared, "target", MIDDLE) == (
         "SELECT COUNT(*) FROM `s`.`_t_new` AS `r` FORCE INDEX (`PRIMARY`)"
         " WHERE (`id` > 5) AND (`id` <= 9)"
     )
@@ -85,7 +85,7 @@ def test_values_of_one_row():
     rendered = (
         "IFNULL(CONCAT(OCTET_LENGTH(`r`.`name`), _binary':' COLLATE `binary`, `r`.`name`), 'N')"
     )
-    assert query.target_values(compared, "(7)") == (
+    assert query.values(compared, "target", "(7)") == (
         f"SELECT `r`.`id`, {rendered} FROM `s`.`_t_new` AS `r`"
         " FORCE INDEX (`PRIMARY`) WHERE (`r`.`id`) IN ((7)) LIMIT 2"
     )
@@ -116,7 +116,7 @@ def test_a_converted_column_goes_through_the_stage():
         "INSERT INTO `s`.`_spirit_py_checksum_new` (`_spirit_py_k0`, `_spirit_py_c0`)"
         " SELECT `_spirit_py_k0`, `_spirit_py_c0` FROM `s`.`_spirit_py_checksum_old`"
     )
-    assert query.source_aggregate(compared, WHOLE) == (
+    assert query.aggregate(compared, "source", WHOLE) == (
         "SELECT COUNT(*), HEX(BIT_XOR(UNHEX(SHA2(CONCAT(`r`.`id`, ',',"
         " IFNULL(`s`.`_spirit_py_c0`, 'N')), 256))))"
         " FROM `s`.`t` AS `r` FORCE INDEX (`PRIMARY`) STRAIGHT_JOIN"
@@ -128,7 +128,7 @@ def test_a_staged_value_that_does_not_fit_is_equal_to_nothing():
     """Where the staging table says so, its place is taken by what no value looks like."""
     compared = plan((column("n", "varchar(9)", nullable=True), column("n", "int")))
     compared = replace(compared, unfit=True)
-    assert compared.source_fields()[1] == (
+    assert compared.fields("source")[1] == (
         "IF(FIND_IN_SET('0', `s`.`_spirit_py_unfit`), CONCAT('X', SHA2(`r`.`n`, 256)),"
         " IFNULL(`s`.`_spirit_py_c0`, 'N'))"
     )
@@ -154,7 +154,7 @@ def test_a_key_that_orders_anew_is_joined():
     new = column("id", "varchar(9)", collation="utf8mb4_bin", pad_space=True)
     compared = ComparisonPlan(mapping=mapping((old, new)))
     assert not compared.aligned
-    assert query.target_aggregate(compared, MIDDLE).endswith(
+    assert query.aggregate(compared, "target", MIDDLE).endswith(
         " FROM `s`.`_spirit_py_checksum_new` AS `s` STRAIGHT_JOIN `s`.`_t_new` AS `r`"
         " FORCE INDEX (`PRIMARY`) ON `r`.`id` = `s`.`_spirit_py_c0` WHERE TRUE"
     )
