@@ -194,14 +194,12 @@ class SqlApplier:
             return Bounds(self._batch_rows, self._max_packet)
 
     def _replace(self, session: SqlSession, mapping: TableMapping, rows: Sequence[str]) -> None:
-        """The direct path."""
         for statement in replace_rows(mapping, rows, self._bounds(session)):
             with stage.evaluating(session, mapping), self._judged(session):
                 session.execute(statement)
                 judge_warnings(session, mapping, rows)
 
     def _delete(self, session: SqlSession, mapping: TableMapping, keys: Sequence[str]) -> None:
-        """Delete by keys that need no conversion."""
         for statement in delete_keys(mapping, keys, self._bounds(session)):
             with stage.evaluating(session, mapping):
                 session.execute(statement)
@@ -210,7 +208,6 @@ class SqlApplier:
     def _replace_staged(
         self, session: SqlSession, mapping: TableMapping, rows: Sequence[RenderedRow]
     ) -> None:
-        """The staged path."""
         stage.fill_stage(session, mapping, rows, self._bounds(session))
         with self._judged(session):
             stage.write_stage(session, mapping)

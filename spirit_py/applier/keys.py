@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spirit_py.applier.batch import insert_rows
 from spirit_py.applier.stage import (
     as_stored,
     drop_stage,
     evaluating,
+    fill,
     make_stage,
     number_column,
     source_table,
     stage_table,
     target_table,
 )
-from spirit_py.applier.verdicts import TRUNCATED, judge_warnings
+from spirit_py.applier.verdicts import judge_warnings
 from spirit_py.errors import ServerFault, ValueLost
-from spirit_py.mysql.values.lost_values import DEPRECATED, VALUE_ERRORS
+from spirit_py.mysql.values.lost_values import VALUE_ERRORS
 from spirit_py.sql import identifier_list, quote_identifier
 
 if TYPE_CHECKING:
@@ -42,9 +42,7 @@ def delete(session: SqlSession, mapping: TableMapping, keys: Sequence[str], boun
     names = identifier_list(mapping.key.columns)
     stage = make_stage(session, mapping, "keys", names=names, table=source_table(mapping))
     with as_stored(session):
-        for statement in insert_rows(f"{stage} ({names})", keys, bounds, mapping):
-            session.execute(statement)
-            judge_warnings(session, mapping, allowed=(DEPRECATED, TRUNCATED))
+        fill(session, mapping, f"{stage} ({names})", keys, bounds)
     convert(session, mapping)
     with evaluating(session, mapping):
         session.execute(delete_converted(mapping))

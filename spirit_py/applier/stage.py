@@ -105,10 +105,30 @@ def fill_stage(
     texts = [row.sql for row in rows]
     allowed = (DEPRECATED, TRUNCATED) if any(row.staged for row in rows) else (DEPRECATED,)
     with as_stored(session):
-        for statement in insert_rows(f"{stage} ({old_names(mapping)})", texts, bounds, mapping):
-            session.execute(statement)
-            judge_warnings(session, mapping, texts, allowed=allowed)
+        fill(session, mapping, f"{stage} ({old_names(mapping)})", texts, bounds, allowed=allowed)
     return stage
+
+
+def fill(
+    session: SqlSession,
+    mapping: TableMapping,
+    into: str,
+    texts: Sequence[str],
+    bounds: Bounds,
+    *,
+    tail: str = "",
+    allowed: tuple[int, ...] = (DEPRECATED, TRUNCATED),
+) -> None:
+    """Put rows into a staging table, inside :func:`as_stored`.
+
+    Args:
+        into: the table, and behind it its columns in parentheses.
+        tail: what stands behind the rows.
+        allowed: warnings that mean no loss.
+    """
+    for statement in insert_rows(into, texts, bounds, mapping, tail):
+        session.execute(statement)
+        judge_warnings(session, mapping, texts, allowed=allowed)
 
 
 def write_stage(session: SqlSession, mapping: TableMapping) -> int:

@@ -19,11 +19,11 @@ import hashlib
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.applier import keys as staged_keys
-from spirit_py.applier.batch import insert_rows
 from spirit_py.applier.stage import (
     as_stored,
     drop_stage,
     evaluating,
+    fill,
     make_stage,
     number_column,
     old_names,
@@ -32,10 +32,9 @@ from spirit_py.applier.stage import (
     target_table,
     whole,
 )
-from spirit_py.applier.verdicts import TRUNCATED, judge_warnings
+from spirit_py.applier.verdicts import judge_warnings
 from spirit_py.errors import DuplicateForUnique, ServerFault
 from spirit_py.mysql.faults import DUPLICATE_ENTRY
-from spirit_py.mysql.values.lost_values import DEPRECATED
 from spirit_py.sql import identifier_list, quote_identifier
 from spirit_py.table.values import key_select_expressions, row_key_sql
 
@@ -114,11 +113,11 @@ def _stage(
             numbered = list(enumerate(part, last + 1))
             last += len(numbered)
             texts = [_behind(str(n), c.key) for n, c in numbered]
-            _fill(session, mapping, bounds, f"{keys} ({number}, {key})", texts, tail=latest)
+            fill(session, mapping, f"{keys} ({number}, {key})", texts, bounds, tail=latest)
             if mapping.key_merging:
                 _stage_spellings(session, mapping, bounds, numbered)
             texts = [_behind(str(n), c.row.sql) for n, c in numbered if c.row]
-            _fill(session, mapping, bounds, f"{rows} ({number}, {old_names(mapping)})", texts)
+            fill(session, mapping, f"{rows} ({number}, {old_names(mapping)})", texts, bounds)
 
 
 def _make_spellings(session: SqlSession, mapping: TableMapping) -> None:
@@ -148,22 +147,7 @@ def _stage_spellings(
     names = f"({number}, {_digest(mapping)}, {_fresh(mapping)}, {key})"
     stage = stage_table(mapping, "spellings")
     first = f" ON DUPLICATE KEY UPDATE {number} = {stage}.{number}"
-    _fill(session, mapping, bounds, f"{stage} {names}", texts, tail=first)
-
-
-def _fill(
-    session: SqlSession,
-    mapping: TableMapping,
-    bounds: Bounds,
-    names: str,
-    texts: Sequence[str],
-    *,
-    tail: str = "",
-) -> None:
-    """Put rows into a staging table."""
-    for statement in insert_rows(names, texts, bounds, mapping, tail):
-        session.execute(statement)
-        judge_warnings(session, mapping, texts, allowed=(DEPRECATED, TRUNCATED))
+    fill(session, mapping, f"{stage} {names}", texts, bounds, tail=first)
 
 
 def _behind(first: str, row: str) -> str:

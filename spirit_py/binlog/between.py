@@ -10,15 +10,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spirit_py.binlog.position import FileFrontier, FilePlace, GtidFrontier, GtidSet, Position
+from spirit_py.binlog.position import FilePlace, GtidFrontier, read_position
 from spirit_py.binlog.wire import name_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from spirit_py.binlog.events import Place, StatementSeen, Table
-
-Reached = GtidFrontier | FileFrontier
+    from spirit_py.binlog.position import ServerFrontier
 
 
 class BetweenRuns:
@@ -38,8 +37,8 @@ class BetweenRuns:
         self,
         tables: Iterable[Table],
         *,
-        behind: Reached,
-        until: Reached,
+        behind: ServerFrontier,
+        until: ServerFrontier,
         passing: bool = False,
     ) -> None:
         self._names = {name_key(*table): table for table in tables}
@@ -78,18 +77,15 @@ class BetweenRuns:
         return not _has(self._behind, place) and _has(self._until, place)
 
 
-def reached_at(position: str) -> Reached | None:
+def reached_at(position: str) -> ServerFrontier | None:
     """Read the place of a position; None for a text that is none."""
     try:
-        found = Position.from_text(position)
+        return read_position(position)
     except ValueError:
         return None
-    if found.place is not None:
-        return FileFrontier(found.server_uuid, found.place)
-    return GtidFrontier(found.server_uuid, GtidSet.parse(found.gtids or ""))
 
 
-def _has(reached: Reached, place: Place) -> bool:
+def _has(reached: ServerFrontier, place: Place) -> bool:
     """Return whether a transaction, or the place of one, lies before the place reached."""
     if isinstance(reached, GtidFrontier):
         return reached.gtids.has(place.tsid, place.number)

@@ -165,7 +165,6 @@ class BinlogConnection:
             raise another_server(self._address, found=str(found), wanted=self._server_uuid)
 
     def _settings(self, mode: str) -> dict[str, Any]:
-        """Return PyMySQL's arguments."""
         options = self._options
         settings: dict[str, Any] = {
             "user": options.user,
@@ -269,7 +268,6 @@ def _dump_command(server_id: int, gtids: GtidSet) -> bytes:
 
 
 def _tls(options: dict[str, str], mode: str) -> ssl.SSLContext:
-    """Build the TLS context of a mode."""
     context = ssl.create_default_context(cafile=options.get("ca"))
     context.check_hostname = mode == "VERIFY_IDENTITY"
     verified = mode in {"VERIFY_CA", "VERIFY_IDENTITY"}

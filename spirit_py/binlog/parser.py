@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
     from spirit_py.binlog.between import BetweenRuns
+    from spirit_py.binlog.codec.described import Collation
     from spirit_py.binlog.codec.rows import RowCodec
     from spirit_py.binlog.codec.tablemap import TableMap
     from spirit_py.binlog.events import Event, Table
@@ -50,7 +51,7 @@ class BinlogParser:
         names: the followed tables by the names in their table maps, where they are more than
             ``compile_codecs`` can list.
         own: tables that this program writes, by the names in their table maps; only counted.
-        charsets: the server's character sets, by the number of a collation.
+        collations: the server's, by number.
 
     Attributes:
         emit: takes each event; it may block, and returns False when no more are taken.
@@ -67,9 +68,9 @@ class BinlogParser:
         start: Frontier,
         names: Mapping[bytes, Table] | None = None,
         own: Collection[bytes] = (),
-        charsets: Mapping[int, str] | None = None,
+        collations: Mapping[int, Collation] | None = None,
     ) -> None:
-        self._charsets = charsets or {}
+        self._charsets = {at: found.charset for at, found in (collations or {}).items()}
         self.between: BetweenRuns | None = None
         self._own = frozenset(own)
         self._own_ids: set[bytes] = set()
@@ -119,7 +120,6 @@ class BinlogParser:
         self._xid = ""
 
     def _complete(self, event: Committed | XaPrepared | XaDecided | Advanced) -> None:
-        """Emit an event that ends a transaction or stands between two."""
         self._hand_on(event)
         self.complete.advance(event.place)
 
@@ -200,7 +200,6 @@ class BinlogParser:
         return event[wire.HEADER_SIZE : end]
 
     def _handle(self, kind: int, body: bytes, event: bytes) -> None:
-        """Handle an event that is not skipped."""
         if kind in wire.ROWS:
             self._rows(kind, body)
         elif kind in {wire.HEARTBEAT, wire.HEARTBEAT_V2}:
@@ -222,11 +221,9 @@ class BinlogParser:
             self._complete(Advanced(Place(self.file, self.offset)))
 
     def _load_query(self, body: bytes) -> None:
-        """LOAD DATA, logged as a statement."""
         self._statement(query.parse_load_query(body, self._charsets))
 
     def _statement(self, found: query.Query) -> None:
-        """A client's statement."""
         event = StatementSeen(self._place(), **found._asdict(), prepared=bool(self._xid))
         if self.between is not None:
             self.between.statement(event)
@@ -261,7 +258,6 @@ class BinlogParser:
         self._open_tables[body[:6]] = table, codec
 
     def _rows(self, kind: int, body: bytes) -> None:
-        """Rows of a followed table."""
         if not self._began:
             self._began = True
             self._hand_on(Began(self._place(), self._xid))
@@ -306,7 +302,6 @@ class BinlogParser:
         self.own_bytes += len(body) if own else 0
 
     def _commit(self, _: bytes = b"") -> None:
-        """A transaction is complete."""
         self._end_group()
         self._complete(Committed(self._place()))
 

@@ -11,7 +11,7 @@ import struct
 import uuid
 from bisect import bisect_right
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol, Self
+from typing import TYPE_CHECKING, Final, Protocol, Self, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -186,7 +186,6 @@ class GtidSet:
 
 
 def _show(start: int, stop: int) -> str:
-    """Print one interval."""
     return str(start) if stop == start + 1 else f"{start}-{stop - 1}"
 
 
@@ -208,45 +207,6 @@ class FilePlace:
 
     def __str__(self) -> str:
         return f"{self.file}:{self.offset}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Position:
-    """A place to resume from, on one server.
-
-    Attributes:
-        gtids: every transaction before the place; None on a server without GTIDs.
-        place: file and offset; None on a server with GTIDs.
-    """
-
-    server_uuid: str
-    gtids: str | None = None
-    place: FilePlace | None = None
-
-    def to_text(self) -> str:
-        """Return the opaque text of the position."""
-        if self.place is not None:
-            return f"file;{self.server_uuid};{self.place.file};{self.place.offset}"
-        return f"gtid;{self.server_uuid};{self.gtids}"
-
-    @classmethod
-    def from_text(cls, text: str) -> Position:
-        """Read a position from its text.
-
-        Raises:
-            ValueError: when it is not one of ours.
-        """
-        kind, _, rest = text.partition(";")
-        server_uuid, _, where = rest.partition(";")
-        if kind == "gtid" and _UUID.fullmatch(server_uuid):
-            return cls(server_uuid=server_uuid, gtids=str(GtidSet.parse(where)))
-        if kind == "file" and _UUID.fullmatch(server_uuid):
-            file, _, offset = where.partition(";")
-            file_number(file)
-            if int(offset) < FIRST_EVENT:
-                raise ValueError(f"no event of a binlog begins at {offset}")
-            return cls(server_uuid=server_uuid, place=FilePlace(file, int(offset)))
-        raise ValueError(f"not a position of the change feed: {text!r}")
 
 
 class Frontier(Protocol):
@@ -307,7 +267,7 @@ class GtidFrontier:
 
     def text(self) -> str:
         """Return the opaque position."""
-        return Position(server_uuid=self.server_uuid, gtids=str(self.gtids)).to_text()
+        return f"gtid;{self.server_uuid};{self.gtids}"
 
 
 class FileFrontier:
@@ -355,4 +315,26 @@ class FileFrontier:
         """Return the opaque position; empty before there is one."""
         if self.resumable is None:
             return ""
-        return Position(server_uuid=self.server_uuid, place=self.resumable).to_text()
+        return f"file;{self.server_uuid};{self.resumable.file};{self.resumable.offset}"
+
+
+ServerFrontier: TypeAlias = GtidFrontier | FileFrontier
+
+
+def read_position(text: str) -> ServerFrontier:
+    """Read the frontier whose text a position is.
+
+    Raises:
+        ValueError: it is no position of the change feed.
+    """
+    kind, _, rest = text.partition(";")
+    server_uuid, _, where = rest.partition(";")
+    if kind == "gtid" and _UUID.fullmatch(server_uuid):
+        return GtidFrontier(server_uuid, GtidSet.parse(where))
+    if kind == "file" and _UUID.fullmatch(server_uuid):
+        file, _, offset = where.partition(";")
+        file_number(file)
+        if int(offset) < FIRST_EVENT:
+            raise ValueError(f"no event of a binlog begins at {offset}")
+        return FileFrontier(server_uuid, FilePlace(file, int(offset)))
+    raise ValueError(f"not a position of the change feed: {text!r}")

@@ -79,7 +79,6 @@ def query_text(body: bytes) -> bytes:
 
 
 def _query(body: bytes, at: int, charsets: Mapping[int, str]) -> Query:
-    """Read mode, schema and text of a statement."""
     session_id, _, schema_size, _, status_size = _HEAD.unpack_from(body)
     found = status_variables(body[at : at + status_size])
     at += status_size
@@ -147,7 +146,6 @@ def read_text(raw: bytes, charset: str) -> tuple[str, str, bool]:
 
 
 def _utf8(raw: bytes) -> str:
-    """Read UTF-8; empty when it is none."""
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError:

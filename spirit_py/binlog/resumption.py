@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 import uuid
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from spirit_py.binlog.connection import BinlogConnection, StreamLost
 from spirit_py.binlog.position import (
@@ -17,7 +17,7 @@ from spirit_py.binlog.position import (
     FilePlace,
     GtidFrontier,
     GtidSet,
-    Position,
+    read_position,
 )
 from spirit_py.binlog.wire import FORMAT_DESCRIPTION, HEADER
 from spirit_py.errors import FeedFailure, PositionNotFound
@@ -27,6 +27,7 @@ from spirit_py.mysql.ownwrites import is_own
 from spirit_py.mysql.replication import binlog_files
 
 if TYPE_CHECKING:
+    from spirit_py.binlog.position import ServerFrontier
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
 
@@ -35,9 +36,7 @@ _ANSWER_WITHIN: Final = 30
 _ROUNDING: Final = 2.0
 
 
-def frontier_of(
-    session: SqlSession, position: str, *, address: str, whole: bool
-) -> GtidFrontier | FileFrontier:
+def frontier_of(session: SqlSession, position: str, *, address: str, whole: bool) -> ServerFrontier:
     """Return the frontier of a position that this server can go on from.
 
     Args:
@@ -91,25 +90,26 @@ class _Unreachable(Exception):
     """The stream cannot go on from the position. The message says why."""
 
 
-def _read(position: str) -> Position:
+def _read(position: str) -> ServerFrontier:
     try:
-        return Position.from_text(position)
+        return read_position(position)
     except ValueError as error:
         raise _Unreachable(str(error)) from error
 
 
-def _frontier(session: SqlSession, found: Position, *, whole: bool) -> GtidFrontier | FileFrontier:
+def _frontier(session: SqlSession, found: ServerFrontier, *, whole: bool) -> ServerFrontier:
     """Hold a position against what the server has."""
     row = session.query("SELECT @@GLOBAL.server_uuid, @@GLOBAL.gtid_mode")[0]
     server = str(row[0])
     moved = found.server_uuid != server
-    if moved and found.gtids is None:
+    has_gtids = isinstance(found, GtidFrontier)
+    if moved and not has_gtids:
         raise _Unreachable(f"it is of the server {found.server_uuid}, and has no GTIDs")
-    if (found.gtids is not None) != (row[1] == "ON"):
+    if has_gtids != (row[1] == "ON"):
         raise _Unreachable("gtid_mode was switched since")
-    if found.place is not None:
-        return FileFrontier(server, _checked_place(session, found.place))
-    gtids = _checked_set(session, GtidSet.parse(found.gtids or ""), whole=whole)
+    if isinstance(found, FileFrontier):
+        return FileFrontier(server, _checked_place(session, cast("FilePlace", found.place)))
+    gtids = _checked_set(session, found.gtids, whole=whole)
     if moved:
         _check_whole(session, found.server_uuid)
     return GtidFrontier(server, gtids)

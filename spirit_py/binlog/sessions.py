@@ -49,7 +49,6 @@ class LentSession:
                 raise
 
     def _opened(self) -> Session:
-        """Return the session of now."""
         if self._session is not None and not self._session.alive():
             self._drop()
         if self._session is None:
@@ -62,7 +61,6 @@ class LentSession:
         return self._session
 
     def _drop(self) -> None:
-        """Close the session."""
         with self._guard:
             if self._session is not None:
                 self._session.close()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.binlog import wire
 from spirit_py.binlog.between import BetweenRuns, reached_at
+from spirit_py.binlog.codec.described import Collation
 from spirit_py.binlog.codec.rows import RowCodec
 from spirit_py.binlog.connection import BinlogConnection, StreamLost
 from spirit_py.binlog.parser import BinlogParser, StreamClosed
@@ -33,12 +34,15 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from spirit_py.binlog.events import Event, Place, Table
+    from spirit_py.binlog.position import ServerFrontier
     from spirit_py.config import ConnectionOptions, FeedOptions
     from spirit_py.contracts import Retention, SqlSession
     from spirit_py.mysql.session import Session
     from spirit_py.table.mapping import TableMapping
 
-_CHARACTER_SETS: Final = "SELECT ID, CHARACTER_SET_NAME FROM information_schema.COLLATIONS"
+_COLLATIONS: Final = (
+    "SELECT ID, CHARACTER_SET_NAME, COLLATION_NAME FROM information_schema.COLLATIONS"
+)
 _PREPARED_POLL: Final = 0.2
 _HEARTBEAT: Final = 5.0
 
@@ -69,9 +73,10 @@ class BinlogSource:
             row = session.query(
                 "SELECT @@GLOBAL.server_uuid, @@GLOBAL.gtid_mode, @@GLOBAL.lower_case_table_names"
             )[0]
-            #: Character sets by the number of a collation.
-            self.charsets = {
-                int(number): str(name) for number, name in session.query(_CHARACTER_SETS)
+            #: The server's collations by number.
+            self.collations = {
+                int(number): Collation(str(charset), str(name))
+                for number, charset, name in session.query(_COLLATIONS)
             }
         self._server_uuid = str(row[0])
         self.has_gtids = row[1] == "ON"
@@ -80,9 +85,9 @@ class BinlogSource:
 
     # -- the start
 
-    def begin(self, mappings: Sequence[TableMapping]) -> GtidFrontier | FileFrontier:
+    def begin(self, mappings: Sequence[TableMapping]) -> ServerFrontier:
         """Choose a place that cannot miss a commit (R2), wait for older XA transactions, open."""
-        start: GtidFrontier | FileFrontier
+        start: ServerFrontier
         if self.has_gtids:
             start = self.executed()
         else:
@@ -100,7 +105,7 @@ class BinlogSource:
         settled: str = "",
         *,
         pass_hidden: bool = False,
-    ) -> GtidFrontier | FileFrontier:
+    ) -> ServerFrontier:
         """Open the stream after a position of an earlier run; see the protocol.
 
         Raises:
@@ -161,10 +166,7 @@ class BinlogSource:
             self.knows_all_prepared = False
             return set()
 
-    def _open(
-        self, mappings: Sequence[TableMapping], start: GtidFrontier | FileFrontier
-    ) -> GtidFrontier | FileFrontier:
-        """Open the first connection."""
+    def _open(self, mappings: Sequence[TableMapping], start: ServerFrontier) -> ServerFrontier:
         self._schema = mappings[0].source.schema if mappings else ""
         if self._options.own_writes and self.has_gtids:
             tables = ((m.source.schema, m.source.name) for m in mappings)
@@ -182,15 +184,13 @@ class BinlogSource:
             ) from error
         return start
 
-    def _parser(
-        self, mappings: Sequence[TableMapping], start: GtidFrontier | FileFrontier
-    ) -> BinlogParser:
+    def _parser(self, mappings: Sequence[TableMapping], start: ServerFrontier) -> BinlogParser:
         """Make the parser; a stream that follows tables without mappings makes its own."""
         compilers = {
             (m.source.schema, m.source.name): partial(RowCodec.compile, mapping=m) for m in mappings
         }
         own = [wire.name_key(m.target.schema, m.target.name) for m in mappings]
-        return BinlogParser(compilers, start, own=own, charsets=self.charsets)
+        return BinlogParser(compilers, start, own=own, collations=self.collations)
 
     def _dump(self, after: object) -> BinlogConnection:
         """Open a dump behind what was received completely."""
@@ -241,7 +241,7 @@ class BinlogSource:
             raise FeedFailure("the stream was not opened", hint="this is a bug: report it")
         return self._reader
 
-    def executed(self, session: SqlSession | None = None) -> GtidFrontier | FileFrontier:
+    def executed(self, session: SqlSession | None = None) -> ServerFrontier:
         """Ask for everything that is committed and visible now.
 
         Without GTIDs: the end of the binlog, which every visible commit is before. Our own writes
@@ -252,13 +252,13 @@ class BinlogSource:
         with self._asking(self._control, "what it has executed") as own:
             return self._sent(self._executed_in(own))
 
-    def _sent(self, found: GtidFrontier | FileFrontier) -> GtidFrontier | FileFrontier:
+    def _sent(self, found: ServerFrontier) -> ServerFrontier:
         """Leave out our own writes, which are not sent."""
         if isinstance(found, GtidFrontier) and self._own:
             found.gtids = found.gtids.only(lambda tsid: tsid not in self._own)
         return found
 
-    def _executed_in(self, session: SqlSession) -> GtidFrontier | FileFrontier:
+    def _executed_in(self, session: SqlSession) -> ServerFrontier:
         """Ask one session for what is executed; it must be of the server that is followed."""
         question = "SELECT @@GLOBAL.server_uuid, @@GLOBAL.gtid_executed"
         found, gtids = (str(value) for value in session.query(question)[0])
@@ -359,7 +359,6 @@ class BinlogSource:
 
     @staticmethod
     def _status(session: SqlSession) -> tuple[str, int]:
-        """Read the end of the binlog."""
         end = binlog_status(session)
         if end is None:
             raise FeedFailure("the server writes no binlog", hint="start it with log_bin")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import zstandard
 
+from spirit_py.binlog.codec.tablemap import packed_integer
 from spirit_py.errors import FeedFailure
 
 if TYPE_CHECKING:
@@ -169,10 +170,10 @@ def split_payload(body: bytes) -> Iterator[bytes]:
         FeedFailure: for a compression that is not known.
     """
     at, compression = 0, _ZSTD
-    while (field := _packed(body, at))[0] != _PAYLOAD_END:
-        size, start = _packed(body, field[1])
+    while (field := packed_integer(body, at))[0] != _PAYLOAD_END:
+        size, start = packed_integer(body, field[1])
         if field[0] == _PAYLOAD_COMPRESSION:
-            compression = _packed(body, start)[0]
+            compression = packed_integer(body, start)[0]
         at = start + size
     payload = memoryview(body)[field[1] :]
     if compression == _UNCOMPRESSED:
@@ -212,12 +213,3 @@ def _read(reader: zstandard.ZstdDecompressionReader, size: int) -> bytes:
     if size and parts:
         raise FeedFailure("a compressed transaction in the binlog ends too early")
     return b"".join(parts)
-
-
-def _packed(data: bytes, at: int) -> tuple[int, int]:
-    """Read a length-encoded integer of the client protocol."""
-    first = data[at]
-    size = {252: 2, 253: 3, 254: 8}.get(first, 0)
-    if not size:
-        return first, at + 1
-    return int.from_bytes(data[at + 1 : at + 1 + size], "little"), at + 1 + size

@@ -42,7 +42,6 @@ _NAME: Final = r"(?:`((?:[^`]|``)++)`|([0-9A-Z_$]++))"
 
 
 def _compiled(form: str) -> re.Pattern[str]:
-    """Compile a form of a write."""
     marks = {" ": r"[ \t-\r]++", "~": r"[ \t-\r]*+", "#": r"(?![0-9A-Z_$\x80-\U0010ffff])"}
     for word, pattern in _WORDS.items():
         form = form.replace(word, pattern)
@@ -145,7 +144,6 @@ class StatementWrites:
 
 
 def _written(target: Name) -> str:
-    """Write a name as the option takes it."""
     parts = (target.schema, target.table or "")
     plain = not any(set(part) & {".", "`"} for part in parts)
     return ".".join(parts if plain else map(quote_identifier, parts))

@@ -6,6 +6,7 @@ import logging
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.contracts import KeyedChange
@@ -54,10 +55,10 @@ class BatchApplier:
         """
         rows = self._batch_rows
         if in_order:
-            runs = [list(run) for _, run in groupby(batch, key=_deleted)]
+            runs = [list(run) for _, run in groupby(batch, key=attrgetter("deleted"))]
         else:
             kinds = ([c for c in batch if c.deleted], [c for c in batch if not c.deleted])
-            runs = [sorted(kind, key=_key) for kind in kinds]
+            runs = [sorted(kind, key=attrgetter("image.key")) for kind in kinds]
         alone = in_order or not spread or session is not None or len(batch) <= rows
         for run in runs:
             calls = (partial(self._write, mapping, part, session) for part in _parts(run, rows))
@@ -93,7 +94,7 @@ class BatchApplier:
         complete: bool,
         session: SqlSession | None,
     ) -> bool:
-        """Apply a batch at once; tell whether rows were written over others.
+        """Apply a batch at once; return whether rows were written over others.
 
         Args:
             complete: the batch ends with a transaction of the source.
@@ -139,14 +140,6 @@ class BatchApplier:
 def _keyed(change: Pending) -> KeyedChange:
     row = None if change.deleted else change.image.render()
     return KeyedChange(change.image.key_sql, row, change.fresh)
-
-
-def _key(change: Pending) -> tuple[object, ...]:
-    return change.image.key
-
-
-def _deleted(change: Pending) -> bool:
-    return change.deleted
 
 
 def _parts(changes: Sequence[Pending], rows: int) -> Iterator[Sequence[Pending]]:

@@ -250,12 +250,10 @@ class Dispatcher:
             self._lock.notify_all()
 
     def _transaction_ended(self) -> None:
-        """Let states be taken of what is whole now; called under the lock."""
         for subscription in self._merging:
             subscription.buffer.transaction_ended()
 
     def _replay(self, rows: XaRows, epoch: Epoch | None, decided: Place) -> None:
-        """Buffer the rows that were kept aside."""
         for event in rows.replay():
             self._take_in(event, epoch, decided)
 

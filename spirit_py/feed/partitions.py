@@ -301,7 +301,6 @@ class Partitions:
         return self.live[0]
 
     def _merge_idle(self) -> None:
-        """Merge neighbours that have little to do."""
         place = 0
         while place + 1 < len(self.live):
             one, other = self.live[place : place + 2]
@@ -343,7 +342,6 @@ class Partitions:
         self.merges += 1
 
     def _replace(self, children: list[Partition], parents: tuple[Partition, ...]) -> None:
-        """Put children where their parents were."""
         place = self.live.index(parents[0])
         if self.live[place : place + len(parents)] != list(parents) or not self.divisible:
             raise ValueError("these are not neighbours, or must stay whole")

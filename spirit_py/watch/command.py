@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from spirit_py.binlog.position import Position
+from spirit_py.binlog.position import read_position
 from spirit_py.binlog.writes import OPTION, StatementWrites
 from spirit_py.config import FeedOptions
 from spirit_py.errors import (
@@ -111,7 +111,6 @@ class _Watch:
             raise connection_refusal(fault, options.connection) from fault
 
     def _follower(self, stream: ScopeSource, progress: Progress) -> Follower:
-        """Make what turns events into lines."""
         older = set() if self._options.position else stream.prepared_before()
         if older is None:
             self._note(
@@ -214,7 +213,7 @@ def _check_position(text: str) -> None:
     """Refuse a text that is no position of ours."""
     try:
         if text:
-            Position.from_text(text)
+            read_position(text)
     except ValueError as error:
         raise UsageFault(
             f"--from is not a position: {text!r} ({error})",

@@ -20,7 +20,7 @@ from spirit_py.mysql.tables.definition import shape_of
 from spirit_py.watch.harmless import leaves_rows_as_described
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from spirit_py.binlog.codec.described import Collation
     from spirit_py.binlog.codec.tablemap import TableMap
@@ -56,19 +56,18 @@ class Definitions:
     Args:
         read: reads a table's definition from the server; None when there is no such table.
         executed: asks what the server has executed.
-        collations: reads the server's collations by number.
+        collations: the server's, by number.
     """
 
     def __init__(
         self,
         read: Callable[[Table], TableSchema | None],
         executed: Callable[[], Frontier],
-        collations: Callable[[], dict[int, Collation]] = dict,
+        collations: Mapping[int, Collation] | None = None,
     ) -> None:
         self._read = read
         self._executed = executed
-        self._read_collations = collations
-        self._collations: dict[int, Collation] = {}
+        self._collations = collations or {}
         self._known: dict[Table, _Known] = {}
 
     def learn(self, table: Table) -> None:
@@ -107,8 +106,6 @@ class Definitions:
         The server's definition is preferred where it says the same, because it has more to say
         (display widths, unique keys). None when the table map is not enough.
         """
-        if not self._collations:
-            self._collations = self._read_collations()
         schema = described(table_map, self._collations)
         if schema is None:
             return None

@@ -108,7 +108,6 @@ class Follower:
                 raise error
 
     def _say(self, kind: str, place: Place | None = None, **fields: object) -> None:
-        """Print an event."""
         self._out(record(kind, self.progress.text(), place, **fields))
         self._said_at = self._clock()
 
@@ -210,7 +209,6 @@ class Follower:
             self._say_statements()
 
     def _say_statements(self) -> None:
-        """Print the DDL seen in this transaction."""
         for event in self._statements:
             self._say("ddl", event.place, schema=event.schema, sql=event.sql)
         self._statements.clear()

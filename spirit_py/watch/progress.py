@@ -8,7 +8,7 @@ from spirit_py.binlog.position import GtidFrontier, GtidSet
 
 if TYPE_CHECKING:
     from spirit_py.binlog.events import Place
-    from spirit_py.binlog.position import FileFrontier
+    from spirit_py.binlog.position import ServerFrontier
 
 
 class Progress:
@@ -21,7 +21,7 @@ class Progress:
         start: where the stream begins.
     """
 
-    def __init__(self, start: GtidFrontier | FileFrontier) -> None:
+    def __init__(self, start: ServerFrontier) -> None:
         #: Everything that came completely, prepared XA transactions included.
         self.received = start.copy()
         self._undecided: dict[str, tuple[Place, str]] = {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from spirit_py.binlog.codec.described import Collation
 from spirit_py.binlog.connection import StreamLost
 from spirit_py.binlog.parser import BinlogParser
 from spirit_py.binlog.source import BinlogSource
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from spirit_py.binlog.codec.rows import RowCodec
     from spirit_py.binlog.codec.tablemap import TableMap
     from spirit_py.binlog.events import Table
-    from spirit_py.binlog.position import FileFrontier, Frontier, GtidFrontier
+    from spirit_py.binlog.position import Frontier, ServerFrontier
     from spirit_py.config import ConnectionOptions, FeedOptions
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.schema import TableSchema
@@ -47,10 +46,10 @@ class ScopeSource(BinlogSource):
     ) -> None:
         super().__init__(connection, options)
         self.scope = Scope(database, table, ignore_case=self.ignore_case)
-        self.definitions = Definitions(self._definition, self._executed, self._collations)
+        self.definitions = Definitions(self._definition, self._executed, self.collations)
         self._events: BinlogParser | None = None
 
-    def open(self, position: str) -> GtidFrontier | FileFrontier:
+    def open(self, position: str) -> ServerFrontier:
         """Open the stream behind a position, or at what is committed and visible now.
 
         Raises:
@@ -62,14 +61,10 @@ class ScopeSource(BinlogSource):
 
     def prepared_before(self) -> set[str] | None:
         """Return the XA transactions that are prepared now; None when the account may not see."""
-        try:
-            with self._control.lend() as session:
-                rows = session.query("XA RECOVER CONVERT XID")
-        except ServerFault as fault:
-            if disposition(fault) is not Disposition.FATAL:
-                raise
+        rows = self._prepared_transactions()
+        if not self.knows_all_prepared:
             return None
-        return {_xid(int(row[0]), int(row[1]), str(row[3])) for row in rows}
+        return {_xid(int(str(row[0])), int(str(row[1])), str(row[3])) for row in rows}
 
     def learn(self) -> int:
         """Read the definitions of the tables there are now; give how many tables.
@@ -95,12 +90,11 @@ class ScopeSource(BinlogSource):
     def _parser(
         self,
         mappings: Sequence[TableMapping],  # noqa: ARG002 - a migration's
-        start: GtidFrontier | FileFrontier,
+        start: ServerFrontier,
     ) -> BinlogParser:
-        """Make a parser that follows the scope."""
         compilers = _Compilers(self.definitions.compile)
         names = TableNames(self.scope)
-        self._events = BinlogParser(compilers, start, names, charsets=self.charsets)
+        self._events = BinlogParser(compilers, start, names, collations=self.collations)
         return self._events
 
     def _definition(self, table: Table) -> TableSchema | None:
@@ -114,20 +108,6 @@ class ScopeSource(BinlogSource):
             if fault.code == NO_SUCH_TABLE:  # dropped or renamed between two questions
                 return None
             raise
-
-    def _collations(self) -> dict[int, Collation]:
-        """Read the server's collations, in the reader's thread."""
-        try:
-            with self._control.lend() as session:
-                rows = session.query(
-                    "SELECT ID, CHARACTER_SET_NAME, COLLATION_NAME FROM"
-                    " information_schema.COLLATIONS"
-                )
-        except ServerFault as fault:
-            if disposition(fault) is Disposition.FATAL:
-                raise
-            raise StreamLost(fault.message) from fault
-        return {int(row[0]): Collation(str(row[1]), str(row[2])) for row in rows}
 
     def _executed(self) -> Frontier:
         """Ask what is executed, in the reader's thread."""

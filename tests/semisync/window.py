@@ -6,7 +6,7 @@ import contextlib
 import threading
 from typing import TYPE_CHECKING
 
-from spirit_py.binlog.position import FilePlace, Position
+from spirit_py.binlog.position import FileFrontier, FilePlace
 from spirit_py.config import FeedOptions
 from spirit_py.copier.chunk_sql import chunk_lock
 from spirit_py.feed.feed import ChangeFeed
@@ -252,4 +252,4 @@ class Window:
         ((server_uuid,),) = admin.run("SELECT @@server_uuid")
         with contextlib.closing(self.db.connect()) as session:
             place = FilePlace(*binlog_end(session))
-        return Position(server_uuid=server_uuid, place=place).to_text()
+        return FileFrontier(server_uuid, place).text()

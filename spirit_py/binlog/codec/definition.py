@@ -181,13 +181,11 @@ class _Walk:
         self.lines.append(self._margin + text)
 
     def _settle(self, margin: str) -> None:
-        """Bring ``o`` up to its place."""
         if self._pending:
             self.lines.append(f"{margin}o += {self._pending}")
             self._pending = 0
 
     def _at(self, more: int = 0) -> str:
-        """Show the place reached."""
         distance = self._pending + more
         return f"o + {distance}" if distance else "o"
 
@@ -215,7 +213,6 @@ class _Walk:
         self._run, self._run_names = [], []
 
     def _unpacker(self, codes: str) -> str:
-        """Return the name of the function that unpacks these codes."""
         name = f"u{len(self.unpackers)}"
         self.unpackers[name] = struct.Struct("<" + codes).unpack_from
         return name

@@ -110,7 +110,6 @@ class _Described:
         return [self._column(*numbered) for numbered in enumerate(self._map.columns)]
 
     def _column(self, place: int, announced: ColumnType) -> Column:
-        """Return the next column."""
         unsigned = announced.code in _SIGNED and next(self._signs)
         given = self._type(announced)
         shown = given.pop("column_type", given["data_type"])
@@ -124,7 +123,6 @@ class _Described:
         )
 
     def _type(self, announced: ColumnType) -> dict[str, Any]:
-        """Return what a column has by its type."""
         code, metadata = announced
         if code in _PLAIN:
             return {"data_type": _PLAIN[code]}
@@ -187,7 +185,6 @@ def _per_column(found: Mapping[int, bytes], default: int, listed: int, count: in
 
 
 def _numbers(data: bytes) -> list[int]:
-    """Read length-encoded integers."""
     return list(_read(data, packed_integer))
 
 
@@ -228,7 +225,6 @@ def _signs(table_map: TableMap) -> list[bool]:
 
 
 def _key(table_map: TableMap, columns: tuple[Column, ...]) -> tuple[IndexPart, ...]:
-    """Read the primary key."""
     found = table_map.optional
     if _KEY in found:
         return tuple(IndexPart(column=columns[at].name) for at in _numbers(found[_KEY]))

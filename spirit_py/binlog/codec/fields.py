@@ -185,7 +185,6 @@ _WIDTHS = {"b": 1, "h": 2, "i": 4, "q": 8}
 
 
 def _numbered(column: Column, index: int) -> dict[str, Any]:
-    """Describe ENUM or SET."""
     width = number_bytes(column)
     code = {1: "B", 2: "H", 4: "I", 8: "Q"}.get(width, f"{width}s")
     number = "{v}" if code[-1] != "s" else "int_of({v}, 'little')"
@@ -234,7 +233,6 @@ def _temporal(column: Column, index: int) -> dict[str, Any]:
 
 
 def _decimal(column: Column, index: int) -> dict[str, Any]:
-    """Describe DECIMAL."""
     decimal = decimal_codec(column.precision or 10, column.scale or 0)
     shown = f"show{index}({{v}})"
     return {
@@ -278,7 +276,6 @@ def _bit(column: Column, _index: int) -> dict[str, Any]:
 
 
 def _json(_column: Column, index: int) -> dict[str, Any]:
-    """Describe JSON."""
     return {
         "prefix": 4,
         "literal": ("", f"show{index}({{v}})", ""),

@@ -57,7 +57,6 @@ def plain_value(raw: bytes) -> str:
 
 
 def _document(raw: bytes) -> Node:
-    """Decode a whole document."""
     if not raw:
         return Node("null")
     try:

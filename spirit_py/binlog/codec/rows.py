@@ -184,7 +184,6 @@ class RowCodec:
         return values.key_sql(self._key_columns, key)
 
     def _images(self, body: bytes, event_type: int, *, doubled: bool) -> list[RowImage]:
-        """Cut the body into images."""
         at = 8
         if event_type >= _VERSION_2:
             at += int.from_bytes(body[8:10], "little")

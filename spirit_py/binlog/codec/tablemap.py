@@ -64,11 +64,6 @@ class TableMap:
     optional: Mapping[int, bytes] = field(default_factory=dict)
 
 
-def rows_table_id(body: bytes) -> int:
-    """Return the table id of a table map or rows event, without parsing the rest."""
-    return int.from_bytes(body[:6], "little")
-
-
 def parse_table_map(body: bytes) -> TableMap:
     """Parse the body of a TABLE_MAP_EVENT.
 
@@ -99,7 +94,7 @@ def _parse(body: bytes) -> TableMap:
         raise IndexError("cut short")
     optional = dict(_optional_fields(body, at + null_bytes))
     return TableMap(
-        table_id=rows_table_id(body),
+        table_id=int.from_bytes(body[:6], "little"),
         schema=schema,
         table=table,
         columns=columns,
@@ -111,7 +106,7 @@ def _parse(body: bytes) -> TableMap:
 
 
 def packed_integer(data: bytes, at: int) -> tuple[int, int]:
-    """Read a length-encoded integer; give it and the place after it."""
+    """Read a length-encoded integer; return it and the place after it."""
     first = data[at]
     if first < 251:
         return first, at + 1
@@ -157,7 +152,6 @@ def _string_type(first: int, second: int) -> tuple[int, int]:
 
 
 def _optional_fields(body: bytes, at: int) -> list[tuple[int, bytes]]:
-    """Split the optional metadata into its fields."""
     fields = []
     while at < len(body):
         length, start = packed_integer(body, at + 1)
@@ -167,7 +161,6 @@ def _optional_fields(body: bytes, at: int) -> list[tuple[int, bytes]]:
 
 
 def _names(data: bytes) -> tuple[str, ...]:
-    """Read the column names."""
     names, at = [], 0
     while at < len(data):
         length, start = packed_integer(data, at)
