@@ -179,11 +179,9 @@ class RevertConfig(RunConfig):
 
     Attributes:
         skip_drop: keep the table that is swapped out, under another name.
-        answer_timeout: seconds within which the other process must begin to answer.
     """
 
     skip_drop: bool = False
-    answer_timeout: float = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)

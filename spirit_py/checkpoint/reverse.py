@@ -6,7 +6,7 @@ Nothing secret is in these rows (R20).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from spirit_py.errors import OutcomeUnknown, Refusal, SpiritError
@@ -32,9 +32,7 @@ class ReverseTable:
     Attributes:
         old: name of the old table, in the same schema.
         undone: name that the new table gets in the swap back.
-        renames: pairs of a name in the new table and the name in the old one.
-        added: columns that only the old table has, in lower case.
-        dropped: columns that only the new table has, in lower case.
+        changes: what the reversed mapping does to columns.
         now_shape: digest of the new table's definition; see :mod:`spirit_py.checkpoint.record`.
         old_shape: the same of the old table's.
         losses: what would be lost, a line each.
@@ -44,24 +42,20 @@ class ReverseTable:
     table: str
     old: str
     undone: str
-    renames: tuple[tuple[str, str], ...] = ()
-    added: tuple[str, ...] = ()
-    dropped: tuple[str, ...] = ()
+    changes: ReverseChanges = field(default_factory=ReverseChanges)
     now_shape: str = ""
     old_shape: str = ""
     losses: tuple[str, ...] = ()
 
     @property
+    def source(self) -> tuple[str, str]:
+        """Schema and name of the table."""
+        return self.schema, self.table
+
+    @property
     def name(self) -> str:
         """The table's name for messages."""
         return f"{self.schema}.{self.table}"
-
-    @property
-    def changes(self) -> ReverseChanges:
-        """What the swap back does to columns."""
-        return ReverseChanges(
-            renames=dict(self.renames), added=frozenset(self.added), dropped=frozenset(self.dropped)
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +72,6 @@ class ReverseRecord:
     """
 
     tables: tuple[ReverseTable, ...]
-    server_uuid: str
     position: str
     until: float
     state: str = FOLLOWING

@@ -27,14 +27,18 @@ class Swap:
     old: str
 
     @classmethod
-    def of(cls, mapping: TableMapping) -> Swap:
-        """Return the swap of a migration's tables."""
+    def of(cls, mapping: TableMapping, old: str = "") -> Swap:
+        """Return the swap that puts the target in the source's place.
+
+        Args:
+            old: what the source is called then; by default the name of a migration's old table.
+        """
         source = mapping.source
         return cls(
             schema=source.schema,
             table=source.name,
             new=mapping.target.name,
-            old=AuxiliaryNames.of(source.name).old,
+            old=old or AuxiliaryNames.of(source.name).old,
         )
 
 

@@ -22,7 +22,7 @@ from spirit_py.table.values import bound_from_literals
 if TYPE_CHECKING:
     from spirit_py.checkpoint.record import CheckpointRecord
     from spirit_py.checksum.checker import Checker
-    from spirit_py.checksum.result import ChecksumResult
+    from spirit_py.checksum.result import ChecksumProgress, ChecksumResult
     from spirit_py.contracts import Applier, Subscription
     from spirit_py.feed.feed import ChangeFeed
     from spirit_py.migration.run import Run
@@ -107,6 +107,9 @@ class CopiedPair(Pair):
         carry = partial(carry_histograms, mapping=self.mapping)
         for trouble in self.process.step("histograms", carry):
             self.process.warn(f"a histogram of {self.name} does not come along: {trouble}")
+
+    def _show_progress(self, seen: ChecksumProgress) -> None:
+        """Do nothing: the run's figures read the comparison's progress."""
 
     def _run(self, checker: Checker) -> ChecksumResult:
         figures = self.process.figures

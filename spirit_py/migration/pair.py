@@ -21,7 +21,6 @@ from spirit_py.sql import quote_table
 
 if TYPE_CHECKING:
     import contextlib
-    from collections.abc import Callable
 
     from spirit_py.checksum.result import ChecksumProgress, ChecksumResult
     from spirit_py.contracts import Applier
@@ -62,7 +61,6 @@ class Pair:
     Attributes:
         stop: the switch that gets the feed's faults.
         max_passes: passes that a comparison may take; 1 repairs nothing.
-        on_progress: called now and then with how far a comparison is.
     """
 
     process: Process
@@ -71,7 +69,6 @@ class Pair:
     applier: Applier
     stop: StopSwitch
     max_passes: int = ChecksumOptions.max_passes
-    on_progress: Callable[[ChecksumProgress], None] | None = None
     _checker: Checker | None = field(default=None, init=False)
     #: :attr:`Checker.proven` of the last comparison that ended clean.
     _proven: int = field(default=-1, init=False)
@@ -110,7 +107,7 @@ class Pair:
             stop=stop or self.stop,
             feed=self.feed,
             applier=self.applier,
-            on_progress=self.on_progress,
+            on_progress=self._show_progress,
             options=ChecksumOptions(
                 lock_wait_timeout=math.ceil(config.lock_wait_timeout),
                 yield_seconds=config.checksum_yield_timeout,
@@ -129,8 +126,10 @@ class Pair:
         )
         return result
 
+    def _show_progress(self, seen: ChecksumProgress) -> None:
+        self.process.show(f"the comparison of {self.name}: {100 * seen.fraction:.0f} %")
+
     def _run(self, checker: Checker) -> ChecksumResult:
-        """Run the comparison."""
         return checker.run()
 
     def _compared_before(self) -> KeyBound | None:

@@ -7,7 +7,7 @@ lock is asked for, under it, and again before the drop (R24).
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.checkpoint.proofs import note_proofs, read_proofs, renew_proofs
@@ -74,52 +74,46 @@ def _nothing(_session: SqlSession) -> None:
     """Do nothing, where a hook is not given."""
 
 
+@dataclass(kw_only=True)
 class PairSwap:
     """Puts the target of every pair in its source's place; :meth:`run` once.
 
-    Args:
+    Attributes:
         prepare: called in each try before the lock is asked for, in a session without locks.
         final_check: called under the lock; must be fast, and an error ends the swap.
         counters: the AUTO_INCREMENT that statements give, by schema and name of the source; the
             other targets get the sources' counters.
         held_back: returns the name of a sentinel that exists, or an empty string.
         note_position: note the place behind the RENAME.
-
-    Attributes:
         cutover: the swap itself.
     """
 
-    def __init__(
-        self,
-        process: Process,
-        pairs: Sequence[Pair],
-        direction: Direction,
-        *,
-        prepare: Callable[[SqlSession], None] = _nothing,
-        final_check: Callable[[SqlSession], None] = _nothing,
-        counters: dict[Name, str] | None = None,
-        held_back: Callable[[], str] = str,
-        note_position: bool = False,
-    ) -> None:
-        self._process = process
-        self._pairs = pairs
-        self._direction = direction
-        self._prepare = prepare
-        self._final_check = final_check
-        self._counters = counters or {}
-        self._proofs: dict[Name, Identity] = {}
+    process: Process
+    pairs: Sequence[Pair]
+    direction: Direction
+    prepare: Callable[[SqlSession], None] = _nothing
+    final_check: Callable[[SqlSession], None] = _nothing
+    counters: dict[Name, str] = field(default_factory=dict)
+    held_back: Callable[[], str] = str
+    note_position: bool = False
+    cutover: Cutover = field(init=False)
+    _proofs: dict[Name, Identity] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        """Make the swap; nothing is done yet."""
+        config = self.process.config
         self.cutover = Cutover(
-            process.config.connection,
-            swaps_of(pairs, direction),
-            pairs[0].feed,
-            stop=pairs[0].stop,
-            limits=limits_of(process.config),
+            config.connection,
+            swaps_of(self.pairs, self.direction),
+            self.pairs[0].feed,
+            stop=self.pairs[0].stop,
+            limits=limits_of(config),
             before_lock=self._before_lock,
             final_checks=self._under_lock,
-            message=process.message,
-            guard=process.config.snapshot_guard,
-            held_back=held_back,
-            note_position=note_position,
+            message=self.process.message,
+            guard=config.snapshot_guard,
+            held_back=self.held_back,
+            note_position=self.note_position,
         )
 
     def run(self) -> CutoverResult:
@@ -130,7 +124,7 @@ class PairSwap:
             SpiritError: as :meth:`Cutover.run`.
         """
         result = self.cutover.run()
-        self._process.message(
+        self.process.message(
             f"swapped in try {result.attempts}",
             lock_wait_ms=round(result.lock_wait_ms, 1),
             lock_held_ms=round(result.lock_held_ms, 1),
@@ -139,20 +133,20 @@ class PairSwap:
 
     def _before_lock(self, session: SqlSession) -> None:
         """Prove what comes in, set the counters, and note which tables are to be swapped."""
-        for pair in self._pairs:
-            proof = _noted(session, pair.source_name, self._direction.incoming)
+        for pair in self.pairs:
+            proof = _noted(session, pair.source_name, self.direction.incoming)
             require_these(session, {pair.target_name: proof})
         self._align(session)
-        self._prepare(session)
-        for pair in self._pairs:
-            if given := self._counters.get(pair.source_name):
+        self.prepare(session)
+        for pair in self.pairs:
+            if given := self.counters.get(pair.source_name):
                 set_auto_increment(session, pair.mapping, given)
             self._proofs |= self._note(session, pair)
 
     def _align(self, session: SqlSession) -> None:
         """Raise the targets' AUTO_INCREMENT counters to the sources'."""
-        for pair in self._pairs:
-            if pair.source_name not in self._counters:
+        for pair in self.pairs:
+            if pair.source_name not in self.counters:
                 align_auto_increment(session, pair.mapping)
 
     def _note(self, session: SqlSession, pair: Pair) -> dict[Name, Identity]:
@@ -161,7 +155,7 @@ class PairSwap:
         What we changed has another CREATE TIME; a table that was put in its place meanwhile is
         not noted.
         """
-        incoming, outgoing = self._direction.incoming, self._direction.outgoing
+        incoming, outgoing = self.direction.incoming, self.direction.outgoing
         proof = _noted(session, pair.source_name, incoming)
         found = identity(session, *pair.target_name)
         changes: dict[str, Any] = {
@@ -173,9 +167,9 @@ class PairSwap:
 
     def _under_lock(self, session: SqlSession) -> None:
         """Prove that the same tables are there, and that what was compared still counts."""
-        self._final_check(session)
+        self.final_check(session)
         require_these(session, self._proofs)
-        for pair in self._pairs:
+        for pair in self.pairs:
             pair.require_proven()
         self._align(session)
 
@@ -183,13 +177,7 @@ class PairSwap:
 def swaps_of(pairs: Iterable[Pair], direction: Direction) -> list[Swap]:
     """Return the names that the swap of the pairs exchanges."""
     return [
-        Swap(
-            schema=pair.mapping.source.schema,
-            table=pair.mapping.source.name,
-            new=pair.mapping.target.name,
-            old=direction.swapped_out(pair.mapping.source.name),
-        )
-        for pair in pairs
+        Swap.of(pair.mapping, direction.swapped_out(pair.mapping.source.name)) for pair in pairs
     ]
 
 
@@ -223,9 +211,9 @@ def swap_in_new_tables(
             carry_histograms(session, pair.mapping, rebuild=False)
 
     swap = PairSwap(
-        run,
-        pairs,
-        FORWARD,
+        process=run,
+        pairs=pairs,
+        direction=FORWARD,
         prepare=renew_histograms,
         counters=auxiliary.counters,
         held_back=held_back,

@@ -16,7 +16,7 @@ in the old table cannot be copied again, because its values in dropped columns a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from spirit_py.errors import Refusal
@@ -25,9 +25,6 @@ from spirit_py.table.conversions import values_stay_apart
 from spirit_py.table.new_columns import needs_fill
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from collections.abc import Set as AbstractSet
-
     from spirit_py.table.build import ColumnChanges
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.schema import Column, TableSchema
@@ -48,27 +45,23 @@ class ReverseChanges:
         dropped: columns that only the new table has.
     """
 
-    renames: Mapping[str, str]
-    added: AbstractSet[str]
-    dropped: AbstractSet[str]
+    renames: dict[str, str] = field(default_factory=dict)
+    added: frozenset[str] = frozenset()
+    dropped: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, old: TableSchema, new: TableSchema, changes: ColumnChanges) -> ReverseChanges:
         """Reverse a statement's changes."""
-        renames: dict[str, str] = {}
-        followed: set[str] = set()
-        added: set[str] = set()
-        for column in old.columns:
-            name = column.name.lower()
-            if name in changes.dropped:
-                added.add(name)
-                continue
-            follows = changes.renames.get(name, column.name).lower()
-            followed.add(follows)
-            if follows != name:
-                renames[follows] = column.name
-        fresh = {column.name.lower() for column in new.columns} - followed
-        return cls(renames=renames, added=frozenset(added), dropped=frozenset(fresh))
+        follows = {
+            changes.renames.get(column.name.lower(), column.name).lower(): column.name
+            for column in old.columns
+            if column.name.lower() not in changes.dropped
+        }
+        return cls(
+            renames={name: was for name, was in follows.items() if name != was.lower()},
+            added=frozenset(changes.dropped) & {column.name.lower() for column in old.columns},
+            dropped=frozenset(column.name.lower() for column in new.columns) - follows.keys(),
+        )
 
 
 def losses_of(mapping: TableMapping, table: str) -> list[str]:

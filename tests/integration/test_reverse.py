@@ -188,10 +188,10 @@ def test_a_revert_without_reverse_replication_is_refused(db):
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
     asked = RevertConfig(connection=connection_options(db), database=db.name, table="t")
     with pytest.raises(Refusal, match="there is no reverse replication of"):
-        Revert(asked, RecordingReporter(), StopSwitch(), unwanted_engine).run()
+        Revert(asked, RecordingReporter(), engine_factory=unwanted_engine, stop=StopSwitch()).run()
     db.execute("CREATE TABLE _t_chkpnt (id INT)")
     with pytest.raises(Refusal, match="is not a checkpoint table of spirit-py"):
-        Revert(asked, RecordingReporter(), StopSwitch(), unwanted_engine).run()
+        Revert(asked, RecordingReporter(), engine_factory=unwanted_engine, stop=StopSwitch()).run()
 
 
 def unwanted_engine(_: object) -> NoReturn:
@@ -430,7 +430,7 @@ def test_several_tables_go_back_together(db, spark_engine):
     db.execute("INSERT INTO b (v, e) VALUES (4, 4)")
     said = RecordingReporter()
     asked = RevertConfig(connection=connection_options(db), database=db.name, table="b", threads=2)
-    Revert(asked, said, StopSwitch(), unwanted_engine).run()
+    Revert(asked, said, engine_factory=unwanted_engine, stop=StopSwitch()).run()
     report = running.result()
     assert report.reverted
     assert said.said(f"these were changed together: {db.name}.")

@@ -148,8 +148,9 @@ class Changed:
     def revert(self, notes: RecordingReporter | None = None, **changes: Any) -> RecordingReporter:
         """Swap back as ``spirit-py revert`` does; return what it reported."""
         notes = notes or RecordingReporter()
-        engine = SharedEngine(self.engine)
-        Revert(replace(self.config, **changes), notes, StopSwitch(), lambda _: engine).run()  # type: ignore[arg-type, return-value]
+        engine: Any = SharedEngine(self.engine)
+        config = replace(self.config, **changes)
+        Revert(config, notes, engine_factory=lambda _: engine, stop=StopSwitch()).run()
         return notes
 
     def stored(self) -> ReverseRecord | None:

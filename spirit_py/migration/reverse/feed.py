@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from spirit_py.binlog.resumption import why_unreachable
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from spirit_py.checkpoint.table import CheckpointTable
-    from spirit_py.checksum.result import ChecksumProgress
     from spirit_py.contracts import SqlSession
     from spirit_py.migration.process import Process
     from spirit_py.stop import StopSwitch
@@ -58,9 +56,7 @@ def plan_reverse(
         table=source.name,
         old=names.old,
         undone=names.undone,
-        renames=tuple(sorted(reverse.renames.items())),
-        added=tuple(sorted(reverse.added)),
-        dropped=tuple(sorted(reverse.dropped)),
+        changes=reverse,
         losses=tuple(losses_of(mapping, f"{source.schema}.{source.name}")),
     )
 
@@ -103,7 +99,7 @@ def _shape(session: SqlSession, schema: str, name: str) -> str:
 
 def open_reverse_feed(
     process: Process,
-    store: CheckpointTable,
+    checkpoint: CheckpointTable,
     record: ReverseRecord,
     stop: StopSwitch,
     stack: contextlib.ExitStack,
@@ -122,7 +118,7 @@ def open_reverse_feed(
         require_definitions(session, record.tables)
         time_zone = read_facts(session).time_zone
         mappings = [_mapping(session, table, time_zone) for table in record.tables]
-        age = store.age(session, ReverseRecord)
+        age = checkpoint.age(session, ReverseRecord)
     if why := why_unreachable(process.config.connection, record.position, age=age):
         raise PositionNotFound(f"the change feed cannot go on: {why}")
     feed, applier = open_feed(process, stop, stack, judge_first=True)
@@ -131,15 +127,8 @@ def open_reverse_feed(
     feed.start_from_position(record.position)
     feed.set_watermark_optimization(enabled=False)
     return [
-        Pair(
-            process=process,
-            mapping=mapping,
-            feed=feed,
-            applier=applier,
-            stop=stop,
-            on_progress=partial(_show, process, table.name),
-        )
-        for mapping, table in zip(mappings, record.tables, strict=True)
+        Pair(process=process, mapping=mapping, feed=feed, applier=applier, stop=stop)
+        for mapping in mappings
     ]
 
 
@@ -156,7 +145,3 @@ def _mapping(session: SqlSession, table: ReverseTable, time_zone: str) -> TableM
             )
         found.append(schema)
     return reverse_mapping(found[0], found[1], table.changes, time_zone)
-
-
-def _show(process: Process, name: str, seen: ChecksumProgress) -> None:
-    process.show(f"the comparison of {name}: {100 * seen.fraction:.0f} %")

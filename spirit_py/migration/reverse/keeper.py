@@ -86,10 +86,9 @@ def begin(
         position: the place right behind the RENAME.
         seconds: how long the old tables are to follow.
     """
-    ((server_uuid, now),) = session.query("SELECT @@server_uuid, UNIX_TIMESTAMP(NOW(6))")
+    now = session.value("SELECT UNIX_TIMESTAMP(NOW(6))")
     record = ReverseRecord(
         tables=tuple(with_shapes(session, table) for table in tables),
-        server_uuid=str(server_uuid),
         position=position,
         until=float(now) + seconds,
         program=__version__,
@@ -105,12 +104,14 @@ class Keeper:
     the position is written.
     """
 
-    def __init__(self, process: Process, store: CheckpointTable, record: ReverseRecord) -> None:
+    def __init__(
+        self, process: Process, checkpoint: CheckpointTable, record: ReverseRecord
+    ) -> None:
         self._process = process
-        self._store = store
+        self._checkpoint = checkpoint
         #: Of the reverse feed: what breaks it must not end the process as if that had failed.
         self._stop = process.stop.linked()
-        self._mailbox = RevertMailbox(process, store, record)
+        self._mailbox = RevertMailbox(process, checkpoint, record)
         self._swapped_back = False
 
     def run(self) -> bool:
@@ -159,7 +160,7 @@ class Keeper:
         with contextlib.ExitStack() as stack:
             try:
                 pairs = open_reverse_feed(
-                    self._process, self._store, self._mailbox.record, self._stop, stack
+                    self._process, self._checkpoint, self._mailbox.record, self._stop, stack
                 )
             except SpiritError as error:
                 if _is_final(error):
@@ -221,14 +222,16 @@ class Keeper:
         try:
             self._swap_back(pairs, skip_drop=request.skip_drop)
         except SpiritError as error:
-            self._answer_failure(error, pairs)
+            self._answer_failure(request, error, pairs)
             return False
         self._drop_undone(skip_drop=request.skip_drop)
         mailbox.done()
         mailbox.drop_checkpoints()
         return True
 
-    def _answer_failure(self, error: SpiritError, pairs: list[Pair]) -> None:
+    def _answer_failure(
+        self, request: RevertRequest, error: SpiritError, pairs: list[Pair]
+    ) -> None:
         """RevertAnswer that the revert failed; return where the old tables still follow."""
         cause = error
         if not isinstance(error, OutcomeUnknown):
@@ -241,7 +244,7 @@ class Keeper:
         broken = cause is self._stop.reason and _is_final(cause)
         if broken or isinstance(cause, SchemaChanged):
             cause = self._lost(cause)
-        self._mailbox.fail(cause)
+        self._mailbox.fail(request, cause)
         if isinstance(cause, (OutcomeUnknown, ReverseReplicationLost)):
             raise cause from error
         self._check(pairs)
@@ -262,8 +265,7 @@ class Keeper:
             undone = ", ".join(f"{table.schema}.{table.undone}" for table in record.tables)
             text = f"{text}; what was swapped out is {undone}"
         else:
-            tables = [(table.schema, table.table) for table in record.tables]
-            drop_swapped_out(self._process, tables, BACK)
+            drop_swapped_out(self._process, [table.source for table in record.tables], BACK)
         self._process.message(text)
 
     def _lost(self, error: SpiritError) -> ReverseReplicationLost:

@@ -43,14 +43,15 @@ class RevertMailbox:
         record: what stands in the table, but for the position.
     """
 
-    def __init__(self, process: Process, store: CheckpointTable, record: ReverseRecord) -> None:
+    def __init__(
+        self, process: Process, checkpoint: CheckpointTable, record: ReverseRecord
+    ) -> None:
         self._process = process
-        self._store = store
+        self._checkpoint = checkpoint
         self.record = record
         self._session: Session | None = None
         self._written_at = time.monotonic()
-        self._request: RevertRequest | None = None
-        self._said: list[str] = []
+        self._answer: RevertAnswer
 
     # -- the record
 
@@ -68,7 +69,7 @@ class RevertMailbox:
         if position:
             changes["position"] = position
         self.record = replace(self.record, **changes)
-        self._store.write(self._connected(), self.record)
+        self._checkpoint.write(self._connected(), self.record)
         self._written_at = time.monotonic()
 
     def save(self, position: str) -> None:
@@ -110,7 +111,7 @@ class RevertMailbox:
             if time.monotonic() - self._written_at >= WRITE_SECONDS:
                 self.write(position=position())
                 require_definitions(self._connected(), self.record.tables)
-            request = self._store.read(self._connected(), RevertRequest)
+            request = self._checkpoint.read(self._connected(), RevertRequest)
             if request is None or named_lock_holder(self._connected(), request.lock) is not None:
                 return request
         except ServerFault as fault:
@@ -121,47 +122,41 @@ class RevertMailbox:
             return None
         text = "a request of a spirit-py revert that no longer waits is not carried out"
         self._process.message(text)
-        self.accept(request)
-        self.fail(MigrationFailure(text, hint="run spirit-py revert again"))
+        self.fail(request, MigrationFailure(text, hint="run spirit-py revert again"))
         return None
 
     def accept(self, request: RevertRequest) -> None:
         """Begin to answer: from now on the asking process gets every message of this one."""
-        self._request, self._said = request, []
+        self._answer = RevertAnswer(token=request.token, state=WORKING, said=())
         self._process.relay = self._relay
 
     def _relay(self, text: str) -> None:
-        self._said.append(text)
-        self._answer(WORKING)
+        self._put(replace(self._answer, said=(*self._answer.said, text)))
 
-    def fail(self, error: SpiritError) -> None:
-        """RevertAnswer that the revert failed."""
+    def _put(self, answer: RevertAnswer) -> None:
+        self._answer = answer
+        self._try(lambda session: self._checkpoint.write(session, answer), "no answer written")
+
+    def fail(self, request: RevertRequest, error: SpiritError) -> None:
+        """Answer that the revert failed."""
         self._process.relay = None
-        if request := self._request:
-            self._try(lambda session: self._store.withdraw(session, request), "request not removed")
-            self._write_answer(RevertAnswer.of_error(request.token, error))
+        self._try(
+            lambda session: self._checkpoint.withdraw(session, request), "request not removed"
+        )
+        self._put(RevertAnswer.of_error(request.token, error))
 
     def done(self) -> None:
-        """RevertAnswer that the revert was made; wait for a while until the answer was read."""
+        """Answer that the revert was made; wait for a while until the answer was read."""
         self._process.relay = None
-        self._answer(DONE)
+        self._put(replace(self._answer, state=DONE))
         until, stop = time.monotonic() + _ANSWER_SECONDS, self._process.stop
         while time.monotonic() < until and not stop.requested:
-            if self._try(
-                lambda session: self._store.read(session, RevertRequest) is None,
-                "answer not looked at",
-            ):
+            if self._try(self._withdrawn, "no look at the request"):
                 return
             stop.wait(0.1)
 
-    def _answer(self, state: str) -> None:
-        if self._request:
-            self._write_answer(
-                RevertAnswer(token=self._request.token, state=state, said=tuple(self._said))
-            )
-
-    def _write_answer(self, answer: RevertAnswer) -> None:
-        self._try(lambda session: self._store.write(session, answer), "answer not written")
+    def _withdrawn(self, session: Session) -> bool:
+        return self._checkpoint.read(session, RevertRequest) is None
 
     # -- the session
 

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from spirit_py.mysql.session import Session
 
 _LOOK_SECONDS: Final = 0.3
+#: Within which the other process must begin to answer.
+_ANSWER_SECONDS: Final = 60.0
 
 
 def revert(
@@ -56,7 +58,7 @@ def revert(
     """
     switch = stop or StopSwitch()
     reporter = SafeReporter(reporter)
-    run = Revert(config, reporter, switch, engine_factory or engine_for)
+    run = Revert(config, reporter, engine_factory=engine_factory or engine_for, stop=switch)
     run_command(
         run.run,
         stop=switch,
@@ -69,18 +71,20 @@ def revert(
     )
 
 
-class Revert:
+class Revert(Process):
     """One ``spirit-py revert``; :meth:`run` once."""
+
+    config: RevertConfig
 
     def __init__(
         self,
         config: RevertConfig,
         reporter: Reporter,
-        stop: StopSwitch,
+        *,
         engine_factory: Callable[[RevertConfig], SparkEngine],
+        stop: StopSwitch,
     ) -> None:
-        self._config = config
-        self._process = Process(config, reporter, engine_factory=engine_factory, stop=stop)
+        super().__init__(config, reporter, engine_factory=engine_factory, stop=stop)
         self._began = time.monotonic()
         self._lock_name = lock_name("migration", config.database, config.table)
         self._name = f"{config.database}.{config.table}"
@@ -93,31 +97,30 @@ class Revert:
             phase=Phase.KEEP,
             elapsed=spent,
             phase_elapsed=spent,
-            waiting_for=self._process.waiting_for,
+            waiting_for=self.waiting_for,
         )
 
     def run(self) -> None:
         """Ask the process that runs reverse replication; take its place where it has ended."""
-        process = self._process
-        with process.stack:
-            with process.first_session("revert", lock_wait_timeout=5, read_timeout=30) as session:
+        with self.stack:
+            with self.first_session("revert", lock_wait_timeout=5, read_timeout=30) as session:
                 found = self._find(session)
                 holder = named_lock_holder(session, self._lock_name)
                 if holder is not None:
-                    process.message(
+                    self.message(
                         f"asking the process that runs reverse replication (session {holder})"
                     )
                     if self._ask(session, found):
                         return
-            process.message("no process runs reverse replication any more: going on in its place")
+            self.message("no process runs reverse replication any more: going on in its place")
             self._take_over(found)
 
     def _session(self) -> Session:
-        return self._process.session("revert", lock_wait_timeout=5, read_timeout=30)
+        return self.session("revert", lock_wait_timeout=5, read_timeout=30)
 
     def _find(self, session: Session) -> ReverseReplication:
         """Find the reverse replication, which must not have ended for good."""
-        found = find_reverse(session, self._config.database, self._config.table)
+        found = find_reverse(session, self.config.database, self.config.table)
         if found is None:
             raise Refusal(
                 f"there is no reverse replication of {self._name}",
@@ -130,17 +133,17 @@ class Revert:
                 " holds",
             )
         if len(found.record.tables) > 1:
-            self._process.message(f"these were changed together: {found.record.names}")
+            self.message(f"these were changed together: {found.record.names}")
         return found
 
     # -- asking
 
     def _ask(self, session: Session, found: ReverseReplication) -> bool:
         """Ask the other process; False when it has ended meanwhile, without an answer."""
-        request = RevertRequest(token=secrets.token_hex(8), skip_drop=self._config.skip_drop)
+        request = RevertRequest(token=secrets.token_hex(8), skip_drop=self.config.skip_drop)
         # A request counts only while a process waits for the answer, which this lock proves.
         waiting = AdvisoryLock(
-            self._config.connection, request.lock, stop=self._process.stop, purpose="revert"
+            self.config.connection, request.lock, stop=self.stop, purpose="revert"
         )
         with waiting, contextlib.ExitStack() as stack:
             found.checkpoint.write(session, request)
@@ -149,13 +152,13 @@ class Revert:
 
     def _follow(self, session: Session, found: ReverseReplication, request: RevertRequest) -> bool:
         """Show what the other process reports, until it has swapped back."""
-        process, began, shown = self._process, time.monotonic(), 0
-        process.show("the process that runs reverse replication")
+        began, shown = time.monotonic(), 0
+        self.show("the process that runs reverse replication")
         while True:
-            reason = process.stop.reason
+            reason = self.stop.reason
             if shown and isinstance(reason, Interrupted):
                 reason.hint = "the process that runs reverse replication goes on with the revert"
-            process.stop.check()
+            self.stop.check()
             held = named_lock_holder(session, self._lock_name) is not None
             # Read last: what the process wrote before it ended counts.
             answer = found.checkpoint.answer_to(session, request)
@@ -163,18 +166,18 @@ class Revert:
                 if answer.state == FAILED:
                     raise answer.as_error()
                 for line in answer.said[shown:]:
-                    process.message(line)
+                    self.message(line)
                 shown = len(answer.said)
                 if answer.state == DONE:
                     return True
             if not held:
                 return False
-            if not shown and time.monotonic() - began > self._config.answer_timeout:
+            if not shown and time.monotonic() - began > _ANSWER_SECONDS:
                 raise MigrationFailure(
                     f"the process that runs reverse replication of {self._name} does not answer",
                     hint="see what it does; when it has ended, run the same command again",
                 )
-            process.stop.wait(_LOOK_SECONDS)
+            self.stop.wait(_LOOK_SECONDS)
 
     def _withdraw(self, found: ReverseReplication, request: RevertRequest) -> None:
         """Take the request back: it was answered, or is not wanted any more."""
@@ -183,26 +186,25 @@ class Revert:
                 found.checkpoint.withdraw(session, request)
         except ServerFault as fault:
             if disposition(fault) is not Disposition.FATAL:
-                self._process.message(f"the request could not be taken back: {fault.message}")
+                self.message(f"the request could not be taken back: {fault.message}")
 
     # -- in its place
 
     def _take_over(self, found: ReverseReplication) -> None:
         """Go on where the process that ran reverse replication has ended."""
-        process, skip_drop = self._process, self._config.skip_drop
-        names = [(table.schema, table.table) for table in found.record.tables]
+        names = [table.source for table in found.record.tables]
         with self._session() as session:
-            process.label(session, read_facts(session), names)
-            process.lock_tables_from_other_runs(names)
-            require_word(session, self._config.feed.vouched, names)
-            end_earlier_sessions(session, process.config.connection.label)
-            latest = find_reverse(session, self._config.database, self._config.table)
+            self.label(session, read_facts(session), names)
+            self.lock_tables_from_other_runs(names)
+            require_word(session, self.config.feed.vouched, names)
+            end_earlier_sessions(session, self.config.connection.label)
+            latest = find_reverse(session, self.config.database, self.config.table)
             # Where the record is gone, its process has ended, and the tables tell how.
             record = latest.record if latest else replace(found.record, state=REVERTING)
             where = where_is(session, record)
-        keeper = Keeper(process, found.checkpoint, replace(record, state=FOLLOWING))
+        keeper = Keeper(self, found.checkpoint, replace(record, state=FOLLOWING))
         if where is Where.BACK:
-            keeper.finish(skip_drop=skip_drop)
+            keeper.finish(skip_drop=self.config.skip_drop)
             return
         if latest is None or record.state == ENDED:
             raise Refusal(
@@ -215,4 +217,4 @@ class Revert:
                 hint="look at the tables: the old one is gone, and the present one does not have"
                 " its definition",
             )
-        keeper.revert(skip_drop=skip_drop)
+        keeper.revert(skip_drop=self.config.skip_drop)

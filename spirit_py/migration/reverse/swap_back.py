@@ -107,7 +107,9 @@ class SwapBack:
                 if not pair.proven:
                     self._compare(pair)
             self._process.message("swapping back")
-            swap = PairSwap(self._process, self._pairs, BACK, final_check=check)
+            swap = PairSwap(
+                process=self._process, pairs=self._pairs, direction=BACK, final_check=check
+            )
             try:
                 swap.run()
             except HeldBack as held:

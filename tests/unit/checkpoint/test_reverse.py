@@ -16,20 +16,19 @@ from spirit_py.checkpoint.reverse import (
 )
 from spirit_py.errors import Interrupted, OutcomeUnknown, Refusal, SpiritError
 from spirit_py.migration.reverse.keeper import ReverseReplicationLost
+from spirit_py.table.reverse import ReverseChanges
 
 TABLE = ReverseTable(
     schema="s",
     table="t",
     old="_t_old",
     undone="_t_undone",
-    renames=(("b", "a"),),
-    added=("gone",),
-    dropped=("n",),
+    changes=ReverseChanges(renames={"b": "a"}, added=frozenset({"gone"}), dropped=frozenset({"n"})),
     now_shape="1",
     old_shape="2",
     losses=("s.t: a revert loses the values of column n",),
 )
-RECORD = ReverseRecord(tables=(TABLE,), server_uuid="u", position="p;'x'", until=17.5)
+RECORD = ReverseRecord(tables=(TABLE,), position="p;'x'", until=17.5)
 
 
 def test_every_row_comes_back_as_it_was():

@@ -123,8 +123,9 @@ def test_the_plan_says_what_a_later_process_needs():
     statement = alter_of("s", "t", "RENAME COLUMN a TO b, DROP COLUMN gone, ADD COLUMN n INT")
     plan = plan_reverse(build_mapping(old, new, statement, "+00:00"), statement, "+00:00")
     assert (plan.old, plan.undone) == ("_t_old", "_t_undone")
-    assert plan.renames == (("b", "a"),)
-    assert (plan.added, plan.dropped) == (("gone",), ("n",))
+    assert plan.changes == ReverseChanges(
+        renames={"b": "a"}, added=frozenset({"gone"}), dropped=frozenset({"n"})
+    )
     assert len(plan.losses) == 2
     again = reverse_mapping(new, old, plan.changes, "+00:00")
     assert pairs(again) == [("id", "id"), ("b", "a")]
