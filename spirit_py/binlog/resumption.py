@@ -55,7 +55,7 @@ def frontier_of(session: SqlSession, position: str, *, address: str, whole: bool
         ) from error
 
 
-def why_unreachable(options: ConnectionOptions, position: str, *, age: float) -> str:
+def why_unreachable(options: ConnectionOptions, position: str, age: float) -> str:
     """Return why the stream cannot go on from a checkpoint's position; empty when it can.
 
     After RESET BINARY LOGS the numbers of transactions and files begin again, and may have grown

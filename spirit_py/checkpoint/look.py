@@ -54,15 +54,8 @@ def look(session: SqlSession, options: ConnectionOptions, tables: Sequence[Name]
         except UnreadableCheckpoint as error:
             if checkpoint.is_ours(session):
                 unreadable = unreadable or str(error)
-    reach = partial(why_not_reachable, options)
+    reach = partial(why_unreachable, options)
     return examine(session, tables, at, found, unreadable, reach=reach)
-
-
-def why_not_reachable(options: ConnectionOptions, record: CheckpointRecord, age: float) -> str:
-    """Return why the change feed cannot go on from a record's position; empty when it can."""
-    if not record.position:
-        return ""
-    return why_unreachable(options, record.position, age=age)
 
 
 def examine(
@@ -72,7 +65,7 @@ def examine(
     found: CheckpointRecord | Pointer | None,
     unreadable: str = "",
     *,
-    reach: Callable[[CheckpointRecord, float], str],
+    reach: Callable[[str, float], str],
     trusting: bool = False,
 ) -> Found:
     """Look at the tables of one migration, after its checkpoint was read.
@@ -81,22 +74,24 @@ def examine(
         home: the table whose checkpoint was read.
         found: what stands in it; None when there is none, or none that can be read.
         unreadable: why a checkpoint cannot be read.
-        reach: returns why the feed cannot go on from the position of a record of that age.
+        reach: returns why the feed cannot go on from a position, of a record of that age.
         trusting: take definitions of tables for a proof of whose they are: for an account that
             may not see the numbers of tables, and only looks.
     """
     record = found if isinstance(found, CheckpointRecord) else None
-    age = 0.0
+    age, unreachable = 0.0, ""
     if record is not None:
         unreadable = unreadable or _damage(session, record)
         age = CheckpointTable(*home).age(session, CheckpointRecord)
+        if record.position and not unreadable:
+            unreachable = reach(record.position, age)
     return Found(
         record=None if unreadable else found,
         unreadable=unreadable,
         age=age,
         server_uuid=str(session.query("SELECT @@GLOBAL.server_uuid")[0][0]),
         tables=tuple(_look_at_table(session, table, record, trusting=trusting) for table in tables),
-        unreachable=reach(record, age) if record is not None and not unreadable else "",
+        unreachable=unreachable,
         reverse=reverse_left(session, tables),
     )
 
@@ -107,7 +102,7 @@ def _look_at_table(
     """Look at one table and at those beside it."""
     schema, table = name
     names = AuxiliaryNames.of(table)
-    shapes = [shape_here(session, schema, name) for name in (table, names.new, names.old)]
+    shapes = [shape_here(session, schema, one) for one in (table, names.new, names.old)]
     progress = record.find(name) if record is not None else None
     if trusting:
         swapped = shapes[2] and not shapes[1]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict, astuple, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from spirit_py.binlog.resumption import why_unreachable
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.decision import Afresh, GiveUp, Refuse, Resume, Wanted, decide
 from spirit_py.checkpoint.found import ReverseState, was_swapped
-from spirit_py.checkpoint.look import examine, find_record, why_not_reachable
+from spirit_py.checkpoint.look import examine, find_record
 from spirit_py.checkpoint.reverse import ENDED, ReverseRecord
 from spirit_py.checkpoint.reverse_look import Where, where_is
 from spirit_py.checkpoint.table import MARK, CheckpointTable
@@ -257,10 +258,10 @@ class _Listing:
         """Look at a migration as ``spirit-py migrate`` does, as far as the account may."""
         session, unseen = self._session, ""
 
-        def reach(record: CheckpointRecord, age: float) -> str:
+        def reach(position: str, age: float) -> str:
             nonlocal unseen
             try:
-                return why_not_reachable(self._options, record, age)
+                return why_unreachable(self._options, position, age)
             except (FeedFailure, ServerFault) as error:
                 unseen = self._unseen(error)
                 return ""

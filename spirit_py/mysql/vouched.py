@@ -29,7 +29,7 @@ _TRIGGERS: Final = (
 )
 
 
-def require_word(session: SqlSession, vouched: Names, tables: Names) -> None:
+def require_passable(session: SqlSession, vouched: Names, tables: Names) -> None:
     """Refuse a table that the option may not name.
 
     Args:

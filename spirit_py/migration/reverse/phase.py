@@ -12,7 +12,7 @@ from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.migration.reverse.feed import plan_reverse
 from spirit_py.migration.reverse.keeper import Keeper, ReverseReplicationLost, begin
 from spirit_py.mysql.retry import retrying
-from spirit_py.mysql.vouched import require_word
+from spirit_py.mysql.vouched import require_passable
 from spirit_py.phases import Phase
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class ReversePhase:
             run.message(f"reverse replication of {record.names} is given up: not asked for again")
             return False
         tables = [(table.schema, table.table) for table in record.tables]
-        require_word(session, run.config.feed.vouched, tables)
+        require_passable(session, run.config.feed.vouched, tables)
         run.figures.enter(Phase.KEEP)
         return self._run_keeper(found.checkpoint, replace(record, state=FOLLOWING))
 

@@ -18,7 +18,7 @@ from spirit_py.mysql.earlier_runs import end_earlier_sessions
 from spirit_py.mysql.facts import read_facts
 from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.locks.named import AdvisoryLock, named_lock_holder
-from spirit_py.mysql.vouched import require_word
+from spirit_py.mysql.vouched import require_passable
 from spirit_py.phases import Phase
 from spirit_py.signals import run_command
 from spirit_py.spark.engine import SparkEngine, engine_for
@@ -196,7 +196,7 @@ class Revert(Process):
         with self._session() as session:
             self.label(session, read_facts(session), names)
             self.lock_tables_from_other_runs(names)
-            require_word(session, self.config.feed.vouched, names)
+            require_passable(session, self.config.feed.vouched, names)
             end_earlier_sessions(session, self.config.connection.label)
             latest = find_reverse(session, self.config.database, self.config.table)
             # Where the record is gone, its process has ended, and the tables tell how.

@@ -1,18 +1,18 @@
-"""``--pass-statement-writes``: whether the operator's word for a table can be true."""
+"""``--pass-statement-writes``: whether a table that it names leads to a migrated one."""
 
 from __future__ import annotations
 
-from spirit_py.mysql.vouched import require_word
+from spirit_py.mysql.vouched import require_passable
 from spirit_py.preflight.check import Findings, PreflightContext, warn
 
 
 def check(context: PreflightContext) -> Findings:
     """Refuse a table that is migrated, or whose trigger names one that is."""
     vouched = context.config.feed.vouched
-    require_word(context.session, vouched, [(context.schema, context.table)])
+    require_passable(context.session, vouched, [(context.schema, context.table)])
     for schema, table in vouched:
         if not context.grants.has("TRIGGER", schema, table):
             yield warn(
                 f"--pass-statement-writes {schema}.{table}: the account may not see its triggers,"
-                " so nobody has looked whether one writes to the table",
+                " so it was not checked whether one writes to the table",
             )
