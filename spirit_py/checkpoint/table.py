@@ -30,8 +30,7 @@ from spirit_py.table.names import AuxiliaryNames
 if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
 
-MARK: Final = "spirit-py checkpoint"
-"""The comment of every checkpoint table."""
+_MARK: Final = "spirit-py checkpoint"
 
 Row: TypeAlias = CheckpointRecord | Pointer | ReverseRecord | RevertRequest | RevertAnswer | Proofs
 _Kind = TypeVar(
@@ -45,8 +44,17 @@ _IDS: Final[dict[type[Row], int]] = {
     RevertAnswer: 4,
     Proofs: 5,
 }
-_MARKED: Final = """
+_COMMENT: Final = """
 SELECT TABLE_COMMENT FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"""
+_MARKED: Final = """
+SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES
+WHERE TABLE_COMMENT = %s AND (%s = '' OR TABLE_SCHEMA = %s) ORDER BY 1, 2"""
+
+
+def checkpoint_tables(session: SqlSession, schema: str = "") -> list[tuple[str, str]]:
+    """Return schema and name of the program's checkpoint tables, of one schema or of all."""
+    rows = session.query(_MARKED, (_MARK, schema, schema))
+    return [(str(schema), str(name)) for schema, name in rows]
 
 
 class CheckpointTable:
@@ -66,18 +74,18 @@ class CheckpointTable:
             f"CREATE TABLE {self._table} (id TINYINT UNSIGNED NOT NULL PRIMARY KEY,"
             " record LONGTEXT CHARACTER SET utf8mb4 NOT NULL,"
             " written_at TIMESTAMP(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6))"
-            f" ENGINE=InnoDB COMMENT={comment_literal(MARK)}"
+            f" ENGINE=InnoDB COMMENT={comment_literal(_MARK)}"
         )
         self.write(session, record)
         points.reach("checkpoint.created")
 
     def exists(self, session: SqlSession) -> bool:
         """Return whether the table exists, whoever made it."""
-        return bool(session.query(_MARKED, self._name))
+        return bool(session.query(_COMMENT, self._name))
 
     def is_ours(self, session: SqlSession) -> bool:
         """Return whether the table exists and was made by this program, readable or not."""
-        return session.query(_MARKED, self._name) == [(MARK,)]
+        return session.query(_COMMENT, self._name) == [(_MARK,)]
 
     def drop(self, session: SqlSession) -> None:
         """Drop the table, if it exists and is ours."""

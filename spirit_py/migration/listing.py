@@ -12,7 +12,7 @@ from spirit_py.checkpoint.found import ReverseState, was_swapped
 from spirit_py.checkpoint.look import examine, find_record
 from spirit_py.checkpoint.reverse import ENDED, ReverseRecord
 from spirit_py.checkpoint.reverse_look import Where, where_is
-from spirit_py.checkpoint.table import MARK, CheckpointTable
+from spirit_py.checkpoint.table import CheckpointTable, checkpoint_tables
 from spirit_py.errors import FeedFailure, Refusal, ServerFault
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import access_denied
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from spirit_py.mysql.tables.identity import Name
 
 
-_MARKED: Final = """
-SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES
-WHERE TABLE_COMMENT = %s AND (%s = '' OR TABLE_SCHEMA = %s) ORDER BY 1, 2"""
 _NAMES: Final = "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s"
 _HIDDEN: Final = "what is left there could be hidden from it"
 _BINLOG: Final = ("REPLICATION CLIENT", "REPLICATION SLAVE")
@@ -190,9 +187,7 @@ def migrations(
         names = AuxiliaryNames.of(table)
         if table:
             listing.grants.require(("SELECT",), database, _HIDDEN, astuple(names))
-        marks = [
-            (str(row[0]), str(row[1])) for row in session.query(_MARKED, (MARK, *[database] * 2))
-        ]
+        marks = checkpoint_tables(session, database)
         if table and (database, names.checkpoint) in marks:
             return listing.of([(database, names.checkpoint)])
         shown = listing.of(marks)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import astuple
 
-from spirit_py.checkpoint.table import MARK
+from spirit_py.checkpoint.table import checkpoint_tables
 from spirit_py.preflight.check import Finding, Findings, PreflightContext, refuse
 from spirit_py.sql import quote_table
 from spirit_py.table.names import AuxiliaryNames
@@ -35,12 +35,8 @@ def check(context: PreflightContext) -> Findings:
 
 def _is_auxiliary(context: PreflightContext, schema: str, table: str) -> bool:
     """Return whether a checkpoint table of ours goes with a name like the table's."""
-    marks = context.session.query(
-        "SELECT TABLE_NAME FROM information_schema.TABLES"
-        " WHERE TABLE_SCHEMA = %s AND TABLE_COMMENT = %s",
-        (schema, MARK),
-    )
-    families = (AuxiliaryNames.of_checkpoint(str(row[0])) for row in marks)
+    marks = checkpoint_tables(context.session, schema)
+    families = (AuxiliaryNames.of_checkpoint(name) for _, name in marks)
     return any(table in astuple(family) for family in families if family is not None)
 
 
