@@ -2,38 +2,47 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spirit_py.errors import ServerFault
+from spirit_py.mysql.values.duplicates import row_name
+from spirit_py.preflight.check import Findings, PreflightContext, refuse, warn
 from spirit_py.sql import identifier_list, quote_table
-
-if TYPE_CHECKING:
-    from spirit_py.preflight.check import PreflightContext
 
 SECONDS: float = 30
 _TIMED_OUT = 3024
 
 
-class ScanUnfinished(Exception):
-    """The table is too large to be looked through in the time given."""
+def refuse_row(
+    context: PreflightContext, column: str, condition: str, *, doubt: str, cause: str, remedy: str
+) -> Findings:
+    """Refuse a row that meets a condition on a column; warn when it is not known in time.
+
+    Args:
+        doubt: what is not known then, behind "whether".
+    """
+    key = context.mapping.key.columns
+    try:
+        row = first_row(context, condition, (*key, column))
+    except ServerFault as error:
+        if error.code != _TIMED_OUT:
+            raise
+        yield warn(
+            f"whether {doubt} was not known after {SECONDS} s; the copy would stop at such a row"
+        )
+        return
+    if row is not None:
+        value = "" if row[-1] is None else f": {row[-1]!r}"
+        yield refuse(f"{cause}{value} in the row with {row_name(key, row[:-1])}", remedy)
 
 
 def first_row(
     context: PreflightContext, condition: str, columns: tuple[str, ...]
 ) -> tuple[Any, ...] | None:
-    """Return these columns of some row that meets the condition; None when there is none.
-
-    Raises:
-        ScanUnfinished: after :data:`SECONDS`.
-    """
+    """Return these columns of some row that meets the condition; None when there is none."""
     table = quote_table(context.schema, context.table)
     hint = f"/*+ MAX_EXECUTION_TIME({int(SECONDS * 1000)}) */"
-    try:
-        rows = context.session.query(
-            f"SELECT {hint} {identifier_list(columns)} FROM {table} WHERE {condition} LIMIT 1"
-        )
-    except ServerFault as error:
-        if error.code == _TIMED_OUT:
-            raise ScanUnfinished from error
-        raise
+    rows = context.session.query(
+        f"SELECT {hint} {identifier_list(columns)} FROM {table} WHERE {condition} LIMIT 1"
+    )
     return rows[0] if rows else None

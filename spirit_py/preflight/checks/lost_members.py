@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spirit_py.mysql.values.duplicates import row_name
-from spirit_py.preflight.check import Findings, PreflightContext, refuse, warn
-from spirit_py.preflight.scan import SECONDS, ScanUnfinished, first_row
+from spirit_py.preflight.scan import refuse_row
 from spirit_py.sql import quote_identifier, string_literal
 
 if TYPE_CHECKING:
-    from spirit_py.table.mapping import ColumnPair, TableMapping
+    from spirit_py.preflight.check import Findings, PreflightContext
+    from spirit_py.table.schema import Column
 
 _KINDS = frozenset({"enum", "set"})
 
@@ -20,35 +19,23 @@ def check(context: PreflightContext) -> Findings:
 
     Members that only move are converted by their text, as a native ALTER converts them.
     """
-    mapping = context.mapping
-    for pair in mapping.pairs:
+    for pair in context.mapping.pairs:
         if pair.old.data_type in _KINDS and pair.new.data_type in _KINDS:
             kept = {member.casefold() for member in pair.new.members}
             gone = [member for member in pair.old.members if member.casefold() not in kept]
             if gone:
-                yield from _in_use(context, mapping, pair, gone)
+                yield from refuse_row(
+                    context,
+                    pair.old.name,
+                    _holds(pair.old, gone),
+                    doubt=f"column {pair.old.name} still uses a member that goes away",
+                    cause=f"column {pair.old.name} loses members that are in use",
+                    remedy="keep the members, or change these rows first",
+                )
 
 
-def _in_use(
-    context: PreflightContext, mapping: TableMapping, pair: ColumnPair, gone: list[str]
-) -> Findings:
-    column, key = quote_identifier(pair.old.name), mapping.key.columns
-    literals = [string_literal(member) for member in gone]
-    if pair.old.data_type == "enum":
-        condition = f"{column} IN ({', '.join(literals)})"
-    else:
-        condition = " OR ".join(f"FIND_IN_SET({literal}, {column})" for literal in literals)
-    try:
-        row = first_row(context, condition, (*key, pair.old.name))
-    except ScanUnfinished:
-        yield warn(
-            f"whether column {pair.old.name} still uses a member that goes away was not known"
-            f" after {SECONDS} s; the copy would stop at such a row"
-        )
-        return
-    if row is not None:
-        yield refuse(
-            f"column {pair.old.name} loses members that are in use: {row[-1]!r} in the row with"
-            f" {row_name(key, row[:-1])}",
-            "keep the members, or change these rows first",
-        )
+def _holds(column: Column, members: list[str]) -> str:
+    name, literals = quote_identifier(column.name), [string_literal(one) for one in members]
+    if column.data_type == "enum":
+        return f"{name} IN ({', '.join(literals)})"
+    return " OR ".join(f"FIND_IN_SET({literal}, {name})" for literal in literals)

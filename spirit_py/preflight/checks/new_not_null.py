@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from spirit_py.mysql.values.duplicates import row_name
-from spirit_py.preflight.check import Findings, PreflightContext, refuse, warn
-from spirit_py.preflight.scan import SECONDS, ScanUnfinished, first_row
+from spirit_py.preflight.check import Findings, PreflightContext, refuse
+from spirit_py.preflight.scan import refuse_row
 from spirit_py.sql import quote_identifier
 from spirit_py.table.conversions import is_timestamp
-
-if TYPE_CHECKING:
-    from spirit_py.table.mapping import ColumnPair, TableMapping
 
 
 def check(context: PreflightContext) -> Findings:
     """Name a row with NULL for each column that becomes NOT NULL."""
-    mapping = context.mapping
     implicit = not context.facts.is_on("explicit_defaults_for_timestamp")
-    for pair in mapping.pairs:
+    for pair in context.mapping.pairs:
         if not pair.old.nullable or pair.new.nullable or pair.new.auto_increment:
             continue
         if implicit and is_timestamp(pair.new):
@@ -29,22 +22,12 @@ def check(context: PreflightContext) -> Findings:
                 "SET PERSIST explicit_defaults_for_timestamp = ON",
             )
         else:
-            yield from _nulls(context, mapping, pair)
-
-
-def _nulls(context: PreflightContext, mapping: TableMapping, pair: ColumnPair) -> Findings:
-    key = mapping.key.columns
-    try:
-        row = first_row(context, f"{quote_identifier(pair.old.name)} IS NULL", key)
-    except ScanUnfinished:
-        yield warn(
-            f"whether column {pair.old.name} holds NULL was not known after {SECONDS} s; it"
-            " becomes NOT NULL, and the copy would stop at such a row"
-        )
-        return
-    if row is not None:
-        yield refuse(
-            f"column {pair.old.name} becomes NOT NULL and is NULL in the row with"
-            f" {row_name(key, row)}",
-            "give these rows a value first",
-        )
+            name = pair.old.name
+            yield from refuse_row(
+                context,
+                name,
+                f"{quote_identifier(name)} IS NULL",
+                doubt=f"column {name}, which becomes NOT NULL, holds NULL",
+                cause=f"column {name} becomes NOT NULL and is NULL",
+                remedy="give these rows a value first",
+            )
