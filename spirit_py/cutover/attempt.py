@@ -109,17 +109,12 @@ class Attempt:
     """The try that is under way: :meth:`lock`, :meth:`swap`, and :meth:`unlock` in any case.
 
     Attributes:
-        session: the locking session.
         fence: the named lock that this session holds as long as it can do anything.
-        server: ``server_uuid`` of its server.
         swapped: the swap is known to be done.
         renaming: RENAME was sent, or is about to be, and it is not known that it failed.
-        held_from: when the table lock was got; None before.
         position: the feed's safe position, everything being applied.
         answer_lost: the answer to RENAME was lost; the session is closed.
         after_rename: the place behind the RENAME; empty when it was not noted.
-        steps_ms: milliseconds of each step under the lock.
-        held_ms: milliseconds that the lock was held.
     """
 
     number: int

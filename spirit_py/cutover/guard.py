@@ -100,7 +100,6 @@ class SnapshotGuard:
         Raises:
             CutoverFailure: it is to be done in any case, and cannot be.
             TryFailed: a column could not be dropped; the next try is without a guard.
-            ServerFault: as of any statement under the lock.
         """
         if self._mode == "off":
             self.outcome = "off"

@@ -49,7 +49,6 @@ class CutoverLimits:
     Attributes:
         lock_wait: the longest wait for the table lock, and so the longest time for which the
             request may make readers queue. Earlier tries wait less, see :meth:`wait_for`.
-        attempts: tries before giving up.
         lock_hold: how long a try may hold the lock before the RENAME is sent.
         pause: before the second try; doubled before each further one.
         kill: kill the blockers, by the rules of :mod:`spirit_py.mysql.locks.blockers`.
@@ -112,13 +111,10 @@ class CutoverResult:
     """A swap that was done.
 
     Attributes:
-        attempts: tries it took.
         lock_wait_ms: milliseconds that the lock request of the last try waited.
         lock_held_ms: milliseconds from having the lock to having it given back.
         position: the feed's safe position at the swap (opaque).
         killed: the sessions killed in all tries, with what they were doing.
-        steps_ms: milliseconds of each step under the lock.
-        failures: why the earlier tries failed.
         guard: what the snapshot guard did; see :class:`spirit_py.cutover.guard.SnapshotGuard`.
         snapshots: the transactions that may have held a snapshot from before the swap.
         answer_lost: the answer to the RENAME was lost, and the tables proved the swap.

@@ -21,13 +21,7 @@ _ON = frozenset({"ON", "1", "YES", "TRUE"})
 
 @dataclass(frozen=True, kw_only=True)
 class ServerFacts:
-    """One server's identity and global settings.
-
-    Attributes:
-        version: ``@@version``, such as ``8.4.2`` or ``11.4.2-MariaDB``.
-        user: ``CURRENT_USER()``: the account that the server matched.
-        variables: ``SHOW GLOBAL VARIABLES``, names in lower case.
-    """
+    """One server's ``@@version``, global variables by lower-case name, and ``CURRENT_USER()``."""
 
     version: str
     user: str

@@ -72,7 +72,6 @@ def try_shortcut(
     Args:
         native: A session with the server's own settings; runs the ALTER.
         session: Another session, to look at the table when the answer is lost.
-        attempts: How often to ask for the metadata lock.
 
     Raises:
         Refusal: when the server refuses the statement for another reason than the algorithm.
@@ -101,12 +100,8 @@ def probe_shortcut(
 ) -> ShortcutResult:
     """Return which shortcut the server would take, by trying it on an empty copy of the table.
 
-    Args:
-        building: the name of the copy, used by nothing else.
-
     Raises:
         Refusal: when the server refuses the statement for another reason than the algorithm.
-        ServerFault: for a fault of the server or the connection.
     """
 
     def refused(algorithm: Algorithm) -> str:

@@ -31,9 +31,6 @@ def check_names(
     """Return the name that each CHECK constraint of the source gets in the new table.
 
     Args:
-        source: The source table's name.
-        new: The new table's name.
-        names: The source's CHECK constraints.
         taken: All CHECK constraints of the schema.
     """
     used = {name.lower() for name in taken}

@@ -21,14 +21,10 @@ class Column:
         ordinal: 1-based position, which is also its place in a binlog row image.
         data_type: ``information_schema.COLUMNS.DATA_TYPE`` in lower case, such as ``int``.
         column_type: ``COLUMN_TYPE``, such as ``int unsigned`` or ``enum('a','b')``.
-        charset: character set, None for a type that has none.
-        collation: collation, None for a type that has none.
         pad_space: whether the collation pads with spaces; None without a collation.
         length: characters for text, bytes for binary, bits for BIT, dimensions for VECTOR;
             None where the type has none.
         precision: digits for DECIMAL; fractional digits for TIME, DATETIME and TIMESTAMP.
-        scale: digits after the point for DECIMAL.
-        members: the members of ENUM or SET in order.
         default: ``COLUMN_DEFAULT`` as the server gives it; None for no default or NULL.
         extra: ``EXTRA``, such as ``DEFAULT_GENERATED on update CURRENT_TIMESTAMP``.
     """
@@ -102,9 +98,6 @@ class TableSchema:
     """A table's definition and the server's estimates of its size.
 
     Attributes:
-        estimated_rows: ``TABLE_ROWS``, an estimate.
-        data_bytes: ``DATA_LENGTH`` of the clustered index, an estimate.
-        index_bytes: ``INDEX_LENGTH``, an estimate.
         auto_increment: the next AUTO_INCREMENT value; None without such a column.
         create_sql: ``SHOW CREATE TABLE`` text.
     """

@@ -110,8 +110,8 @@ def reason_to_spare(
     """Return why a blocker must not be killed; an empty string when it may be.
 
     Args:
-        blocked_for: seconds for which this very lock has been seen to block ours.
-        patience: seconds below which it counts as merely fast.
+        blocked_for: seconds for which this very lock has been seen to block ours; below
+            ``patience`` it counts as merely fast.
         own: sessions of this program.
     """
     if blocker.session is None:

@@ -33,12 +33,7 @@ _NOT_LOCKED: Final = 1100
 def open_lock_session(
     options: ConnectionOptions, *, role: str, wait: int, hold: float, database: str = ""
 ) -> Session:
-    """Open a session for a table lock.
-
-    Args:
-        wait: seconds that each table may be waited for.
-        hold: seconds for which the lock may be held.
-    """
+    """Open a session that waits ``wait`` seconds for each table and holds the lock for ``hold``."""
     return connect(
         options,
         database=database,

@@ -60,7 +60,6 @@ def create_new_table(
     noted, and only where that name is free (R24).
 
     Args:
-        session: A session with the program's settings.
         native: A session with the server's own ``sql_mode`` and time zone (R10): what the
             statement means is decided there.
         building: the name to build it under; one is made up when it is empty.
@@ -112,13 +111,9 @@ def probe_algorithm(
 
     Args:
         modifiers: such as ``ALGORITHM=INSTANT``.
-        building: the name of the copy, used by nothing else.
 
     Returns:
-        An empty string when it can, else the server's words.
-
-    Raises:
-        ServerFault: for a fault of the server or the connection.
+        An empty string when it can, else the server's message.
     """
     checks = _create_copy(session, source, building)
     try:
@@ -209,11 +204,7 @@ def _complete_copy(
 
 
 def names_of_checks(session: SqlSession, source: TableSchema, new: str = "") -> dict[str, str]:
-    """Return the name of each CHECK constraint of the source in the new table.
-
-    Args:
-        new: the new table's name, while it is another one.
-    """
+    """Return the name of each CHECK constraint of the source in the new table, or in ``new``."""
     new = new or AuxiliaryNames.of(source.name).new
     names = [str(row[0]) for row in session.query(_OWN_CHECKS, (source.schema, source.name))]
     taken = [str(row[0]) for row in session.query(_CHECKS, (source.schema,))]
@@ -243,9 +234,6 @@ def set_auto_increment(session: SqlSession, mapping: TableMapping, counter: str)
 
     Once every row is copied: then the server does what it would have done in a native ALTER. The
     source's own counter does not matter, as it does not there.
-
-    Args:
-        counter: as the ALTER has it.
     """
     if any(column.auto_increment for column in mapping.target.columns):
         _set_counter(session, mapping, counter)

@@ -32,13 +32,7 @@ _ARRAY_TYPES = {"unsigned": "BIGINT UNSIGNED", "signed": "BIGINT"}
 
 @dataclass(frozen=True, kw_only=True)
 class Duplicate:
-    """Rows that are equal in a unique key.
-
-    Attributes:
-        columns: what the key's parts are, for the message.
-        values: the common values, as the server gives them.
-        rows: how many rows have them.
-    """
+    """Rows that are equal in a unique key: its parts, their values, and how many rows there are."""
 
     columns: tuple[str, ...]
     values: tuple[Any, ...]
