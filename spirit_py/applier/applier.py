@@ -93,7 +93,7 @@ class SqlApplier:
         """Apply a state of the source at once; see :mod:`spirit_py.applier.state`.
 
         Args:
-            parts: gives the changes in order; asked again for every attempt.
+            parts: returns the changes in order; called again for every attempt.
             complete: the state ends with a transaction of the source.
 
         Returns:

@@ -1,10 +1,10 @@
 """Sessions of the applier, each fenced: a lost session cannot write late (R18).
 
 When a connection is lost its statement may still run on the server, and its older rows would
-overwrite newer ones. So every worker holds a named lock of its own, which the server gives up only
+overwrite newer ones. So every worker holds a named lock of its own, which the server releases only
 when its session is gone. A batch stays with one worker, whose next session must get that lock
 first. Where the worker gives the batch up, its rows come again in another batch, from whichever
-worker or session: so until the lost session is gone nobody writes anything.
+worker or session: so nothing is written until the lost session is gone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from spirit_py.errors import MigrationFailure, ServerFault
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, connection_lost
 from spirit_py.mysql.kill import end_sessions
-from spirit_py.mysql.sockets import SocketHandle
+from spirit_py.mysql.sockets import CuttableSession
 from spirit_py.sql import string_literal
 from spirit_py.table.names import lock_name
 
@@ -61,31 +61,24 @@ class Worker:
         self.lost = False
         self._before = before
         self._check = check
-        self._session: Session | None = None
-        self._wire: SocketHandle | None = None
-        self._guard = threading.Lock()
+        self._held = CuttableSession()
 
     def session(self) -> Session:
-        """Return the open session.
+        """Return the open session; a new one waits until the session before it is gone.
 
         Raises:
             ServerFault: transient when the session before still runs.
         """
-        if self._session is None:
-            session = connect(self._options, role="apply", read_timeout=_READ_TIMEOUT)
-            try:
-                self._enter(session)
-            except BaseException:
-                session.close()
-                raise
-            with self._guard:
-                self._session, self._wire = session, SocketHandle(session)
-        return self._session
-
-    def _enter(self, session: Session) -> None:
-        """Wait until the session before this one is gone."""
-        _take(session, self.fence, end_holder=self.lost)
+        if self._held.session is not None:
+            return self._held.session
+        session = connect(self._options, role="apply", read_timeout=_READ_TIMEOUT)
+        try:
+            _take(session, self.fence, end_holder=self.lost)
+        except BaseException:
+            session.close()
+            raise
         self.lost = False
+        return self._held.take(session)
 
     def run(self, work: Callable[[SqlSession], T]) -> T:
         """Do work in the session; a fault that makes it useless costs the session."""
@@ -104,7 +97,7 @@ class Worker:
 
     def lose(self) -> None:
         """Note that the session is lost, or not to be trusted."""
-        if self._session is not None:
+        if self._held.session is not None:
             self.lost = True
             self.close()
 
@@ -114,20 +107,11 @@ class Worker:
         Returns:
             The session to kill, because the server still executes; 0 without one.
         """
-        with self._guard:
-            if self._session is None or self._wire is None:
-                return 0
-            self._wire.cut()
-            return self._session.id
+        return self._held.cut()
 
     def close(self) -> None:
         """Close the session."""
-        with self._guard:
-            if self._session is not None:
-                self._session.close()
-            if self._wire is not None:
-                self._wire.close()
-            self._session = self._wire = None
+        self._held.close()
 
 
 def _take(session: SqlSession, fence: str, *, end_holder: bool) -> None:

@@ -1,9 +1,8 @@
-"""Whether somebody wrote to a new table between two runs of a migration.
+"""Whether another session wrote to a new table between two runs of a migration.
 
-The stream passes over what is about a new table undecoded. While it does, it tells this module:
-behind the place where an earlier run wrote to it last, and up to the place where this run begins,
-nobody had reason to. It may note too much, such as a table that was only locked or a statement
-that only names it; it notes every change that is in the binlog.
+Between the place where the earlier run wrote to it last and the place where this run begins, no
+session has reason to. The parser notes here what it passes over of a new table: every change that
+is in the binlog, and perhaps too much, such as a statement that only names the table.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ class BinlogConnection:
         return int(self._connection.thread_id())  # type: ignore[no-untyped-call]
 
     def read(self) -> bytes:
-        """Wait for the next event; gives its bytes from the header on.
+        """Wait for the next event; return its bytes from the header on.
 
         Raises:
             StreamLost: also when the server says that the stream is at its end (R12).
@@ -244,7 +244,7 @@ class _DumpConnection(_Connection):
         super().__init__(**settings)
 
     def _write_bytes(self, data: bytes) -> None:
-        """Write a packet; the library's set in the dump command gives way to ours."""
+        """Write a packet; the dump command gets our set instead of the library's."""
         if self._gtids is not None and data[4:5] == bytes([_COM_BINLOG_DUMP_GTID]):
             server_id = struct.unpack_from("<I", data, 7)[0]
             data = _dump_command(server_id, self._gtids)

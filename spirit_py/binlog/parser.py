@@ -19,7 +19,6 @@ from spirit_py.binlog.events import (
     Place,
     Restarted,
     RowsChanged,
-    StatementSeen,
     XaDecided,
     XaPrepared,
 )
@@ -55,7 +54,7 @@ class BinlogParser:
 
     Attributes:
         emit: takes each event; it may block, and returns False when no more are taken.
-        between: learns what the stream passes over of own tables; None where nobody asks.
+        between: learns what the stream passes over of own tables; None where it does not matter.
         received_bytes: all that the server sent.
         skipped_bytes: rows and table maps of tables that are not followed; outside of compressed
             transactions.
@@ -160,7 +159,7 @@ class BinlogParser:
         self._handle(kind, body, event)
 
     def _is_followed(self, table_map: bytes) -> bool:
-        """Look at the name in a table map; what is not followed is only told apart from our own."""
+        """Look at the name in a table map; count what is ours, not followed."""
         name = wire.table_name(table_map[19:])
         if name in self._followed:
             return True
@@ -221,10 +220,12 @@ class BinlogParser:
             self._complete(Advanced(Place(self.file, self.offset)))
 
     def _load_query(self, body: bytes) -> None:
-        self._statement(query.parse_load_query(body, self._charsets))
+        self._statement(body, load=True)
 
-    def _statement(self, found: query.Query) -> None:
-        event = StatementSeen(self._place(), **found._asdict(), prepared=bool(self._xid))
+    def _statement(self, body: bytes, *, load: bool = False) -> None:
+        event = query.parse_query(
+            body, self._charsets, self._place(), load=load, prepared=bool(self._xid)
+        )
         if self.between is not None:
             self.between.statement(event)
         self._hand_on(event)
@@ -322,7 +323,7 @@ class BinlogParser:
         elif text.startswith(b"ROLLBACK"):
             self._rolled_back(whole=text == b"ROLLBACK")
         elif not text.startswith(_QUIET_QUERIES):
-            self._statement(query.parse_query(body, self._charsets))
+            self._statement(body)
             if not self.in_group:
                 self._commit()
 

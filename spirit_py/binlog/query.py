@@ -9,12 +9,15 @@ statement that can be read in both ways is, and means what either of them says.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from spirit_py.binlog.codec.text import CODECS
+from spirit_py.binlog.events import StatementSeen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from spirit_py.binlog.events import Place
 
 _HEAD: Final = struct.Struct("<IIBHH")
 """Session, seconds, length of the schema, error code, length of the status variables."""
@@ -43,58 +46,39 @@ _LATIN1: Final = {
 }
 
 
-class Query(NamedTuple):
-    """A statement in text, the session that ran it and its default schema.
+def parse_query(
+    body: bytes, charsets: Mapping[int, str], place: Place, *, load: bool = False, prepared: bool
+) -> StatementSeen:
+    """Read a QUERY event, or the one that ends a LOAD DATA logged as a statement (``load``).
 
-    Attributes:
-        sql: what is in ASCII of it, and the rest in hexadecimal, when not ``certain``.
-        plain_backslash: the session's ``sql_mode`` has NO_BACKSLASH_ESCAPES.
-        other: what it says in UTF-8, when that is something else.
-        certain: ``sql`` is what the server read.
-        ansi_quotes: the mode has ANSI_QUOTES: text in double quotes is a name.
+    Args:
+        charsets: the server's, by the number of a collation.
+        prepared: it is of an XA transaction.
     """
-
-    session_id: int
-    schema: str
-    sql: str
-    plain_backslash: bool = False
-    other: str = ""
-    certain: bool = True
-    ansi_quotes: bool = False
-
-
-def parse_query(body: bytes, charsets: Mapping[int, str]) -> Query:
-    """Read a QUERY event; ``charsets`` are the server's, by the number of a collation."""
-    return _query(body, _HEAD.size, charsets)
-
-
-def parse_load_query(body: bytes, charsets: Mapping[int, str]) -> Query:
-    """Read the event that ends a LOAD DATA logged as a statement."""
-    return _query(body, _HEAD.size + _LOAD_HEAD, charsets)
-
-
-def query_text(body: bytes) -> bytes:
-    """Return the text of a QUERY event, nothing else decoded."""
-    return body[13 + body[8] + int.from_bytes(body[11:13], "little") + 1 :]
-
-
-def _query(body: bytes, at: int, charsets: Mapping[int, str]) -> Query:
     session_id, _, schema_size, _, status_size = _HEAD.unpack_from(body)
+    at = _HEAD.size + (_LOAD_HEAD if load else 0)
     found = status_variables(body[at : at + status_size])
     at += status_size
     mode = int.from_bytes(found.get(_SQL_MODE, b""), "little")
     client = int.from_bytes(found.get(_CHARSET, b"")[:2], "little")
     schema = body[at : at + schema_size].decode("utf-8", "replace")
     sql, other, certain = read_text(body[at + schema_size + 1 :], charsets.get(client, ""))
-    return Query(
-        session_id,
+    return StatementSeen(
+        place,
         schema,
         sql,
+        session_id,
         plain_backslash=bool(mode & _NO_BACKSLASH_ESCAPES),
         other=other,
         certain=certain and _SQL_MODE in found,
         ansi_quotes=bool(mode & _ANSI_QUOTES),
+        prepared=prepared,
     )
+
+
+def query_text(body: bytes) -> bytes:
+    """Return the text of a QUERY event, nothing else decoded."""
+    return body[13 + body[8] + int.from_bytes(body[11:13], "little") + 1 :]
 
 
 def status_variables(data: bytes) -> dict[int, bytes]:

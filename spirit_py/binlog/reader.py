@@ -24,7 +24,7 @@ _STEADY: Final = 60.0
 
 
 class BinlogReader:
-    """Reads the stream until it is told to stop; the body of the reader thread.
+    """Reads the stream until ``stop`` is set; the body of the reader thread.
 
     Args:
         connect: opens a dump behind the last complete transaction.
@@ -73,7 +73,7 @@ class BinlogReader:
         right behind one that does not, must not make a loop without one.
 
         Args:
-            heard: told of every packet.
+            heard: called at every packet.
 
         Raises:
             SpiritError: what the stream cannot go on after.
@@ -117,7 +117,6 @@ class BinlogReader:
             self.parser.feed(event)
 
     def _lose(self, error: StreamLost) -> None:
-        """Give the connection up."""
         self.last_loss = self.trouble = str(error)
         if self.connection is not None:
             self.connection.close()

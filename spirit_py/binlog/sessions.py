@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from spirit_py.errors import FeedFailure, ServerFault
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import connection_lost
-from spirit_py.mysql.sockets import SocketHandle
+from spirit_py.mysql.sockets import CuttableSession
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,10 +26,7 @@ class LentSession:
         self._role = role
         self._read_timeout = read_timeout
         self._turn = threading.Lock()
-        # Guards what follows; never held while the server is waited for.
-        self._guard = threading.Lock()
-        self._session: Session | None = None
-        self._wire: SocketHandle | None = None
+        self._held = CuttableSession()
         self._ended = False
 
     @contextlib.contextmanager
@@ -45,28 +42,19 @@ class LentSession:
                 yield session
             except ServerFault as fault:
                 if connection_lost(fault):
-                    self._drop()
+                    self._held.close()
                 raise
 
     def _opened(self) -> Session:
-        if self._session is not None and not self._session.alive():
-            self._drop()
-        if self._session is None:
-            session = connect(self._connection, role=self._role, read_timeout=self._read_timeout)
-            with self._guard:
-                self._session, self._wire = session, SocketHandle(session)
+        if self._held.session is not None and not self._held.session.alive():
+            self._held.close()
+        session = self._held.session or self._held.take(
+            connect(self._connection, role=self._role, read_timeout=self._read_timeout)
+        )
         if self._ended:
-            self._drop()
+            self._held.close()
             raise FeedFailure("the change feed is closed")
-        return self._session
-
-    def _drop(self) -> None:
-        with self._guard:
-            if self._session is not None:
-                self._session.close()
-            if self._wire is not None:
-                self._wire.close()
-            self._session = self._wire = None
+        return session
 
     def end(self) -> int:
         """End the session for good, and the statement that waits in it.
@@ -76,11 +64,7 @@ class LentSession:
         """
         self._ended = True
         if self._turn.acquire(blocking=False):
-            self._drop()
+            self._held.close()
             self._turn.release()
             return 0
-        with self._guard:
-            if self._session is None or self._wire is None:
-                return 0
-            self._wire.cut()
-            return self._session.id
+        return self._held.cut()

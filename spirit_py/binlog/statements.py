@@ -76,7 +76,7 @@ class Touch:
     """DDL touches a followed table, or may.
 
     Attributes:
-        kind: ``ddl`` changes it; ``unread`` may change it, but nobody knows, because the text
+        kind: ``ddl`` changes it; ``unread`` may change it: the text
             cannot be read for certain.
     """
 

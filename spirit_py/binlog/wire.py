@@ -156,7 +156,7 @@ def table_name(body: bytes) -> bytes:
 
 
 def name_key(schema: str, table: str) -> bytes:
-    """Return the bytes that :func:`table_name` gives for a table."""
+    """Return the bytes that :func:`table_name` returns for a table."""
     one, other = schema.encode(), table.encode()
     return bytes([len(one)]) + one + b"\0" + bytes([len(other)]) + other + b"\0"
 

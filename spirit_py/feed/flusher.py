@@ -267,7 +267,7 @@ class Flusher:
             condition.notify_all()
 
     def _failed(self, error: Exception) -> None:
-        """Give up what was asked for; hand the fault to those who asked, or else to the feed."""
+        """End all rounds; the fault goes to the calls that wait for one, or else to the feed."""
         with self._lock:
             for subscription in self._subscriptions.values():
                 subscription.buffer.partitions.give_up()

@@ -21,8 +21,8 @@ one row can touch another one, so a table with a second unique key, or one that 
 makes narrower, is *not divisible*: it stays one partition, whose batch is one consistent state
 of all its rows. So does a queue, of keys that Python cannot compare.
 
-**Rounds.** Changes gather until somebody asks for them to be applied, because a row that changes
-often is then written once. To ask gives each partition a *quota*, what waits in it now; a round is
+**Rounds.** Changes gather until a round is asked for, because a row that changes often is then
+written once. A round sets the *quota* of each partition to what waits in it now; it is
 *done* for a partition once that is applied, or must wait longer. Not thread-safe.
 """
 

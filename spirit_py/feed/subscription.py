@@ -28,7 +28,7 @@ class TableSubscription:
     Args:
         lock: the feed's lock, which guards everything here.
         gate: what chunks must wait for; without GTIDs it never asks for anything.
-        wake: tells the flusher that changes may have become free.
+        wake: called when held changes may have become free.
         resumed_above: what an earlier run has committed already.
         keep_up_to: nothing up to this key is dropped (R17).
         copied: an earlier run has copied everything: nothing is held or dropped.
@@ -106,7 +106,7 @@ class TableSubscription:
     # -- exactness of a merging table; called under the feed's lock
 
     def claim(self) -> int:
-        """Begin to wait for everything that is executed now; gives what :meth:`trust` takes."""
+        """Begin to wait for everything that is executed now; return what :meth:`trust` takes."""
         return -1 if self.buffer.filters.active else self._doubts
 
     def trust(self, claim: int) -> None:

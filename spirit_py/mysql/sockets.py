@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import threading
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -58,3 +59,40 @@ class SocketHandle:
     def close(self) -> None:
         """Close the handle; safe to call again."""
         self._socket.close()
+
+
+class CuttableSession:
+    """Holds a session that another thread can cut; none at first. For one user at a time."""
+
+    def __init__(self) -> None:
+        # Never held while the server is waited for.
+        self._guard = threading.Lock()
+        self.session: Session | None = None
+        self._handle: SocketHandle | None = None
+
+    def take(self, session: Session) -> Session:
+        """Hold a new session, while it is idle; return it."""
+        with self._guard:
+            self.session, self._handle = session, SocketHandle(session)
+        return session
+
+    def cut(self) -> int:
+        """Break the connection under a statement that waits.
+
+        Returns:
+            The session to kill, because the server may still execute; 0 for none.
+        """
+        with self._guard:
+            if self.session is None or self._handle is None:
+                return 0
+            self._handle.cut()
+            return self.session.id
+
+    def close(self) -> None:
+        """Close the session, if there is one."""
+        with self._guard:
+            if self.session is not None:
+                self.session.close()
+            if self._handle is not None:
+                self._handle.close()
+            self.session = self._handle = None

@@ -45,10 +45,10 @@ def watch(options: WatchConfig, *, descriptor: int, note: Callable[[str], None])
 
     Args:
         descriptor: where the lines go.
-        note: tells the operator something aside.
+        note: shows the operator a remark, beside the lines.
 
     Returns:
-        0 at the end that was asked for, 141 when nobody reads any more.
+        0 at the end that was asked for, 141 when the reader of the output has gone.
 
     Raises:
         SpiritError: also :class:`~spirit_py.errors.Interrupted`; its hint has the position.
@@ -233,7 +233,7 @@ def _check_vouched(vouched: Iterable[tuple[str, str]], scope: Scope) -> None:
 
 
 def _fit_hint(error: SpiritError) -> None:
-    """Give a hint that fits: nothing is migrated here."""
+    """Replace a hint about migrations: nothing is migrated here."""
     if isinstance(error, PositionNotFound):
         error.hint = "what came since is lost to this stream; follow from now, without --from"
     elif "migration" in error.hint:

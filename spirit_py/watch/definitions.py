@@ -42,7 +42,7 @@ class _Known:
 
     Attributes:
         executed: what the server had executed when it was read: it is that of this place.
-        described: rows have been described by it, and their table map could not tell by itself.
+        described: rows have been described by it, and their table map does not describe itself.
     """
 
     schema: TableSchema
@@ -51,7 +51,7 @@ class _Known:
 
 
 class Definitions:
-    """Gives a codec for each table map of a followed table.
+    """Makes a codec for each table map of a followed table.
 
     Args:
         read: reads a table's definition from the server; None when there is no such table.
@@ -203,7 +203,7 @@ def _harmless(seen: StatementSeen, behind: TableSchema) -> bool:
 
 
 def _outdated(table: Table, why: str) -> SchemaChanged:
-    """Build the error for rows that nobody can describe any more."""
+    """Build the error for rows that cannot be described any more."""
     return SchemaChanged(
         f"rows of {'.'.join(table)} at this place of the binlog cannot be described by the"
         f" server's present definition: {why}",

@@ -47,8 +47,8 @@ class Follower:
 
     Args:
         out: takes each record.
-        flush: told when a transaction is complete.
-        forget: told when a definition has changed.
+        flush: called when a transaction is complete.
+        forget: called when a definition has changed.
         writes: stops at a write in text that may not be passed over.
         heartbeat: seconds of quiet after which to say so; 0 for never.
     """

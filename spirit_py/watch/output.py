@@ -22,7 +22,7 @@ _PATIENCE: Final = 2.0
 
 
 class OutputClosed(Exception):
-    """Nobody reads any more (``| head``)."""
+    """The reader of the output has gone (``| head``)."""
 
 
 class OutputFault(SpiritError):
@@ -40,7 +40,7 @@ class Lines:
     of ``sys.stdout``, which the interpreter wants at its end. One thread at a time.
 
     Args:
-        ending: tells whether the end was asked for.
+        ending: whether the end was asked for.
 
     Attributes:
         position: of the last line that was written whole, or of the first one before any was:
@@ -72,7 +72,7 @@ class Lines:
         """Write everything; waits while the reader is slow.
 
         Raises:
-            OutputClosed: when nobody reads.
+            OutputClosed: the reader has gone.
             OutputStuck: when the reader does not go on though the end was asked for.
             OutputFault: when writing fails; then again at each call, and nothing is written.
         """
@@ -118,5 +118,5 @@ class Lines:
         )
 
     def closed(self) -> bool:
-        """Tell, without writing, whether nobody reads any more."""
+        """Return, without writing, whether the reader has gone."""
         return any(what & select.POLLERR for _, what in self._broken.poll(0))

@@ -24,7 +24,7 @@ def check_table_map(table_map: TableMap, schema: TableSchema) -> None:
         UnreadableChange: for a column in a format from before MySQL 5.6.4.
     """
     name = f"{schema.schema}.{schema.name}"
-    hint = "somebody altered the table; start the migration again"
+    hint = "another session altered the table; start the migration again"
     if len(table_map.columns) != len(schema.columns):
         raise SchemaChanged(
             f"{name} now has {len(table_map.columns)} columns instead of {len(schema.columns)}",

@@ -20,8 +20,8 @@ class DecimalCodec(NamedTuple):
 
     Attributes:
         width: bytes of a value.
-        read: gives the value times 10 ** scale.
-        show: gives the SQL literal.
+        read: returns the value times 10 ** scale.
+        show: returns the SQL literal.
     """
 
     width: int

@@ -211,7 +211,7 @@ def _read(data: bytes, one: Callable[[bytes, int], tuple[Any, int]]) -> Iterator
 
 
 def _signs(table_map: TableMap) -> list[bool]:
-    """Tell for each numeric column, YEAR aside, whether it is unsigned.
+    """Return for each numeric column, YEAR aside, whether it is unsigned.
 
     Newer servers give YEAR a bit, always set; older ones give it none.
     """

@@ -1,4 +1,4 @@
-"""Row images: the bytes of one row, decoded only where somebody asks (pure)."""
+"""Row images: the bytes of one row, decoded only as far as it is used (pure)."""
 
 from __future__ import annotations
 

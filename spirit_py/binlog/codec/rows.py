@@ -7,7 +7,7 @@ that a later change replaces in the buffer is never decoded.
 
 Bodies are given without the 19 bytes of the common event header and without the checksum.
 Types, charsets, members and lengths come from the server's definition of the table; the table
-map must agree with it, else somebody has altered the table.
+map must agree with it, else the table has been altered.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ class RowCodec:
         if count != self._columns:
             raise SchemaChanged(
                 f"a change of {self._name} has {count} columns instead of {self._columns}",
-                hint="somebody altered the table; start the migration again",
+                hint="another session altered the table; start the migration again",
             )
         width = self.bitmap_bytes
         for _ in range(1 + doubled):

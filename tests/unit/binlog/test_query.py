@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from spirit_py.binlog import query
+from spirit_py.binlog.events import Place, StatementSeen
 
+PLACE = Place("b.000001", 100)
 CHARSETS = {8: "latin1", 28: "gbk", 255: "utf8mb4", 13: "sjis", 10: "swe7", 63: "binary"}
 STATUS = "0000000000012000a04500000000060373746404{}11150000000000000012ff00"
 LATIN1, GBK = "08000800ff00", "1c001c00ff00"
@@ -18,21 +20,26 @@ def body(text: bytes, charset: str = LATIN1, schema: bytes = b"dbg") -> bytes:
     return head + len(status).to_bytes(2, "little") + status + schema + b"\0" + text
 
 
+def parsed(data: bytes) -> StatementSeen:
+    """Read the body of a QUERY event."""
+    return query.parse_query(data, CHARSETS, PLACE, prepared=False)
+
+
 def test_a_query_event_gives_session_schema_and_text() -> None:
     """What the server wrote for a client that speaks utf8mb4."""
     data = bytes.fromhex(
         "0c000000000000000200002d000000000000012000a04500000000060373746404ff00ff00ff000c01783100"
         "11080000000000000012ff0014007831006372656174652064617461626173652078"
     )
-    assert query.parse_query(data, CHARSETS) == query.Query(12, "x1", "create database x")
+    assert parsed(data) == StatementSeen(PLACE, "x1", "create database x", 12)
     assert query.query_text(data) == b"create database x"
 
 
 def test_a_statement_is_read_in_the_character_set_of_its_client() -> None:
     """R14: a name of a followed table is not to be missed."""
-    found = query.parse_query(body(b"TRUNCATE TABLE `t\xebst`", schema=b"d\xc3\xabb"), CHARSETS)
-    assert found == query.Query(14, "d\u00ebb", "TRUNCATE TABLE `t\u00ebst`")
-    found = query.parse_query(body(b"drop table `\xd6\xd0`", GBK), CHARSETS)
+    found = parsed(body(b"TRUNCATE TABLE `t\xebst`", schema=b"d\xc3\xabb"))
+    assert found == StatementSeen(PLACE, "d\u00ebb", "TRUNCATE TABLE `t\u00ebst`", 14)
+    found = parsed(body(b"drop table `\xd6\xd0`", GBK))
     assert (found.sql, found.certain) == ("drop table `\u4e2d`", True)
 
 
@@ -52,7 +59,7 @@ def test_the_mode_is_read(mode: int, plain_backslash: bool, ansi_quotes: bool) -
     """NO_BACKSLASH_ESCAPES decides where strings end, ANSI_QUOTES what is one."""
     status = b"\1" + mode.to_bytes(8, "little")
     data = body(b"x").replace(bytes.fromhex("012000a04500000000"), status)
-    found = query.parse_query(data, CHARSETS)
+    found = parsed(data)
     assert (found.plain_backslash, found.ansi_quotes) == (plain_backslash, ansi_quotes)
     assert found.certain
 
@@ -60,7 +67,7 @@ def test_the_mode_is_read(mode: int, plain_backslash: bool, ansi_quotes: bool) -
 def test_a_text_of_unknown_mode_is_not_certain() -> None:
     """Nobody knows what is a string in it."""
     data = body(b"x").replace(bytes.fromhex("012000a04500000000"), b"")
-    assert not query.parse_query(data[:11] + b"\x17\0" + data[13:], CHARSETS).certain
+    assert not parsed(data[:11] + b"\x17\0" + data[13:]).certain
 
 
 @pytest.mark.parametrize(
