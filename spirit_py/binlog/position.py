@@ -141,10 +141,6 @@ class GtidSet:
         }
         return made
 
-    def clear(self) -> None:
-        """Take everything out."""
-        self._members.clear()
-
     def __bool__(self) -> bool:
         return bool(self._members)
 
@@ -237,12 +233,12 @@ class Frontier(Protocol):
         ...
 
 
+@dataclass
 class GtidFrontier:
     """The transactions of a server with GTIDs."""
 
-    def __init__(self, server_uuid: str, gtids: GtidSet) -> None:
-        self.server_uuid = server_uuid
-        self.gtids = gtids
+    server_uuid: str
+    gtids: GtidSet
 
     def advance(self, place: Place) -> None:
         """Add one transaction; a place without a GTID adds nothing."""

@@ -11,7 +11,7 @@ import functools
 import re
 from dataclasses import dataclass
 from itertools import islice, pairwise
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spirit_py.errors import Refusal
 from spirit_py.statement.lexer import DEFAULT_MODE, SqlMode, read_tokens
@@ -71,22 +71,11 @@ class Statement:
     exact: bool = True
 
 
-@dataclass(frozen=True)
-class Touch:
-    """DDL touches a followed table, or may.
+class Touch(NamedTuple):
+    """DDL changes a followed table; where not ``certain``, the text cannot be read, and it may."""
 
-    Attributes:
-        kind: ``ddl`` changes it; ``unread`` may change it: the text
-            cannot be read for certain.
-    """
-
-    kind: Literal["ddl", "unread"]
     table: Table
-
-    @property
-    def doubt(self) -> str:
-        """Why it is not certain, for a message."""
-        return ", in a text that cannot be read for certain" if self.kind == "unread" else ""
+    certain: bool
 
 
 class TableFinder:
@@ -107,11 +96,11 @@ class TableFinder:
             if not statement.ddl:
                 continue
             if found := self._named(statement.names):
-                return Touch("ddl", found)
+                return Touch(found, certain=True)
             if not statement.exact:
                 near = (table for table in self._tables.values() if may_name(event.sql, *table))
                 if (found := next(near, None)) is not None:
-                    return Touch("unread", found)
+                    return Touch(found, certain=False)
         return None
 
     def has(self, schema: str, table: str) -> bool:

@@ -293,7 +293,7 @@ class Dispatcher:
         """Stop at a statement by which others change a table (R13, R14)."""
         touch = self._finder.find(event)
         if event.session_id in self._own_sessions:
-            self._ended = self._ended or (touch is not None and touch.kind == "ddl")
+            self._ended = self._ended or (touch is not None and touch.certain)
             return
         if touch is None:
             try:
@@ -303,9 +303,10 @@ class Dispatcher:
                     raise UnreadableChange(hidden.message, hint=_AFRESH) from hidden
                 self._hidden(hidden, event.place)
             return
-        what = "changed the definition of" if touch.kind == "ddl" else "may have changed"
+        what = "changed the definition of" if touch.certain else "may have changed"
+        doubt = "" if touch.certain else ", in a text that cannot be read for certain"
         raise SchemaChanged(
-            f"another session {what} {'.'.join(touch.table)}{touch.doubt}:"
+            f"another session {what} {'.'.join(touch.table)}{doubt}:"
             f" {event.excerpt} ({event.where})",
             hint="let that change finish, then start the migration again",
         )

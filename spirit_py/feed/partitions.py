@@ -143,6 +143,8 @@ class Partition:
 class Partitions:
     """The partitions of one table.
 
+    One class because batches, rounds and divisions change the same list of partitions.
+
     Args:
         ordered: every change is kept, in order, because keys cannot be compared.
         divisible: partitions are split and merged.

@@ -131,14 +131,13 @@ def old_temporal(announced: ColumnType) -> bool:
     return announced.code in _OLD_TEMPORALS
 
 
-def _bytes(column: Column) -> int:
-    """Return the largest size of a text or binary column in bytes."""
-    return (column.length or 0) * _MAXIMUM_CHARACTER_BYTES.get(column.charset or "", 1)
-
-
 def character_bytes(charset: str) -> int:
-    """Return the bytes of the longest character of a character set."""
+    """Return the bytes of the longest character of a character set; 1 for binary data."""
     return _MAXIMUM_CHARACTER_BYTES.get(charset, 1)
+
+
+def _bytes(column: Column) -> int:
+    return (column.length or 0) * character_bytes(column.charset or "")
 
 
 def number_bytes(column: Column) -> int:

@@ -62,7 +62,7 @@ def test_ddl_on_the_table_is_seen(sql: str) -> None:
     """Whatever way it is written, with the session's schema or a named one."""
     touch = FINDER.find(seen(sql, "shop"))
     assert touch is not None
-    assert touch.kind == "ddl"
+    assert touch.certain
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_a_blank_that_is_no_ascii_may_divide_words(sql: str) -> None:
     """R14: latin1 has one, and the server cuts there; other tables' DDL is let pass."""
     touch = FINDER.find(seen(sql, "shop"))
     assert touch is not None
-    assert touch.kind == "unread"
+    assert not touch.certain
     assert FINDER.find(seen(sql.replace("orders", "other"), "shop")) is None
 
 
@@ -141,7 +141,7 @@ def test_ddl_of_unknown_characters_may_be_about_the_table() -> None:
     assert touch is not None
     touch = finder.find(seen("ALTER TABLE `\\x83orders`", "x", certain=False))
     assert touch is not None
-    assert touch.kind == "unread"
+    assert not touch.certain
     assert finder.find(seen("DROP DATABASE `shop\\x83`", "x", certain=False)) is not None
     assert finder.find(seen("ALTER TABLE `\\x83` ADD x INT", "shop", certain=False)) is None
     other = TableFinder([("shop", "t\u00ebst")], ignore_case=False)
@@ -239,7 +239,7 @@ def test_ddl_that_cannot_be_cut_for_certain_may_be_about_the_table() -> None:
     for sql in ("ALTER TABLE /*M! other */ orders ADD x INT", "ALTER TABLE other /*!123 orders */"):
         touch = FINDER.find(seen(sql, "shop"))
         assert touch is not None, sql
-        assert touch.kind == "unread"
+        assert not touch.certain
         assert FINDER.find(seen(sql.replace("orders", "others_"), "shop")) is None
 
 
