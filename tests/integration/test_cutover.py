@@ -83,7 +83,7 @@ def write_locked(db) -> set[str]:
     return {name for (name,) in rows}
 
 
-def test_swap(db, cutover):
+def test_a_swap_puts_the_new_table_in_place_with_every_row(db, cutover):
     """A swap puts the new table in place with every row, and stops the feed before it unlocks."""
     swap = make_tables(db)
     source = SnapshotSource(swap)
@@ -396,7 +396,7 @@ def test_rename_never_arrived(db, proxy, cutover):
     assert swapped(db, swap)
 
 
-def test_outcome_unknown(db, proxy, cutover):
+def test_an_answer_that_is_lost_for_good_is_an_outcome_of_its_own(db, proxy, cutover):
     """When the server cannot be asked after a lost answer, that is an outcome of its own."""
     swap = make_tables(db)
     source = SnapshotSource(swap)

@@ -52,13 +52,13 @@ def only(desk, db, definition: str):
          {"generation_expression": "concat(_utf8mb4'\\\\',_utf8mb4'it\\'s',_utf8mb4'\\n')"}),
     ],
 )  # fmt: skip
-def test_column(db, desk, definition, expected):
+def test_every_property_of_a_column_is_read(db, desk, definition, expected):
     """Each property of a column is read, and texts come without the catalogue's escapes."""
     column = only(desk, db, definition)
     assert {name: getattr(column, name) for name in expected} == expected
 
 
-def test_auto_increment(db, desk):
+def test_the_counter_is_read_as_it_is_now(db, desk):
     """The counter is read as it is now, not as old statistics have it."""
     db.execute("CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY)")
     assert desk.table().auto_increment == 1
@@ -67,7 +67,7 @@ def test_auto_increment(db, desk):
     assert desk.table().column("id").auto_increment
 
 
-def test_indexes(db, desk):
+def test_every_property_of_an_index_is_read(db, desk):
     """Indexes with prefixes, expressions, directions and invisibility, PRIMARY first."""
     db.execute(
         "CREATE TABLE t (a INT, b VARCHAR(9), PRIMARY KEY (a), KEY a_first (b),"
@@ -92,7 +92,7 @@ def test_server_made_key(db, desk):
     assert "my_row_id" in desk.table().create_sql
 
 
-def test_options(db, desk):
+def test_engine_collation_and_partitioning_are_read(db, desk):
     """Engine, collation and partitioning are read."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY) DEFAULT CHARSET latin1 PARTITION BY HASH (id)")
     found = desk.table()

@@ -34,7 +34,7 @@ def lock(db, session):
     return TableLock(session, [(db.name, "t"), (db.name, "_t_new")])
 
 
-def test_table_lock(db, session, lock):
+def test_a_table_lock_proves_itself_and_keeps_others_out(db, session, lock):
     """A taken lock proves itself, keeps others out, and is gone when it is given back."""
     lock.acquire()
     lock.verify()
@@ -78,7 +78,7 @@ def test_lock_lost_with_the_session(db, session, lock):
         lock.verify()
 
 
-def test_never_locked(lock):
+def test_a_lock_that_was_never_taken_fails_the_proof(lock):
     """A lock that was never taken fails the proof."""
     with pytest.raises(CutoverFailure):
         lock.verify()
@@ -112,7 +112,7 @@ def blockers_of(db, session, lock, rows=0):
     return asking, found
 
 
-def test_blockers(db, session, lock):
+def test_every_blocker_is_found_with_its_size_and_statement(db, session, lock):
     """Every session with a lock in the way is found, with its size and what it was doing."""
     reader = db.connect(autocommit=False).cursor()
     writer = db.connect(autocommit=False).cursor()
@@ -251,7 +251,7 @@ def test_nobody_in_the_way(db, session):
         assert find_blockers(watcher, session.id) == []
 
 
-def test_named_lock(db, session):
+def test_a_named_lock_has_one_holder_until_its_session_ends(db, session):
     """A named lock has one holder, who can be asked for, until its session ends."""
     name = lock_name("test", db.name)
     with connect(connection_options(db), role="other") as other:

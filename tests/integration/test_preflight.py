@@ -87,7 +87,7 @@ def test_nothing_is_written(db, desk):
         ("super_read_only", "ON", "takes no writes (super_read_only=ON)"),
     ],
 )
-def test_server_settings(db, desk, name, value, cause):
+def test_a_setting_that_hides_changes_is_refused_by_name(db, desk, name, value, cause):
     """A setting that would hide changes or forbid writes is refused by name."""
     db.set_global("read_only", 0)
     db.set_global(name, value)
@@ -151,7 +151,7 @@ def test_all_failures_together(db, desk):
         ("8.0.18", "MySQL Community Server", "8.0.19 or later"),
     ],
 )
-def test_other_servers(desk, version, comment, cause):
+def test_mariadb_and_old_servers_are_refused(desk, version, comment, cause):
     """MariaDB is refused by name, and so is a MySQL that is too old."""
     with pytest.raises(Refusal, match=cause) as refused:
         require_mysql(facts_with(desk, version=version, version_comment=comment))
@@ -159,7 +159,7 @@ def test_other_servers(desk, version, comment, cause):
 
 
 @pytest.mark.parametrize("version", ["8.0.19", "8.0.44", "8.4.0-debug", "9.7.4-2"])
-def test_good_servers(desk, version):
+def test_every_mysql_from_8_0_is_taken(desk, version):
     """MySQL 8.0 and everything later is taken."""
     require_mysql(facts_with(desk, version=version, version_comment="MySQL"))
 
@@ -180,7 +180,7 @@ def test_not_a_table_of_innodb(db, desk, make, name, cause):
     assert cause in refusals(desk, table=name)[0]
 
 
-def test_other_schemas(desk):
+def test_an_absent_schema_and_the_servers_own_are_refused(desk):
     """A schema that is not there, and the server's own ones, are refused."""
     assert "there is no schema nonesuch" in refusals(desk, database="nonesuch")[0]
     assert "schema of the server itself" in refusals(desk, database="mysql", table="user")[0]
@@ -224,7 +224,7 @@ def test_swapped_primary_key(db, desk):
     assert mapping.key.columns == ("u",)
 
 
-def test_foreign_keys(db, desk):
+def test_a_foreign_key_is_refused_in_either_direction(db, desk):
     """A foreign key is refused in either direction, and one of the table to itself."""
     db.execute(
         "CREATE TABLE child (id INT PRIMARY KEY, p INT,"
@@ -252,7 +252,7 @@ def test_foreign_key_of_another_schema(db, desk):
         db.execute(f"DROP DATABASE {other}")
 
 
-def test_triggers(db, desk):
+def test_every_trigger_is_refused_by_name(db, desk):
     """Each trigger is named."""
     db.execute("CREATE TRIGGER g1 BEFORE INSERT ON t FOR EACH ROW SET NEW.a = 1")
     db.execute("CREATE TRIGGER g2 AFTER DELETE ON t FOR EACH ROW SET @x = 1")
@@ -290,7 +290,7 @@ def a_record(schema: str) -> CheckpointRecord:
     )
 
 
-def test_own_leftovers(db, desk):
+def test_only_the_new_table_that_was_noted_is_our_own(db, desk):
     """The new table that was noted is the program's own; another one and an old one never are."""
     db.execute("CREATE TABLE _t_new (id INT)")
     store = CheckpointTable(db.name, "t")
@@ -325,7 +325,7 @@ def test_check_name_without_room(db, desk):
     assert "more than 64" in refusals(desk)[0]
 
 
-def test_disk_space(db, desk, monkeypatch):
+def test_too_little_disk_space_is_refused_where_it_is_known(db, desk, monkeypatch):
     """Too little free space is refused where it is known."""
     monkeypatch.setattr(disk_space, "free_bytes", lambda facts: 100)
     assert "100 bytes free" in refusals(desk)[0]
@@ -353,7 +353,7 @@ def test_free_space_of_another_machine(desk):
         ("ADD c INT, ALGORITHM=COPY", "ALGORITHM"),
     ],
 )
-def test_bad_statements(desk, alter, message):
+def test_a_bad_statement_shows_the_reason(desk, alter, message):
     """A syntax error shows the server's own message; what cannot be honoured, its reason."""
     assert message in refusals(desk, alter)[0]
 
@@ -428,7 +428,7 @@ def test_missing_on_the_schema(db, desk, user, privilege):
 @pytest.mark.parametrize(
     "privilege", ["REPLICATION SLAVE", "REPLICATION CLIENT", "PROCESS", "XA_RECOVER_ADMIN"]
 )
-def test_missing_globally(db, desk, user, privilege):
+def test_a_missing_global_privilege_is_named_with_its_grant(db, desk, user, privilege):
     """A global privilege that is missing is named with the GRANT that gives it."""
     kept = GLOBAL.replace(f"{privilege}, ", "")
     text = "\n".join(findings_of(desk, make_account(db, user, ALL, kept, SEEN)))
@@ -559,7 +559,7 @@ def test_reload_is_needed_without_gtids(db_file):
         db_file.execute(f"DROP USER IF EXISTS {name}")
 
 
-def test_prepared_branches(db, desk):
+def test_a_prepared_xa_transaction_is_a_warning(db, desk):
     """A prepared and undecided XA transaction is a warning."""
     other = db.connect()
     other.query("XA START 'x'")
@@ -653,7 +653,7 @@ OUR_NAMES = [
 
 
 @pytest.mark.parametrize(("columns", "rows", "alter", "example"), [*DUPLICATES, *OUR_NAMES])
-def test_duplicates(db, desk, columns, rows, alter, example):
+def test_duplicates_of_a_new_key_are_named_before_the_copy(db, desk, columns, rows, alter, example):
     """Rows that a new UNIQUE key takes for equal are named before the copy."""
     db.execute("DROP TABLE t")
     db.execute(f"CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, {columns[1:]}")
@@ -683,7 +683,7 @@ def test_duplicates(db, desk, columns, rows, alter, example):
         ("(a INT, k0 INT DEFAULT 7)", "(1), (2)", "ADD UNIQUE (a)"),
     ],
 )
-def test_no_duplicates(db, desk, columns, rows, alter):
+def test_rows_that_the_new_key_can_hold_are_not_refused(db, desk, columns, rows, alter):
     """Rows that the new key can hold together are not refused."""
     db.execute("DROP TABLE t")
     db.execute(f"CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, {columns[1:]}")
@@ -813,7 +813,7 @@ def test_a_stop_ends_the_search_for_duplicates(db, desk, monkeypatch):
     assert len(asked) == 1
 
 
-def test_ten_examples(db, desk):
+def test_at_most_ten_duplicates_are_shown(db, desk):
     """At most ten examples are given."""
     db.execute(
         "INSERT INTO t (a) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n"
@@ -824,7 +824,7 @@ def test_ten_examples(db, desk):
     assert len(details) == 10
 
 
-def test_new_not_null(db, desk):
+def test_null_in_a_column_that_becomes_not_null_is_named(db, desk):
     """NULL in a column that becomes NOT NULL is found, and the row is named."""
     db.execute("INSERT INTO t (id, a) VALUES (1, 1), (42, NULL)")
     assert "is NULL in the row with id=42" in after(desk, "MODIFY a INT NOT NULL")[0]
@@ -832,7 +832,7 @@ def test_new_not_null(db, desk):
     desk.after("MODIFY a INT NOT NULL")
 
 
-def test_implicit_timestamps(db, desk):
+def test_a_timestamp_that_would_turn_null_into_now_is_refused(db, desk):
     """A TIMESTAMP that becomes NOT NULL is refused where NULL would mean now."""
     db.execute("ALTER TABLE t ADD ts TIMESTAMP NULL")
     desk.after("MODIFY ts TIMESTAMP NOT NULL")
@@ -852,7 +852,7 @@ def test_implicit_timestamps(db, desk):
         ("SET('x', 'y')", "'x,y'", "SET('y', 'x')", False),
     ],
 )
-def test_lost_members(db, desk, old, value, new, lost):
+def test_a_member_that_goes_away_while_in_use_is_refused(db, desk, old, value, new, lost):
     """A member that goes away while a row has it is refused; one that moves is not."""
     db.execute(f"ALTER TABLE t ADD e {old}; INSERT INTO t (id, e) VALUES (7, {value})")
     if lost:
@@ -861,7 +861,7 @@ def test_lost_members(db, desk, old, value, new, lost):
         desk.after(f"MODIFY e {new}")
 
 
-def test_looking_takes_too_long(db, desk, monkeypatch):
+def test_a_search_that_takes_too_long_is_a_warning(db, desk, monkeypatch):
     """A look that does not end in its time is a warning."""
     db.execute("ALTER TABLE t ADD e ENUM('x', 'y')")
     db.execute(
@@ -875,7 +875,7 @@ def test_looking_takes_too_long(db, desk, monkeypatch):
     assert all("was not known" in warning.cause for warning in warnings)
 
 
-def test_numbering_nulls(db, desk):
+def test_a_nullable_column_becomes_no_auto_increment(db, desk):
     """A nullable column does not become AUTO_INCREMENT: each NULL would get a number."""
     db.execute("ALTER TABLE t MODIFY id INT")
     assert "AUTO_INCREMENT" in after(desk, "MODIFY a INT AUTO_INCREMENT UNIQUE")[0]
@@ -913,7 +913,7 @@ def test_no_value_for_existing_rows(desk, kind):
         ("MODIFY c CHAR(12)", False),
     ],
 )
-def test_padded_chars(db, desk, alter, refused):
+def test_a_char_that_would_keep_its_blanks_is_refused(db, desk, alter, refused):
     """Under PAD_CHAR_TO_FULL_LENGTH a CHAR that is converted or computed with is refused."""
     db.execute("DROP TABLE t; CREATE TABLE t (id INT PRIMARY KEY, a INT, c CHAR(9))")
     (context,) = prepare(desk.session, desk.config(alter))

@@ -33,7 +33,7 @@ SELECT 1, -5, 18446744073709551615, COUNT(*), @@port > 0, CAST(2001 AS YEAR),
        X'00FF', b'1', CAST('x' AS BINARY), POINT(0, 0), NULL"""
 
 
-def test_values(session):
+def test_values_come_back_in_the_types_that_are_documented(session):
     """Integers are int, other numbers and times text, text str, bytes bytes, NULL None."""
     assert session.query(VALUES)[0] == (
         1, -5, 18446744073709551615, 1, 1, 2001,
@@ -45,7 +45,7 @@ def test_values(session):
 
 
 @pytest.mark.vector
-def test_vector(db, session):
+def test_a_vector_comes_back_as_bytes(db, session):
     """A VECTOR is bytes."""
     assert session.query("SELECT STRING_TO_VECTOR('[1]')") == [(b"\x00\x00\x80?",)]
 
@@ -67,7 +67,7 @@ def test_columns_by_type(db, session):
     ]
 
 
-def test_parameters(session):
+def test_parameters_arrive_as_they_were_given(session):
     """Parameters of each type arrive as they were given."""
     given = (1, -(2**63), "a'\\ü%s", b"\xff\x00'\\", None)
 
@@ -101,7 +101,7 @@ def test_affected_rows_and_value(session):
     assert session.value("SELECT v FROM a WHERE id = 7") is None
 
 
-def test_warnings(session):
+def test_warnings_are_counted_and_read_with_their_numbers(session):
     """Warnings are counted and read with their numbers."""
     session.execute("CREATE TABLE w (v TINYINT)")
     session.execute("INSERT IGNORE INTO w VALUES (1000)")
@@ -269,7 +269,7 @@ def cipher(session) -> str:
     return session.query("SHOW SESSION STATUS LIKE 'Ssl_cipher'")[0][1]
 
 
-def test_tls(db, account):
+def test_tls_is_used_when_it_is_asked_for_or_required(db, account):
     """TLS is used when it is asked for or required, and the password works with and without."""
     user = account("tls", "REQUIRE SSL")
     strict = dataclasses.replace(connection_options(db), user=user, password="p'w")
@@ -302,7 +302,7 @@ def test_server_that_takes_only_tls(db):
     assert "only connections under TLS" in connection_refusal(fault.value, plain).message
 
 
-def test_socket(db):
+def test_a_socket_file_is_used_when_one_is_given(db):
     """A socket file is used when one is given."""
     path = db.query("SELECT @@socket")[0][0]
     by_socket = dataclasses.replace(
@@ -324,7 +324,7 @@ def test_socket(db):
         ({"user": "nobody_here"}, "does not accept user nobody_here"),
     ],
 )
-def test_refused_connections(db, change, cause):
+def test_a_refused_connection_is_explained_without_the_password(db, change, cause):
     """Each way in which the first connection can fail is explained, without the password."""
     changed = dataclasses.replace(connection_options(db), **change)
 
@@ -337,14 +337,14 @@ def test_refused_connections(db, change, cause):
     assert changed.password not in refusal.message + refusal.hint + str(fault.value)
 
 
-def test_unknown_database(db):
+def test_an_unknown_database_is_named(db):
     """An unknown database is named."""
     with pytest.raises(ServerFault) as fault:
         connect(connection_options(db), database="no_such_db", role="test")
     assert "no_such_db" in connection_refusal(fault.value, connection_options(db)).message
 
 
-def test_killed_session(db, session):
+def test_a_killed_session_is_lost_and_not_opened_again(db, session):
     """A killed session is not alive, is not opened again by itself, and reads as lost."""
     assert session.alive()
     with connect(connection_options(db), role="test") as other:
@@ -356,7 +356,7 @@ def test_killed_session(db, session):
     assert connection_lost(fault.value)
 
 
-def test_killed_statement(db, session):
+def test_a_session_survives_its_killed_statement(db, session):
     """A killed statement ends with its own number, and the session lives on."""
     slow = "SELECT COUNT(*) FROM information_schema.COLUMNS WHERE SLEEP(60)"
     running = BackgroundCall(lambda: session.query(slow))
@@ -394,7 +394,7 @@ def test_answer_later_than_the_read_timeout(db):
         db.execute(f"KILL {session.id}")
 
 
-def test_close_twice(db):
+def test_a_session_may_be_closed_twice(db):
     """A session may be closed twice, and is a context."""
     with connect(connection_options(db), role="test") as session:
         session.close()

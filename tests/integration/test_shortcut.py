@@ -49,7 +49,7 @@ def run(desk, alter, stop=None, **more) -> ShortcutResult:
         "DROP CHECK t_chk_1",
     ],
 )
-def test_instant(db, desk, alter):
+def test_what_the_server_changes_instantly_is_changed(db, desk, alter):
     """What the server changes instantly is changed, and the data is there."""
     result = run(desk, alter)
     assert (result.algorithm, result.attempts) == ("instant", 1)
@@ -67,7 +67,7 @@ def test_instant(db, desk, alter):
         ("STATS_PERSISTENT=1", "STATS_PERSISTENT=1"),
     ],
 )
-def test_inplace(desk, alter, shows):
+def test_what_only_touches_metadata_is_changed_in_place(desk, alter, shows):
     """What only touches metadata is changed in place."""
     result = run(desk, alter)
     assert result.algorithm == "inplace"
@@ -89,7 +89,7 @@ def test_inplace(desk, alter, shows):
         ("ADD c INT PARTITION BY HASH (id) PARTITIONS 2", "partitioning"),
     ],
 )
-def test_neither(desk, alter, reason):
+def test_what_would_rebuild_the_table_is_left_to_the_copy(desk, alter, reason):
     """What would rebuild the table is left to the copy, the table is as it was."""
     before = desk.table().create_sql
     result = run(desk, alter)

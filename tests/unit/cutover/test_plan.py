@@ -17,14 +17,14 @@ from spirit_py.cutover.plan import CutoverLimits
         (0.2, 2, [1, 1]),
     ],
 )
-def test_waits_grow(lock_wait, attempts, waits):
+def test_waits_double_up_to_the_limit(lock_wait, attempts, waits):
     """Waits double up to the limit, which the last two tries have; never below a second."""
     limits = CutoverLimits(lock_wait=lock_wait, attempts=attempts)
 
     assert [limits.wait_for(n) for n in range(1, attempts + 1)] == waits
 
 
-def test_pauses_grow():
+def test_pauses_double_up_to_the_lock_wait():
     """Pauses between tries double and never exceed the lock wait."""
     limits = CutoverLimits(lock_wait=5.0, pause=1.0)
 

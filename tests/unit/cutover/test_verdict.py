@@ -34,7 +34,7 @@ def seen(*tables: ExistingTables, fence: int | None = None, server: str = "ours"
         (NO_ANSWER, Verdict.LOOK_AGAIN),
     ],
 )
-def test_verdict(evidence, verdict):
+def test_the_names_prove_the_outcome_once_the_session_is_gone(evidence, verdict):
     """Done and not done are proven by the names, once the locking session is proven gone."""
     assert judge(evidence, server="ours") is verdict
 

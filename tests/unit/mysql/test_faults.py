@@ -23,14 +23,14 @@ def fault(code: int, text: str = "text of the server") -> ServerFault:
 
 
 @pytest.mark.parametrize("code", [1040, 1205, 1213, 1317, 2002, 2003, 3024, 3101])
-def test_retry(code):
+def test_transient_errors_are_tried_again(code):
     """Deadlocks, lock waits, interruptions and full servers pass."""
     assert disposition(fault(code)) is Disposition.RETRY
     assert disposition(fault(code), committing=True) is Disposition.RETRY
 
 
 @pytest.mark.parametrize("code", [1053, 2006, 2013, 2026, 2055, 4031])
-def test_lost_connection(code):
+def test_a_connection_lost_during_commit_leaves_the_outcome_open(code):
     """A lost connection is tried again, unless it was lost during commit or RENAME."""
     assert connection_lost(fault(code))
     assert disposition(fault(code)) is Disposition.RETRY
@@ -38,7 +38,7 @@ def test_lost_connection(code):
 
 
 @pytest.mark.parametrize("code", [0, 1045, 1062, 1064, 1114, 1146, 1264, 1290, 1836])
-def test_fatal(code):
+def test_what_would_fail_again_is_fatal(code):
     """What would fail again is fatal."""
     assert not connection_lost(fault(code))
     assert disposition(fault(code)) is Disposition.FATAL
@@ -56,7 +56,7 @@ def test_other_exceptions_are_fatal():
     assert not connection_lost(ValueError("x"))
 
 
-def test_translation():
+def test_number_text_and_next_step_of_an_error_are_kept():
     """The driver's number and text are kept, the place is added, next steps where there are."""
     ours = server_fault(Exception(1836, "Running in read-only mode"), where="apply session at h:1")
 
@@ -105,7 +105,7 @@ def test_fault_survives_pickling():
         (9999, "text of the server (error 9999)", "error log"),
     ],
 )
-def test_connection_refusal(code, cause, remedy):
+def test_a_failed_first_connection_has_cause_and_remedy(code, cause, remedy):
     """Why the first connection failed takes one line, what to do another."""
     refusal = connection_refusal(
         fault(code), ConnectionOptions(host="db1", port=3307, user="joe", password="hush")

@@ -21,7 +21,7 @@ def option_file(tmp_path):
     return write
 
 
-def test_client_group(option_file):
+def test_only_our_groups_are_read_and_the_last_line_wins(option_file):
     """Only the groups for clients in general and for this program are read; the last line wins."""
     path = option_file(
         "# comment\n; comment\n[mysqld]\nport=1\n[client]\nhost = db1\nport=3307\nuser=joe\n"
@@ -48,19 +48,19 @@ def test_client_group(option_file):
         ("password=ümlaut", "ümlaut"),
     ],
 )
-def test_values(option_file, line, value):
+def test_values_are_read_as_the_mysql_clients_read_them(option_file, line, value):
     """Quotes, escapes and comments are read as the MySQL clients read them."""
     assert read_option_file(option_file(f"[client]\n{line}\n")) == {"password": value}
 
 
-def test_names(option_file):
+def test_spellings_of_one_option_are_one_option(option_file):
     """Underscores, capitals and loose- do not make another option."""
     path = option_file("[Client]\nssl_ca=/ca\nloose-SSL-Mode=required\n")
 
     assert read_option_file(path) == {"ssl-ca": "/ca", "ssl-mode": "required"}
 
 
-def test_includes(option_file, tmp_path):
+def test_included_files_are_read_where_they_stand(option_file, tmp_path):
     """Included files and folders are read where they stand."""
     option_file("[client]\nuser=one\nhost=one\n", "extra.cnf")
     (tmp_path / "more").mkdir()
@@ -79,14 +79,14 @@ def test_includes(option_file, tmp_path):
         ("!include my.cnf\n", "include each other"),
     ],
 )
-def test_faults(option_file, text, message):
+def test_a_file_that_makes_no_sense_is_refused_by_name(option_file, text, message):
     """A file that makes no sense is refused by name."""
     with pytest.raises(UsageFault, match=message) as fault:
         read_option_file(option_file(text))
     assert fault.value.hint
 
 
-def test_not_text(option_file):
+def test_a_file_that_is_not_text_is_refused(option_file):
     """A file that is not text is refused."""
     path = option_file("")
     path.write_bytes(b"[client]\nuser=\xff\n")
@@ -95,7 +95,7 @@ def test_not_text(option_file):
         read_option_file(path)
 
 
-def test_options():
+def test_all_that_a_connection_needs_comes_from_the_file():
     """Everything a connection needs comes out of the file."""
     stored = {
         "host": "db1",
@@ -139,7 +139,7 @@ def test_host_of_the_command_line_beats_socket_of_the_file():
     assert connection_options(stored, {"host": "db2", "socket": "/s"}).socket == "/s"
 
 
-def test_defaults():
+def test_without_options_the_connection_is_the_local_default():
     """Without a file and without options the connection is the local default."""
     assert connection_options({}) == ConnectionOptions()
 
@@ -148,7 +148,7 @@ def test_defaults():
     ("stored", "message"),
     [({"port": "many"}, "port=many"), ({"ssl-mode": "maybe"}, "ssl-mode=maybe")],
 )
-def test_bad_values(stored, message):
+def test_a_value_that_makes_no_sense_is_refused_by_name(stored, message):
     """A value that makes no sense is refused by name."""
     with pytest.raises(UsageFault, match=message):
         connection_options(stored)

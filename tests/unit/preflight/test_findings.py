@@ -23,14 +23,14 @@ def run(monkeypatch, *checks: Check) -> tuple:
     return run_checks([context], CheckScope.SERVER, CheckScope.SOURCE)
 
 
-def test_one_refusal():
+def test_a_single_refusal_is_reported_as_it_is():
     """A single refusal is reported as it is."""
     error = refusal_of([refuse("cause", "remedy", ["example"])])
     assert (error.message, error.hint, error.details) == ("cause", "remedy", ("example",))
     assert error.exit_code == 2
 
 
-def test_several_refusals():
+def test_several_refusals_are_reported_together():
     """Several refusals are reported together, each with its remedy and its examples."""
     error = refusal_of([refuse("one", "do this", ["example"]), refuse("two", "do that")])
     assert "2 checks" in error.message
@@ -53,7 +53,7 @@ def test_a_statement_that_was_ended_is_no_finding(monkeypatch):
         run(monkeypatch, Check("a", CheckScope.SERVER, ended))
 
 
-def test_all_checks_run(monkeypatch):
+def test_a_refusal_keeps_no_other_check_from_running(monkeypatch):
     """A refusal does not keep the other checks from running; warnings do not refuse."""
     checks = [
         Check("a", CheckScope.SERVER, lambda _: [refuse("first", "r")]),
@@ -70,7 +70,7 @@ def test_all_checks_run(monkeypatch):
     assert (warning.check, warning.cause) == ("b", "hm")
 
 
-def test_scopes(monkeypatch):
+def test_checks_wait_for_the_table_they_need(monkeypatch):
     """Checks of the table wait for a table, checks of the new table for the new table."""
     checks = [
         Check("a", CheckScope.SOURCE, lambda _: [refuse("no table", "r")]),

@@ -40,7 +40,7 @@ def why_not(clauses: str) -> str:
         "DROP INDEX k, COMMENT 'x'",
     ],
 )
-def test_metadata_only(clauses):
+def test_clauses_that_only_touch_metadata_are_known(clauses):
     """These cost no time, however large the table is."""
     assert why_not(clauses) == ""
 

@@ -37,12 +37,12 @@ def cut(sql: str, mode: SqlMode = PLAIN) -> list[tuple[str, str]]:
         ("x'00'", [("word", "x"), ("string", "00")]),
     ],
 )
-def test_tokens(sql, tokens):
+def test_quotes_escapes_and_comments_are_read_as_mysql_does(sql, tokens):
     """Quotes, escapes and comments are read as MySQL reads them."""
     assert cut(sql) == tokens
 
 
-def test_ansi_quotes():
+def test_under_ansi_quotes_a_double_quote_encloses_a_name():
     """Under ANSI_QUOTES a double quote encloses a name and a backslash in it is a letter."""
     assert cut(r'"a\"', SqlMode.of("STRICT_ALL_TABLES,ANSI_QUOTES")) == [("name", "a\\")]
 
@@ -54,7 +54,7 @@ def test_no_backslash_escapes():
 
 
 @pytest.mark.parametrize("sql", ["'a", "`a", '"a', r"'a\'", "a /* b", "a /*! b */", "a /*M! b */"])
-def test_unreadable(sql):
+def test_an_unclosed_quote_or_comment_is_refused(sql):
     """An unclosed quote or comment, and a comment that servers execute, are refused."""
     with pytest.raises(Refusal) as refused:
         tokenize(sql, PLAIN)
@@ -62,7 +62,7 @@ def test_unreadable(sql):
 
 
 @pytest.mark.parametrize("sql", ["/*!80000 ADD c INT */", "/*+ SET_VAR(x=1) */", "$a"])
-def test_never_guessed(sql):
+def test_what_versions_read_differently_is_refused(sql):
     """What another version reads otherwise is refused by name."""
     with pytest.raises(Refusal, match=r"execute|dollar"):
         tokenize(sql, PLAIN)
@@ -88,7 +88,7 @@ def test_version_comments_that_are_not_certain(sql):
         tokenize(sql, PLAIN, executed=True)
 
 
-def test_offsets():
+def test_a_token_knows_its_place_in_the_text():
     """A token knows its place, so that the text is passed on as written."""
     sql = "ADD  `a` /* c */ INT"
     assert [sql[t.start : t.end] for t in tokenize(sql, PLAIN)] == ["ADD", "`a`", "INT"]

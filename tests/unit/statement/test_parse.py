@@ -88,13 +88,13 @@ def clauses(text: str):
         ("WITHOUT VALIDATION", Kind.VALIDATION, "", ""),
     ],
 )
-def test_one_clause(text, kind, name, new_name):
+def test_each_clause_is_known_by_its_head(text, kind, name, new_name):
     """Each clause is known by its head, and its names are read."""
     (clause,) = clauses(text).parsed
     assert (clause.kind, clause.name, clause.new_name) == (kind, name, new_name)
 
 
-def test_many_clauses():
+def test_commas_in_quotes_and_parentheses_part_no_clauses():
     """Commas inside quotes, parentheses and comments do not part clauses."""
     statement = clauses(
         "ADD a INT COMMENT 'x, y', ADD CHECK (b IN (1, 2)) /* , */, DROP c -- , d\n, ENGINE=InnoDB"
@@ -119,7 +119,7 @@ def test_text_is_passed_on_as_written():
     assert clauses(text + " ; -- done").clauses == text
 
 
-def test_column_names():
+def test_changed_columns_are_known_by_lower_case_names():
     """Renames, additions and removals are known by lower-case names."""
     statement = clauses(
         "CHANGE Old New INT, RENAME COLUMN a TO B, ADD (C INT, INDEX (C)), DROP COLUMN D"
@@ -191,7 +191,7 @@ def test_swap_of_names():
         ("ADD c INT /*!80000 INVISIBLE */", "execute"),
     ],
 )
-def test_refused(text, reason):
+def test_what_cannot_be_honoured_is_refused_with_a_reason(text, reason):
     """What cannot be honoured or understood is refused with its reason and a remedy."""
     with pytest.raises(Refusal, match=reason) as refused:
         clauses(text)
@@ -204,7 +204,7 @@ def test_algorithm_as_a_column_name():
     assert clauses("ADD algorithm INT, DROP `lock`").added == {"algorithm"}
 
 
-def test_whole_statements():
+def test_several_statements_are_read_each_with_its_table():
     """Several statements are read, each with its table; schemas are filled in."""
     first, second = parse_statement(
         "ALTER TABLE `a``b`.t1 ADD c INT; alter table t2 DROP d;", "shop"
@@ -230,7 +230,7 @@ def test_whole_statements():
         ),
     ],
 )
-def test_create_index(sql, rewritten):
+def test_create_index_becomes_add_index(sql, rewritten):
     """CREATE INDEX becomes the ADD INDEX that means the same."""
     (statement,) = parse_statement(sql, "s")
     assert statement.clauses == rewritten
@@ -254,7 +254,7 @@ def test_create_index(sql, rewritten):
         ("OPTIMIZE TABLE t", "neither"),
     ],
 )
-def test_refused_statements(sql, reason):
+def test_other_statements_are_refused(sql, reason):
     """Anything but ALTER TABLE and CREATE INDEX is refused."""
     with pytest.raises(Refusal, match=reason):
         parse_statement(sql, "s")

@@ -50,7 +50,7 @@ def test_no_room_for_a_name():
     assert check_names("t", "_t_new", ["_" + "x" * 63], []) == {"_" + "x" * 63: "x" * 63}
 
 
-def test_create_statement():
+def test_only_names_change_in_a_definition():
     """Only the table's name and the names of CHECK constraints change in the definition."""
     names = {"mine": "_mine", "t_chk_1": "_t_new_chk_1"}
     assert rewrite_create(CREATE, "s", "t", "_t_new", names) == CREATE.replace(
@@ -97,7 +97,7 @@ def test_create_statement_of_another_form():
         ("COMMENT 'DROP CHECK mine'", "COMMENT 'DROP CHECK mine'"),
     ],
 )
-def test_clauses(clauses, rewritten):
+def test_only_names_of_constraints_change_in_clauses(clauses, rewritten):
     """Clauses speak of the new table's constraints; nothing else of the text changes."""
     names = {"mine": "_mine", "t_chk_1": "_t_new_chk_1"}
     assert rewrite_clauses(alter_of("s", "t", clauses), "t", "_t_new", names) == rewritten

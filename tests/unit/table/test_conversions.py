@@ -47,7 +47,7 @@ LATIN1 = {"charset": "latin1", "collation": "latin1_swedish_ci"}
         ("date", "date"),
     ],
 )
-def test_literal_safe(old, new):
+def test_a_wider_type_takes_the_old_literal(old, new):
     """Types that only become wider take the old literal as it is."""
     assert literal_safe(column("c", old), column("c", new))
 
@@ -91,20 +91,20 @@ def test_literal_safe(old, new):
         ("json", "text"),
     ],
 )
-def test_converted(old, new):
+def test_every_other_change_is_left_to_the_server(old, new):
     """Every other change is left to the server."""
     assert not literal_safe(column("c", old), column("c", new))
 
 
 @pytest.mark.parametrize("kind", ["varchar(9)", "text", "enum('a')", "set('a')"])
-def test_character_set(kind):
+def test_another_character_set_is_a_conversion(kind):
     """Another character set is a conversion; another collation of the same one is not."""
     old = column("c", kind)
     assert not literal_safe(old, column("c", kind, **LATIN1))
     assert literal_safe(old, column("c", kind, collation="utf8mb4_bin"))
 
 
-def test_spatial_reference():
+def test_another_srid_is_a_conversion():
     """Another SRID is a conversion, though the type is spelled the same."""
     assert not literal_safe(column("c", "point", srid=4326), column("c", "point"))
 

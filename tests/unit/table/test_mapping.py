@@ -37,14 +37,14 @@ def test_kept_and_added_columns():
     assert not mapping.converted
 
 
-def test_dropped_column():
+def test_a_dropped_column_goes_nowhere():
     """A dropped column goes nowhere."""
     mapping = build(table(ID, column("a")), table(ID), "DROP a")
     assert carried(mapping) == {"id": "id"}
 
 
 @pytest.mark.parametrize("clause", ["CHANGE A b INT", "RENAME COLUMN a TO b", "CHANGE `a` b INT"])
-def test_renamed_column(clause):
+def test_a_renamed_column_keeps_its_data(clause):
     """A renamed column keeps its data, whatever the case of its old name in the statement."""
     mapping = build(table(ID, column("a")), table(ID, column("b")), clause)
     assert carried(mapping) == {"id": "id", "b": "a"}
@@ -94,7 +94,7 @@ def test_unexplained_columns_are_refused():
         build(table(ID), table(ID, column("z", nullable=True)), "DROP y")
 
 
-def test_generated_columns():
+def test_a_generated_column_of_the_new_table_is_not_written():
     """A generated column of the new table is not written; one that becomes plain keeps values."""
     made = column("g", generated="STORED", generation_expression="(`id` + 1)")
     plain = column("g")
@@ -106,7 +106,7 @@ def test_generated_columns():
     assert carried(mapping) == {"id": "id", "g": "g"}
 
 
-def test_fills():
+def test_a_new_not_null_column_gets_the_implicit_default():
     """A new NOT NULL column without a default gets the type's implicit value by name."""
     new = (
         column("n", "int"),
@@ -324,7 +324,7 @@ def test_unchanged_unique_keys_are_guaranteed():
         ((index("o", "(upper(`u`))"),), index("n", "(lower(`u`))")),
     ],
 )
-def test_tightened_keys(old, new):
+def test_a_key_that_rows_may_violate_is_named(old, new):
     """A unique key that rows of the source may violate is named."""
     assert tightened(old, (new,)) == ["n"]
 
@@ -377,7 +377,7 @@ def test_key_with_the_primary_key_in_it_is_guaranteed():
         (column("u", "enum('a','b')"), column("u", "enum('a','b','c')"), False),
     ],
 )
-def test_changed_equality(old, new, named):
+def test_a_key_whose_values_may_become_equal_is_named(old, new, named):
     """A key over a column whose values may become equal is named, and no other."""
     key = (index("k", "u"),)
     found = tightened(key, key, old_columns=(old,), new_columns=(new,))

@@ -11,12 +11,12 @@ def all_names(table: str) -> tuple[str, ...]:
     return names.new, names.old, names.checkpoint, names.sentinel, names.undone
 
 
-def test_plain_names():
+def test_a_short_name_is_kept_whole():
     """A short name is kept whole between an underscore and the suffix."""
     assert all_names("t") == ("_t_new", "_t_old", "_t_chkpnt", "_t_snt", "_t_undone")
 
 
-def test_names_fit():
+def test_names_of_every_length_are_taken_by_the_server():
     """Every length up to 64, in any letters, gives names that the server takes."""
     for letter in ("t", "é", "表"):
         for length in range(1, MAX_IDENTIFIER + 1):
@@ -44,7 +44,7 @@ def test_the_same_name_gives_the_same_names():
     assert AuxiliaryNames.of("x" * 64) == AuxiliaryNames.of("x" * 64)
 
 
-def test_lock_names():
+def test_lock_names_fit_and_differ():
     """Lock names fit, and parts that only look alike when joined give other names."""
     long_name = lock_name("purpose-of-a-long-name-" * 3, "s", "t")
     assert len(long_name) <= MAX_IDENTIFIER

@@ -24,7 +24,7 @@ def test_columns_of_an_index():
     assert index("k", "a", "(b + 1)").columns == ()
 
 
-def test_usable_keys():
+def test_unique_keys_over_not_null_columns_are_usable():
     """Unique keys over whole NOT NULL columns, the primary one first."""
     found = table(
         column("a"),

@@ -59,14 +59,14 @@ def test_default_of_an_added_column():
     assert zone(table(ID, AT, carried), "MODIFY local DATETIME DEFAULT CURRENT_TIMESTAMP") == ""
 
 
-def test_functional_key():
+def test_the_expression_of_an_index_is_evaluated_by_writes():
     """The expression of an index is evaluated by every write."""
     key = Index(name="f", unique=False, parts=(IndexPart(column=None, expression="hour(`at`)"),))
     primary = index("PRIMARY", "id")
     assert zone(table(ID, AT, TIME, primary, key), "ADD KEY f ((HOUR(at)))") == "Europe/Berlin"
 
 
-def test_check_constraint():
+def test_a_check_is_found_in_the_definition():
     """A CHECK is found in the text of the definition."""
     text = "CREATE TABLE `t` (\n  `id` int,\n  CONSTRAINT `c` CHECK ((hour(`at`) > 7))\n)"
     checked = replace(table(ID, AT, TIME), create_sql=text)
