@@ -76,7 +76,7 @@ class Process:
         self._engine: SparkEngine | None = None
 
     def label(self, first: Session, facts: ServerFacts, tables: Iterable[tuple[str, str]]) -> None:
-        """Let every session say which run it is of (see mysql/earlier.py), the first one too.
+        """Let every session say which run it is of (see mysql/earlier_runs.py), the first one too.
 
         From now on every session must be of the server that answered first (R14), and evaluates
         expressions by its settings (R22).
@@ -127,35 +127,29 @@ class Process:
 
     # -- sessions
 
-    def session(
-        self,
-        role: str,
-        *,
-        native: bool = False,
-        lock_wait_timeout: int = 30,
-        read_timeout: int = 0,
-    ) -> Session:
-        """Open a session for one step: none is kept over the days that a copy may take."""
+    def session(self, role: str, *, native: bool = False, read_timeout: int = 0) -> Session:
+        """Open a session for one step: none is kept over the days that a copy may take.
+
+        Args:
+            read_timeout: as of :func:`connect`; a metadata lock is waited for only half as long.
+        """
+        lock_wait = read_timeout // 2 if read_timeout else 30
         return connect(
             self.config.connection,
             role=role,
             native=native,
-            lock_wait_timeout=lock_wait_timeout,
+            lock_wait_timeout=lock_wait,
             read_timeout=read_timeout,
         )
 
-    def first_session(
-        self, role: str, *, lock_wait_timeout: int = 30, read_timeout: int = 0
-    ) -> Session:
-        """Open the first session, as :meth:`session`.
+    def first_session(self, role: str, *, read_timeout: int = 0) -> Session:
+        """Open the first session.
 
         Raises:
             Refusal: the server cannot be reached.
         """
         try:
-            return self.session(
-                role, lock_wait_timeout=lock_wait_timeout, read_timeout=read_timeout
-            )
+            return self.session(role, read_timeout=read_timeout)
         except ServerFault as fault:
             raise connection_refusal(fault, self.config.connection) from fault
 

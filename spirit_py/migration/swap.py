@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.checkpoint.proofs import note_proofs, read_proofs, renew_proofs
@@ -16,7 +17,6 @@ from spirit_py.cutover.cutover import Cutover
 from spirit_py.cutover.names import require_these
 from spirit_py.cutover.plan import CutoverLimits, Swap
 from spirit_py.errors import ServerFault, SpiritError
-from spirit_py.mysql.retry import retrying
 from spirit_py.mysql.tables.histograms import carry_histograms
 from spirit_py.mysql.tables.identity import identity
 from spirit_py.mysql.tables.new_table import align_auto_increment, set_auto_increment
@@ -36,9 +36,6 @@ if TYPE_CHECKING:
     from spirit_py.mysql.tables.identity import Identity, Name
 
 _log = logging.getLogger(__name__)
-
-#: A server that restarts right behind the swap is waited for.
-_PROOF_ATTEMPTS: Final = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -251,19 +248,15 @@ def drop_swapped_out(process: Process, tables: Iterable[Name], direction: Direct
         The names of the tables that could not be dropped, each of which was reported.
     """
     left = []
-    for schema, table in tables:
-
-        def proof(source: Name = (schema, table)) -> Identity:
-            with process.session("cleanup") as session:
-                return _noted(session, source, direction.outgoing)
-
-        name = direction.swapped_out(table)
+    for source in tables:
+        name = direction.swapped_out(source[1])
+        noted = partial(_noted, table=source, proof=direction.outgoing)
         try:
             why = drop_old_table(
                 process.config.connection,
-                schema,
+                source[0],
                 name,
-                proof=retrying(process.stop, attempts=_PROOF_ATTEMPTS)(proof),
+                proof=process.step("cleanup", noted),
                 stop=process.stop,
             )
         except SpiritError as error:

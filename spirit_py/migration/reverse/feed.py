@@ -135,13 +135,11 @@ def open_reverse_feed(
 def _mapping(session: SqlSession, table: ReverseTable, time_zone: str) -> TableMapping:
     """Build the reversed mapping from the tables as they are."""
     drop_guard_columns(session, table.schema, table.old)
-    found = []
-    for name in (table.table, table.old):
-        schema = read_table(session, table.schema, name)
-        if schema is None:
-            raise Refusal(
-                f"reverse replication is not possible: table {table.schema}.{name} does not exist",
-                hint="the swap back needs both the table and its old one",
-            )
-        found.append(schema)
-    return reverse_mapping(found[0], found[1], table.changes, time_zone)
+    now, old = (read_table(session, table.schema, name) for name in (table.table, table.old))
+    if now is None or old is None:
+        raise Refusal(
+            f"reverse replication is not possible: {table.name} or its old table"
+            f" {table.schema}.{table.old} does not exist",
+            hint="the swap back needs both",
+        )
+    return reverse_mapping(now, old, table.changes, time_zone)

@@ -112,6 +112,7 @@ class Keeper:
         #: Of the reverse feed: what breaks it must not end the process as if that had failed.
         self._stop = process.stop.linked()
         self._mailbox = RevertMailbox(process, checkpoint, record)
+        self._pairs: list[Pair] = []
         self._swapped_back = False
 
     def run(self) -> bool:
@@ -127,8 +128,8 @@ class Keeper:
             OutcomeUnknown: the answer to a swap back was lost.
             SpiritError: this process cannot go on; another one may.
         """
-        with contextlib.closing(self._mailbox), self._following() as pairs:
-            return self._keep(pairs)
+        with contextlib.closing(self._mailbox), self._following():
+            return self._keep()
 
     def revert(self, *, skip_drop: bool) -> None:
         """Swap back at once, for the caller alone.
@@ -137,14 +138,14 @@ class Keeper:
             ReverseReplicationLost: it cannot be tried again.
             SpiritError: the swap back was not made; it may be tried again.
         """
-        with contextlib.closing(self._mailbox), self._following() as pairs:
+        with contextlib.closing(self._mailbox), self._following():
             try:
-                self._swap_back(pairs, skip_drop=skip_drop)
+                self._swap_back(skip_drop=skip_drop)
             except SchemaChanged as error:
                 raise self._lost(error) from error
             except SpiritError:
-                self._check(pairs)
-                self._mailbox.save(pairs[0].feed.position())
+                self._check()
+                self._mailbox.save(self._pairs[0].feed.position())
                 raise
             self.finish(skip_drop=skip_drop)
 
@@ -155,20 +156,20 @@ class Keeper:
             self._mailbox.drop_checkpoints()
 
     @contextlib.contextmanager
-    def _following(self) -> Iterator[list[Pair]]:
-        """Open the reverse feed where the record says."""
+    def _following(self) -> Iterator[None]:
+        """Follow from where the record says, while the context is open."""
         with contextlib.ExitStack() as stack:
             try:
-                pairs = open_reverse_feed(
+                self._pairs = open_reverse_feed(
                     self._process, self._checkpoint, self._mailbox.record, self._stop, stack
                 )
             except SpiritError as error:
                 if _is_final(error):
                     raise self._lost(error) from error
                 raise
-            yield pairs
+            yield
 
-    def _keep(self, pairs: list[Pair]) -> bool:
+    def _keep(self) -> bool:
         """Look each second for a request, a stop, and the end of the time."""
         mailbox, process = self._mailbox, self._process
         names = mailbox.record.names
@@ -181,13 +182,13 @@ class Keeper:
             " definition back"
         )
         while True:
-            self._check(pairs)
+            self._check()
             left = until - time.monotonic()
             try:
-                request = mailbox.requested(pairs[0].feed.position)
+                request = mailbox.requested(self._pairs[0].feed.position)
             except SchemaChanged as error:
                 raise self._lost(error) from error
-            if request is not None and self._answer(request, pairs):
+            if request is not None and self._answer(request):
                 return True
             if left <= 0:
                 process.message(f"reverse replication of {names} ends: its time is over")
@@ -195,44 +196,41 @@ class Keeper:
             process.show(f"spirit-py revert; reverse replication ends in {human_seconds(left)}")
             self._stop.wait(min(_LOOK_SECONDS, left))
 
-    def _check(self, pairs: list[Pair]) -> None:
+    def _check(self) -> None:
         """End where a signal or a fault asks for it."""
         asked, fault = self._process.stop.reason, self._stop.reason
         if fault is None:
             return
         if asked is None and _is_final(fault):
             raise self._lost(fault)
-        self._mailbox.save(pairs[0].feed.position())
+        self._mailbox.save(self._pairs[0].feed.position())
         if asked is not None:
             if isinstance(asked, Interrupted):
                 asked.hint = _BACK if self._swapped_back else _STILL
             raise asked
         raise MigrationFailure(
-            f"reverse replication of {self._mailbox.record.names} goes on no longer:"
-            f" {fault.message}",
+            f"reverse replication of {self._mailbox.record.names} has stopped: {fault.message}",
             hint=f"{fault.hint}; {_STILL}" if isinstance(fault, StatementWrite) else _STILL,
             details=fault.details,
         ) from fault
 
-    def _answer(self, request: RevertRequest, pairs: list[Pair]) -> bool:
+    def _answer(self, request: RevertRequest) -> bool:
         """Swap back for a revert that asked; False when it failed and the tables still follow."""
         mailbox = self._mailbox
         mailbox.accept(request)
         self._process.message("a revert was asked for")
         try:
-            self._swap_back(pairs, skip_drop=request.skip_drop)
+            self._swap_back(skip_drop=request.skip_drop)
         except SpiritError as error:
-            self._answer_failure(request, error, pairs)
+            self._answer_failure(request, error)
             return False
         self._drop_undone(skip_drop=request.skip_drop)
         mailbox.done()
         mailbox.drop_checkpoints()
         return True
 
-    def _answer_failure(
-        self, request: RevertRequest, error: SpiritError, pairs: list[Pair]
-    ) -> None:
-        """RevertAnswer that the revert failed; return where the old tables still follow."""
+    def _answer_failure(self, request: RevertRequest, error: SpiritError) -> None:
+        """Answer that the revert failed; return where the old tables still follow."""
         cause = error
         if not isinstance(error, OutcomeUnknown):
             # What the parts report after a stop request only follows from it.
@@ -240,18 +238,18 @@ class Keeper:
         if isinstance(cause, Interrupted):
             # The revert that asked sees this process end, and takes its place.
             self._process.message("the process that runs reverse replication was told to end")
-            self._check(pairs)
+            self._check()
         broken = cause is self._stop.reason and _is_final(cause)
         if broken or isinstance(cause, SchemaChanged):
             cause = self._lost(cause)
         self._mailbox.fail(request, cause)
         if isinstance(cause, (OutcomeUnknown, ReverseReplicationLost)):
             raise cause from error
-        self._check(pairs)
+        self._check()
         self._process.message(f"the revert failed: {error.message}; reverse replication still runs")
 
-    def _swap_back(self, pairs: list[Pair], *, skip_drop: bool) -> None:
-        swap_back = SwapBack(self._process, pairs, self._mailbox)
+    def _swap_back(self, *, skip_drop: bool) -> None:
+        swap_back = SwapBack(self._process, self._pairs, self._mailbox)
         try:
             swap_back.run(skip_drop=skip_drop)
         finally:

@@ -176,9 +176,7 @@ class RevertMailbox:
 
     def _connected(self) -> Session:
         if self._session is None:
-            self._session = self._process.session(
-                "keep", lock_wait_timeout=5, read_timeout=_READ_SECONDS
-            )
+            self._session = self._process.session("keep", read_timeout=_READ_SECONDS)
         return self._session
 
     def _disconnect(self) -> None:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from spirit_py.mysql.session import Session
 
 _LOOK_SECONDS: Final = 0.3
+_READ_SECONDS: Final = 30
 #: Within which the other process must begin to answer.
 _ANSWER_SECONDS: Final = 60.0
 
@@ -103,7 +104,7 @@ class Revert(Process):
     def run(self) -> None:
         """Ask the process that runs reverse replication; take its place where it has ended."""
         with self.stack:
-            with self.first_session("revert", lock_wait_timeout=5, read_timeout=30) as session:
+            with self.first_session("revert", read_timeout=_READ_SECONDS) as session:
                 found = self._find(session)
                 holder = named_lock_holder(session, self._lock_name)
                 if holder is not None:
@@ -114,9 +115,6 @@ class Revert(Process):
                         return
             self.message("no process runs reverse replication any more: going on in its place")
             self._take_over(found)
-
-    def _session(self) -> Session:
-        return self.session("revert", lock_wait_timeout=5, read_timeout=30)
 
     def _find(self, session: Session) -> ReverseReplication:
         """Find the reverse replication, which must not have ended for good."""
@@ -182,7 +180,7 @@ class Revert(Process):
     def _withdraw(self, found: ReverseReplication, request: RevertRequest) -> None:
         """Take the request back: it was answered, or is not wanted any more."""
         try:
-            with self._session() as session:
+            with self.session("revert", read_timeout=_READ_SECONDS) as session:
                 found.checkpoint.withdraw(session, request)
         except ServerFault as fault:
             if disposition(fault) is not Disposition.FATAL:
@@ -193,7 +191,7 @@ class Revert(Process):
     def _take_over(self, found: ReverseReplication) -> None:
         """Go on where the process that ran reverse replication has ended."""
         names = [table.source for table in found.record.tables]
-        with self._session() as session:
+        with self.session("revert", read_timeout=_READ_SECONDS) as session:
             self.label(session, read_facts(session), names)
             self.lock_tables_from_other_runs(names)
             require_passable(session, self.config.feed.vouched, names)

@@ -40,7 +40,7 @@ class SwapBack:
     """One try of a revert; after one that failed, reverse replication may go on.
 
     Args:
-        mailbox: holds the record, which tells a later process that the swap may be under way.
+        mailbox: holds the record, by which a later process knows that the swap may be under way.
 
     Attributes:
         swapped: the old tables are in place again.
@@ -58,7 +58,7 @@ class SwapBack:
 
         Raises:
             OutcomeUnknown: the answer to the RENAME was lost.
-            SpiritError: the tables are as before; the hint says what to do before the next try.
+            SpiritError: the tables are as before; the hint has what to do before the next try.
         """
         try:
             self.prove()

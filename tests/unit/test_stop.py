@@ -1,0 +1,32 @@
+"""The stop switch: the first reason counts, and linked switches get it too."""
+
+from __future__ import annotations
+
+from spirit_py.errors import FeedFailure, Interrupted
+from spirit_py.stop import StopSwitch
+
+
+def test_the_first_reason_counts():
+    """A later request changes nothing."""
+    stop, first = StopSwitch(), FeedFailure("first")
+    assert stop.request(first)
+    assert not stop.request(FeedFailure("second"))
+    assert stop.reason is first
+
+
+def test_a_request_reaches_linked_switches():
+    """Also one that was linked after the request."""
+    stop, reason = StopSwitch(), Interrupted(2)
+    before = stop.linked()
+    stop.request(reason)
+    assert (before.reason, stop.linked().reason) == (reason, reason)
+
+
+def test_a_request_to_a_linked_switch_stays_there():
+    """What ends one part of the work does not end the process."""
+    stop, fault = StopSwitch(), FeedFailure("the feed broke")
+    linked = stop.linked()
+    linked.request(fault)
+    assert not stop.requested
+    stop.request(Interrupted(15))
+    assert linked.reason is fault
