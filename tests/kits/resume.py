@@ -1,4 +1,4 @@
-"""Runs that are ended somewhere, writers that go on meanwhile, and what must be there at last."""
+"""Runs that are killed or interrupted at a point, the writers meanwhile, and the final checks."""
 
 from __future__ import annotations
 
