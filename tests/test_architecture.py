@@ -172,3 +172,63 @@ def _calls_itself_pure(tree):
     """Look for the word in brackets in the summary of the module's docstring."""
     summary = (ast.get_docstring(tree) or "").partition("\n\n")[0]
     return re.search(r"\((?:[^()]*\W)?pure\b[^()]*\)", summary)
+
+
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CHANGELOG.md", "tests/README.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+    ROOT / "tests" / "cases" / "README.md",
+]
+FILE = re.compile(r"(?:[\w.-]+/)*[\w.-]+\.(?:py|md|toml|yml|sql|lock)|(?:[\w.-]+/)+|ci/[\w-]+")
+
+
+def _paths():
+    """Return every file and folder of the tree, with ``/`` in front and behind a folder."""
+    found = set()
+    for top in ("spirit_py", "tests", "ci", "docs", "README.md", "CHANGELOG.md", "pyproject.toml"):
+        for path in [ROOT / top, *(ROOT / top).rglob("*")]:
+            found.add(f"/{path.relative_to(ROOT)}" + "/" * path.is_dir())
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_file_that_the_documentation_names_exists(page):
+    """Files, folders and scripts in back-quotes are there; a name may leave out outer folders."""
+    paths = _paths()
+    named = {word for word in re.findall(r"`([^`\s]+)`", page.read_text()) if FILE.fullmatch(word)}
+    missing = {word for word in named if not any(path.endswith(f"/{word}") for path in paths)}
+    assert missing == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_of_the_documentation_leads_somewhere(page):
+    """A link into the repository names a page that is there, and a heading of it."""
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        if target.startswith("http"):
+            continue
+        name, _, anchor = target.partition("#")
+        linked = page.parent / name if name else page
+        assert linked.exists(), target
+        headings = re.findall(r"^#+ (.*)$", linked.read_text(), re.MULTILINE) if anchor else []
+        slugs = {
+            re.sub(r"[^\w -]", "", each).strip().lower().replace(" ", "-") for each in headings
+        }
+        assert not anchor or anchor in slugs, target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_make_target_that_the_documentation_names_exists(page):
+    """``make NAME`` in back-quotes is a target of the Makefile."""
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = set(re.findall(r"`make ([\w-]+)", page.read_text()))
+    assert named - targets == set()
+
+
+def test_the_tree_of_the_readme_is_the_tree_of_the_package():
+    """The README's architecture section lists every package and every module beside them."""
+    section = (ROOT / "README.md").read_text().partition("## Architecture")[2]
+    tree = section.partition("```\nspirit_py/\n")[2].partition("\nci/ ")[0]
+    packages = {path.parent.name for path in (ROOT / "spirit_py").glob("*/__init__.py")}
+    assert set(re.findall(r"^  (\w+)/ ", tree, re.MULTILINE)) == packages
+    modules = {path.name for path in (ROOT / "spirit_py").glob("*.py") if path.name[0] != "_"}
+    assert set(re.findall(r"\w+\.py", tree)) == modules
