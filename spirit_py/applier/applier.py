@@ -16,6 +16,7 @@ from spirit_py.applier.verdicts import (
 )
 from spirit_py.applier.workers import Workers
 from spirit_py.errors import ServerFault, ValueLost
+from spirit_py.mysql.evaluation import evaluating
 from spirit_py.mysql.faults import connection_lost
 from spirit_py.mysql.retry import retrying
 from spirit_py.mysql.values.lost_values import DEPRECATED
@@ -195,13 +196,13 @@ class SqlApplier:
 
     def _replace(self, session: SqlSession, mapping: TableMapping, rows: Sequence[str]) -> None:
         for statement in replace_rows(mapping, rows, self._bounds(session)):
-            with stage.evaluating(session, mapping), self._judged(session):
+            with evaluating(session, mapping), self._judged(session):
                 session.execute(statement)
                 judge_warnings(session, mapping, rows)
 
     def _delete(self, session: SqlSession, mapping: TableMapping, keys: Sequence[str]) -> None:
         for statement in delete_keys(mapping, keys, self._bounds(session)):
-            with stage.evaluating(session, mapping):
+            with evaluating(session, mapping):
                 session.execute(statement)
                 judge_warnings(session, mapping, allowed=(DEPRECATED, UNDEFINED_CHARACTER))
 

@@ -9,9 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spirit_py.applier.stage import (
-    as_stored,
     drop_stage,
-    evaluating,
     fill,
     make_stage,
     number_column,
@@ -21,6 +19,7 @@ from spirit_py.applier.stage import (
 )
 from spirit_py.applier.verdicts import judge_warnings
 from spirit_py.errors import ServerFault, ValueLost
+from spirit_py.mysql.evaluation import as_stored, evaluating
 from spirit_py.mysql.values.lost_values import VALUE_ERRORS
 from spirit_py.sql import identifier_list, quote_identifier
 

@@ -7,14 +7,14 @@ do, which a literal written straight into the new column may not.
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spirit_py.applier.batch import insert_rows, upsert_tail, upsert_verb
 from spirit_py.applier.verdicts import TRUNCATED, judge_warnings
 from spirit_py.errors import ServerFault
-from spirit_py.mysql.evaluation import DATE_SQL_MODE, OWN_SQL_MODE
+from spirit_py.mysql.evaluation import as_stored, evaluating
 from spirit_py.mysql.values.lost_values import DEPRECATED
-from spirit_py.sql import identifier_list, quote_identifier, quote_table, string_literal
+from spirit_py.sql import identifier_list, quote_identifier, quote_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from spirit_py.applier.batch import Bounds
     from spirit_py.contracts import RenderedRow, SqlSession
     from spirit_py.table.mapping import TableMapping
-
-LENIENT_SQL_MODE: Final = "ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO"
 
 
 def source_table(mapping: TableMapping) -> str:
@@ -187,48 +185,3 @@ def whole(session: SqlSession) -> Iterator[None]:
     finally:
         with contextlib.suppress(ServerFault):
             session.execute("SET SESSION autocommit = 1")
-
-
-@contextlib.contextmanager
-def as_stored(session: SqlSession) -> Iterator[None]:
-    """Let every value that the source holds into columns of the same type."""
-    with _setting(session, "sql_mode", string_literal(LENIENT_SQL_MODE), OWN_SQL_MODE):
-        yield
-
-
-@contextlib.contextmanager
-def evaluating(session: SqlSession, mapping: TableMapping) -> Iterator[None]:
-    """Evaluate what a write evaluates as the server does, where it matters (R22).
-
-    That is in its time zone and with its modes about dates. And without notes, where they can
-    only be about columns that hold no value of the source.
-    """
-    with contextlib.ExitStack() as settings:
-        if mapping.time_zone:
-            zone = string_literal(mapping.time_zone)
-            settings.enter_context(_setting(session, "time_zone", zone, "'+00:00'"))
-        if mapping.makes_dates:
-            settings.enter_context(_setting(session, "sql_mode", DATE_SQL_MODE, OWN_SQL_MODE))
-        if mapping.quiet:
-            settings.enter_context(_setting(session, "sql_notes", "0", "1"))
-        yield
-
-
-@contextlib.contextmanager
-def _setting(session: SqlSession, name: str, value: str, usual: str) -> Iterator[None]:
-    """Change a variable of the session for a while.
-
-    After a fault it is set back too, and should that fail the first fault is the one raised.
-
-    Args:
-        value: SQL for what it is for the while.
-        usual: SQL for what it is set back to.
-    """
-    session.execute(f"SET SESSION {quote_identifier(name)}={value}")
-    try:
-        yield
-    except BaseException:
-        with contextlib.suppress(Exception):
-            session.execute(f"SET SESSION {quote_identifier(name)}={usual}")
-        raise
-    session.execute(f"SET SESSION {quote_identifier(name)}={usual}")

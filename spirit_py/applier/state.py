@@ -20,9 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.applier import keys as staged_keys
 from spirit_py.applier.stage import (
-    as_stored,
     drop_stage,
-    evaluating,
     fill,
     make_stage,
     number_column,
@@ -34,6 +32,7 @@ from spirit_py.applier.stage import (
 )
 from spirit_py.applier.verdicts import judge_warnings
 from spirit_py.errors import DuplicateForUnique, ServerFault
+from spirit_py.mysql.evaluation import as_stored, evaluating
 from spirit_py.mysql.faults import DUPLICATE_ENTRY
 from spirit_py.sql import identifier_list, quote_identifier
 from spirit_py.table.values import key_select_expressions, row_key_sql

@@ -154,7 +154,6 @@ class Checker:
         return self._result
 
     def _until_clean(self) -> None:
-        """Make passes until one is clean or too many were not."""
         number = 0
         while number < self._options.max_passes:
             before = self._overwrites()
@@ -231,7 +230,6 @@ class Checker:
         return left
 
     def _book(self, coverage: PassCoverage, found: Sequence[RowDifference]) -> None:
-        """Add a pass to the figures."""
         so_far = self._result
         self._result = replace(
             so_far,
@@ -260,7 +258,6 @@ class Checker:
             )
 
     def _duplicates(self) -> tuple[str, ...]:
-        """Return examples of rows of the source that a new UNIQUE key cannot hold together."""
         mapping = self._mapping
         if not mapping.tightened:
             return ()
@@ -293,7 +290,6 @@ class Checker:
     def _repair(
         self, applier: Recopier, found: Sequence[RowDifference], coverage: PassCoverage
     ) -> int:
-        """Copy the differing rows again; give how many were treated."""
         points.reach("checksum.repair")
         for difference in found[: self._options.examples]:
             _log.warning("%s: %s; copied again", self._mapping.source.name, difference)
@@ -310,7 +306,6 @@ class Checker:
         return treated
 
     def _note_snapshot(self, figures: LockFigures, gathered: float) -> None:
-        """Keep what a snapshot cost."""
         self._result = replace(
             self._result,
             snapshots=self._result.snapshots + 1,
@@ -324,7 +319,6 @@ class Checker:
         self._show(waiting_for=what)
 
     def _show(self, **changes: Any) -> None:
-        """Publish how far the checksum is."""
         self._progress = replace(self._progress, **changes)
         if self._on_progress is not None:
             self._on_progress(self._progress)

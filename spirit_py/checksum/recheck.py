@@ -77,7 +77,6 @@ class Recheck:
         return left
 
     def _left(self, reader: SnapshotReader, found: Sequence[RowDifference]) -> list[RowDifference]:
-        """Read the rows in batches."""
         joined = not self._plan.aligned
         extra = [each for each in found if joined and each.kind == "extra"]
         rest = [each for each in found if not (joined and each.kind == "extra")]
@@ -89,7 +88,6 @@ class Recheck:
         return left
 
     def _still(self, source: Rows, target: Rows) -> list[RowDifference]:
-        """Sort out one batch."""
         still: list[RowDifference] = []
         for same in dict.fromkeys([*source, *target]):
             one = {same: source[same]} if same in source else {}

@@ -187,13 +187,11 @@ def _short(column: Column, name: str, stored_as: Column, *, end: bool) -> str:
 
 
 def _converted(column: Column, name: str, stored_as: Column) -> str:
-    """Render text or binary in the new column's character set."""
     other = stored_as.charset
     return name if column.charset == other or other is None else f"CONVERT({name} USING {other})"
 
 
 def _value(column: Column, name: str, stored_as: Column) -> str:
-    """Render any other value that is not NULL; NULL gives NULL."""
     kind = column.data_type
     if kind in INTEGERS:
         # Without it, ZEROFILL pads the text.

@@ -46,7 +46,6 @@ def shown_key(key: str) -> str:
 
 
 def _readable(literal: re.Match[str]) -> str:
-    """Show a hexadecimal text literal as text."""
     return repr(bytes.fromhex(literal.group(1)).decode("utf-8", "backslashreplace"))
 
 
@@ -102,7 +101,6 @@ class ChecksumOptions:
         max_passes: passes over the table, the last of which must be clean.
         max_repairs: differing rows that one pass repairs at most; more is a systematic fault.
         examples: rows shown.
-        gang_attempts: times that lost workers are replaced in one checksum.
         lock: take the table lock for the moment of the snapshots. Without it, and with more
             than one task, the tasks' snapshots may be of slightly different moments: each
             chunk is still compared within one, but the rows cannot be counted again. Only
@@ -121,7 +119,6 @@ class ChecksumOptions:
     max_passes: int = 3
     max_repairs: int = 100_000
     examples: int = 10
-    gang_attempts: int = 3
     lock: bool = True
     recheck_pauses: tuple[float, ...] = ()
 

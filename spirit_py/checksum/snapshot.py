@@ -121,7 +121,6 @@ class SnapshotLock:
         raise self._failure(last, seen) from last
 
     def _failure(self, last: MigrationFailure | None, seen: list[Blocker]) -> ChecksumFailure:
-        """Return that the lock was not to be had, and who was in the way at the last look."""
         reason = last.message if last is not None else "no attempt was allowed"
         return ChecksumFailure(
             f"the checksum could not lock {self._what.name} for its snapshot: {reason}",
@@ -200,7 +199,6 @@ class SnapshotLock:
         return began or time.monotonic()
 
     def _watch(self, side: _Side, allowed: int, tell: Callable[[list[Blocker]], None]) -> LockWatch:
-        """Watch over one side's request and lock."""
         return LockWatch(
             connect(side.options, role="checksum-watch", read_timeout=10),
             side.session.id,
@@ -212,7 +210,6 @@ class SnapshotLock:
         )
 
     def _under_lock(self, locks: list[_Side], open_snapshots: Callable[[], None]) -> None:
-        """Bring the new table up to date, then open the snapshots."""
         hold = self._what.options.lock_hold
         if self._what.feed is not None:
             session = locks[0].session
@@ -295,7 +292,6 @@ def _pausing(attempt: int, seen: list[Blocker]) -> str:
 
 
 def _named(blockers: list[Blocker]) -> str:
-    """Name the first session in the way, and how many more there are."""
     more = f" and {len(blockers) - 1} more" if len(blockers) > 1 else ""
     return f"{blockers[0]}{more}"
 

@@ -11,7 +11,6 @@ about text in a DECIMAL: it may have more behind a number, an error, or more dig
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections import defaultdict
 from dataclasses import replace
@@ -20,12 +19,11 @@ from typing import TYPE_CHECKING, Any, Final
 from spirit_py.checksum import staging_sql
 from spirit_py.checksum.render import INTEGERS
 from spirit_py.errors import ServerFault
-from spirit_py.mysql.evaluation import DATE_SQL_MODE, OWN_SQL_MODE
+from spirit_py.mysql.evaluation import as_stored, evaluating
 from spirit_py.mysql.values.lost_values import MOST_WARNINGS, VALUE_ERRORS
-from spirit_py.sql import string_literal
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Sequence
 
     from spirit_py.checksum.query import ComparisonPlan, Selection
     from spirit_py.contracts import SqlSession
@@ -51,7 +49,7 @@ def stage(session: SqlSession, plan: ComparisonPlan, wanted: Selection) -> Compa
     _make(session, plan)
     _fill(session, plan, rows)
     try:
-        with _converting(session, plan):
+        with evaluating(session, plan.mapping, notes=True):
             session.execute(staging_sql.convert_stage(plan))
     except ServerFault as fault:
         if not _about_a_value(fault):
@@ -66,44 +64,19 @@ def stage(session: SqlSession, plan: ComparisonPlan, wanted: Selection) -> Compa
 
 
 def _make(session: SqlSession, plan: ComparisonPlan) -> None:
-    """Make both staging tables anew."""
     for side in ("old", "new"):
         session.execute(staging_sql.drop_stage(plan, side))
         session.execute(staging_sql.create_stage(plan, side))
 
 
 def _fill(session: SqlSession, plan: ComparisonPlan, rows: Sequence[Sequence[Any]]) -> None:
-    """Put rows into the table with the old types."""
-    with _setting(session, "sql_mode", string_literal(staging_sql.FILL_SQL_MODE), OWN_SQL_MODE):
+    with as_stored(session):
         for statement in staging_sql.fill_stage(plan, rows):
             session.execute(statement)
 
 
 def _about_a_value(fault: ServerFault) -> bool:
-    """Return whether the server refused a value."""
     return fault.code in VALUE_ERRORS or "'_spirit_py_c" in fault.text
-
-
-@contextlib.contextmanager
-def _converting(session: SqlSession, plan: ComparisonPlan) -> Iterator[None]:
-    """Give the session the time zone of a conversion, and the modes in which it makes dates."""
-    zone = plan.mapping.time_zone
-    with contextlib.ExitStack() as stack:
-        if zone:
-            stack.enter_context(_setting(session, "time_zone", string_literal(zone), "'+00:00'"))
-        if plan.mapping.makes_dates:
-            stack.enter_context(_setting(session, "sql_mode", DATE_SQL_MODE, OWN_SQL_MODE))
-        yield
-
-
-@contextlib.contextmanager
-def _setting(session: SqlSession, name: str, value: str, usual: str) -> Iterator[None]:
-    """Change a variable of the session for a while; both values are SQL, ``usual`` its own."""
-    session.execute(f"SET SESSION {name} = {value}")
-    try:
-        yield
-    finally:
-        session.execute(f"SET SESSION {name} = {usual}")
 
 
 def _stage_what_fits(
@@ -135,7 +108,7 @@ def _ignoring(session: SqlSession, plan: ComparisonPlan) -> dict[int, set[int]] 
     None when the server did not tell, or not all; then nothing is converted.
     """
     try:
-        with _converting(session, plan):
+        with evaluating(session, plan.mapping, notes=True):
             session.execute(staging_sql.convert_stage(plan, verb="INSERT IGNORE"))
             count = session.warning_count
             said = session.warnings() if count else []
@@ -181,7 +154,7 @@ def _stage_one(session: SqlSession, plan: ComparisonPlan) -> None:
     """Convert the one row in the staging table, column by column."""
     places = range(len(plan.staged))
     fitting = [place for place in places if _fits(session, plan, place)]
-    with _converting(session, plan):
+    with evaluating(session, plan.mapping, notes=True):
         session.execute(staging_sql.convert_stage(plan, fitting))
     unfit = [place for place in places if place not in fitting]
     if unfit:
@@ -191,7 +164,7 @@ def _stage_one(session: SqlSession, plan: ComparisonPlan) -> None:
 def _fits(session: SqlSession, plan: ComparisonPlan, place: int) -> bool:
     """Return whether one value of the one row in the staging table fits."""
     try:
-        with _converting(session, plan):
+        with evaluating(session, plan.mapping, notes=True):
             session.execute(staging_sql.convert_stage(plan, (place,)))
     except ServerFault as fault:
         if not _about_a_value(fault):

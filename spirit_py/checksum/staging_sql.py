@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from spirit_py.checksum.query import Selection
     from spirit_py.table.schema import Column
 
-#: Lets ENUM 0 and invalid dates into the table with the old types, where they came from.
-FILL_SQL_MODE: Final = "ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO"
 ROW_NUMBER: Final = "_spirit_py_row"
 """The column with a row's number in the old-typed table, where values may be unfit."""
 _STATEMENT_CHARACTERS: Final = 512 * 1024
@@ -126,7 +124,6 @@ def row_literals(columns: Sequence[Column], row: Sequence[Any]) -> list[str]:
 
 
 def _text(value: Any) -> str:
-    """Return what the driver sent as text."""
     return value.decode("ascii") if isinstance(value, bytes) else str(value)
 
 
@@ -162,7 +159,6 @@ def fill_stage(plan: ComparisonPlan, rows: Iterable[Sequence[Any]]) -> Iterator[
 
 
 def _literal(column: Column, value: Any) -> str:
-    """Render one value that :func:`_selected` has selected."""
     if value is None:
         return "NULL"
     text = _text(value)
@@ -225,7 +221,6 @@ def mark_unfit(plan: ComparisonPlan, places: Collection[int], numbers: Collectio
 
 
 def _both(plan: ComparisonPlan) -> str:
-    """Join the two staging tables row by row."""
     old, new = stage_table(plan.mapping, "old"), stage_table(plan.mapping, "new")
     keys = [f"`{stage_column('k', place)}`" for place in range(len(plan.mapping.key_columns))]
     on = " AND ".join(f"{new}.{key} = {old}.{key}" for key in keys)

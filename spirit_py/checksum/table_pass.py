@@ -16,7 +16,7 @@ import contextlib
 import json
 import logging
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
 from spirit_py.checksum.coverage import PassCoverage
@@ -33,8 +33,7 @@ from spirit_py.mysql.retry import await_server
 from spirit_py.spark.gang import Gang
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from typing import Protocol
+    from collections.abc import Callable, Iterator
 
     from spirit_py.checksum.comparison import Comparison
     from spirit_py.checksum.snapshot import LockFigures
@@ -43,16 +42,11 @@ if TYPE_CHECKING:
     from spirit_py.chunk.sizing import ChunkSizer
     from spirit_py.spark.gang import OrderAnswer
 
-    class Show(Protocol):
-        """Publishes changed fields of a :class:`ChecksumProgress`."""
-
-        def __call__(self, **changes: Any) -> None:
-            """Publish."""
-
-
 _log = logging.getLogger(__name__)
 
 _OUTSTANDING: Final = 2
+#: Times that a segment is begun.
+_GANG_ATTEMPTS: Final = 3
 _ASSEMBLE_SECONDS: Final = 120.0
 _SNAPSHOT_SECONDS: Final = 10.0
 #: Answers that take longer are lost: of a query for the end of a chunk, and of one for letters.
@@ -66,6 +60,7 @@ class TablePass:
     Args:
         sizer: steers the size of the chunks; knows the passes before.
         above: where an earlier run's pass has come to; None for the beginning.
+        show: publishes changed fields of a :class:`ChecksumProgress`, given by name.
         on_snapshot: told what each snapshot cost, and the seconds until the tasks had come.
     """
 
@@ -75,7 +70,7 @@ class TablePass:
         sizer: ChunkSizer,
         *,
         above: KeyBound | None,
-        show: Show,
+        show: Callable[..., None],
         on_snapshot: Callable[[LockFigures, float], None],
     ) -> None:
         self._what = what
@@ -116,7 +111,7 @@ class TablePass:
                     lost = 0
             except (WorkersLost, ServerFault) as error:
                 lost += 1
-                if lost >= self._options.gang_attempts or not _passing(error):
+                if lost >= _GANG_ATTEMPTS or not _passing(error):
                     raise
                 _log.warning("%s; its part of the checksum begins anew", error.message)
                 self._await_servers()
@@ -143,7 +138,6 @@ class TablePass:
                 )
 
     def _segment(self, chunker: Chunker) -> list[RowDifference]:
-        """Read as far as one snapshot may be used; return the differing rows."""
         coverage, what = self._coverage, self._what
         coverage.begin_segment()
         self._show(waiting_for="Spark's tasks to come together")
@@ -168,7 +162,6 @@ class TablePass:
             return [difference for part in gang.finish() for difference in part]
 
     def _take_snapshot(self, gang: Gang[list[RowDifference]], gathered: float) -> None:
-        """Let every task open its snapshot at the same moment."""
         order = json.dumps({"do": "snapshot"})
         lock = SnapshotLock(self._what, on_wait=lambda waiting: self._show(waiting_for=waiting))
         figures = lock.take(lambda: _ignore(gang.everyone(order, _SNAPSHOT_SECONDS)))
@@ -205,7 +198,6 @@ class TablePass:
         return rank if gang.outstanding(rank) < _OUTSTANDING else None
 
     def _answered(self, chunker: Chunker, chunk: Chunk, answer: OrderAnswer) -> None:
-        """Book one compared chunk."""
         said = json.loads(answer.text)
         coverage = self._coverage
         counts = Counts(**said["counts"])
@@ -227,12 +219,13 @@ class TablePass:
         coverage, aligned = self._coverage, self._plan.aligned
         span = encode_chunk(coverage.segment.span)
         orders = [{"do": "count", "side": side, "chunk": span} for side in (SOURCE, TARGET)]
-        source_rows, target_rows = (int(said["rows"]) for said in _ask(gang, orders))
+        counted = gang.ask([json.dumps(order) for order in orders])
+        source_rows, target_rows = (int(json.loads(answer)["rows"]) for answer in counted)
         extra = coverage.end_segment(
             source_rows, target_rows, aligned=aligned, counted=self.counted
         )
         if extra and not aligned:
-            _ask(gang, [{"do": "extra"}])
+            gang.ask([json.dumps({"do": "extra"})])
             coverage.counts += Counts(extra=extra)
             coverage.differing_chunks += 1
 
@@ -248,21 +241,7 @@ class TablePass:
 
 
 def _passing(error: SpiritError) -> bool:
-    """Return whether the segment may be read anew."""
     return isinstance(error, WorkersLost) or disposition(error) is Disposition.RETRY
-
-
-def _ask(gang: Gang[list[RowDifference]], orders: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return orders to the first tasks, one each as far as there are tasks; wait for all."""
-    asked = {}
-    for place, order in enumerate(orders):
-        rank = place % gang.size
-        asked[rank, gang.post(rank, json.dumps(order))] = place
-    answers: dict[int, dict[str, Any]] = {}
-    while len(answers) < len(orders):
-        for answer in gang.collect():
-            answers[asked[answer.rank, answer.number]] = json.loads(answer.text)
-    return [answers[place] for place in range(len(orders))]
 
 
 def _ignore(_value: object) -> None:

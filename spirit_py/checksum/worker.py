@@ -70,7 +70,6 @@ class JoinChecksum:
 
 
 def _open(options: ConnectionOptions, rank: int) -> SqlSession:
-    """Open a session whose transactions are snapshots."""
     session = connect(options, role=f"checksum-{rank}", wait_timeout=_SESSION_SECONDS)
     try:
         session.execute("SET SESSION transaction_isolation = 'REPEATABLE-READ'")
@@ -122,7 +121,6 @@ class SnapshotReader:
             session.execute(f"START TRANSACTION WITH CONSISTENT SNAPSHOT{read_only}")
 
     def _both(self) -> tuple[SqlSession, ...]:
-        """Return the sessions, one where both tables are on one server."""
         return (self.session,) if self._target is self.session else (self.session, self._target)
 
     def _count(self, side: Side, span: Chunk) -> int:
@@ -131,7 +129,6 @@ class SnapshotReader:
         return int(session.query(query.count(self._plan, side, span))[0][0])
 
     def _compare(self, chunk: Chunk) -> dict[str, Any]:
-        """Compare one chunk; narrow it to rows when it differs."""
         began = time.monotonic()
         points.reach("checksum.chunk")
         self._stage(chunk)
@@ -179,7 +176,6 @@ class SnapshotReader:
             )
 
     def _stage(self, wanted: Selection) -> None:
-        """Let the server convert the values of columns whose type changes."""
         self._plan = stage(self.session, self._plan, wanted)
 
     def _narrow(self, chunk: Chunk) -> Counts:
@@ -187,7 +183,6 @@ class SnapshotReader:
         return self._keep(differences(*self._rows(chunk)))
 
     def _rows(self, wanted: Selection) -> tuple[Rows, Rows]:
-        """Read the rows of both sides, by key; what is staged must be staged already."""
         plan = self._plan
         source = self.session.query(query.rows(plan, SOURCE, wanted))
         target = self._target.query(query.rows(plan, TARGET, wanted))
@@ -202,7 +197,6 @@ class SnapshotReader:
         return count(found)
 
     def _find_extra(self) -> Counts:
-        """Find rows of the new table that no source row leads to."""
         return self._keep(self.unmatched(None))
 
     def unmatched(self, among: Keys | None) -> list[RowDifference]:
@@ -222,7 +216,6 @@ class SnapshotReader:
         return self._explained(difference)
 
     def _explained(self, difference: RowDifference) -> RowDifference:
-        """Look up which columns of a changed row differ."""
         if difference.kind != "changed":
             return difference
         source = self.session.query(query.values(self._plan, SOURCE, difference.key))
@@ -258,7 +251,6 @@ def _by_key(rows: Sequence[Sequence[Any]], columns: Sequence[Column]) -> Rows:
 
 
 def _bytes(item: Any) -> bytes:
-    """Return a rendered field as bytes, however the driver sent it."""
     return item if isinstance(item, bytes) else str(item).encode()
 
 
@@ -310,5 +302,4 @@ def decode_chunk(said: dict[str, Any]) -> Chunk:
 
 
 def _bound(literals: list[str] | None) -> KeyBound | None:
-    """Build a bound from literals."""
     return None if literals is None else KeyBound(literals=tuple(literals))

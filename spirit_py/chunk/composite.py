@@ -42,8 +42,7 @@ class CompositeChunker:
         """Return the next chunk of about ``rows`` rows, or None after the last. Asks the server."""
         if self._finished:
             return None
-        found = self._query(boundary_sql(self._mapping, self._lower, rows))
-        upper = bound_from_row(self._mapping.key_columns, found[0]) if found else None
+        upper = self._upper(rows)
         chunk = Chunk(number=self._number, lower=self._lower, upper=upper, target_rows=rows)
         self._number += 1
         self._cut_rows += rows
@@ -62,6 +61,11 @@ class CompositeChunker:
     def restart(self, lower: KeyBound | None) -> None:
         """Begin again above ``lower``; None for the beginning of the table."""
         self._lower, self._finished, self._cut_rows = lower, False, 0
+
+    def _upper(self, rows: int) -> KeyBound | None:
+        """Find the upper bound of the next chunk; None when it is the last one."""
+        found = self._query(boundary_sql(self._mapping, self._lower, rows))
+        return bound_from_row(self._mapping.key_columns, found[0]) if found else None
 
 
 def boundary_sql(mapping: TableMapping, lower: KeyBound | None, rows: int) -> str:

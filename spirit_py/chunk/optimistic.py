@@ -10,11 +10,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spirit_py.chunk.chunk import Chunk, KeyBound
-from spirit_py.chunk.composite import BoundaryQuery, boundary_sql, forced_source, index_hint
+from spirit_py.chunk.composite import (
+    BoundaryQuery,
+    CompositeChunker,
+    forced_source,
+    index_hint,
+)
 from spirit_py.chunk.order import walk_directions
 from spirit_py.chunk.predicate import above
 from spirit_py.sql import quote_identifier
-from spirit_py.table.values import bound_from_row
 
 if TYPE_CHECKING:
     from spirit_py.table.mapping import TableMapping
@@ -23,15 +27,11 @@ INTEGER_TYPES = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
 _DENSE = 0.5
 
 
-class OptimisticChunker:
+class OptimisticChunker(CompositeChunker):
     """Cuts a table whose key is one AUTO_INCREMENT integer column, signed or not."""
 
     def __init__(self, mapping: TableMapping, query: BoundaryQuery) -> None:
-        self._mapping = mapping
-        self._query = query
-        self._lower: KeyBound | None = None
-        self._number = 0
-        self._finished = False
+        super().__init__(mapping, query)
         #: Rows a key value, in the last chunk that is known; None before the first cut.
         self._density: float | None = None
         #: Numbers of the chunks cut by arithmetic whose rows are not known yet.
@@ -39,16 +39,6 @@ class OptimisticChunker:
         #: The first and the last key seen, for the estimate.
         self._first: int | None = None
         self._last = 0
-
-    def next_chunk(self, rows: int) -> Chunk | None:
-        """Return the next chunk of about ``rows`` rows, or None after the last. Asks the server."""
-        if self._finished:
-            return None
-        upper = self._upper(rows)
-        chunk = Chunk(number=self._number, lower=self._lower, upper=upper, target_rows=rows)
-        self._number += 1
-        self._lower, self._finished = upper, upper is None
-        return chunk
 
     def observed(self, chunk: Chunk, rows: int) -> None:
         """Learn how many rows a chunk had: sparse keys are better looked up."""
@@ -67,10 +57,10 @@ class OptimisticChunker:
 
     def restart(self, lower: KeyBound | None) -> None:
         """Begin again above ``lower``; None for the beginning of the table."""
-        self._lower, self._finished, self._first = lower, False, None
+        super().restart(lower)
+        self._first = None
 
     def _upper(self, rows: int) -> KeyBound | None:
-        """Find the upper bound of the next chunk; None when it is the last one."""
         ends = self._query(ends_sql(self._mapping, self._lower))[0]
         if ends[0] is None:
             return None
@@ -84,10 +74,10 @@ class OptimisticChunker:
             if key < last:
                 self._computed.add(self._number)
         else:
-            found = self._query(boundary_sql(self._mapping, self._lower, rows))
-            if not found:
+            found = super()._upper(rows)
+            if found is None:
                 return None
-            bound = bound_from_row(self._mapping.key_columns, found[0])
+            bound = found
             key = int(bound.literals[0])
             self._density = rows / (key - first + 1)
         return bound if key < last else None

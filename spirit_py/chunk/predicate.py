@@ -96,7 +96,6 @@ def _side(
 
 
 def _beyond(quoted: str, column: Column, literal: str, *, less: bool, equal: bool) -> str:
-    """Render that one column is below (``less``) or above a literal, or equal to it."""
     largest = _largest_number(column)
     if largest is None:
         return f"{quoted} {'<' if less else '>'}{'=' if equal else ''} {literal}"

@@ -78,7 +78,6 @@ class ChunkSizer:
 
 
 def _clamp(rows: int) -> int:
-    """Keep a size between floor and ceiling."""
     return max(FLOOR_ROWS, min(CEILING_ROWS, rows))
 
 

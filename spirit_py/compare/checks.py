@@ -78,7 +78,6 @@ def open_side(what: str, session: SqlSession, schema: str, table: str) -> Side:
 
 
 def _missing(what: str, session: SqlSession, schema: str, table: str) -> Refusal:
-    """Return what is there instead of a base table."""
     found = session.query(
         "SELECT TABLE_TYPE FROM information_schema.TABLES"
         " WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s",
@@ -106,7 +105,6 @@ def follower(source: Side, target: Side) -> Follower:
 
 
 def _sources(side: Side) -> set[str]:
-    """Return the servers that a side replicates from now."""
     try:
         return {each.source_uuid for each in channels(side.session) if not each.trouble}
     except ServerFault:
@@ -242,14 +240,12 @@ def _column_findings(matching: Matching, *, two_servers: bool) -> Iterator[Findi
 
 
 def _kept(name: str, paired: set[str], target: TableSchema) -> bool:
-    """Return whether a column of the target holds data that no pair would write."""
     return name not in paired and not target.column(name).generated
 
 
 def _lacking(
     side: Side, privilege: str, table: str = "*", *, schema: str = "", note: str = ""
 ) -> Iterator[Finding]:
-    """Name a privilege that the account lacks on a table or a schema."""
     where = schema or side.table.schema
     if not side.grants.has(privilege, where, table):
         yield _grant(side, privilege, where, note)

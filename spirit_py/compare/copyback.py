@@ -89,7 +89,6 @@ class TwoServerCopier:
     def _read(
         self, mapping: TableMapping, keys: Sequence[str]
     ) -> tuple[set[str], list[RenderedRow]]:
-        """Read the source's rows of these keys: their keys, and the rows as SQL."""
         columns = [pair.old for pair in mapping.pairs]
         documents = [place for place, each in enumerate(columns) if each.data_type == "json"]
         types = [node_types(quote_identifier(columns[place].name)) for place in documents]
@@ -134,6 +133,5 @@ def _there(mapping: TableMapping) -> TableMapping:
 
 
 def _in_order(parts: Sequence[IndexPart], names: Sequence[str]) -> tuple[IndexPart, ...]:
-    """Put the parts of an index into the order of these names."""
     places = {name.lower(): place for place, name in enumerate(names)}
     return tuple(sorted(parts, key=lambda part: places[(part.column or "").lower()]))

@@ -14,7 +14,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from spirit_py.binlog.codec.jsonb import sql_expression
+from spirit_py.binlog.codec.jsonb import opaque_sql
 from spirit_py.sql import string_literal
 from spirit_py.table import json_document as documents
 from spirit_py.table.json_document import Node
@@ -27,13 +27,10 @@ Kind: TypeAlias = "str | None"
 
 _TEMPORAL: Final = {"DATE": "DATE", "TIME": "TIME(6)", "DATETIME": "DATETIME(6)"}
 _OPAQUE: Final = re.compile(r"base64:type(\d+):(.*)", re.DOTALL)
-_OPAQUE_IN_BINARY: Final = 15
 _IN_TEXT: Final = frozenset({None, "NULL", "BOOLEAN", "STRING"})
 
 
 class _Number(str):
-    """A number as the text has it."""
-
     __slots__ = ()
 
 
@@ -74,7 +71,6 @@ def _containers(value: Any) -> Iterator[list[Any]]:
 
 
 def _node(value: Any, kind: Kind, below: dict[int, list[Kind]]) -> Node:
-    """Render a value and what is in it."""
     if isinstance(value, _Object):
         items = [_node(v, k, below) for (_, v), k in zip(value, below[id(value)], strict=True)]
         return documents.members((key for key, _ in value), items)
@@ -105,16 +101,4 @@ def _scalar_sql(value: Any, kind: Kind) -> str:
     opaque = _OPAQUE.fullmatch(value)
     if opaque is None:
         raise ValueError(f"a JSON value of type {kind} cannot be carried")
-    payload = base64.b64decode(opaque[2])
-    return sql_expression(
-        bytes((_OPAQUE_IN_BINARY, int(opaque[1]))) + _length(len(payload)) + payload
-    )
-
-
-def _length(size: int) -> bytes:
-    """Write a length as binary JSON does: seven bits a byte, the lowest first."""
-    written = bytearray()
-    while size >= 0x80:
-        written.append(size & 0x7F | 0x80)
-        size >>= 7
-    return bytes((*written, size))
+    return opaque_sql(int(opaque[1]), base64.b64decode(opaque[2]))

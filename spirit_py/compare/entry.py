@@ -17,16 +17,16 @@ from spirit_py.stop import StopSwitch
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spirit_py.compare.run import Engine
     from spirit_py.config import CompareConfig
     from spirit_py.contracts import Reporter
+    from spirit_py.spark.gang import GangEngine
 
 
 def compare(
     options: CompareConfig,
     *,
     reporter: Reporter,
-    engine_factory: Callable[[CompareConfig], Engine] | None = None,
+    engine_factory: Callable[[CompareConfig], GangEngine] | None = None,
     stop: StopSwitch | None = None,
 ) -> CompareReport:
     """Compare two tables, and repair the target where that was asked for.

@@ -134,7 +134,6 @@ def _partners(
 
 
 def _ignored(source: TableSchema, target: TableSchema, names: Sequence[str]) -> set[str]:
-    """Return the columns to leave out, in lower case."""
     for name in names:
         if not source.has_column(name) and not target.has_column(name):
             raise Refusal(
@@ -144,7 +143,6 @@ def _ignored(source: TableSchema, target: TableSchema, names: Sequence[str]) -> 
 
 
 def _computed_alike(old: Column, new: Column) -> bool:
-    """Return whether both columns are computed by one expression into one type."""
     return (
         bool(old.generated and new.generated)
         and old.generation_expression == new.generation_expression
@@ -153,7 +151,6 @@ def _computed_alike(old: Column, new: Column) -> bool:
 
 
 def _pair(old: Column, new: Column) -> ColumnPair:
-    """Pair two columns; refuse types of which the server makes no comparison."""
     how = conversion(old, new)
     if how is Conversion.REFUSED:
         raise Refusal(
@@ -168,7 +165,6 @@ def _pair(old: Column, new: Column) -> ColumnPair:
 def _mapping(
     source: TableSchema, target: TableSchema, pairs: tuple[ColumnPair, ...], time_zone: str
 ) -> TableMapping:
-    """Choose the key and put everything together."""
     if not pairs:
         raise Refusal(
             f"{source.schema}.{source.name} and {target.schema}.{target.name} have no column in"
@@ -201,7 +197,6 @@ def _mapping(
 
 
 def _no_key(source: TableSchema, target: TableSchema) -> Refusal:
-    """Return why no key identifies the rows of both tables."""
     lines = []
     for side, table in (("source", source), ("target", target)):
         usable = [i for i in table.not_null_unique_indexes() if i.visible]

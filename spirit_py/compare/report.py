@@ -109,7 +109,6 @@ class CompareReport(OutcomeReport):
         return lines
 
     def _snapshot(self) -> str:
-        """Return what the rows were read in."""
         moment = "both tables at one moment" if self.one_moment else "not of one moment"
         counted = "" if self.rows_counted else ", rows not counted again"
         locked = f"locked for {self.lock_held_ms:.0f} ms" if self.lock_held_ms else "without a lock"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from spirit_py.applier.applier import SqlApplier
 from spirit_py.checksum.checker import Checker
@@ -25,7 +25,6 @@ from spirit_py.mysql.faults import connection_refusal
 from spirit_py.mysql.locks.named import AdvisoryLock
 from spirit_py.mysql.tables.definition import read_table, shape_of
 from spirit_py.phases import Phase
-from spirit_py.spark.gang import GangEngine
 from spirit_py.status.snapshot import MigrationStatus
 from spirit_py.table.names import lock_name
 
@@ -38,22 +37,11 @@ if TYPE_CHECKING:
     from spirit_py.config import CompareConfig, ConnectionOptions
     from spirit_py.contracts import Reporter
     from spirit_py.mysql.session import Session
+    from spirit_py.spark.gang import GangEngine
     from spirit_py.stop import StopSwitch
     from spirit_py.table.schema import TableSchema
 
 _REPAIR_ROWS = 500
-
-
-class Engine(GangEngine, Protocol):
-    """A gang's engine that is started and stopped with the comparison."""
-
-    def start(self) -> None:
-        """Begin to start; need not wait until it has."""
-        ...
-
-    def stop(self) -> None:
-        """End it."""
-        ...
 
 
 class CompareRun:
@@ -65,7 +53,7 @@ class CompareRun:
         reporter: Reporter,
         report: CompareReport,
         stop: StopSwitch,
-        engine_factory: Callable[[CompareConfig], Engine],
+        engine_factory: Callable[[CompareConfig], GangEngine],
     ) -> None:
         self._options = options
         self._reporter = reporter
@@ -129,7 +117,6 @@ class CompareRun:
         return MigrationStatus(**shown)
 
     def _progress(self, checker: Checker, spent: float) -> dict[str, Any]:
-        """Return the checksum's part of a snapshot."""
         seen = checker.progress
         done = seen.fraction
         if not seen.rows:
@@ -149,7 +136,6 @@ class CompareRun:
     # -- before anything is read
 
     def _prepare(self) -> tuple[Matching, Follower]:
-        """Read both definitions, pair the columns, refuse what cannot be done."""
         options = self._options
         there = options.target or options.source
         with self._first(options.source) as one, self._first(there) as other:
@@ -173,14 +159,12 @@ class CompareRun:
         return matching, following
 
     def _first(self, options: ConnectionOptions) -> Session:
-        """Open the first session to a server; what cannot be reached is a refusal."""
         try:
             return connect(options, role="compare")
         except ServerFault as fault:
             raise connection_refusal(fault, options) from fault
 
     def _describe(self, source: Side, target: Side) -> None:
-        """Put what is compared, and where, into the report."""
         there = self._options.target or self._options.source
         sides = ((source, self._options.source), (target, there))
         self._report.source, self._report.target = (
@@ -242,7 +226,6 @@ class CompareRun:
         )
 
     def _repairer(self) -> FittingRows:
-        """Return what repairs the target."""
         options = self._options
         applier = SqlApplier(
             options.target or options.source,
@@ -268,7 +251,6 @@ class CompareRun:
             self._left = tuple(str(example) for example in checker.result.examples)
 
     def _tell_unfit(self, repairer: FittingRows | None) -> None:
-        """Name rows that could not be repaired."""
         unfit = {} if repairer is None else repairer.unfit
         shown = [
             f"row {shown_key(key)} is not repaired: {reason}" for key, reason in unfit.items()
@@ -288,7 +270,6 @@ class CompareRun:
                 raise _changed(table)
 
     def _judge(self, checker: Checker) -> None:
-        """Say how it ended: with a report, or with differences."""
         self.complete()
         result, report = checker.result, self._report
         if not result.remaining:

@@ -53,7 +53,6 @@ def row_lookup_sql(
 
 
 def _range(mapping: TableMapping, chunk: Chunk) -> str:
-    """Render the source's rows of a chunk, read by the chunk key."""
     where = chunk_predicate(mapping.key_columns, chunk, walk_directions(mapping.key))
     return f"{forced_source(mapping)} WHERE {where}"
 

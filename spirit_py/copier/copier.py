@@ -171,7 +171,6 @@ class Copier:
         return f"{self._mapping.source.schema}.{self._mapping.source.name}"
 
     def _pull(self) -> CopyTask | Pull:
-        """Cut the next chunk and open it in the change feed, unless the copy must wait."""
         reason = self._throttler.throttled()
         self._meter.throttled(reason)
         if reason:
@@ -208,7 +207,6 @@ class Copier:
         return f"{own_uuid(run, source.schema, source.name)}:{chunk.number + 1}"
 
     def _committed(self, task: CopyTask, result: CopyResult) -> None:
-        """Close a chunk in the change feed and learn from it."""
         points.reach("chunk.committed")
         chunk = self._chunks.pop(task.number)
         self._subscription.committed(chunk)
@@ -231,7 +229,6 @@ class Copier:
         return f"copy of {self._table}, chunks {first.number} to {last.number}: ({low}; {high}]"
 
     def _end_on_server(self, tasks: Sequence[CopyTask]) -> None:
-        """Kill the sessions of chunks that are no longer wanted."""
         if not tasks:
             return
         try:

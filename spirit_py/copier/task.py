@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py import points
 from spirit_py.errors import CopyFailure, PacketTooSmall, ServerFault, ValueLost
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.evaluation import DATE_SQL_MODE, OWN_SQL_MODE
+from spirit_py.mysql.evaluation import evaluating
 from spirit_py.mysql.faults import (
     LOCK_WAIT_TIMEOUT,
     PACKET_TOO_SMALL,
@@ -25,7 +25,7 @@ from spirit_py.mysql.faults import (
 from spirit_py.mysql.locks.named import take_named_lock
 from spirit_py.mysql.ownwrites import committing_as
 from spirit_py.mysql.retry import retrying
-from spirit_py.mysql.values.lost_values import DEPRECATED, LOUD, QUIET, VALUE_ERRORS, telling
+from spirit_py.mysql.values.lost_values import DEPRECATED, VALUE_ERRORS, telling
 from spirit_py.stop import StopSwitch
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ _FENCE_SECONDS: Final = 120
 _ATTEMPTS: Final = 8
 #: The server ends a session that idles this long; the next chunk opens another.
 _IDLE_SECONDS: Final = 600
-_OWN_TIME_ZONE: Final = "+00:00"
 
 _MISSING: Final = "SELECT GTID_SUBTRACT(%s, @@GLOBAL.gtid_executed)"
 _COLUMN: Final = re.compile(r"[Cc]olumn '((?:[^']|'')+)'")
@@ -167,7 +166,6 @@ def _session_for(task: CopyTask) -> Session:
 
 
 def _attempt(task: CopyTask) -> CopyResult:
-    """Try once: fence, visibility, copy, look at the warnings."""
     began = time.monotonic()
     session = _session_for(task)
     try:
@@ -223,27 +221,10 @@ def _wait_until_visible(session: Session, task: CopyTask) -> None:
 
 def _run(session: Session, task: CopyTask) -> int:
     """Run the statement in its time zone and mode; return the chunk's rows."""
-    if task.time_zone:
-        session.execute("SET SESSION time_zone = %s", (task.time_zone,))
-    if task.makes_dates:
-        session.execute(f"SET SESSION sql_mode = {DATE_SQL_MODE}")
-    if task.quiet:
-        session.execute(QUIET)
-    try:
-        with committing_as(session, task.gtid):
-            affected = session.execute(task.sql)
-            records = _records(session.info, affected)
-            _refuse_warnings(session, task)
-    finally:
-        if task.time_zone:
-            with contextlib.suppress(ServerFault):
-                session.execute("SET SESSION time_zone = %s", (_OWN_TIME_ZONE,))
-        if task.makes_dates:
-            with contextlib.suppress(ServerFault):
-                session.execute(f"SET SESSION sql_mode = {OWN_SQL_MODE}")
-        if task.quiet:
-            with contextlib.suppress(ServerFault):
-                session.execute(LOUD)
+    with evaluating(session, task), committing_as(session, task.gtid):
+        affected = session.execute(task.sql)
+        records = _records(session.info, affected)
+        _refuse_warnings(session, task)
     return records
 
 
@@ -263,7 +244,6 @@ def _refuse_warnings(session: Session, task: CopyTask) -> None:
 
 
 def _explained(task: CopyTask, fault: ServerFault) -> Exception:
-    """Return the error for a fault that retrying did not cure."""
     if fault.code in VALUE_ERRORS:
         return _lost_value(task, fault.code, fault.text)
     return CopyFailure(
@@ -273,7 +253,6 @@ def _explained(task: CopyTask, fault: ServerFault) -> Exception:
 
 
 def _lost_value(task: CopyTask, code: int, text: str) -> LostValue:
-    """Build the error for a value that would be lost."""
     column, row = _COLUMN.search(text), _ROW.search(text)
     return LostValue(
         f"{task.label}: {text} (error {code})",

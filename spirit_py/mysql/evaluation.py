@@ -13,9 +13,15 @@ them only around a statement that may make a date of something else
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import contextlib
+from typing import TYPE_CHECKING, Final, Protocol
+
+from spirit_py.sql import quote_identifier, string_literal
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spirit_py.contracts import SqlSession
     from spirit_py.mysql.facts import ServerFacts
 
 STRICT_SQL_MODE: Final = "STRICT_ALL_TABLES,ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO"
@@ -23,6 +29,9 @@ STRICT_SQL_MODE: Final = "STRICT_ALL_TABLES,ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON
 OWN_SQL_MODE: Final = "@spirit_py_sql_mode"
 #: What gives a session the mode in which dates are made.
 DATE_SQL_MODE: Final = "@spirit_py_date_sql_mode"
+
+_LENIENT_SQL_MODE: Final = "ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO"
+"""Lets ENUM 0 and invalid dates into a table of the types that they come from."""
 
 _VARIABLES: Final = (
     "block_encryption_mode",
@@ -66,3 +75,67 @@ def date_mode(sql_mode: str) -> str:
     modes = evaluating_mode(sql_mode).split(",")
     kept = (mode for mode in modes if mode != _ANY_DATE or mode in own)
     return ",".join((*kept, *(mode for mode in _ZERO_MODES if mode in own)))
+
+
+class Evaluated(Protocol):
+    """What says how a statement is evaluated: a mapping, or a chunk's task."""
+
+    @property
+    def time_zone(self) -> str:
+        """The session's time zone for it; empty for the program's own."""
+        ...
+
+    @property
+    def makes_dates(self) -> bool:
+        """Whether it runs with the server's modes about dates."""
+        ...
+
+    @property
+    def quiet(self) -> bool:
+        """Whether notes can only be about columns that hold no value of the source."""
+        ...
+
+
+@contextlib.contextmanager
+def evaluating(session: SqlSession, what: Evaluated, *, notes: bool = False) -> Iterator[None]:
+    """Evaluate what a write evaluates as the server does, where it matters (R22).
+
+    That is in its time zone and with its modes about dates. And without notes, where they can
+    only be about columns that hold no value of the source, unless ``notes`` are wanted.
+    """
+    with contextlib.ExitStack() as settings:
+        if what.time_zone:
+            zone = string_literal(what.time_zone)
+            settings.enter_context(_setting(session, "time_zone", zone, "'+00:00'"))
+        if what.makes_dates:
+            settings.enter_context(_setting(session, "sql_mode", DATE_SQL_MODE, OWN_SQL_MODE))
+        if what.quiet and not notes:
+            settings.enter_context(_setting(session, "sql_notes", "0", "1"))
+        yield
+
+
+@contextlib.contextmanager
+def as_stored(session: SqlSession) -> Iterator[None]:
+    """Let every value that the source holds into columns of the same type."""
+    with _setting(session, "sql_mode", string_literal(_LENIENT_SQL_MODE), OWN_SQL_MODE):
+        yield
+
+
+@contextlib.contextmanager
+def _setting(session: SqlSession, name: str, value: str, usual: str) -> Iterator[None]:
+    """Change a variable of the session for a while.
+
+    After a fault it is set back too, and should that fail the first fault is the one raised.
+
+    Args:
+        value: SQL for what it is for the while.
+        usual: SQL for what it is set back to.
+    """
+    session.execute(f"SET SESSION {quote_identifier(name)}={value}")
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(Exception):
+            session.execute(f"SET SESSION {quote_identifier(name)}={usual}")
+        raise
+    session.execute(f"SET SESSION {quote_identifier(name)}={usual}")

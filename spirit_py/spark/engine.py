@@ -178,7 +178,6 @@ class SparkEngine:
     def _collect(
         self, dataset: Callable[[Any], Any], *, group: str, description: str
     ) -> list[Outcome[Any]]:
-        """Run one job; return the outcomes of its tasks."""
         context = self.context()
         try:
             context.setJobGroup(group, description)
@@ -224,7 +223,6 @@ class SparkEngine:
             self._started.set()
 
     def _route(self, wave: int, outcome: Outcome[Any]) -> None:
-        """Hand an outcome to the wave that waits for it."""
         with self._lock:
             deliver = self._deliver.get(wave)
         if deliver is not None:

@@ -38,7 +38,7 @@ from spirit_py.threads import Background
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from types import TracebackType
     from typing import Self
 
@@ -72,6 +72,14 @@ class GangEngine(Protocol):
 
     def cancel(self, group: str) -> None:
         """Cancel the jobs of a group."""
+        ...
+
+    def start(self) -> None:
+        """Begin to start; need not wait until it has."""
+        ...
+
+    def stop(self) -> None:
+        """End it."""
         ...
 
 
@@ -200,22 +208,32 @@ class Gang(Generic[_R]):
         return answers
 
     def everyone(self, order: str, timeout: float) -> list[str]:
-        """Post one order to all, and return all answers, in the order of ranks.
+        """Post one order to all, and return all answers, in the order of ranks."""
+        return self.ask([order] * self._size, timeout)
+
+    def ask(self, orders: Sequence[str], timeout: float | None = None) -> list[str]:
+        """Post orders to the members in turn, and return the answers in the order of the orders.
 
         Only when nothing else is outstanding.
+
+        Args:
+            timeout: seconds for all answers. With it they are looked for all the time: the
+                application may be waiting behind a table lock.
         """
-        numbers = [self.post(rank, order) for rank in range(self._size)]
+        asked: dict[tuple[int, int], int] = {}
+        for place, order in enumerate(orders):
+            rank = place % self._size
+            asked[rank, self.post(rank, order)] = place
         answers: dict[int, str] = {}
-        deadline = time.monotonic() + timeout
-        while len(answers) < self._size:
-            # The application may be waiting behind a table lock.
-            self._look = LOOK_SECONDS
+        began = time.monotonic()
+        while len(answers) < len(orders):
+            if timeout is not None:
+                self._look = LOOK_SECONDS
             for answer in self.collect():
-                if answer.number == numbers[answer.rank]:
-                    answers[answer.rank] = answer.text
-            if time.monotonic() > deadline:
+                answers[asked[answer.rank, answer.number]] = answer.text
+            if timeout is not None and time.monotonic() > began + timeout:
                 raise WorkersLost(f"a Spark task did not answer within {timeout:.0f} s")
-        return [answers[rank] for rank in range(self._size)]
+        return [answers[place] for place in range(len(orders))]
 
     def finish(self, timeout: float = 60.0) -> list[_R]:
         """Let the members end; return their results in the order of ranks."""
@@ -281,7 +299,6 @@ class Gang(Generic[_R]):
         return [seat.thread for seat in self._seats if len(seat.sessions) == 1]
 
     def _take(self, thread: int, letter: Any) -> list[OrderAnswer]:
-        """Take one member's letter; return the answers not seen before."""
         seat = self._seats[letter["rank"]]
         seat.thread = thread
         seat.sessions = [(str(server), int(number)) for server, number in letter["sessions"]]
@@ -295,7 +312,6 @@ class Gang(Generic[_R]):
             self._stop.check()
 
     def _raise_missing(self) -> None:
-        """End the gang, and raise what the missing member failed with."""
         self._disband()
         self._raise_failures()
         raise WorkersLost("a Spark task ended before its work was done")
@@ -334,5 +350,4 @@ class Gang(Generic[_R]):
 
 
 def _transient(error: SpiritError) -> bool:
-    """Return whether a new gang may do better."""
     return isinstance(error, WorkersLost) or disposition(error) is Disposition.RETRY

@@ -88,7 +88,6 @@ class SparkRuntime:
         return chosen or sys.executable
 
     def _wait_for_executors(self) -> None:
-        """Wait for the first executor of a cluster, and a little for as many as were asked for."""
         pause = threading.Event()
         deadline = time.monotonic() + _EXECUTORS_SECONDS
         enough_by = math.inf
@@ -177,7 +176,6 @@ def _note_lost_feedback(_request: object, address: object) -> None:
 
 
 def _bundled_spark() -> str:
-    """Return the folder of the Spark that came with PySpark."""
     import pyspark
 
     return str(Path(pyspark.__file__).parent)

@@ -94,8 +94,6 @@ class WavePlan(Generic[_S, _R]):
 
 @dataclass(frozen=True)
 class _WaveEnded:
-    """A job is over; ``error`` when Spark could not run it."""
-
     wave: int
     error: SpiritError | None
 
@@ -156,7 +154,6 @@ class WaveRunner(Generic[_S, _R]):
         self._stop.check()
 
     def _halted(self) -> bool:
-        """Return whether nothing more may be pulled."""
         return self._failure is not None or self._stop.requested
 
     def _wave_size(self) -> tuple[int, int]:
@@ -218,7 +215,6 @@ class WaveRunner(Generic[_S, _R]):
         self._events.put(_WaveEnded(wave, error))
 
     def _take(self, timeout: float) -> None:
-        """Wait for one event, and take all that have come."""
         try:
             event = self._events.get(timeout=timeout)
             while True:

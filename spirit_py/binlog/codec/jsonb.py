@@ -120,7 +120,7 @@ def _opaque(kind: int, payload: bytes) -> Node:
     if kind in {_DATE, _TIME, _DATETIME, _TIMESTAMP}:
         return _temporal(kind, int.from_bytes(payload, "little", signed=True))
     shown = f'"base64:type{kind}:{base64.b64encode(payload).decode()}"'
-    return Node(shown, _opaque_sql(kind, payload))
+    return Node(shown, opaque_sql(kind, payload))
 
 
 def _decimal(precision: int, scale: int, number: str) -> Node:
@@ -146,8 +146,8 @@ def _temporal(kind: int, packed: int) -> Node:
     return Node(f'"{text}"', sql)
 
 
-def _opaque_sql(kind: int, payload: bytes) -> str:
-    """Render binary data so that it gets its type code back."""
+def opaque_sql(kind: int, payload: bytes) -> str:
+    """Return an SQL expression of binary data that gets its type code back."""
     literal = binary_literal(payload)
     if kind == _BIT:
         return _typed(str(int.from_bytes(payload, "big")), f"BIT({8 * max(len(payload), 1)})")

@@ -79,8 +79,6 @@ VALUE_ERRORS: Final = frozenset(
 )
 MOST_WARNINGS: Final = 65_535
 """``max_error_count`` of our sessions, where the account may set it; nothing counts further."""
-QUIET: Final = "SET SESSION sql_notes = 0"
-LOUD: Final = "SET SESSION sql_notes = 1"
 
 _COLUMN: Final = re.compile(r"column '(.+)' at row \d+", re.IGNORECASE)
 
