@@ -22,9 +22,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from mysql_server import ServerOptions, running
 from seeded_runs import carry_out, end_on_sigterm, parser
 from spirit_py.chunk.sizing import ChunkSizer
+from spirit_py.config import SparkConfig
 from spirit_py.migration import deferral
 from spirit_py.spark.engine import SparkEngine
-from spirit_py.spark.settings import SparkOptions
 from tests.fuzz.draw import draw
 from tests.fuzz.judge import Verdict, judge
 from tests.fuzz.shrink import shrink
@@ -89,7 +89,7 @@ def player() -> Any:
     defaults: Any = ChunkSizer.__init__.__kwdefaults__
     defaults["first_rows"] = FIRST_ROWS
     deferral._LOOK_SECONDS = LOOK_SECONDS  # type: ignore[misc]  # noqa: SLF001
-    engine = SparkEngine(SparkOptions(master=f"local[{SLOTS},4]", threads=SLOTS))
+    engine = SparkEngine(SparkConfig(spark_master=f"local[{SLOTS},4]", threads=SLOTS))
     with (
         running(ServerOptions(gtid=True)) as server,
         tempfile.TemporaryDirectory(prefix="spirit-py-fuzz-") as folder,

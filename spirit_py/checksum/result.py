@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -75,7 +75,6 @@ class Counts:
         )
 
     def __str__(self) -> str:
-        """Say it in words."""
         return f"{self.missing} missing, {self.extra} extra, {self.changed} changed"
 
 
@@ -140,6 +139,23 @@ class ChecksumProgress:
     rows: int = 0
     differences: int = 0
     waiting_for: str = ""
+
+    def shown(self, spent: float, *, alone: bool = True) -> dict[str, Any]:
+        """Return this as fields of a :class:`~spirit_py.status.snapshot.MigrationStatus`.
+
+        Args:
+            spent: seconds since the comparison began.
+            alone: nothing else was compared in this time.
+        """
+        done, known = self.fraction, alone and self.passes == 1
+        return {
+            "rows": self.rows,
+            "fraction": done,
+            "rate": self.rows / spent if known and spent > 0 else None,
+            "eta": spent * (1 - done) / done if known and done > 0 else None,
+            "note": f"pass {self.passes}, {self.differences} differences",
+            "waiting_for": self.waiting_for,
+        }
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from spirit_py.compare.report import CompareReport
 from spirit_py.compare.run import CompareRun
 from spirit_py.errors import Interrupted
 from spirit_py.signals import run_command
-from spirit_py.spark.engine import engine_for
+from spirit_py.spark.engine import SparkEngine
 from spirit_py.status.report import versions
 from spirit_py.status.safe import SafeReporter
 from spirit_py.stop import StopSwitch
@@ -46,7 +46,7 @@ def compare(
     switch = stop or StopSwitch()
     reporter = SafeReporter(reporter)
     report = CompareReport(threads=options.threads, versions=versions())
-    run = CompareRun(options, reporter, report, switch, engine_factory or engine_for)
+    run = CompareRun(options, reporter, report, switch, engine_factory or SparkEngine)
     with report.written(options.report_json, reporter, complete=run.complete):
         run_command(
             run.run,

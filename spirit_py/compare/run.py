@@ -22,11 +22,10 @@ from spirit_py.compare.matching import match
 from spirit_py.errors import ChecksumFailure, DifferencesFound, SchemaChanged, ServerFault
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import connection_refusal
-from spirit_py.mysql.locks.named import AdvisoryLock
+from spirit_py.mysql.locks.named import migration_lock
 from spirit_py.mysql.tables.definition import read_table, shape_of
 from spirit_py.phases import Phase
 from spirit_py.status.snapshot import MigrationStatus
-from spirit_py.table.names import lock_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,8 +75,7 @@ class CompareRun:
             engine = self._engine_factory(self._options)
             self._stack.callback(engine.stop)
             engine.start()
-            self._keep_migrations_away(matching)
-            repairer = self._repairer() if self._options.repair else None
+            repairer = self._repairer(matching) if self._options.repair else None
             checker = self._checker = Checker(
                 mapping=matching.mapping,
                 source=self._options.source,
@@ -113,25 +111,12 @@ class CompareRun:
             "path": (Phase.PREFLIGHT, Phase.CHECKSUM),
         }
         if checker is not None:
-            shown |= self._progress(checker, now - self._compare_began)
+            spent = now - self._compare_began
+            if not checker.progress.rows:
+                self._idle = spent
+            shown |= checker.progress.shown(spent - self._idle)
+            shown["rows_total"] = self._rows_total
         return MigrationStatus(**shown)
-
-    def _progress(self, checker: Checker, spent: float) -> dict[str, Any]:
-        seen = checker.progress
-        done = seen.fraction
-        if not seen.rows:
-            self._idle = spent
-        spent -= self._idle
-        known = seen.passes == 1 and done > 0
-        return {
-            "rows": seen.rows,
-            "rows_total": self._rows_total,
-            "fraction": done,
-            "rate": seen.rows / spent if spent > 0 else None,
-            "eta": spent * (1 - done) / done if known else None,
-            "note": f"pass {seen.passes}, {seen.differences} differences",
-            "waiting_for": seen.waiting_for,
-        }
 
     # -- before anything is read
 
@@ -201,20 +186,6 @@ class CompareRun:
             report.warnings.append(text)
             self._reporter.message(f"warning: {text}")
 
-    def _keep_migrations_away(self, matching: Matching) -> None:
-        """While the target is repaired, nobody may swap it."""
-        if not self._options.repair:
-            return
-        target = matching.mapping.target
-        self._stack.enter_context(
-            AdvisoryLock(
-                self._options.target or self._options.source,
-                lock_name("migration", target.schema, target.name),
-                stop=self._stop,
-                purpose=f"migration of {target.schema}.{target.name}",
-            )
-        )
-
     # -- the comparison
 
     def _checksum_options(self) -> ChecksumOptions:
@@ -225,10 +196,15 @@ class CompareRun:
             recheck_pauses=self._options.recheck_pauses,
         )
 
-    def _repairer(self) -> FittingRows:
-        options = self._options
+    def _repairer(self, matching: Matching) -> FittingRows:
+        """Return what repairs the target, which no migration may swap meanwhile."""
+        options, target = self._options, matching.mapping.target
+        there = options.target or options.source
+        self._stack.enter_context(
+            migration_lock(there, target.schema, target.name, stop=self._stop)
+        )
         applier = SqlApplier(
-            options.target or options.source,
+            there,
             sessions=1,
             batch_rows=_REPAIR_ROWS,
             stop=self._stop,

@@ -10,7 +10,7 @@ from spirit_py.migration.figures import Figures
 from spirit_py.migration.migration import Migration
 from spirit_py.migration.run import Run
 from spirit_py.signals import run_command
-from spirit_py.spark.engine import SparkEngine, engine_for
+from spirit_py.spark.engine import SparkEngine
 from spirit_py.status.report import MigrationReport, versions
 from spirit_py.status.safe import SafeReporter
 from spirit_py.stop import StopSwitch
@@ -47,7 +47,7 @@ def migrate(
     reporter = SafeReporter(reporter)
     report = MigrationReport(threads=config.threads, versions=versions())
     figures = Figures(report)
-    run = Run(config, reporter, figures, engine_factory=engine_factory or engine_for, stop=switch)
+    run = Run(config, reporter, figures, engine_factory=engine_factory or SparkEngine, stop=switch)
     with report.written(config.report_json, reporter, complete=figures.complete):
         run_command(
             Migration(run).run,

@@ -143,18 +143,11 @@ class Figures:
         if self.phase is Phase.SENTINEL and checker.result.seconds:
             passes = sum(one.result.passes for _, one in self._checkers)
             return {"note": f"{passes} checksum passes, the last one clean"}
-        spent = now - self._phases.entered_at
-        done = compared.fraction
-        alone = len(self._checkers) == 1 and compared.passes == 1
-        return {
-            "table": f"{table.schema}.{table.name}",
-            "rows": compared.rows,
-            "fraction": done,
-            "rate": compared.rows / spent if alone and spent > 0 else None,
-            "eta": spent * (1 - done) / done if alone and done > 0 else None,
-            "note": f"pass {compared.passes}, {compared.differences} differences",
-            "waiting_for": compared.waiting_for or self.waiting_for,
-        }
+        alone = len(self._checkers) == 1
+        shown = compared.shown(now - self._phases.entered_at, alone=alone)
+        shown["table"] = f"{table.schema}.{table.name}"
+        shown["waiting_for"] = compared.waiting_for or self.waiting_for
+        return shown
 
     def complete(self) -> None:
         """Fill the report from the parts as they are now."""

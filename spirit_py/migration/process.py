@@ -15,11 +15,10 @@ from spirit_py.errors import ServerFault
 from spirit_py.mysql.connect import connect, evaluate_with
 from spirit_py.mysql.evaluation import evaluation_settings
 from spirit_py.mysql.faults import connection_refusal
-from spirit_py.mysql.locks.named import AdvisoryLock
+from spirit_py.mysql.locks.named import migration_lock
 from spirit_py.mysql.retry import retrying, waiting_for
 from spirit_py.mysql.run_label import run_label
 from spirit_py.sql import string_literal
-from spirit_py.table.names import lock_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -100,12 +99,7 @@ class Process:
         """
         # In one order for all runs, so that two of them never wait for each other.
         for schema, table in sorted(tables):
-            lock = AdvisoryLock(
-                self.config.connection,
-                lock_name("migration", schema, table),
-                stop=self.stop,
-                purpose=f"migration of {schema}.{table}",
-            )
+            lock = migration_lock(self.config.connection, schema, table, stop=self.stop)
             self.stack.enter_context(lock)
 
     # -- Spark

@@ -12,7 +12,7 @@ from spirit_py.errors import MigrationFailure
 from spirit_py.spark.java import require_java
 from spirit_py.spark.outcome import Outcome, guarded
 from spirit_py.spark.runtime import SparkRuntime
-from spirit_py.spark.settings import SparkOptions, settings
+from spirit_py.spark.settings import master, settings
 from spirit_py.threads import Background
 
 if TYPE_CHECKING:
@@ -65,15 +65,15 @@ class SparkEngine:
         Refusal: from the constructor, for settings that cannot be, and without a usable Java.
     """
 
-    def __init__(self, options: SparkOptions) -> None:
-        settings(options, Path())
-        self.options = options
+    def __init__(self, config: SparkConfig) -> None:
+        settings(config, Path())
+        self._config = config
         require_java()
         self._lock = threading.Lock()
         self._started = threading.Event()
         self._starter: Background | None = None
         self._failure: BaseException | None = None
-        self._spark = SparkRuntime(options)
+        self._spark = SparkRuntime(config)
         self._feedback: Any = None
         self._waves = 0
         self._deliver: dict[int, Callable[[Outcome[Any]], None]] = {}
@@ -104,7 +104,7 @@ class SparkEngine:
     def slots(self) -> int:
         """How many tasks run at a time: the threads asked for, or fewer where Spark has fewer."""
         self.context()
-        return max(1, min(self.options.threads, self._spark.capacity()))
+        return max(1, min(self._config.threads, self._spark.capacity()))
 
     def run_wave(
         self,
@@ -213,8 +213,7 @@ class SparkEngine:
                 self._feedback = self._spark.context.accumulator([], param)
         except BaseException as error:
             self._failure = MigrationFailure(
-                f"Spark did not start at master {self.options.resolved_master}:"
-                f" {_first_line(error)}",
+                f"Spark did not start at master {master(self._config)}: {_first_line(error)}",
                 hint="check --spark-master and --spark-conf; --verbose keeps Spark's log",
                 details=self._spark.last_log_lines(),
             )
@@ -227,15 +226,6 @@ class SparkEngine:
             deliver = self._deliver.get(wave)
         if deliver is not None:
             deliver(outcome)
-
-
-def engine_for(config: SparkConfig) -> SparkEngine:
-    """Make the Spark engine that a command's options ask for.
-
-    Raises:
-        Refusal: when there is no usable Java.
-    """
-    return SparkEngine(SparkOptions.of(config))
 
 
 def _first_line(error: BaseException) -> str:

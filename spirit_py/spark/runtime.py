@@ -23,11 +23,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.errors import MigrationFailure
 from spirit_py.spark.gateway import JavaProcess
-from spirit_py.spark.settings import environment, log4j_properties, settings, ship_package
+from spirit_py.spark.settings import (
+    embedded,
+    environment,
+    log4j_properties,
+    settings,
+    ship_package,
+    single_machine,
+)
 from spirit_py.threads import Background
 
 if TYPE_CHECKING:
-    from spirit_py.spark.settings import SparkOptions
+    from spirit_py.config import SparkConfig
 
 _log = logging.getLogger(__name__)
 
@@ -43,8 +50,8 @@ class SparkRuntime:
         context: the SparkContext; None before it has started and after it was stopped.
     """
 
-    def __init__(self, options: SparkOptions) -> None:
-        self._options = options
+    def __init__(self, config: SparkConfig) -> None:
+        self._config = config
         self._lock = threading.Lock()
         self._abandoned = False
         self._process: JavaProcess | None = None
@@ -57,12 +64,12 @@ class SparkRuntime:
     def start(self) -> bool:
         """Start JVM, gateway and context; return False when it was abandoned before."""
         scratch = self._scratch = Path(tempfile.mkdtemp(prefix="spirit-py-spark-"))
-        (scratch / "log4j2.properties").write_text(log4j_properties(self._options, scratch))
-        conf = settings(self._options, scratch)
+        (scratch / "log4j2.properties").write_text(log4j_properties(self._config, scratch))
+        conf = settings(self._config, scratch)
         with self._lock:
             if self._abandoned:
                 return False
-            environ = environment(self._options, scratch, os.environ)
+            environ = environment(self._config, scratch, os.environ)
             home = environ.get("SPARK_HOME") or _bundled_spark()
             self._process = JavaProcess(home, conf, environ, scratch / "jvm.log")
         self._path_before = list(sys.path)
@@ -76,14 +83,14 @@ class SparkRuntime:
         self.context._accumulatorServer.handle_error = _note_lost_feedback  # noqa: SLF001
         self.context.pythonExec = self._worker_python(conf)
         self.context.addPyFile(str(ship_package(scratch)))
-        if not self._options.embedded:
+        if not embedded(self._config):
             self._wait_for_executors()
         return True
 
     def _worker_python(self, conf: dict[str, str]) -> str:
         """Return the workers' interpreter: the driver's own, where the operator says nothing."""
         chosen = conf.get("spark.pyspark.python", "")
-        if not self._options.single_machine:
+        if not single_machine(self._config):
             chosen = chosen or os.environ.get("PYSPARK_PYTHON", "")
         return chosen or sys.executable
 
@@ -91,7 +98,7 @@ class SparkRuntime:
         pause = threading.Event()
         deadline = time.monotonic() + _EXECUTORS_SECONDS
         enough_by = math.inf
-        while (capacity := self.capacity()) < self._options.threads and not self._abandoned:
+        while (capacity := self.capacity()) < self._config.threads and not self._abandoned:
             now = time.monotonic()
             if capacity:
                 enough_by = min(enough_by, now + _MORE_EXECUTORS_SECONDS)
@@ -138,7 +145,7 @@ class SparkRuntime:
         stopper.start()
         if not stopper.wait(_STOP_SECONDS):
             _log.info("Spark did not stop within %.0f s and is killed", _STOP_SECONDS)
-        if self._options.resolved_master.startswith("local-cluster["):
+        if self._config.spark_master.startswith("local-cluster["):
             # Spark's own workers log into the Spark folder and leave that behind.
             work = Path(_bundled_spark()) / "work"
             shutil.rmtree(work / self._application, ignore_errors=True)

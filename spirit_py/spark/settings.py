@@ -1,11 +1,10 @@
-"""How Spark is started: options, the settings of a guest in the terminal, the shipped package."""
+"""What Spark is started with: settings, environment, log configuration, the shipped package."""
 
 from __future__ import annotations
 
 import os
 import re
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -38,72 +37,42 @@ _MASTER: Final = re.compile(
     r"|local-cluster\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\]"
     r"|yarn|[a-z][a-z0-9+.-]*://\S+"
 )
+VERBOSE_LOG: Final = Path("spirit-py-spark.log")
+"""Spark's log in the working folder, where ``--verbose`` asks for it."""
 #: Tries of one task. ``local[n]`` alone means one try.
 _TASK_TRIES: Final = 4
 #: Light on memory and quick to start; the JVM only schedules.
 _JVM_OPTIONS: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 
-@dataclass(frozen=True, kw_only=True)
-class SparkOptions:
-    """How to start Spark.
-
-    Attributes:
-        master: any Spark master; empty for ``local[threads]``.
-        threads: tasks at a time; never above the driver's cores for the default master.
-        conf: passed through to Spark, after ours, so that they win.
-        ui: whether Spark may open its web port.
-        log_file: where Spark's log goes; None keeps only warnings until the end.
-    """
-
-    master: str = ""
-    threads: int = 4
-    conf: tuple[tuple[str, str], ...] = ()
-    ui: bool = False
-    log_file: Path | None = None
-    app_name: str = "spirit-py"
-
-    @classmethod
-    def of(cls, asked: SparkConfig) -> SparkOptions:
-        """Return what a command's options say; ``verbose`` keeps the log in the working folder."""
-        return cls(
-            master=asked.spark_master,
-            threads=asked.threads,
-            conf=asked.spark_conf,
-            ui=asked.spark_ui,
-            log_file=Path("spirit-py-spark.log").absolute() if asked.verbose else None,
-        )
-
-    @property
-    def embedded(self) -> bool:
-        """Whether the tasks run on this machine, below the driver's own JVM."""
-        return not self.master or _LOCAL.match(self.master) is not None
-
-    @property
-    def single_machine(self) -> bool:
-        """Whether all processes run on this machine: also ``local-cluster``."""
-        return self.embedded or self.master.startswith("local-cluster[")
-
-    @property
-    def resolved_master(self) -> str:
-        """The master as Spark is told."""
-        if self.master:
-            return self.master
-        return f"local[{max(1, min(self.threads, os.cpu_count() or 1))},{_TASK_TRIES}]"
+def embedded(config: SparkConfig) -> bool:
+    """Return whether the tasks run on this machine, below the driver's own JVM."""
+    return not config.spark_master or _LOCAL.match(config.spark_master) is not None
 
 
-def settings(options: SparkOptions, scratch: Path) -> dict[str, str]:
+def single_machine(config: SparkConfig) -> bool:
+    """Return whether all processes run on this machine: also ``local-cluster``."""
+    return embedded(config) or config.spark_master.startswith("local-cluster[")
+
+
+def master(config: SparkConfig) -> str:
+    """Return the master as Spark is told: by default never above this machine's cores."""
+    cores = max(1, min(config.threads, os.cpu_count() or 1))
+    return config.spark_master or f"local[{cores},{_TASK_TRIES}]"
+
+
+def settings(config: SparkConfig, scratch: Path) -> dict[str, str]:
     """Return the Spark settings: ours, then the operator's over them.
 
     Raises:
         UsageFault: for a master that Spark does not know, for what is no Spark setting, and
             when the operator switches speculation on (R18).
     """
-    _require_known(options)
+    _require_known(config)
     ours = {
-        "spark.master": options.resolved_master,
-        "spark.app.name": options.app_name,
-        "spark.ui.enabled": "true" if options.ui else "false",
+        "spark.master": master(config),
+        "spark.app.name": "spirit-py",
+        "spark.ui.enabled": "true" if config.spark_ui else "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.speculation": "false",
         "spark.python.worker.reuse": "true",
@@ -114,20 +83,20 @@ def settings(options: SparkOptions, scratch: Path) -> dict[str, str]:
         "spark.executorEnv.PYTHONSAFEPATH": "1",
         "spark.driver.memory": "512m",
     }
-    if not options.ui:
+    if not config.spark_ui:
         # What only the UI shows is not kept, so that the JVM's memory does not grow with the table.
         kept = {"Jobs": 50, "Stages": 50, "Tasks": 1000, "DeadExecutors": 10}
         ours |= {f"spark.ui.retained{what}": str(count) for what, count in kept.items()}
-    if options.single_machine:
+    if single_machine(config):
         # Nothing of a local run needs a name service or is offered to the network.
         ours |= {
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.local.dir": str(scratch),
         }
-    if not options.embedded:
-        ours["spark.cores.max"] = str(options.threads)
-    merged = {**ours, **dict(options.conf)}
+    if not embedded(config):
+        ours["spark.cores.max"] = str(config.threads)
+    merged = {**ours, **dict(config.spark_conf)}
     if merged["spark.speculation"].lower() != "false":
         raise UsageFault(
             "spark.speculation must stay off: two attempts at one chunk would run at a time",
@@ -136,14 +105,14 @@ def settings(options: SparkOptions, scratch: Path) -> dict[str, str]:
     return merged
 
 
-def _require_known(options: SparkOptions) -> None:
+def _require_known(config: SparkConfig) -> None:
     """Refuse what Spark would fail on, or ignore, only after it has started."""
-    if options.master and not _MASTER.fullmatch(options.master):
+    if config.spark_master and not _MASTER.fullmatch(config.spark_master):
         raise UsageFault(
-            f"--spark-master {options.master!r} is no master that Spark knows",
+            f"--spark-master {config.spark_master!r} is no master that Spark knows",
             hint="write local[4], spark://host:7077, yarn or k8s://..., or leave it out",
         )
-    for key, _ in options.conf:
+    for key, _ in config.spark_conf:
         if not key.startswith("spark."):
             raise UsageFault(
                 f"--spark-conf {key} is no setting of Spark: their names begin with spark.",
@@ -151,12 +120,12 @@ def _require_known(options: SparkOptions) -> None:
             )
 
 
-def environment(options: SparkOptions, scratch: Path, environ: Mapping[str, str]) -> dict[str, str]:
+def environment(config: SparkConfig, scratch: Path, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of the JVM: without secrets, and quiet.
 
     A local run takes the Spark that came with PySpark and no configuration of the machine.
     """
-    drop = _UNWANTED | (_SPARK_PLACES if options.single_machine else frozenset())
+    drop = _UNWANTED | (_SPARK_PLACES if single_machine(config) else frozenset())
     kept = {name: value for name, value in without_secrets(environ).items() if name not in drop}
     log4j = f"-Dlog4j2.configurationFile={(scratch / 'log4j2.properties').as_uri()}"
     kept["SPARK_SUBMIT_OPTS"] = " ".join(
@@ -165,11 +134,11 @@ def environment(options: SparkOptions, scratch: Path, environ: Mapping[str, str]
     return kept
 
 
-def log4j_properties(options: SparkOptions, scratch: Path) -> str:
+def log4j_properties(config: SparkConfig, scratch: Path) -> str:
     """Render Spark's log configuration: everything to a file, nothing to the terminal."""
-    target = options.log_file or scratch / "spark.log"
+    target = VERBOSE_LOG.absolute() if config.verbose else scratch / "spark.log"
     return (
-        f"rootLogger.level = {'info' if options.log_file else 'warn'}\n"
+        f"rootLogger.level = {'info' if config.verbose else 'warn'}\n"
         "rootLogger.appenderRef.file.ref = file\n"
         "appender.file.type = File\n"
         "appender.file.name = file\n"

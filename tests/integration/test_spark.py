@@ -32,7 +32,7 @@ import json, os, sys, threading, time
 from pathlib import Path
 from spirit_py.config import ConnectionOptions
 from spirit_py.errors import SpiritError
-from spirit_py.spark.settings import SparkOptions
+from spirit_py.config import SparkConfig
 from spirit_py.spark.engine import SparkEngine
 from spirit_py.spark.waves import Pull, WavePlan, WaveRunner
 from spirit_py.stop import StopSwitch
@@ -291,7 +291,7 @@ def test_stop_leaves_no_process_and_nothing_on_disk(script):
     """JVM, daemon, workers and scratch folder are gone when stop returns; another can start."""
     running = script("""
 for _ in range(2):
-    engine = SparkEngine(SparkOptions(threads=2))
+    engine = SparkEngine(SparkConfig(threads=2))
     engine.start()
     got = run(engine, lambda n: n + 1, range(6))
     members = sorted(engine._spark._process._members())
@@ -312,7 +312,7 @@ for _ in range(2):
 def test_stop_while_starting(script):
     """An interrupt in preflight: the JVM that is starting is killed, not waited for."""
     running = script("""
-engine = SparkEngine(SparkOptions(threads=2))
+engine = SparkEngine(SparkConfig(threads=2))
 engine.start()
 while engine._spark._process is None:
     time.sleep(0.001)
@@ -331,7 +331,7 @@ except SpiritError as error:
 def test_a_driver_that_dies_takes_spark_with_it(script):
     """When the driver is killed the JVM sees the end of its input, and the workers go as well."""
     running = script("""
-engine = SparkEngine(SparkOptions(threads=2))
+engine = SparkEngine(SparkConfig(threads=2))
 engine.start()
 run(engine, lambda n: n, range(4))
 say(members=sorted(engine._spark._process._members()), scratch=str(engine._spark._scratch))
@@ -350,7 +350,7 @@ def test_a_jvm_that_is_killed_leaves_no_trace_on_the_terminal(script):
     running = script("""
 from spirit_py.status.logs import to_terminal
 to_terminal(verbose=False)
-engine = SparkEngine(SparkOptions(threads=2))
+engine = SparkEngine(SparkConfig(threads=2))
 engine.start()
 run(engine, lambda n: n, range(4))
 engine._spark._process._popen.kill()
@@ -368,7 +368,7 @@ import signal
 caught = []
 signal.signal(signal.SIGINT, lambda *_: caught.append("int"))
 signal.signal(signal.SIGHUP, lambda *_: caught.append("hup"))
-engine = SparkEngine(SparkOptions(threads=2))
+engine = SparkEngine(SparkConfig(threads=2))
 engine.start()
 run(engine, lambda n: n, range(4))
 say(ready=True)
@@ -391,7 +391,7 @@ def test_secrets_are_nowhere_in_spark(script):
     """The password is not in the JVM's arguments or environment, nor in Spark's settings (R20)."""
     running = script(
         """
-engine = SparkEngine(SparkOptions(threads=1))
+engine = SparkEngine(SparkConfig(threads=1))
 engine.start()
 options = ConnectionOptions(user="u", password="s3cret-in-closure")
 got = run(engine, lambda n: options.password, [0])
@@ -415,7 +415,7 @@ engine.stop()
 def test_a_master_that_does_not_exist_is_one_line(script):
     """A wrong --spark-master: cause, remedy, and no process left."""
     running = script("""
-engine = SparkEngine(SparkOptions(master="nonsense://a:1", threads=2))
+engine = SparkEngine(SparkConfig(spark_master="nonsense://a:1", threads=2))
 engine.start()
 try:
     engine.context()
@@ -455,7 +455,7 @@ with open_session(db) as session:
     session.execute("CREATE TABLE _t_new LIKE t")
     tables = [read_table(session, db.name, name) for name in ("t", "_t_new")]
 mapping = build_mapping(*tables, alter_of(db.name, "t", "ENGINE=InnoDB"), "+00:00")
-engine = SparkEngine(SparkOptions(master="local-cluster[2,1,1024]", threads=2))
+engine = SparkEngine(SparkConfig(spark_master="local-cluster[2,1,1024]", threads=2))
 engine.start()
 with copying(db, mapping, engine, slots=engine.slots) as work:
     work.copier.run()

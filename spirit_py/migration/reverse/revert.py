@@ -21,7 +21,7 @@ from spirit_py.mysql.locks.named import AdvisoryLock, named_lock_holder
 from spirit_py.mysql.vouched import require_passable
 from spirit_py.phases import Phase
 from spirit_py.signals import run_command
-from spirit_py.spark.engine import SparkEngine, engine_for
+from spirit_py.spark.engine import SparkEngine
 from spirit_py.status.safe import SafeReporter
 from spirit_py.status.snapshot import MigrationStatus
 from spirit_py.stop import StopSwitch
@@ -59,7 +59,7 @@ def revert(
     """
     switch = stop or StopSwitch()
     reporter = SafeReporter(reporter)
-    run = Revert(config, reporter, engine_factory=engine_factory or engine_for, stop=switch)
+    run = Revert(config, reporter, engine_factory=engine_factory or SparkEngine, stop=switch)
     run_command(
         run.run,
         stop=switch,

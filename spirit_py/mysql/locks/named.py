@@ -14,6 +14,7 @@ from spirit_py.errors import MigrationFailure, Refusal, ServerFault, SpiritError
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.retry import PATIENCE, Patience
+from spirit_py.table.names import lock_name
 from spirit_py.threads import Background
 
 if TYPE_CHECKING:
@@ -42,6 +43,18 @@ def named_lock_holder(session: SqlSession, name: str) -> int | None:
     """Return the id of the session that holds a named lock, or None."""
     holder = session.query("SELECT IS_USED_LOCK(%s)", (name,))[0][0]
     return None if holder is None else int(holder)
+
+
+def migration_lock(
+    options: ConnectionOptions, schema: str, table: str, *, stop: StopSwitch
+) -> AdvisoryLock:
+    """Return the lock of a table that keeps every other run from working on it."""
+    return AdvisoryLock(
+        options,
+        lock_name("migration", schema, table),
+        stop=stop,
+        purpose=f"migration of {schema}.{table}",
+    )
 
 
 class AdvisoryLock:

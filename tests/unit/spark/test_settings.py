@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from spirit_py.config import SparkConfig
 from spirit_py.errors import UsageFault
 from spirit_py.spark.engine import SparkEngine
 from spirit_py.spark.settings import (
-    SparkOptions,
     environment,
     log4j_properties,
     settings,
     ship_package,
+    single_machine,
 )
 
 SCRATCH = Path("/scratch")
@@ -24,23 +25,23 @@ SCRATCH = Path("/scratch")
 def test_the_default_master_stays_within_the_cores():
     """As many slots as threads, never more than cores, and four tries of a task."""
     cores = os.cpu_count() or 1
-    assert SparkOptions(threads=1).resolved_master == "local[1,4]"
-    assert SparkOptions(threads=10_000).resolved_master == f"local[{cores},4]"
+    assert settings(SparkConfig(threads=1), SCRATCH)["spark.master"] == "local[1,4]"
+    assert settings(SparkConfig(threads=10_000), SCRATCH)["spark.master"] == f"local[{cores},4]"
 
 
 def test_a_guest_in_the_terminal():
     """No port, no progress bar, no speculation (R18)."""
-    conf = settings(SparkOptions(), SCRATCH)
+    conf = settings(SparkConfig(), SCRATCH)
     assert conf["spark.ui.enabled"] == "false"
     assert conf["spark.ui.showConsoleProgress"] == "false"
     assert conf["spark.speculation"] == "false"
     assert conf["spark.driver.host"] == "127.0.0.1"
-    assert settings(SparkOptions(ui=True), SCRATCH)["spark.ui.enabled"] == "true"
+    assert settings(SparkConfig(spark_ui=True), SCRATCH)["spark.ui.enabled"] == "true"
 
 
 def test_the_operators_settings_win():
     """--spark-conf goes over ours."""
-    options = SparkOptions(conf=(("spark.driver.memory", "2g"), ("spark.x", "y")))
+    options = SparkConfig(spark_conf=(("spark.driver.memory", "2g"), ("spark.x", "y")))
     conf = settings(options, SCRATCH)
     assert (conf["spark.driver.memory"], conf["spark.x"]) == ("2g", "y")
 
@@ -48,7 +49,7 @@ def test_the_operators_settings_win():
 def test_speculation_cannot_be_switched_on():
     """Two attempts at one chunk at a time would break the fence's promise (R18)."""
     with pytest.raises(UsageFault, match="speculation must stay off"):
-        settings(SparkOptions(conf=(("spark.speculation", "TRUE"),)), SCRATCH)
+        settings(SparkConfig(spark_conf=(("spark.speculation", "TRUE"),)), SCRATCH)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +67,7 @@ def test_speculation_cannot_be_switched_on():
 def test_a_master_that_spark_does_not_know_is_refused(master):
     """Spark itself would find out only after its start."""
     with pytest.raises(UsageFault, match="no master"):
-        settings(SparkOptions(master=master), SCRATCH)
+        settings(SparkConfig(spark_master=master), SCRATCH)
 
 
 @pytest.mark.parametrize(
@@ -78,19 +79,19 @@ def test_a_master_that_spark_does_not_know_is_refused(master):
 )
 def test_the_masters_of_spark_are_taken(master):
     """Every form in Spark's manual passes."""
-    assert settings(SparkOptions(master=master), SCRATCH)["spark.master"] == master
+    assert settings(SparkConfig(spark_master=master), SCRATCH)["spark.master"] == master
 
 
 def test_what_is_no_spark_setting_is_refused():
     """Spark would ignore it in silence."""
     with pytest.raises(UsageFault, match=r"--spark-conf executor\.memory is no setting"):
-        settings(SparkOptions(conf=(("executor.memory", "1g"),)), SCRATCH)
+        settings(SparkConfig(spark_conf=(("executor.memory", "1g"),)), SCRATCH)
 
 
 def test_wrong_settings_are_refused_before_spark_is_started():
     """The engine's constructor, which runs before anything is written, looks at the settings."""
     with pytest.raises(UsageFault, match="speculation"):
-        SparkEngine(SparkOptions(conf=(("spark.speculation", "true"),)))
+        SparkEngine(SparkConfig(spark_conf=(("spark.speculation", "true"),)))
 
 
 @pytest.mark.parametrize(
@@ -107,8 +108,8 @@ def test_wrong_settings_are_refused_before_spark_is_started():
 )
 def test_masters_are_told_apart(master, embedded, single):
     """Only a master on this machine may be given this machine's disk and addresses."""
-    options = SparkOptions(master=master)
-    assert (options.embedded, options.single_machine) == (embedded, single)
+    options = SparkConfig(spark_master=master)
+    assert (embedded(options), single_machine(options)) == (embedded, single)
     conf = settings(options, SCRATCH)
     assert ("spark.local.dir" in conf) is single
     assert ("spark.cores.max" in conf) is not embedded
@@ -123,7 +124,7 @@ def test_secrets_stay_out_of_the_jvms_environment():
         "SPIRIT_PY_TARGET_PASSWORD": "x",
         "HOME": "/h",
     }
-    kept = environment(SparkOptions(), SCRATCH, given)
+    kept = environment(SparkConfig(), SCRATCH, given)
     assert "x" not in kept.values()
     assert kept["HOME"] == "/h"
 
@@ -131,17 +132,17 @@ def test_secrets_stay_out_of_the_jvms_environment():
 def test_a_local_run_takes_no_configuration_of_the_machine():
     """SPARK_HOME of another version would be started instead; a cluster's users mean theirs."""
     given = {"SPARK_HOME": "/opt/spark", "SPARK_CONF_DIR": "/etc/spark"}
-    assert "SPARK_HOME" not in environment(SparkOptions(), SCRATCH, given)
-    cluster = environment(SparkOptions(master="yarn"), SCRATCH, given)
+    assert "SPARK_HOME" not in environment(SparkConfig(), SCRATCH, given)
+    cluster = environment(SparkConfig(spark_master="yarn"), SCRATCH, given)
     assert cluster["SPARK_HOME"] == "/opt/spark"
 
 
 def test_the_log_goes_to_a_file():
     """Warnings into the scratch folder, everything into the file of --verbose."""
-    assert "rootLogger.level = warn" in log4j_properties(SparkOptions(), SCRATCH)
-    verbose = log4j_properties(SparkOptions(log_file=Path("/var/log/x.log")), SCRATCH)
+    assert "rootLogger.level = warn" in log4j_properties(SparkConfig(), SCRATCH)
+    verbose = log4j_properties(SparkConfig(verbose=True), SCRATCH)
     assert "rootLogger.level = info" in verbose
-    assert "fileName = /var/log/x.log" in verbose
+    assert f"fileName = {Path.cwd() / 'spirit-py-spark.log'}" in verbose
     assert "Console" not in verbose
 
 
