@@ -64,9 +64,7 @@ class PassCoverage:
             ChecksumFailure: when the segment did not read every row.
         """
         segment = self.segment
-        segment.verify_answers()
-        if counted:
-            segment.verify_rows(source_rows, target_rows, aligned=aligned)
+        segment.verify(source_rows, target_rows, aligned=aligned, counted=counted)
         self.lower = segment.upper
         self.complete = segment.upper is None
         self.rows += segment.source_rows
@@ -125,15 +123,14 @@ class Segment:
         self.counts += counts
         self.differing_chunks += counts.total > 0
 
-    def verify_answers(self) -> None:
-        """Prove that every chunk was compared."""
+    def verify(self, source_rows: int, target_rows: int, *, aligned: bool, counted: bool) -> None:
+        """Prove that every chunk was compared, and every row of the range read, on both sides."""
         if not self.answered or self._open:
             raise ChecksumFailure(
                 f"the checksum compared {self.answered} of {self.dispatched} chunks"
             )
-
-    def verify_rows(self, source_rows: int, target_rows: int, *, aligned: bool) -> None:
-        """Prove that the segment read every row of its range, on both sides."""
+        if not counted:
+            return
         if source_rows != self.source_rows:
             raise ChecksumFailure(
                 f"the chunks held {self.source_rows} rows of the source, a count {source_rows}",

@@ -32,12 +32,7 @@ class RowDifference:
     def __str__(self) -> str:
         """Return what differs, in a line for the operator."""
         where = f" in {', '.join(self.columns)}" if self.columns else ""
-        return f"row {self.shown_key} is {self.kind}{where}"
-
-    @property
-    def shown_key(self) -> str:
-        """The key for people: text as text."""
-        return shown_key(self.key)
+        return f"row {shown_key(self.key)} is {self.kind}{where}"
 
 
 def shown_key(key: str) -> str:

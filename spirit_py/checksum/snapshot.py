@@ -86,7 +86,7 @@ class SnapshotLock:
         self._what = what
         self._on_wait = on_wait
 
-    def take(self, open_snapshots: Callable[[], None]) -> LockFigures:
+    def take(self, open_snapshots: Callable[[], object]) -> LockFigures:
         """Call ``open_snapshots`` while both tables stand still and are up to date.
 
         Raises:
@@ -133,7 +133,7 @@ class SnapshotLock:
         return min(self._what.options.lock_wait_timeout, 1 << ((attempt - 1) // _SAME_WAIT))
 
     def _attempt(
-        self, open_snapshots: Callable[[], None], attempt: int, seen: list[Blocker]
+        self, open_snapshots: Callable[[], object], attempt: int, seen: list[Blocker]
     ) -> LockFigures:
         """Try once; ``seen`` is who was in the way at the last look."""
         if self._what.feed is not None:
@@ -209,7 +209,7 @@ class SnapshotLock:
             tell=tell,
         )
 
-    def _under_lock(self, locks: list[_Side], open_snapshots: Callable[[], None]) -> None:
+    def _under_lock(self, locks: list[_Side], open_snapshots: Callable[[], object]) -> None:
         hold = self._what.options.lock_hold
         if self._what.feed is not None:
             session = locks[0].session

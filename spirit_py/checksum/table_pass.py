@@ -164,7 +164,7 @@ class TablePass:
     def _take_snapshot(self, gang: Gang[list[RowDifference]], gathered: float) -> None:
         order = json.dumps({"do": "snapshot"})
         lock = SnapshotLock(self._what, on_wait=lambda waiting: self._show(waiting_for=waiting))
-        figures = lock.take(lambda: _ignore(gang.everyone(order, _SNAPSHOT_SECONDS)))
+        figures = lock.take(lambda: gang.everyone(order, _SNAPSHOT_SECONDS))
         self._on_snapshot(figures, gathered)
 
     def _compare(self, gang: Gang[list[RowDifference]], chunker: Chunker) -> None:
@@ -242,7 +242,3 @@ class TablePass:
 
 def _passing(error: SpiritError) -> bool:
     return isinstance(error, WorkersLost) or disposition(error) is Disposition.RETRY
-
-
-def _ignore(_value: object) -> None:
-    """Drop a value where a callback must not give one."""

@@ -1,6 +1,5 @@
 """Two tables compared on their own: ``spirit-py checksum``, on the checksum of a migration.
 
-``options`` is what was asked for, ``matching`` pairs the columns, ``checks`` refuses what cannot
-be compared or repaired, ``entry`` runs it, ``copyback`` repairs between two servers, ``report``
-says what was found.
+``matching`` pairs the columns, ``checks`` refuses what cannot be compared or repaired, ``run``
+compares and judges, ``copyback`` repairs between two servers, ``report`` holds what was found.
 """

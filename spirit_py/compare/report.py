@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Final
 
+from spirit_py.checksum.result import shown_key
 from spirit_py.status.report import OutcomeReport
 from spirit_py.units import human_count, human_seconds
 
 if TYPE_CHECKING:
     from spirit_py.checksum.result import ChecksumResult
     from spirit_py.compare.matching import Matching
+
+
+#: Figures that the checksum has under the same name.
+_SAME: Final = ("rows", "chunks", "passes", "differences", "remaining", "in_motion", "snapshots")
 
 
 @dataclass(kw_only=True)
@@ -70,11 +75,11 @@ class CompareReport(OutcomeReport):
 
     def note_result(self, result: ChecksumResult) -> None:
         """Keep what the checksum found, as far as it came."""
-        self.rows, self.chunks, self.passes = result.rows, result.chunks, result.passes
-        self.differences, self.remaining = result.differences, result.remaining
-        self.missing, self.extra = result.counts.missing, result.counts.extra
-        self.changed, self.in_motion = result.counts.changed, result.in_motion
-        self.chunks_repaired, self.snapshots = result.repaired_chunks, result.snapshots
+        for name in _SAME:
+            setattr(self, name, getattr(result, name))
+        for kind, rows in asdict(result.counts).items():
+            setattr(self, kind, rows)
+        self.chunks_repaired = result.repaired_chunks
         self.one_moment = result.one_moment and result.snapshots > 0
         self.rows_counted = result.rows_counted and result.passes > 0
         self.lock_wait_ms = round(result.lock_wait_ms, 3)
@@ -82,7 +87,7 @@ class CompareReport(OutcomeReport):
         self.gather_seconds = round(result.gather_seconds, 3)
         self.compare_seconds = round(result.seconds, 3)
         self.difference_examples = [
-            {"row": one.shown_key, "kind": one.kind, "columns": list(one.columns)}
+            {"row": shown_key(one.key), "kind": one.kind, "columns": list(one.columns)}
             for one in result.examples
         ]
 

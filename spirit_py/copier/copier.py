@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from spirit_py.chunk.chunker import Chunker
     from spirit_py.chunk.composite import BoundaryQuery
     from spirit_py.config import ConnectionOptions
-    from spirit_py.contracts import Clock, SqlSession, Subscription, Throttler
+    from spirit_py.contracts import Clock, Subscription, Throttler
     from spirit_py.spark.waves import WaveEngine
     from spirit_py.stop import StopSwitch
     from spirit_py.table.mapping import TableMapping
@@ -233,7 +233,13 @@ class Copier:
             return
         try:
             with connect(self._connection, role="fence") as session:
-                self._end([task.lock for task in tasks], session, quiet=_QUIET_SECONDS)
+                end_chunks(
+                    session,
+                    [task.lock for task in tasks],
+                    of=self._table,
+                    timeout=_KILL_SECONDS,
+                    quiet=_QUIET_SECONDS,
+                )
         except SpiritError as error:
             _log.warning("running chunks could not be ended on the server: %s", error)
 
@@ -245,14 +251,6 @@ class Copier:
                     kill_own(session, number)
         except SpiritError as error:
             _log.warning("idle chunk sessions could not be ended: %s", error)
-
-    def _end(self, locks: Sequence[str], session: SqlSession, *, quiet: float = 0.0) -> None:
-        """End the holders of chunk locks.
-
-        Raises:
-            CopyFailure: when a session does not end: its chunk may still be written.
-        """
-        end_chunks(session, locks, of=self._table, timeout=_KILL_SECONDS, quiet=quiet)
 
     def _named(self, error: LostValue) -> ValueLost:
         """Name the row of a lost value by its key, where it can still be found."""

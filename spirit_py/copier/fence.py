@@ -40,11 +40,8 @@ def chunk_locks_held(session: SqlSession, prefix: str) -> dict[str, int]:
     return {str(name): int(number) for number, name in session.query(_HOLDERS, (prefix, prefix))}
 
 
-def end_earlier_chunks(connection: ConnectionOptions, mapping: TableMapping) -> int:
+def end_earlier_chunks(connection: ConnectionOptions, mapping: TableMapping) -> None:
     """End the chunks that an earlier run may still have running on the server.
-
-    Returns:
-        How many there were.
 
     Raises:
         CopyFailure: when a session does not end.
@@ -55,7 +52,6 @@ def end_earlier_chunks(connection: ConnectionOptions, mapping: TableMapping) -> 
         end_chunks(session, locks, of=table, timeout=_EARLIER_SECONDS)
     if locks:
         _log.info("ended %d chunks of an earlier run", len(locks))
-    return len(locks)
 
 
 def end_chunks(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.chunk.sizing import ChunkSizer
@@ -58,15 +58,8 @@ class CopyMeter:
         self._sizer = ChunkSizer(target_chunk_time)
         self._began: float | None = None
         self._ended: float | None = None
-        self._rows = rows
-        self._chunks = chunks
-        self._in_flight = 0
-        self._chunk_seconds = 0.0
-        self._repeated = 0
-        self._fraction = 0.0
-        self._throttled = ""
+        self._seen = CopyStatistics(rows=rows, chunks=chunks)
         self._throttled_since = 0.0
-        self._throttled_seconds = 0.0
         #: (time, rows so far) of the last seconds.
         self._history: deque[tuple[float, int]] = deque()
 
@@ -95,20 +88,22 @@ class CopyMeter:
     def dispatched(self, fraction: float) -> None:
         """Count a chunk that is handed out; ``fraction`` of the table is cut now."""
         with self._lock:
-            self._in_flight += 1
-            self._fraction = fraction
+            self._seen = replace(self._seen, in_flight=self._seen.in_flight + 1, fraction=fraction)
 
     def committed(self, *, target_rows: int, rows: int, seconds: float, retries: int) -> None:
         """Count a chunk that has committed."""
         with self._lock:
             self._sizer.finished(target_rows=target_rows, rows=rows, seconds=seconds)
-            self._in_flight -= 1
-            self._rows += rows
-            self._chunks += 1
-            self._chunk_seconds += seconds
-            self._repeated += retries
-            now = self._clock()
-            self._history.append((now, self._rows))
+            seen, now = self._seen, self._clock()
+            self._seen = replace(
+                seen,
+                in_flight=seen.in_flight - 1,
+                rows=seen.rows + rows,
+                chunks=seen.chunks + 1,
+                chunk_seconds=seen.chunk_seconds + seconds,
+                replaced_chunks=seen.replaced_chunks + retries,
+            )
+            self._history.append((now, self._seen.rows))
             while self._history[0][0] < now - _RATE_SECONDS:
                 self._history.popleft()
 
@@ -116,28 +111,26 @@ class CopyMeter:
         """Keep why the copy waits; empty when it does not."""
         with self._lock:
             now = self._clock()
-            if self._throttled:
-                self._throttled_seconds += now - self._throttled_since
-            self._throttled, self._throttled_since = reason, now
+            waited = self._waited(now)
+            self._throttled_since = now
+            self._seen = replace(self._seen, throttled=reason, throttled_seconds=waited)
+
+    def _waited(self, now: float) -> float:
+        """Return the seconds for which the copy has waited by now."""
+        waiting = now - self._throttled_since if self._seen.throttled else 0.0
+        return self._seen.throttled_seconds + waiting
 
     def statistics(self) -> CopyStatistics:
         """Return the figures as they are now."""
         with self._lock:
             now = self._clock() if self._ended is None else self._ended
-            waiting = now - self._throttled_since if self._throttled else 0.0
-            return CopyStatistics(
-                rows=self._rows,
-                chunks=self._chunks,
+            return replace(
+                self._seen,
                 seconds=0.0 if self._began is None else now - self._began,
-                chunk_seconds=self._chunk_seconds,
-                fraction=self._fraction,
                 rows_per_second=self._rate(),
                 chunk_seconds_p90=self._sizer.p90,
                 chunk_rows=self._sizer.rows,
-                in_flight=self._in_flight,
-                throttled=self._throttled,
-                throttled_seconds=self._throttled_seconds + waiting,
-                replaced_chunks=self._repeated,
+                throttled_seconds=self._waited(now),
             )
 
     def _rate(self) -> float | None:

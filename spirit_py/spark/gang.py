@@ -33,7 +33,6 @@ from spirit_py.errors import ServerFault, SpiritError, WorkersLost
 from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.spark.mailbox import Mailbox
 from spirit_py.spark.member import FINISH, LOOK_SECONDS, GangTask
-from spirit_py.spark.silence import Silence
 from spirit_py.threads import Background
 
 if TYPE_CHECKING:
@@ -52,6 +51,8 @@ _R = TypeVar("_R")
 
 #: While members have work for much longer, the driver looks less often, and leaves them the CPU.
 _LONGEST_LOOK_SECONDS: Final = 0.02
+SILENT_SECONDS: Final = 45
+_CHECK_SECONDS: Final = 5.0
 _GRACE_SECONDS: Final = 2.0
 _JOIN_SECONDS: Final = 15.0
 
@@ -138,7 +139,7 @@ class Gang(Generic[_R]):
         self._outcomes: list[Outcome[_R]] = []
         self._failure: BaseException | None = None
         self._assembled = False
-        self._silence = Silence(control)
+        self._next_silence_check = time.monotonic() + _CHECK_SECONDS
         self._look = LOOK_SECONDS
 
     @property
@@ -276,7 +277,7 @@ class Gang(Generic[_R]):
         self._stop.check()
         with self._conversing():
             letters = self._mailbox.letters(self._control)
-            silent = self._silence.around(self._only_threads)
+            silent = self._silent()
         if silent:
             self._disband()
             raise WorkersLost("the server hears nothing of a Spark task: its network may be lost")
@@ -293,10 +294,14 @@ class Gang(Generic[_R]):
             for answer in self._take(thread, letter)
         ]
 
-    @property
-    def _only_threads(self) -> list[int]:
-        """The members' server threads; where one has a second server, it idles rightly."""
-        return [seat.thread for seat in self._seats if len(seat.sessions) == 1]
+    def _silent(self) -> bool:
+        """Look now and then whether the server has heard nothing of a member for too long."""
+        if time.monotonic() < self._next_silence_check:
+            return False
+        self._next_silence_check = time.monotonic() + _CHECK_SECONDS
+        # Where a member has a second server, its session on this one idles rightly.
+        threads = [seat.thread for seat in self._seats if len(seat.sessions) == 1]
+        return self._mailbox.silent(self._control, threads, SILENT_SECONDS)
 
     def _take(self, thread: int, letter: Any) -> list[OrderAnswer]:
         seat = self._seats[letter["rank"]]

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 _LETTERS: Final = """SELECT THREAD_ID, VARIABLE_VALUE
 FROM performance_schema.user_variables_by_thread WHERE VARIABLE_NAME = %s"""
 
+_SILENT: Final = """
+SELECT COUNT(*) FROM performance_schema.threads
+WHERE PROCESSLIST_COMMAND = 'Sleep' AND PROCESSLIST_TIME >= %s AND THREAD_ID IN ({})"""
+
 _THREAD: Final = """SELECT THREAD_ID FROM performance_schema.threads
 WHERE PROCESSLIST_ID = CONNECTION_ID()"""
 
@@ -56,6 +60,18 @@ class Mailbox:
         """
         rows = driver.query(_LETTERS, (self.name,))
         return [(int(thread), None if text is None else json.loads(text)) for thread, text in rows]
+
+    @staticmethod
+    def silent(driver: SqlSession, threads: Collection[int], seconds: int) -> bool:
+        """Return whether the session of one of these server threads has idled for so long.
+
+        A member looks for its orders every few milliseconds or waits for a statement. Its session
+        idles only where what it sends does not arrive, or what it is sent: a network that swallows
+        everything tells neither side, and a statement that counts a segment may rightly take
+        hours, so that no read timeout would do.
+        """
+        found = _SILENT.format(", ".join(str(int(thread)) for thread in threads))
+        return bool(threads) and bool(driver.query(found, (seconds,))[0][0])
 
     def write(self, member: SqlSession, letter: dict[str, Any]) -> None:
         """Replace a member's letter to the driver."""

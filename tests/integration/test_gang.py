@@ -14,7 +14,7 @@ import pytest
 from spirit_py.errors import Interrupted, MigrationFailure, ValueLost, WorkersLost
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.kill import kill_session
-from spirit_py.spark import silence
+from spirit_py.spark import gang as gang_module
 from spirit_py.spark.gang import Gang, OrderAnswer
 from spirit_py.stop import StopSwitch
 from tests.kits.connection import connection_options
@@ -247,7 +247,7 @@ def ask_for_ever(together):
 
 def test_a_member_behind_a_black_hole(db, proxy, monkeypatch, spark_engine):
     """A task that a network has swallowed, without a word to either side, is noticed and ended."""
-    monkeypatch.setattr(silence, "SILENT_SECONDS", 3)
+    monkeypatch.setattr(gang_module, "SILENT_SECONDS", 3)
     direct = connection_options(db)
     cut_off = replace(direct, host=proxy.host, port=proxy.port)
 
@@ -266,8 +266,8 @@ def test_a_member_behind_a_black_hole(db, proxy, monkeypatch, spark_engine):
 
 def test_a_member_that_works_for_long_is_not_silent(db, monkeypatch):
     """A statement that takes longer than the silence that is allowed is waited for."""
-    monkeypatch.setattr(silence, "SILENT_SECONDS", 1)
-    monkeypatch.setattr(silence, "_LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(gang_module, "SILENT_SECONDS", 1)
+    monkeypatch.setattr(gang_module, "_CHECK_SECONDS", 0.1)
 
     def work(together):
         together.post(0, "work")

@@ -95,7 +95,7 @@ def test_wrong_settings_are_refused_before_spark_is_started():
 
 
 @pytest.mark.parametrize(
-    ("master", "embedded", "single"),
+    ("master", "below", "single"),
     [
         ("", True, True),
         ("local", True, True),
@@ -106,13 +106,13 @@ def test_wrong_settings_are_refused_before_spark_is_started():
         ("yarn", False, False),
     ],
 )
-def test_masters_are_told_apart(master, embedded, single):
+def test_masters_are_told_apart(master, below, single):
     """Only a master on this machine may be given this machine's disk and addresses."""
     options = SparkConfig(spark_master=master)
-    assert (embedded(options), single_machine(options)) == (embedded, single)
+    assert (embedded(options), single_machine(options)) == (below, single)
     conf = settings(options, SCRATCH)
     assert ("spark.local.dir" in conf) is single
-    assert ("spark.cores.max" in conf) is not embedded
+    assert ("spark.cores.max" in conf) is not below
 
 
 def test_secrets_stay_out_of_the_jvms_environment():
