@@ -193,7 +193,7 @@ def test_a_second_attempt_waits_for_the_firsts_session(db, spark_engine):
 
 def kill_python_workers(engine) -> None:
     """Kill the Python processes that run tasks; Spark starts others."""
-    for pid in engine._process._members():
+    for pid in engine._spark._process._members():
         command = Path(f"/proc/{pid}/cmdline").read_bytes()
         parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
         above = Path(f"/proc/{parent}/cmdline").read_bytes()

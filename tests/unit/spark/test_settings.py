@@ -12,6 +12,7 @@ from spirit_py.config import SparkConfig
 from spirit_py.errors import UsageFault
 from spirit_py.spark.engine import SparkEngine
 from spirit_py.spark.settings import (
+    embedded,
     environment,
     log4j_properties,
     settings,
