@@ -19,7 +19,7 @@ lint: ## ruff, mypy and the import contracts
 swaps: ## swap a table 100 times under 16 writers (SWAPS, WRITERS)
 	@ci/swaps
 
-bench: ## measure copy, feed and cutover stall
+bench: ## measure whole migrations, feed and swap beside their peers
 	@ci/bench
 
 faults: ## migrations that meet faults, and a resume: RUNS=200, or SEED=n for one again

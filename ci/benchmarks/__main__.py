@@ -37,7 +37,12 @@ _MILLION = 1e6
 def main() -> int:
     """Run the scenarios that were asked for."""
     asked = _arguments()
-    sizes = Sizes(rows=asked.rows, rounds=asked.rounds, threads=asked.threads)
+    sizes = Sizes(
+        rows=asked.rows,
+        rounds=asked.rounds,
+        threads=asked.threads,
+        buffer_pool=asked.buffer_pool,
+    )
     chosen = [SCENARIOS[name] for name in asked.only or SCENARIOS]
     if asked.list:
         print("\n".join(listing(chosen, sizes)))
@@ -79,6 +84,9 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--rounds", type=int, default=int(rounds), help="also BENCH_ROUNDS")
     parser.add_argument("--threads", type=int, default=min(4, os.cpu_count() or 1))
+    parser.add_argument(
+        "--buffer-pool", default="", metavar="SIZE", help="of the server, instead of each one's own"
+    )
     parser.add_argument("--json", type=Path, default=Path("bench.json"))
     parser.add_argument("--picture", type=Path, default=Path("bench.png"))
     parser.add_argument("--no-picture", dest="picture", action="store_const", const=None)
@@ -98,7 +106,8 @@ def listing(scenarios: Sequence[Scenario], sizes: Sizes) -> list[str]:
 def _run(scenario: Scenario, sizes: Sizes, provider: Provider) -> tuple[Outcome, str]:
     """Measure one scenario on a server of its own; return the server's version, too."""
     options = ServerOptions(
-        buffer_pool=scenario.buffer_pool, extra=("--innodb-redo-log-capacity=2G",)
+        buffer_pool=sizes.buffer_pool or scenario.buffer_pool,
+        extra=("--innodb-redo-log-capacity=2G",),
     )
     began = time.monotonic()
     with mysql_server.running(options, provider=provider) as server:

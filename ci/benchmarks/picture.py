@@ -20,6 +20,9 @@ _COLUMNS = 3
 #: One colour for a phase or a kind of process in all scenarios.
 _COLOURS = {
     "start": "tab:gray",
+    "preflight": "tab:olive",
+    "shortcut": "tab:pink",
+    "create": "tab:orange",
     "copy": "tab:blue",
     "rebuild": "tab:blue",
     "index": "tab:cyan",

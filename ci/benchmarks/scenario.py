@@ -23,11 +23,13 @@ class Sizes:
 
     Attributes:
         rows: instead of each scenario's own; 0 for those.
+        buffer_pool: likewise.
     """
 
     rounds: int
     threads: int
     rows: int = 0
+    buffer_pool: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -144,8 +144,12 @@ def _take(made: Turn, whole: Whole, task: Task, server: MySQLServer, rows: int) 
 def _curve(made: Turn, metered: Metered, rows: int) -> None:
     """Keep when rows came."""
     made.first_row, made.last_row = metered.first_row, metered.reached(rows)
-    every = len(metered.rows) // _POINTS + 1
-    made.rows = [(round(at - metered.began, 2), count) for at, count in metered.rows[::every]]
+    full = max((count for _, count in metered.rows), default=0)
+    # The new table is counted under this name until it is swapped in.
+    last = max((place for place, (_, count) in enumerate(metered.rows) if count == full), default=0)
+    points = metered.rows[: last + 1]
+    every = len(points) // _POINTS + 1
+    made.rows = [(round(at - metered.began, 2), count) for at, count in points[::every]]
 
 
 def size(address: Address, table: str) -> int:
