@@ -10,6 +10,7 @@ versions), so that is done in the locking session right before the RENAME.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.cutover.plan import TryFailed
@@ -49,6 +50,7 @@ SELECT trx_mysql_thread_id, age FROM (
 WHERE age >= %s OR age < 0 OR age IS NULL ORDER BY age DESC"""
 
 
+@dataclass(eq=False)
 class SnapshotGuard:
     """The guard of one swap, over all its tries.
 
@@ -62,17 +64,14 @@ class SnapshotGuard:
             could not be done; empty before.
     """
 
-    def __init__(
-        self, mode: GuardMode, swaps: Sequence[Swap], message: Callable[[str], None]
-    ) -> None:
-        self._mode = mode
-        self._swaps = tuple(swaps)
-        self._message = message
-        self._columns: tuple[str, ...] = ()
-        self._why_not = ""
-        self._broken = ""
-        self.snapshots: tuple[str, ...] = ()
-        self.outcome = ""
+    mode: GuardMode
+    swaps: Sequence[Swap]
+    message: Callable[[str], None]
+    snapshots: tuple[str, ...] = ()
+    outcome: str = ""
+    _columns: tuple[str, ...] = ()
+    _why_not: str = ""
+    _broken: str = ""
 
     def prepare(self, session: SqlSession, connection: ConnectionOptions) -> None:
         """Choose the columns' names, and drop what a try that was broken off left; no lock yet.
@@ -82,16 +81,16 @@ class SnapshotGuard:
             MigrationFailure: what is left cannot be dropped.
         """
         columns = []
-        for swap in self._swaps:
+        for swap in self.swaps:
             left, free = guard_columns(session, swap.schema, swap.new)
             columns.append(free)
             if left:
                 with connect(connection, role="guard", lock_wait_timeout=5) as dropping:
                     drop_guard_columns(dropping, swap.schema, swap.new)
         self._columns = tuple(columns)
-        if self._mode != "off":
-            self._why_not = self._broken or why_not_now(session, self._swaps)
-        if self._why_not and self._mode == "on":
+        if self.mode != "off":
+            self._why_not = self._broken or why_not_now(session, self.swaps)
+        if self._why_not and self.mode == "on":
             self._refused()
 
     def apply(self, session: SqlSession) -> None:
@@ -101,15 +100,15 @@ class SnapshotGuard:
             CutoverFailure: it is to be done in any case, and cannot be.
             TryFailed: a column could not be dropped; the next try is without a guard.
         """
-        if self._mode == "off":
+        if self.mode == "off":
             self.outcome = "off"
             return
         self.snapshots, hidden = self._find(session)
-        if self._mode == "auto" and not self.snapshots and not hidden:
+        if self.mode == "auto" and not self.snapshots and not hidden:
             self.outcome = "not needed"
             return
         if not self._why_not:
-            for swap, name in zip(self._swaps, self._columns, strict=True):
+            for swap, name in zip(self.swaps, self._columns, strict=True):
                 self._change(session, swap, name)
         if self._why_not:
             self._refused()
@@ -147,7 +146,7 @@ class SnapshotGuard:
 
     def _refused(self) -> None:
         """Note that there is no guard; end the cutover where it was asked for."""
-        if self._mode == "on":
+        if self.mode == "on":
             raise _refusal(self._why_not)
         self.outcome = f"not possible: {self._why_not}"
 
@@ -155,11 +154,11 @@ class SnapshotGuard:
         """Report what the guard did to whom; after the swap."""
         who = "; ".join(self.snapshots)
         if self.outcome == "done" and who:
-            self._message(
+            self.message(
                 f"older snapshots get error 1412 when they read the swapped table first now: {who}"
             )
         elif who or self.outcome.startswith("not possible"):
-            self._message(
+            self.message(
                 f"warning: no snapshot guard ({self.outcome}): a transaction with a snapshot from"
                 " before the swap, such as mysqldump --single-transaction, finds rows missing in"
                 f" the swapped table, without an error: {who or 'none was seen'}"

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import CutoverFailure, ServerFault
@@ -52,6 +53,7 @@ def let_go_when_silent(session: SqlSession) -> None:
     session.execute("SET " + ", ".join(f"SESSION {name} = {LETS_GO_AFTER}" for name in timeouts))
 
 
+@dataclass(eq=False)
 class TableLock:
     """``LOCK TABLES`` in one session; that session must have autocommit on.
 
@@ -63,19 +65,12 @@ class TableLock:
         clock: monotonic seconds.
     """
 
-    def __init__(
-        self,
-        session: SqlSession,
-        tables: Sequence[tuple[str, str]],
-        *,
-        read_only: Collection[tuple[str, str]] = (),
-        clock: Clock = time.monotonic,
-    ) -> None:
-        self._session = session
-        self._read_only = frozenset(read_only)
-        self._tables = tuple(tables)
-        self._clock = clock
-        self.waited_ms = 0.0
+    session: SqlSession
+    tables: Sequence[tuple[str, str]]
+    read_only: Collection[tuple[str, str]] = ()
+    clock: Clock = time.monotonic
+    #: Milliseconds that the last request waited.
+    waited_ms: float = 0.0
 
     def acquire(self) -> None:
         """Wait for the lock; :attr:`waited_ms` says how long that took.
@@ -84,14 +79,14 @@ class TableLock:
             ServerFault: 1205 after ``lock_wait_timeout``; nothing is locked then.
         """
         names = ", ".join(
-            f"{quote_table(*table)} {'READ' if table in self._read_only else 'WRITE'}"
-            for table in self._tables
+            f"{quote_table(*table)} {'READ' if table in self.read_only else 'WRITE'}"
+            for table in self.tables
         )
-        began = self._clock()
+        began = self.clock()
         try:
-            self._session.execute(f"LOCK TABLES {names}")
+            self.session.execute(f"LOCK TABLES {names}")
         finally:
-            self.waited_ms = (self._clock() - began) * 1000
+            self.waited_ms = (self.clock() - began) * 1000
 
     def verify(self) -> None:
         """Prove that the session is the same and still holds its table locks.
@@ -103,14 +98,14 @@ class TableLock:
         Raises:
             CutoverFailure: when the lock is gone.
         """
-        probe = quote_table(*self._tables[0])
+        probe = quote_table(*self.tables[0])
         try:
-            self._session.query(f"SELECT 1 FROM {probe} AS spirit_py_probe LIMIT 0")
+            self.session.query(f"SELECT 1 FROM {probe} AS spirit_py_probe LIMIT 0")
         except ServerFault as fault:
             if fault.code == _NOT_LOCKED:
                 return
             raise CutoverFailure(f"the table lock was lost: {fault.message}") from fault
-        name = f"session {self._session.id}"
+        name = f"session {self.session.id}"
         raise CutoverFailure(f"{name} no longer holds the table lock on {probe}")
 
     def release(self) -> None:
@@ -119,4 +114,4 @@ class TableLock:
         Raises:
             ServerFault: when the session is lost, and with it the lock.
         """
-        self._session.execute("UNLOCK TABLES")
+        self.session.execute("UNLOCK TABLES")

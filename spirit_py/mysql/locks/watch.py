@@ -12,6 +12,7 @@ import logging
 import math
 import threading
 import time
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Final, Self
 
 from spirit_py.errors import ServerFault
@@ -39,6 +40,7 @@ _LEAST_LOOKS: Final = 3
 _PAUSE_SECONDS: Final = 0.5
 
 
+@dataclass(eq=False)
 class LockWatch:
     """A context around the lock request and all that happens under the lock.
 
@@ -51,26 +53,17 @@ class LockWatch:
         tell: called with the blockers whenever there are some.
     """
 
-    def __init__(
-        self,
-        session: SqlSession,
-        waiter: int,
-        *,
-        wait: float,
-        hold: float,
-        kill_after: float | None,
-        stop: StopSwitch,
-        tell: Callable[[list[Blocker]], None] = lambda _: None,
-        clock: Clock = time.monotonic,
-    ) -> None:
-        self._session = session
-        self._waiter = waiter
-        self._wait = wait
-        self._hold = hold
-        self._kill_after = kill_after
-        self._stop = stop
-        self._tell = tell
-        self._clock = clock
+    session: SqlSession
+    waiter: int
+    _: KW_ONLY
+    wait: float
+    hold: float
+    kill_after: float | None
+    stop: StopSwitch
+    tell: Callable[[list[Blocker]], None] = lambda _: None
+    clock: Clock = time.monotonic
+
+    def __post_init__(self) -> None:
         self._changed = threading.Condition()
         self._held_until: float | None = None
         self._finished = False
@@ -91,7 +84,7 @@ class LockWatch:
     def holding(self) -> None:
         """Note that the lock is held from now on; returns at once."""
         with self._changed:
-            self._held_until = self._clock() + self._hold
+            self._held_until = self.clock() + self.hold
             self._changed.notify_all()
 
     def finish(self) -> bool:
@@ -114,11 +107,11 @@ class LockWatch:
 
     def _watch_waiting(self) -> bool:
         """Look at the blockers until the lock is held; False when the watch is over."""
-        began = self._clock()
-        kill_at = self._kill_after
-        pause = self._pause(0.9 * self._wait if kill_at is None else kill_at)
+        began = self.clock()
+        kill_at = self.kill_after
+        pause = self._pause(0.9 * self.wait if kill_at is None else kill_at)
         while True:
-            left = self._wait - (self._clock() - began)
+            left = self.wait - (self.clock() - began)
             with self._changed:
                 self._changed.wait_for(
                     lambda: self._finished or self._held_until is not None,
@@ -128,11 +121,11 @@ class LockWatch:
                     return False
                 if self._held_until is not None:
                     return True
-            waited = self._clock() - began
-            if self._stop.requested:
+            waited = self.clock() - began
+            if self.stop.requested:
                 return self._end("a stop was asked for", session=False)
-            if waited >= self._wait:
-                why = f"the table lock was not to be had in {self._wait:g} s"
+            if waited >= self.wait:
+                why = f"the table lock was not to be had in {self.wait:g} s"
                 return self._end(why, session=False)
             if not self._cannot_look:
                 self._look()
@@ -150,9 +143,9 @@ class LockWatch:
 
     def _look(self) -> None:
         """Note the blockers, and since when they have been seen."""
-        now = self._clock()
+        now = self.clock()
         try:
-            found = find_blockers(self._session, self._waiter)
+            found = find_blockers(self.session, self.waiter)
         except ServerFault as fault:
             if connection_lost(fault):
                 raise
@@ -163,10 +156,10 @@ class LockWatch:
             self.blockers = found
             with self._changed:
                 if not self._finished and self._held_until is None:
-                    self._tell(found)
+                    self.tell(found)
 
     def _kill(self, *, patience: float) -> None:
-        now = self._clock()
+        now = self.clock()
         self.spared = []
         for blocker in self.blockers:
             if blocker.key not in self._first_seen or blocker.key in self._killed_keys:
@@ -178,7 +171,7 @@ class LockWatch:
                 with self._changed:
                     if self._finished or self._held_until is not None:
                         return
-                reason = kill_blocker(self._session, blocker)
+                reason = kill_blocker(self.session, blocker)
             if reason:
                 self.spared.append(f"{blocker}: not killed, {reason}")
             else:
@@ -190,15 +183,15 @@ class LockWatch:
         """End the locking session when it has held the lock for too long."""
         with self._changed:
             while not self._finished:
-                left = (self._held_until or 0.0) - self._clock()
-                if left <= 0 or self._stop.requested:
+                left = (self._held_until or 0.0) - self.clock()
+                if left <= 0 or self.stop.requested:
                     break
                 # Short, because nothing wakes this condition when a stop is asked for.
                 self._changed.wait(min(left, _PAUSE_SECONDS / 2))
             if self._finished:
                 return
-        held = f"it was held for {self._hold:g} s"
-        self._end("a stop was asked for" if self._stop.requested else held, session=True)
+        held = f"it was held for {self.hold:g} s"
+        self._end("a stop was asked for" if self.stop.requested else held, session=True)
 
     def _end(self, why: str, *, session: bool) -> bool:
         """End the lock request, or the session and so the lock, unless the watch is over."""
@@ -208,9 +201,9 @@ class LockWatch:
             self.verdict = why
             self._ended = session
             # Inside the condition, so that finish() cannot say yes while the kill is under way.
-            trouble = kill_own(self._session, self._waiter, statement=not session)
+            trouble = kill_own(self.session, self.waiter, statement=not session)
         if trouble:
-            _LOG.warning("could not end session %d: %s", self._waiter, trouble)
+            _LOG.warning("could not end session %d: %s", self.waiter, trouble)
         return False
 
     def __enter__(self) -> Self:
@@ -223,4 +216,4 @@ class LockWatch:
         self.finish()
         if self._thread.join():
             with contextlib.suppress(Exception):
-                self._session.close()
+                self.session.close()
