@@ -184,7 +184,7 @@ class Attempt:
         self.held_ms = self._held_for() * 1000
 
     def _prove(self) -> None:
-        """Return when RENAME may be sent: all is received and applied, and the lock is held."""
+        """Raise unless RENAME may be sent: all is received and applied, and the lock is held."""
         source, session, lock = self.plan.source, self.session, self.table_lock
         with self._step("receive"):
             left = max(0.1, self.plan.limits.lock_hold - self._held_for())

@@ -1,4 +1,4 @@
-"""The session that locks and renames: its fence and its end, and quick turns beside it."""
+"""The session that locks and renames, and the named lock (fence) that shows whether it ended."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ def look(options: ConnectionOptions, *, fence: str, swaps: Sequence[Swap]) -> Ev
 def end_locking_session(
     options: ConnectionOptions, *, fence: str, patience: float, clock: Clock = time.monotonic
 ) -> bool:
-    """See to it that the session that took the fence has ended; False when that is not known."""
+    """Wait until the session that took the fence has ended; False when that is not known."""
     deadline = clock() + patience
     sleeper = threading.Event()
     while True:

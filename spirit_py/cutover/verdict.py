@@ -1,4 +1,4 @@
-"""Was the swap done? A rule from what can be seen to the next step (pure, R15).
+"""Whether the swap was done: a rule from what can be seen to the next step (pure, R15).
 
 RENAME of several tables is atomic (manual 15.1.38, Atomic DDL), so the names that exist tell
 which of the two states the server is in, as soon as nothing can change it any more. That is so

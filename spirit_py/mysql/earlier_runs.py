@@ -1,7 +1,7 @@
 """Sessions of an earlier run that the server still has: they must not write any more (R18).
 
 A program that was killed leaves its statements running on the server. So every session of a run
-says in a user variable which run it is of and which tables that is about; the next run for one of
+names in a user variable its run and the tables of that run; the next run for one of
 these tables, which holds their advisory locks, ends what is left of others before it looks at
 anything.
 """
@@ -53,7 +53,7 @@ def end_own_statements(session: SqlSession, label: str) -> None:
 def end_earlier_sessions(
     session: SqlSession, label: str, *, patience: float = _PATIENCE, clock: Clock = time.monotonic
 ) -> int:
-    """Kill the sessions of earlier runs and wait until they are gone; give how many there were.
+    """Kill the sessions of earlier runs and wait until they are gone; return how many there were.
 
     A killed session rolls back before the server forgets it.
 

@@ -57,7 +57,7 @@ class Patience:
         self._since = None
 
     def over(self) -> bool:
-        """Note that the server is away; tell whether it has been for too long."""
+        """Note that the server is away; return whether it has been for too long."""
         now = self._clock()
         self._since = now if self._since is None else self._since
         return now - self._since > self._seconds
@@ -83,7 +83,7 @@ def retrying(
         patience: seconds for which the server may be away.
         first_pause: pauses are random below it, doubled each time up to ``longest_pause``.
         committing: a lost connection leaves the outcome open, so it is raised at once.
-        on_retry: told the number of the failed attempt, from 1, and its fault.
+        on_retry: called with the number of the failed attempt, from 1, and its fault.
         hiccups: errors, as far as they are resumable, that mean the server's absence.
         progress: gives another answer whenever something was done; then patience begins anew.
     """
@@ -133,10 +133,10 @@ def retrying(
 def await_server(
     options: ConnectionOptions, stop: StopSwitch, *, tell: Callable[[str], None] | None = None
 ) -> None:
-    """Return when the server answers, at once when it does now.
+    """Wait until the server answers; return at once when it does now.
 
     Args:
-        tell: told what is waited for, and an empty text at the end.
+        tell: called with what is waited for, and with an empty text at the end.
 
     Raises:
         ServerFault: it was away for longer than :data:`PATIENCE`.
@@ -157,7 +157,7 @@ def patiently(
     """Return what ``work`` returns, which may run again, as :func:`retrying` says.
 
     Args:
-        tell: told what is waited for, and an empty text at the end.
+        tell: called with what is waited for, and with an empty text at the end.
     """
     told = False
 

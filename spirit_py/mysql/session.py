@@ -70,7 +70,7 @@ class Session:
             return int(cursor.execute(sql.encode(), parameters))
 
     def query(self, sql: str, parameters: Sequence[object] | None = None) -> list[tuple[Any, ...]]:
-        """Run one statement with a result set; give all its rows, typed as the module says.
+        """Run one statement with a result set; return all its rows, typed as the module says.
 
         Args:
             parameters: values for each ``%s`` in ``sql``: int, str, bytes or None. Without
@@ -81,7 +81,7 @@ class Session:
             return list(cursor.fetchall())
 
     def value(self, sql: str, parameters: Sequence[object] | None = None) -> Any:
-        """Run a query and give the first column of its first row; None when there is no row."""
+        """Run a query and return the first column of its first row; None when there is no row."""
         rows = self.query(sql, parameters)
         return rows[0][0] if rows else None
 

@@ -1,4 +1,4 @@
-"""What a check is given, and what it answers: findings, each a cause and a remedy of one line."""
+"""What a check gets, and its findings: each a cause and a remedy of one line."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class PreflightContext:
         session: a session with the program's settings; checks only read through it.
         found: the table; None when there is no such base table.
         made: source to new table; None before the new table was created.
-        moment: when the migration began, ISO 8601 in UTC: the time that defaults of new columns
-            are evaluated at; empty where nothing is to be written.
+        moment: when the migration began, ISO 8601 in UTC: defaults of new columns are evaluated
+            for that time; empty where nothing is to be written.
         tell: takes a line about a check that takes long.
         check_stop: raises when a stop was asked for; called between the statements of such a check.
     """

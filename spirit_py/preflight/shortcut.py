@@ -49,7 +49,7 @@ class ShortcutResult:
 
     Attributes:
         algorithm: how the table was changed; None when it was not.
-        reason: why, for the report: the server's words where it gave any.
+        reason: why, for the report: the server's message where there is one.
         attempts: statements sent, waits for the lock included.
     """
 
@@ -148,7 +148,7 @@ class _Runner:
     sent: int = 0
 
     def run(self, algorithm: Algorithm) -> str:
-        """Change the table; give why the server cannot with this algorithm, or an empty text."""
+        """Change the table; return why the server cannot with this algorithm, or an empty text."""
         table = quote_table(self.source.schema, self.source.name)
         self.native.execute(f"SET SESSION lock_wait_timeout = {LOCK_WAIT_SECONDS}")
         for attempt in range(1, self.attempts + 1):

@@ -44,7 +44,7 @@ class Cursor:
         return True
 
     def take_any(self, *words: str) -> str:
-        """Step over one keyword of these; give it, or an empty string."""
+        """Step over one keyword of these; return it, or an empty string."""
         word = self.keyword()
         if not word or word not in words:
             return ""
@@ -97,7 +97,7 @@ def text_of(sql: str, tokens: tuple[Token, ...]) -> str:
 
 
 def split_at(tokens: tuple[Token, ...], symbol: str) -> Iterator[tuple[Token, ...]]:
-    """Split tokens at a symbol outside parentheses; empty pieces are given too."""
+    """Split tokens at a symbol outside parentheses; empty pieces are yielded too."""
     depth = 0
     piece: list[Token] = []
     for token in tokens:

@@ -29,7 +29,7 @@ _BUCKETS: Final = 100
 def carry_histograms(
     session: SqlSession, mapping: TableMapping, *, rebuild: bool = True
 ) -> list[str]:
-    """Return the new table the histograms of columns whose definition stays; safe to repeat.
+    """Set on the new table the histograms of columns whose definition stays; safe to repeat.
 
     The statements are written to the binlog, so that replicas keep theirs too.
 
@@ -38,7 +38,7 @@ def carry_histograms(
             build it.
 
     Returns:
-        The server's words about those that it did not take.
+        The server's messages about those that it did not take.
     """
     source, target = mapping.source, mapping.target
     pairs = [(pair.old, pair.new) for pair in mapping.pairs] + _generated(source, target)

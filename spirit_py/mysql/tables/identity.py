@@ -87,18 +87,18 @@ def identity(session: SqlSession, schema: str, table: str) -> Identity:
 
 
 def is_one_of(session: SqlSession, schema: str, table: str, proof: Identity) -> bool:
-    """Return whether a table is there and is the one that is known by this."""
+    """Return whether a table exists and has this identity."""
     return not others_than(session, {(schema, table): proof})
 
 
 def others_than(session: SqlSession, proofs: Mapping[Name, Identity]) -> list[Name]:
-    """Return the tables that are gone, or are not the ones that are known by this; in one query."""
+    """Return the tables that are gone, or have another identity; in one query."""
     found = _numbers(session, proofs)
     return [name for name, proof in proofs.items() if not (proof and proof.is_same(found[name]))]
 
 
 def drop_if(session: SqlSession, schema: str, table: str, proof: Identity) -> bool:
-    """Drop a table if it is the one that is known by this; False where it is another one's."""
+    """Drop a table if it has this identity; False where it is another table."""
     if not is_one_of(session, schema, table, proof):
         return False
     session.execute(f"DROP TABLE IF EXISTS {quote_table(schema, table)}")

@@ -222,7 +222,7 @@ def _judged(session: SqlSession, sql: str, what: str) -> None:
 
 
 def server_refusal(error: ServerFault, what: str) -> Refusal:
-    """Pass the server's own message on."""
+    """Return a refusal with the server's own message."""
     return Refusal(
         f"the server refuses {what}: {error.text} (error {error.code})",
         hint="correct the statement; a native ALTER TABLE would fail in the same way",

@@ -70,8 +70,8 @@ def duplicates_for(
     with a temporary table of hashes (:mod:`spirit_py.mysql.values.hashes`).
 
     Args:
-        limit: How many to give at most.
-        seen: is told the number of rows that were looked at, after each range; may raise.
+        limit: How many to return at most.
+        seen: called with the number of rows read so far, after each range; may raise.
     """
     columns = tuple(part.column or part.expression or "" for part in index.parts)
     found: list[Duplicate] = []

@@ -51,7 +51,7 @@ class Hashes:
         self._table = quote_table(mapping.source.schema, _HASHES)
 
     def fill(self, rows: int) -> Iterator[int]:
-        """Hash the whole source, so many rows in a statement; give how many after each."""
+        """Hash the whole source, so many rows in a statement; yield how many after each."""
         self.drop()
         key = ", ".join(f"{name} AS {own}" for name, own in zip(self._old, self._keys, strict=True))
         self._session.execute(

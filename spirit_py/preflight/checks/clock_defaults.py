@@ -7,7 +7,7 @@ from spirit_py.table.new_columns import of_each_write
 
 
 def check(context: PreflightContext) -> Findings:
-    """Return that such a default is evaluated when a row is written, not at one moment for all."""
+    """Warn that such a default is evaluated when a row is written, not once for all rows."""
     for column in of_each_write(context.mapping):
         yield warn(
             f"the default of new column {column.name}, ({column.default}), reads the time and"

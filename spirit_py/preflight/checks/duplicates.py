@@ -16,7 +16,7 @@ _TELL_SECONDS: Final = 5.0
 
 
 def check(context: PreflightContext) -> Findings:
-    """Look through the source under the new definition, for each key that it does not guarantee."""
+    """Search the source under the new definition, for each key that it does not guarantee."""
     mapping = context.mapping
     for index in mapping.tightened:
         found = duplicates_for(

@@ -11,7 +11,7 @@ SELECT JSON_EXTRACT(CAST('[14.809999999999999]' AS JSON), '$[0]') <> 14.80999999
 
 
 def check(context: PreflightContext) -> Findings:
-    """Name such a server where the table has JSON; the program itself does not depend on it."""
+    """Warn of such a server where the table has JSON; the program itself does not depend on it."""
     source = context.source
     if all(column.data_type != "json" for column in source.columns):
         return

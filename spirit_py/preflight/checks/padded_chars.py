@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def check(context: PreflightContext) -> Findings:
-    """Refuse where what is written depends on it: a CHAR is converted, or computed with."""
+    """Refuse where written values depend on it: a CHAR is converted, or read by an expression."""
     if "PAD_CHAR_TO_FULL_LENGTH" not in context.facts.sql_mode.upper():
         return
     for name in dict.fromkeys(_depending(context.mapping)):

@@ -9,16 +9,16 @@ _NEEDS_PRIVILEGE = frozenset({1227, 1401})
 
 
 def check(context: PreflightContext) -> Findings:
-    """Warn of prepared and undecided branches: the feed waits for them at its start."""
+    """Warn of prepared and undecided XA transactions: the feed waits for them at its start."""
     try:
-        branches = context.session.query("XA RECOVER CONVERT XID")
+        prepared = context.session.query("XA RECOVER CONVERT XID")
     except ServerFault as error:
         if error.code in _NEEDS_PRIVILEGE:
             return  # The check of the privileges names what is missing.
         raise
-    if branches:
+    if prepared:
         yield warn(
-            f"{len(branches)} XA transactions are prepared and undecided: the change feed waits"
+            f"{len(prepared)} XA transactions are prepared and undecided: the change feed waits"
             " for them",
             "end them with XA COMMIT or XA ROLLBACK (see XA RECOVER CONVERT XID)",
         )

@@ -10,7 +10,7 @@ SELECT ROW_FORMAT FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TAB
 
 
 def check(context: PreflightContext) -> Findings:
-    """Refuse or warn, as was asked for, where the new table takes no instant column."""
+    """Refuse (``on``) or warn (``auto``) where the new table takes no instant column."""
     target, mode = context.mapping.target, context.config.snapshot_guard
     if mode == "off":
         return
