@@ -252,10 +252,10 @@ class ChangeSource(Protocol):
             settled: the place after the earlier run's last write to a new table; empty when
                 that is not known.
             pass_hidden: pass over changes that cannot be read and were committed before this call:
-                the caller compares such a table as a whole, see :meth:`is_blind`.
+                the caller compares such a table as a whole, see :meth:`has_unread_changes`.
         """
 
-    def is_blind(self, mapping: TableMapping) -> bool:
+    def has_unread_changes(self, mapping: TableMapping) -> bool:
         """Return whether changes of the table were passed over, and it was not compared since.
 
         Only after a ``block_wait``, which receives all that may be passed over.
@@ -264,7 +264,7 @@ class ChangeSource(Protocol):
     def compared(self, mapping: TableMapping) -> None:
         """Note that a comparison of the whole table, from its beginning, found no difference."""
 
-    def is_disturbed(self, mapping: TableMapping) -> bool:
+    def was_written_by_others(self, mapping: TableMapping) -> bool:
         """Return whether the new table was written to between ``settled`` and the resumption.
 
         Neither run wrote to it there, so another session did. Only after a ``block_wait``, which

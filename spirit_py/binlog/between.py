@@ -29,7 +29,7 @@ class BetweenRuns:
         passing: changes that cannot be read may be passed over up to there.
 
     Attributes:
-        disturbed: the tables that were written to. Read by other threads.
+        written_by_others: the tables that were written to. Read by other threads.
     """
 
     def __init__(
@@ -44,12 +44,12 @@ class BetweenRuns:
         self._behind = behind
         self._until = until
         self._passing = passing
-        self.disturbed: set[Table] = set()
+        self.written_by_others: set[Table] = set()
 
     def rows(self, name: bytes, place: Place, *, prepared: bool) -> None:
         """Take the name of a table map; ``prepared`` for rows that XA COMMIT brings later."""
         if name in self._names and (prepared or self._is_between(place)):
-            self.disturbed.add(self._names[name])
+            self.written_by_others.add(self._names[name])
 
     def statement(self, event: StatementSeen) -> None:
         """Take a statement in text, such as TRUNCATE, in any of its readings.
@@ -62,7 +62,7 @@ class BetweenRuns:
             hidden = not event.certain and not name.isascii()
             named = hidden or name in said or name.replace("`", "``") in said
             if named and self._is_between(event.place):
-                self.disturbed.add(table)
+                self.written_by_others.add(table)
 
     def passes(self, place: Place) -> bool:
         """Return whether a change there may be passed over that cannot be read.

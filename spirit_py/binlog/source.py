@@ -126,9 +126,9 @@ class BinlogSource:
         return self._open(mappings, start)
 
     @property
-    def disturbed(self) -> AbstractSet[Table]:
+    def written_by_others(self) -> AbstractSet[Table]:
         """The new tables that were written to between the runs."""
-        return self._between.disturbed if self._between else frozenset()
+        return self._between.written_by_others if self._between else frozenset()
 
     def passes(self, place: Place) -> bool:
         """Return whether a change that cannot be read may be passed over; see the protocol."""

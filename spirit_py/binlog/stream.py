@@ -59,7 +59,7 @@ class Stream(Protocol):
         ...
 
     @property
-    def disturbed(self) -> AbstractSet[Table]:
+    def written_by_others(self) -> AbstractSet[Table]:
         """The new tables that were written to between ``settled`` and ``resume``.
 
         All of them are known once everything that was executed at ``resume`` is received.

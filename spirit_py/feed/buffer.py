@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from spirit_py.feed.visibility import VisibilityProofs
 
 ENTRY_BYTES: Final = 200
-"""What one pending change costs beside its row image."""
+"""What one pending change costs in addition to its row image."""
 
 
 _pending = partial(tuple.__new__, Pending)
@@ -111,7 +111,7 @@ class Filters:
 class ChangeBuffer:
     """The pending changes of one table. Not thread-safe: the feed calls it under its lock.
 
-    A change is *waiting*, then *taken* for applying, then settled or given back. While a change
+    A change is *waiting*, then *taken* for applying, then applied or given back. While a change
     is taken a newer one of the same key may wait.
 
     Args:
@@ -249,7 +249,7 @@ class ChangeBuffer:
             self.overwrites += 1
         return batch
 
-    def settled(self, partition: Partition) -> None:
+    def applied(self, partition: Partition) -> None:
         """Note that what was taken is applied."""
         batch = partition.taken
         for change in batch:
@@ -257,7 +257,7 @@ class ChangeBuffer:
         self.pending -= len(batch)
         self.bytes -= sum(change.size for change in batch)
         self.counters.applied += len(batch)
-        self.partitions.settled(partition)
+        self.partitions.applied(partition)
 
     def give_back(self, partition: Partition) -> None:
         """Let what was taken wait again; a newer change of a key wins.

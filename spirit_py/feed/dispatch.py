@@ -236,7 +236,7 @@ class Dispatcher:
         _log.warning("passed over, to be found by the checksum: %s", hidden.message)
         with self._lock:
             for subscription in self._subscriptions.values():
-                subscription.lose_sight(self._ledger.current)
+                subscription.note_unread(self._ledger.current)
 
     def _committed(self, place: Place) -> None:
         """The end of a transaction, or of nothing."""

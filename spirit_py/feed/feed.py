@@ -231,7 +231,7 @@ class ChangeFeed:
     def close(self) -> None:
         """Stop the threads and close the sessions; safe to call again.
 
-        A batch that is being applied has a moment to end, and is ended then: it comes again.
+        A batch that is being applied may end within :data:`FLUSH_GRACE`, else it is ended.
         """
         self.stop()
         self._stream.close()
@@ -359,18 +359,18 @@ class ChangeFeed:
         """Let DDL by this session of ours pass; on a followed table it ends the feed."""
         _started(self._dispatcher).expect_own_ddl(session_id)
 
-    def is_blind(self, mapping: TableMapping) -> bool:
+    def has_unread_changes(self, mapping: TableMapping) -> bool:
         """Return whether changes of the table were passed over; see the contract."""
-        return any(one.blind for one in self._subscriptions.of(mapping))
+        return any(one.has_unread_changes for one in self._subscriptions.of(mapping))
 
     def compared(self, mapping: TableMapping) -> None:
         """Note that the table was compared as a whole; see the contract."""
         for subscription in self._subscriptions.of(mapping):
             subscription.compared()
 
-    def is_disturbed(self, mapping: TableMapping) -> bool:
+    def was_written_by_others(self, mapping: TableMapping) -> bool:
         """Return whether others wrote to the new table between the runs; see the contract."""
-        return (mapping.target.schema, mapping.target.name) in self._stream.disturbed
+        return (mapping.target.schema, mapping.target.name) in self._stream.written_by_others
 
     def write_over(self, mapping: TableMapping) -> None:
         """Note that rows of the new table may be newer than what waits; see the contract."""

@@ -227,7 +227,7 @@ class Flusher:
             with self._lock:
                 if done:
                     buffer.overwrites += over
-                    buffer.settled(partition)
+                    buffer.applied(partition)
                 else:
                     buffer.give_back(partition)
                 self.wake()

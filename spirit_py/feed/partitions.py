@@ -113,9 +113,9 @@ class Partition:
         """Want everything that waits now."""
         self.quota = len(self.waiting)
         self.asked = number
-        self.look()
+        self.check_round()
 
-    def look(self) -> None:
+    def check_round(self) -> None:
         """See whether the round is done."""
         if not self.quota and not self.taken and not self.parents:
             self.finished = self.asked
@@ -125,7 +125,7 @@ class Partition:
         self.taken = batch
         self.quota = max(0, self.quota - len(batch)) if more else 0
         self._ending = 0 if self.quota else self.asked
-        self.look()
+        self.check_round()
 
     def end(self, *, failed: bool) -> None:
         """Note that what was taken is applied, or was given back."""
@@ -133,7 +133,7 @@ class Partition:
         if failed:
             self.quota = 0
         self.finished = max(self.finished, self._ending)
-        self.look()
+        self.check_round()
 
     def changes(self) -> Iterable[Pending]:
         """Return what waits."""
@@ -229,7 +229,7 @@ class Partitions:
             elif self.ordered:
                 return
 
-    def settled(self, partition: Partition) -> None:
+    def applied(self, partition: Partition) -> None:
         """Note that what was taken is applied."""
         self._ended(partition, failed=False)
 
@@ -254,7 +254,7 @@ class Partitions:
         for child in self.live:
             if partition in child.parents:
                 child.parents -= {partition}
-                child.look()
+                child.check_round()
 
     # -- rounds
 
@@ -273,7 +273,7 @@ class Partitions:
         """Want nothing any more; what is being applied still ends by itself."""
         for each in self.live:
             each.quota = 0
-            each.look()
+            each.check_round()
 
     def done(self, number: int) -> bool:
         """Return whether a round that was insisted on is done."""
@@ -355,4 +355,4 @@ class Partitions:
             child.parents = frozenset(
                 each for each in running if each.applies_within(child.low, high)
             )
-            child.look()
+            child.check_round()

@@ -71,7 +71,7 @@ class TableSubscription:
         )
         self._doubts = 0
         #: Rows of the table were not in the stream, and it was not compared since.
-        self.blind = False
+        self.has_unread_changes = False
         self._pinned: list[Epoch] = []
 
     def dispatch(self, chunk: Chunk) -> str:
@@ -115,7 +115,7 @@ class TableSubscription:
         All that is in the new table was read from the source before the claim, or was applied.
         So everything that waits, taken at once, leads to one state of the source.
         """
-        if claim == self._doubts and not (self.buffer.filters.active or self.blind):
+        if claim == self._doubts and not (self.buffer.filters.active or self.has_unread_changes):
             self.buffer.exact = True
 
     def write_over(self) -> None:
@@ -124,14 +124,14 @@ class TableSubscription:
             self._doubt()
             self.buffer.overwrites += self.mapping.merging
 
-    def lose_sight(self, epoch: Epoch) -> None:
+    def note_unread(self, epoch: Epoch) -> None:
         """Note that rows of the table were not in the stream; called under the feed's lock.
 
         A row of the new table may be one that the source has no more. In a merging table it would
         be in the way of a state: none is exact until the table was compared, in later runs
         neither, so the safe position stays where it is.
         """
-        self.blind = True
+        self.has_unread_changes = True
         self._doubt()
         if self.mapping.merging:
             epoch.pending += 1
@@ -140,7 +140,7 @@ class TableSubscription:
     def compared(self) -> None:
         """Note that the whole table was compared, and is equal to the source."""
         with self._lock:
-            self.blind = False
+            self.has_unread_changes = False
             for epoch in self._pinned:
                 epoch.pending -= 1
             self._pinned.clear()

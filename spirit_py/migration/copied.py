@@ -127,12 +127,12 @@ class CopiedPair(Pair):
         target = ".".join(self.target_name)
         if self._checker is not None:
             return None
-        if self.feed.is_blind(self.mapping):
+        if self.feed.has_unread_changes(self.mapping):
             self._begin_anew("changes that are not in the binlog as rows were passed over")
             return None
         if self.checked_to is None or self.mapping.merging:
             return None
-        if self.feed.is_disturbed(self.mapping):
+        if self.feed.was_written_by_others(self.mapping):
             self._begin_anew(
                 f"{target} was written to after the checkpoint of the earlier run's checksum"
             )

@@ -92,7 +92,7 @@ class Lines:
                     raise OutputStuck
 
     def _write(self, data: memoryview) -> int:
-        """Write what fits; 0 when a moment has passed and nothing did."""
+        """Write what fits; 0 when nothing fitted for a while."""
         try:
             # A pipe that is open for reading is never writable: let the write say what is wrong.
             if not self._for_reading:

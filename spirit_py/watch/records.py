@@ -31,11 +31,11 @@ def record(kind: str, position: str, place: Place | None = None, **fields: Any) 
         made["gtid"] = place.gtid or None
         made["file"] = place.file
         made["offset"] = place.offset
-        made["executed_at"] = moment(place.executed_at)
+        made["executed_at"] = utc_time(place.executed_at)
     return made | fields
 
 
-def moment(seconds: int) -> str | None:
+def utc_time(seconds: int) -> str | None:
     """Return a Unix time as ISO 8601 in UTC; None for 0."""
     if not seconds:
         return None

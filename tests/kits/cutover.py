@@ -211,7 +211,7 @@ class SnapshotSource:
         """Fail."""
         raise AssertionError("the cutover must not do this")
 
-    def is_blind(self, mapping: Any) -> bool:
+    def has_unread_changes(self, mapping: Any) -> bool:
         """Fail."""
         raise AssertionError("the cutover must not do this")
 
@@ -219,7 +219,7 @@ class SnapshotSource:
         """Fail."""
         raise AssertionError("the cutover must not do this")
 
-    def is_disturbed(self, mapping: Any) -> bool:
+    def was_written_by_others(self, mapping: Any) -> bool:
         """Fail."""
         raise AssertionError("the cutover must not do this")
 

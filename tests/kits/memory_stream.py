@@ -104,7 +104,7 @@ class MemoryStream:
     reconnects: int = 0
     trouble: str = ""
     traffic: tuple[int, int, int] = (0, 0, 0)
-    disturbed: frozenset[Table] = frozenset()
+    written_by_others: frozenset[Table] = frozenset()
     proofs: int = 0
     _transactions: list[list[Event]] = field(default_factory=list)
     _changed: threading.Condition = field(default_factory=threading.Condition)

@@ -40,7 +40,7 @@ def test_rows_between_two_sets_are_noted(number, noted):
     """Neither what the earlier run wrote nor what this one writes counts."""
     between = by_gtid()
     between.rows(NEW, gtid(number), prepared=False)
-    assert between.disturbed == ({("s", "_t_new")} if noted else set())
+    assert between.written_by_others == ({("s", "_t_new")} if noted else set())
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_rows_between_two_places_are_noted(file, offset, noted):
     """Without GTIDs file and offset tell."""
     between = by_file()
     between.rows(NEW, Place(file, offset), prepared=False)
-    assert bool(between.disturbed) is noted
+    assert bool(between.written_by_others) is noted
 
 
 def test_other_tables_do_not_count():
@@ -66,14 +66,14 @@ def test_other_tables_do_not_count():
     between = by_gtid()
     between.rows(name_key("s", "t"), gtid(7), prepared=False)
     between.rows(name_key("other", "_t_new"), gtid(7), prepared=False)
-    assert not between.disturbed
+    assert not between.written_by_others
 
 
 def test_rows_of_an_xa_transaction_count_wherever_they_are():
     """They come when it is decided, and that may be any time later."""
     between = by_gtid()
     between.rows(NEW, gtid(3), prepared=True)
-    assert between.disturbed == {("s", "_t_new")}
+    assert between.written_by_others == {("s", "_t_new")}
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_statements_that_name_the_table_count(sql, number, noted):
     """TRUNCATE leaves no row behind, and none in the binlog."""
     between = by_gtid()
     between.statement(said(sql, number))
-    assert between.disturbed == ({("s", "_t_new")} if noted else set())
+    assert between.written_by_others == ({("s", "_t_new")} if noted else set())
 
 
 def about(table: str) -> BetweenRuns:
@@ -102,7 +102,7 @@ def test_a_name_with_a_backquote_is_found():
     """It is doubled in statements."""
     between = about("_a`b_new")
     between.statement(said("TRUNCATE `_a``b_new`", 3))
-    assert between.disturbed
+    assert between.written_by_others
 
 
 def test_a_name_is_found_in_every_reading():
@@ -113,10 +113,10 @@ def test_a_name_is_found_in_every_reading():
     ):
         between = about("_tëst_new")
         between.statement(event)
-        assert between.disturbed
+        assert between.written_by_others
     between = about("_test_new")
     between.statement(said("TRUNCATE `_tebst_new`", 3, certain=False))
-    assert not between.disturbed
+    assert not between.written_by_others
 
 
 def test_positions_are_read_back():

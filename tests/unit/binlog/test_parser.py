@@ -364,10 +364,10 @@ def test_what_is_passed_over_of_a_new_table_is_told(binlog: Binlog) -> None:
     binlog.parser.between = BetweenRuns([("s", "_t_new")], behind=behind, until=until)
     binlog.transaction(6, OTHER, "_t_new")
     binlog.transaction(7)
-    assert not binlog.parser.between.disturbed
+    assert not binlog.parser.between.written_by_others
     binlog.transaction(8, OTHER, "_t_new")
-    assert binlog.parser.between.disturbed == {("s", "_t_new")}
-    binlog.parser.between.disturbed.clear()
+    assert binlog.parser.between.written_by_others == {("s", "_t_new")}
+    binlog.parser.between.written_by_others.clear()
     binlog.gtid(9)
     binlog.query("TRUNCATE TABLE _t_new")
-    assert binlog.parser.between.disturbed == {("s", "_t_new")}
+    assert binlog.parser.between.written_by_others == {("s", "_t_new")}

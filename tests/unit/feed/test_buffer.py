@@ -47,7 +47,7 @@ def keys(batch: list[Any]) -> list[Any]:
 def take_all(made: ChangeBuffer) -> list[Any]:
     """Take everything that need not wait, and settle it."""
     batch = take(made, 1000)
-    made.settled(made.partitions.live[0])
+    made.applied(made.partitions.live[0])
     return batch
 
 
@@ -239,7 +239,7 @@ def test_a_batch_is_bounded_by_rows_and_bytes() -> None:
         add(made, key)
     for rows, size, taken in ((3, 1 << 30, 3), (100, 2 * (10 + ENTRY_BYTES), 2), (100, 1, 1)):
         assert len(take(made, rows, size)) == taken
-        made.settled(made.partitions.live[0])
+        made.applied(made.partitions.live[0])
 
 
 def merging(*, comparable: bool = True, key_merging: bool = False) -> ChangeBuffer:
@@ -268,11 +268,11 @@ def test_a_state_ends_with_a_transaction(comparable: bool) -> None:
     made.add_all([change(2), change(3)], epoch())
     assert (made.pending, keys(take(made, 1))) == (3, [1])
     assert made.manner is Manner.STATE
-    made.settled(made.partitions.live[0])
+    made.applied(made.partitions.live[0])
     assert take(made, 1) == []
     made.transaction_ended()
     assert keys(take(made, 1, size=1)) == [2, 3], "a state is taken whole, whatever its size"
-    made.settled(made.partitions.live[0])
+    made.applied(made.partitions.live[0])
     assert (made.pending, made.bytes, made.overwrites) == (0, 0, 0)
 
 

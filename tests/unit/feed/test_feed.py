@@ -430,9 +430,9 @@ def test_what_was_hidden_before_a_resumption_is_passed_over(scene: Scene) -> Non
     hide(scene)
     feed, subscription = scene.open(position="memory;0", pass_hidden=True)
     feed.block_wait()
-    assert feed.is_blind(subscription.mapping)
+    assert feed.has_unread_changes(subscription.mapping)
     feed.compared(subscription.mapping)
-    assert not feed.is_blind(subscription.mapping)
+    assert not feed.has_unread_changes(subscription.mapping)
     assert feed.position() == "memory;1"
     hide(scene)
     assert scene.stop.wait(DEADLINE)

@@ -88,7 +88,7 @@ class Model:
                 key, version = change.image.key[0], int(change.image.text)  # type: ignore[attr-defined]
                 assert self.table.get(key, 0) <= version, "an older image came later"
                 self.table[key] = version
-        (self.buffer.give_back if failed else self.buffer.settled)(chosen)
+        (self.buffer.give_back if failed else self.buffer.applied)(chosen)
 
     def divide(self) -> None:
         """Split or merge somewhere, whatever is being applied."""
@@ -168,7 +168,7 @@ def test_a_child_begins_only_after_its_parents() -> None:
     assert not partitions.done(1)
     with pytest.raises(ValueError, match="being applied"):
         made.take(partitions.live[1], 100, 1 << 30)
-    made.settled(parent)
+    made.applied(parent)
     assert [keys_of(each.changes()) for each in partitions.ready()] == [[1], [9]]
 
 
@@ -189,7 +189,7 @@ def test_a_child_does_not_wait_for_keys_that_are_not_its_own() -> None:
     assert [len(each.parents) for each in partitions.live] == [1, 0, 0]
     partitions.ask(2, insist=True)
     assert list(partitions.ready()) == partitions.live[1:]
-    made.settled(slow)
+    made.applied(slow)
     assert list(partitions.ready()) == partitions.live
 
 
@@ -208,9 +208,9 @@ def test_a_merged_child_waits_for_both_parents() -> None:
     partitions.merge(left, partitions.live[1])
     child = partitions.live[0]
     assert child.parents == {left, right}
-    made.settled(right)
+    made.applied(right)
     assert list(partitions.ready()) == [partitions.live[1]]
-    made.settled(left)
+    made.applied(left)
     assert list(partitions.ready()) == partitions.live
 
 
@@ -241,12 +241,12 @@ def test_a_slow_batch_holds_up_its_partition_only() -> None:
     made.take(slow, 100, 1 << 30)
     for round_number in range(2, 5):
         made.take(other, 100, 1 << 30)
-        made.settled(other)
+        made.applied(other)
         add(made, 1, 7)
         partitions.ask(round_number, insist=False)
         assert list(partitions.ready()) == [other]
     assert not partitions.done(1), "the slow partition's changes were asked for"
-    made.settled(slow)
+    made.applied(slow)
     assert partitions.done(1)
 
 
@@ -266,7 +266,7 @@ def test_a_hot_partition_is_split_and_idle_ones_are_merged() -> None:
     partitions.ask(1, insist=True)
     while ready := list(partitions.ready()):
         made.take(ready[0], 1000, 1 << 30)
-        made.settled(ready[0])
+        made.applied(ready[0])
     assert partitions.done(1)
     add(made, *range(MERGE_ROWS // 2))
     partitions.balance(2)
@@ -309,10 +309,10 @@ def test_a_round_covers_what_waited_at_the_call() -> None:
     add(made, 4)
     only = partitions.live[0]
     made.take(only, 2, 1 << 30)
-    made.settled(only)
+    made.applied(only)
     assert not partitions.done(1)
     assert keys_of(made.take(only, 1, 1 << 30)) == [3]
-    made.settled(only)
+    made.applied(only)
     assert partitions.done(1)
     assert not only.ready
     assert keys_of(only.changes()) == [4]
@@ -326,7 +326,7 @@ def test_who_does_not_insist_adds_nothing_to_a_round() -> None:
     partitions.ask(1, insist=True)
     only = partitions.live[0]
     made.take(only, 1, 1 << 30)
-    made.settled(only)
+    made.applied(only)
     add(made, 4, 5)
     partitions.ask(2, insist=False)
     assert (only.quota, only.asked) == (2, 1)
@@ -343,10 +343,10 @@ def test_what_is_merged_when_all_is_done_is_done() -> None:
     left, right = partitions.live
     partitions.ask(1, insist=True)
     made.take(left, 1, 1 << 30)
-    made.settled(left)
+    made.applied(left)
     partitions.ask(2, insist=False)
     made.take(right, 1, 1 << 30)
-    made.settled(right)
+    made.applied(right)
     assert (left.finished, right.finished) == (2, 1)
     partitions.merge(left, right)
     assert partitions.done(2)

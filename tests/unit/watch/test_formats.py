@@ -11,7 +11,7 @@ from spirit_py.binlog.codec.images import RowChange
 from spirit_py.binlog.events import Place
 from spirit_py.table.schema import Column, TableSchema
 from spirit_py.watch.formats import as_json, as_text
-from spirit_py.watch.records import Record, moment, record, row_record
+from spirit_py.watch.records import Record, record, row_record, utc_time
 
 PLACE = Place("b.000001", 120, "16e8969d-e4d3-11f1-b00c-02fc00000001", 7, 1_700_000_000)
 
@@ -101,5 +101,5 @@ def test_text_is_for_people() -> None:
 
 def test_a_time_that_is_not_known_is_null() -> None:
     """Heartbeats and rotations have none."""
-    assert moment(0) is None
+    assert utc_time(0) is None
     assert record("begin", "p", PLACE)["executed_at"] == "2023-11-14T22:13:20Z"
