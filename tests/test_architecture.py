@@ -26,22 +26,13 @@ CLASSES = [
 ]
 
 LINES = 400
-LONG_YET: set[str] = set()
 PUBLIC_METHODS = 15
 #: How the docstring of a larger class begins the sentence with its reason.
 REASON = re.compile(r"\bOne (class|interface)\s+because\b")
-WIDE_YET: set[str] = set()
-TWICE_YET: set[str] = set()
-OWN_THREADS_YET = {
-    "spirit_py/migration/deferral.py",
-}
-CIRCLES_YET: set[tuple[str, str]] = set()
 SAID_YET = {
     "spirit_py/checksum/result.py",
     "spirit_py/checksum/staging.py",
     "spirit_py/compare/run.py",
-    "spirit_py/migration/auxiliary.py",
-    "spirit_py/migration/resuming.py",
 }
 #: The rules of docs/rules.md that keep data safe.
 RULES = range(1, 25)
@@ -87,7 +78,7 @@ def test_every_safety_rule_says_what_breaks_it(rule):
 def test_every_module_can_be_read_at_a_sitting():
     """No module is longer than 400 lines."""
     long = {str(p.relative_to(ROOT)) for p in MODULES if len(p.read_text().splitlines()) > LINES}
-    assert long - LONG_YET == set()
+    assert long == set()
 
 
 def test_a_class_with_many_methods_says_why():
@@ -98,7 +89,7 @@ def test_a_class_with_many_methods_says_why():
         if len(_public_methods(node)) > PUBLIC_METHODS
         and not REASON.search(ast.get_docstring(node) or "")
     }
-    assert wide - WIDE_YET == set()
+    assert wide == set()
 
 
 def _public_methods(node):
@@ -112,8 +103,7 @@ def test_the_name_of_a_class_is_its_alone():
     for path, node in CLASSES:
         if not node.name.startswith("_"):
             places[node.name].append(path)
-    twice = {name: paths for name, paths in places.items() if len(paths) > 1}
-    assert {name: paths for name, paths in twice.items() if name not in TWICE_YET} == {}
+    assert {name: paths for name, paths in places.items() if len(paths) > 1} == {}
 
 
 def test_a_docstring_begins_with_what_the_code_does():
@@ -132,20 +122,13 @@ def test_a_docstring_begins_with_what_the_code_does():
 def test_threads_are_started_in_one_place():
     """Every thread is a Background, which is named, is joined, and reports its failure."""
     found = set(texts(r"\bthreading\.Thread\(|from threading import .*\bThread\b"))
-    assert found - OWN_THREADS_YET == {"spirit_py/threads.py"}
+    assert found == {"spirit_py/threads.py"}
 
 
 def test_no_modules_import_each_other_in_a_circle():
     """Neither at the top, nor in a function, nor for their types."""
     graph = grimp.build_graph("spirit_py")
-    imports = {
-        module: {
-            imported
-            for imported in graph.find_modules_directly_imported_by(module)
-            if (module, imported) not in CIRCLES_YET
-        }
-        for module in graph.modules
-    }
+    imports = {one: graph.find_modules_directly_imported_by(one) for one in graph.modules}
     try:
         graphlib.TopologicalSorter(imports).prepare()
     except graphlib.CycleError as circle:

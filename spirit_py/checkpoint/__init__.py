@@ -2,6 +2,7 @@
 
 ============================================  ==============================================
 ``codec`` ``record`` ``reverse`` (pure)       the rows, and their JSON
+``beginning``                                 the record that a run begins with
 ``table`` ``proofs`` ``writer``               who reads and writes them
 ``found`` ``decision`` (pure)                 what an earlier run left; what a run does with it
 ``look`` ``reverse_look``                     the questions to the server for it

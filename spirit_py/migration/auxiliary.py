@@ -1,10 +1,12 @@
-"""The tables beside each source: created with the mark of whose they are, kept or dropped."""
+"""The tables beside each source: created once it is noted that they are ours, kept or dropped."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.checkpoint.beginning import create_checkpoint_tables
 from spirit_py.checkpoint.drop import drop_auxiliary, drop_left_behind
 from spirit_py.checkpoint.proofs import note_proofs, read_proofs, renew_proofs
 from spirit_py.checkpoint.table import CheckpointTable
@@ -14,13 +16,16 @@ from spirit_py.mysql.tables.definition import read_table, shape_of
 from spirit_py.mysql.tables.guard_column import drop_guard_columns
 from spirit_py.mysql.tables.new_table import create_new_table, drop_sentinel
 from spirit_py.preflight.preflight import check_after_create, mapping_of
+from spirit_py.table.names import AuxiliaryNames
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from spirit_py.checkpoint.record import CheckpointRecord
     from spirit_py.contracts import SqlSession
-    from spirit_py.migration.checkpoints import Checkpoints
     from spirit_py.migration.run import Run
-    from spirit_py.mysql.tables.identity import Identity
+    from spirit_py.mysql.session import Session
+    from spirit_py.mysql.tables.identity import Identity, Name
     from spirit_py.preflight.check import PreflightContext
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.schema import TableSchema
@@ -29,164 +34,159 @@ if TYPE_CHECKING:
 _PATIENCE: Final = 8
 
 
-class AuxiliaryTables:
-    """New tables, checkpoints and sentinels of one migration's tables.
+def clear_abandoned(
+    run: Run, session: SqlSession, tables: Sequence[Name], abandoned: CheckpointRecord | None
+) -> None:
+    """Drop what an earlier run of this program left, where it is ours.
 
-    Attributes:
-        keep: leave them at the end: the swap was made, or may have been.
+    Args:
+        tables: schema and name of each table of this run.
+        abandoned: the earlier run's record, which may be about other tables too.
     """
+    if abandoned is not None:
+        for line in drop_left_behind(session, abandoned, tables):
+            run.message(line)
+    for table in tables:
+        _drop(run, session, table)
 
-    def __init__(
-        self, run: Run, contexts: tuple[PreflightContext, ...], checkpoints: Checkpoints
-    ) -> None:
-        self._run = run
-        self._contexts = tuple(replace(one, moment=checkpoints.moment) for one in contexts)
-        self._checkpoints = checkpoints
-        self._marked = False
-        self._taken_over = False
-        self.keep = False
 
-    @property
-    def counters(self) -> dict[tuple[str, str], str]:
-        """The AUTO_INCREMENT that statements give, by schema and name of the source."""
-        return {
-            (context.schema, context.table): context.statement.auto_increment
-            for context in self._contexts
-            if context.statement.auto_increment
-        }
+def mark(run: Run, session: SqlSession, record: CheckpointRecord) -> None:
+    """Create the checkpoint tables; from now on the end of the run sees to what is beside them."""
+    tables = [table.name for table in record.tables]
+    run.stack.push(partial(leave, run, tables, taken_over=False))
+    create_checkpoint_tables(session, record)
 
-    def clear_abandoned(self, session: SqlSession, abandoned: CheckpointRecord | None) -> None:
-        """Drop what an earlier run of this program left, where it is ours.
 
-        Args:
-            abandoned: its record, which may be about more tables than this run.
-        """
-        if abandoned is not None:
-            besides = [(context.schema, context.table) for context in self._contexts]
-            for line in drop_left_behind(session, abandoned, besides):
-                self._run.message(line)
-        for context in self._contexts:
-            self._drop(session, context)
+def take_over(
+    run: Run, session: SqlSession, contexts: Sequence[PreflightContext]
+) -> tuple[TableMapping, ...]:
+    """Take over the new tables of an earlier run, whose checks were made then."""
+    tables = [(context.schema, context.table) for context in contexts]
+    run.stack.push(partial(leave, run, tables, taken_over=True))
+    run.resumable = True
+    return tuple(_earlier_mapping(session, context) for context in contexts)
 
-    def _drop(self, session: SqlSession, context: PreflightContext) -> None:
-        """Drop what is proven to be ours beside a table; say what is not."""
-        if kept := drop_auxiliary(session, context.schema, context.table):
-            self._run.warn(kept)
 
-    @staticmethod
-    def building(session: SqlSession, context: PreflightContext) -> str:
-        """Return the name under which the new table, or another copy, is built."""
-        return read_proofs(session, context.schema, context.table).building
+def _earlier_mapping(session: SqlSession, context: PreflightContext) -> TableMapping:
+    drop_guard_columns(session, context.schema, context.names.new)
+    renew_proofs(session, context.schema, context.table)
+    target = read_table(session, context.schema, context.names.new)
+    if target is None:
+        raise SchemaChanged(
+            f"another session dropped the new table {context.schema}.{context.names.new}",
+            hint="start the migration again: it begins at the beginning",
+        )
+    return mapping_of(context, target)
 
-    def mark(self, session: SqlSession) -> None:
-        """Say whose the tables are that come next, before the first of them; safe to repeat."""
-        if self._marked:
-            return
-        self._marked = True
-        self._run.stack.push(self._leave)
-        self._checkpoints.mark(session)
 
-    def resume(self, session: SqlSession) -> tuple[TableMapping, ...]:
-        """Take over the new tables of an earlier run, whose checks were made then."""
-        self._marked = self._taken_over = True
-        self._run.stack.push(self._leave)
-        return tuple(self._mapping(session, context) for context in self._contexts)
+def create_new_tables(
+    run: Run, session: Session, contexts: Sequence[PreflightContext]
+) -> tuple[TableMapping, ...]:
+    """Create the new tables, and check what can only be checked on them.
 
-    @staticmethod
-    def _mapping(session: SqlSession, context: PreflightContext) -> TableMapping:
-        drop_guard_columns(session, context.schema, context.names.new)
-        renew_proofs(session, context.schema, context.table)
-        target = read_table(session, context.schema, context.names.new)
-        if target is None:
-            raise SchemaChanged(
-                f"somebody else dropped the new table {context.schema}.{context.names.new}",
-                hint="start the migration again: it begins at the beginning",
+    Raises:
+        Refusal: with all that was found on one table.
+    """
+    return tuple(_create(run, session, context) for context in contexts)
+
+
+def _create(run: Run, session: Session, context: PreflightContext) -> TableMapping:
+    def note(new: Identity) -> None:
+        note_proofs(session, context.schema, context.table, new=new)
+
+    with run.session("alter", native=True) as native:
+        target = create_new_table(
+            session,
+            native,
+            context.source,
+            context.statement,
+            building=read_proofs(session, context.schema, context.table).building,
+            note=note,
+        )
+    watched = replace(context, tell=run.message, check_stop=run.stop.check)
+    mapping, findings = check_after_create(watched, target)
+    run.warn_of(findings)
+    return mapping
+
+
+def leave(
+    run: Run,
+    tables: Sequence[Name],
+    _kind: object,
+    error: BaseException | None,
+    _trace: object,
+    *,
+    taken_over: bool,
+) -> None:
+    """Keep what the next run can carry on with; drop what nothing can carry on with.
+
+    A failure on the way is reported, and hides nothing.
+
+    Args:
+        taken_over: the tables are an earlier run's: a refusal leaves them as they were.
+    """
+    run.leaving = True
+    if run.may_be_swapped or (taken_over and isinstance(error, Refusal)):
+        return
+    if _to_be_resumed(run, error):
+        run.message(
+            "the copy and its checkpoint are kept: the same command carries on from here",
+            tables=", ".join(str(CheckpointTable(*table)) for table in tables),
+        )
+        run.report.resumable = True
+        return
+    for table in tables:
+        try:
+            with run.session("cleanup") as session:
+                # Behind the same address there may be another server by now (R14).
+                _drop(run, session, table)
+        except ServerFault as fault:
+            names = AuxiliaryNames.of(table[1])
+            run.warn(
+                f"the tables {names.new} and {names.checkpoint} could not be dropped:"
+                f" {fault.text}; the next run drops them"
             )
-        return mapping_of(context, target)
 
-    def create(self, session: SqlSession) -> tuple[TableMapping, ...]:
-        """Create the new tables, and check what can only be checked on them."""
-        self.mark(session)
-        mappings = tuple(self._create(session, context) for context in self._contexts)
-        self._checkpoints.created(mappings)
-        return mappings
 
-    def _create(self, session: SqlSession, context: PreflightContext) -> TableMapping:
-        def note(new: Identity) -> None:
-            note_proofs(session, context.schema, context.table, new=new)
+def _to_be_resumed(run: Run, error: BaseException | None) -> bool:
+    """Return whether the next run may carry on: only what is of no use is dropped (R17)."""
+    if error is None or run.config.dry_run or not run.resumable:
+        return False
+    cause = run.stop.cause_of(error)
+    return not isinstance(cause, SpiritError) or cause.resumable
 
-        with self._run.session("alter", native=True) as native:
-            target = create_new_table(
-                session,
-                native,
-                context.source,
-                context.statement,
-                building=self.building(session, context),
-                note=note,
-            )
-        watched = replace(context, tell=self._run.message, check_stop=self._run.stop.check)
-        mapping, findings = check_after_create(watched, target)
-        self._run.warn_of(findings)
-        return mapping
 
-    def _leave(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        """Keep what the next run can carry on with; drop it where there is nothing to carry on.
+def _drop(run: Run, session: SqlSession, table: Name) -> None:
+    """Drop what is proven to be ours beside a table; report what is not."""
+    if kept := drop_auxiliary(session, *table):
+        run.warn(kept)
 
-        A failure on the way is told, and hides nothing.
-        """
-        self._run.leaving = True
-        if self.keep or (self._taken_over and isinstance(error, Refusal)):
-            return
-        if self._to_be_resumed(error):
-            self._run.message(
-                "the copy and its checkpoint are kept: the same command carries on from here",
-                tables=", ".join(f"{c.schema}.{c.names.checkpoint}" for c in self._contexts),
-            )
-            self._run.report.resumable = True
-            return
-        for context in self._contexts:
-            names = context.names
-            try:
-                with self._run.session("cleanup") as session:
-                    # Behind the same address there may be another server by now (R14).
-                    self._drop(session, context)
-            except ServerFault as fault:
-                self._run.warn(
-                    f"the tables {names.new} and {names.checkpoint} could not be dropped:"
-                    f" {fault.text}; the next run drops them"
-                )
 
-    def _to_be_resumed(self, error: BaseException | None) -> bool:
-        """Return whether the next run may carry on: only what is of no use is dropped (R17)."""
-        if error is None or self._run.config.dry_run or not self._checkpoints.resumable:
-            return False
-        cause = self._run.stop.cause_of(error)
-        return not isinstance(cause, SpiritError) or cause.resumable
+def drop_checkpoints(run: Run, tables: Iterable[Name]) -> None:
+    """Drop checkpoints and sentinels after the swap; what stays is reported."""
+    # The first table's checkpoint has the record by which a later run would know of the rest.
+    for schema, table in sorted(tables, reverse=True):
+        names = AuxiliaryNames.of(table)
 
-    def drop_marks(self) -> None:
-        """Drop checkpoints and sentinels after the swap; what stays is remarked."""
-        # The first table's checkpoint has the record by which a later run would know of the rest.
-        for context in reversed(self._contexts):
-            with self._run.remarked(f"the checkpoint table {context.names.checkpoint}"):
-                retrying(self._run.stop, attempts=_PATIENCE)(self._drop_mark, context)
+        def drop(schema: str = schema, table: str = table) -> None:
+            with run.session("cleanup") as session:
+                drop_sentinel(session, schema, AuxiliaryNames.of(table).sentinel)
+                CheckpointTable(schema, table).drop(session)
 
-    def _drop_mark(self, context: PreflightContext) -> None:
-        """Drop one table's, in a session of its own: a server that restarts is waited for."""
-        with self._run.session("cleanup") as session:
-            drop_sentinel(session, context.schema, context.names.sentinel)
-            CheckpointTable(context.schema, context.table).drop(session)
+        with run.remarked(f"the checkpoint table {names.checkpoint}"):
+            retrying(run.stop, attempts=_PATIENCE)(drop)
 
 
 def require_unchanged(session: SqlSession, source: TableSchema) -> None:
     """Compare the source's definition again: from here on the feed sees every DDL (R14).
 
     Raises:
-        SchemaChanged: somebody else's DDL came between.
+        SchemaChanged: another session's DDL came between.
     """
     found = read_table(session, source.schema, source.name)
     if found is None or shape_of(found) != shape_of(source):
         raise SchemaChanged(
-            f"somebody else changed the definition of {source.schema}.{source.name} while the"
+            f"another session changed the definition of {source.schema}.{source.name} while the"
             " migration was prepared",
             hint="see what was changed, then start the migration again",
         )

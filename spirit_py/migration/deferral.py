@@ -1,14 +1,13 @@
-"""The wait for the operator: the swap comes when the sentinel table is gone.
+"""The wait for the operator: the swap is made when the sentinel table is dropped.
 
 While the sentinel exists the feed goes on applying, and the tables are compared again and again.
-A comparison that is under way when the sentinel goes is given up: the passes before it were
+A comparison that is under way when the sentinel is dropped is given up: the passes before it were
 clean. Only one that had found a difference is made anew, from the start, before the swap.
 """
 
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from typing import TYPE_CHECKING, Final
 
@@ -16,12 +15,13 @@ from spirit_py.errors import MigrationFailure, ServerFault
 from spirit_py.mysql.retry import retrying
 from spirit_py.mysql.tables.new_table import create_sentinel
 from spirit_py.sql import quote_table, string_literal
-from spirit_py.stop import StopSwitch
 from spirit_py.table.names import AuxiliaryNames
+from spirit_py.threads import Background
 from spirit_py.units import human_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    import threading
+    from collections.abc import Sequence
 
     from spirit_py.migration.copied import CopiedPair
     from spirit_py.migration.run import Run
@@ -30,23 +30,23 @@ _log = logging.getLogger(__name__)
 _LOOK_SECONDS: Final = 1.0
 
 
-class SentinelGone(MigrationFailure):
-    """Nobody defers the cutover any more; ends a comparison, never a migration."""
+class SentinelDropped(MigrationFailure):
+    """The cutover is not deferred any more; ends a comparison, never a migration."""
 
 
 class Deferral:
     """The sentinels of a migration's tables: any of them defers the cutover of all.
 
     Args:
-        works: the tables; the first one's sentinel is the one that is created.
+        pairs: the tables; the first one's sentinel is the one that is created.
     """
 
-    def __init__(self, run: Run, works: Sequence[CopiedPair]) -> None:
+    def __init__(self, run: Run, pairs: Sequence[CopiedPair]) -> None:
         self._run = run
-        self._works = works
+        self._pairs = pairs
         self._names = [
-            (work.mapping.source.schema, AuxiliaryNames.of(work.mapping.source.name).sentinel)
-            for work in works
+            (pair.mapping.source.schema, AuxiliaryNames.of(pair.mapping.source.name).sentinel)
+            for pair in pairs
         ]
 
     def create(self) -> None:
@@ -77,7 +77,7 @@ class Deferral:
         """
         until = time.monotonic() + self._run.config.defer_timeout
         while name := self.present():
-            self._run.figures.waiting_for = f"table {name} to be dropped"
+            self._run.show(f"table {name} to be dropped")
             self._pause(until)
             if not self.present():
                 break
@@ -88,18 +88,18 @@ class Deferral:
                     hint="run the same command again to go on waiting; drop the table to swap",
                 )
             self._recheck()
-        self._run.figures.waiting_for = ""
+        self._run.show("")
         self._run.message("no sentinel defers the cutover any more")
 
     def _pause(self, until: float) -> None:
-        """Wait for the next comparison, the end of the wait, or the end of the sentinel."""
+        """Wait for the next comparison, the end of the wait, or the drop of the sentinel."""
         again = min(until, time.monotonic() + self._run.config.recheck_interval)
         while time.monotonic() < again and self.present():
             self._run.stop.wait(_LOOK_SECONDS)
             self._run.stop.check()
 
     def _look(self) -> str:
-        """Look once."""
+        """Return the name of a sentinel that exists; asks the server once."""
         with self._run.session("sentinel") as session:
             for schema, name in self._names:
                 found = session.query(
@@ -112,48 +112,33 @@ class Deferral:
         return ""
 
     def _recheck(self) -> None:
-        """Compare all tables once; the end of the sentinel ends it."""
-        for work in self._works:
-            watched = _Watched(self._run.stop, self._look)
+        """Compare all tables once, until the sentinel is dropped."""
+        for pair in self._pairs:
             try:
-                with watched:
-                    work.check(watched.stop)
-            except SentinelGone:
+                self._check_while_deferred(pair)
+            except SentinelDropped:
                 if self._run.figures.differences_under_way:
-                    self._run.message(f"comparing {work.name} anew: a difference had been found")
-                    work.check()
+                    self._run.message(f"comparing {pair.name} anew: a difference had been found")
+                    pair.check()
                     continue
                 return
 
+    def _check_while_deferred(self, pair: CopiedPair) -> None:
+        """Compare one table, until the sentinel is dropped or the run stops.
 
-class _Watched:
-    """A stop switch of its own for one comparison, which also stops when the run stops."""
+        Raises:
+            SentinelDropped: it is.
+        """
+        stop = self._run.stop.linked()
 
-    def __init__(self, outer: StopSwitch, look: Callable[[], str]) -> None:
-        self.stop = StopSwitch()
-        self._outer = outer
-        self._look = look
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="spirit-py-sentinel", daemon=True)
+        def watch(stopping: threading.Event) -> None:
+            while not stopping.wait(_LOOK_SECONDS):
+                try:
+                    if not self._look():
+                        stop.request(SentinelDropped("the sentinel was dropped"))
+                        return
+                except Exception:
+                    _log.debug("could not look for the sentinel", exc_info=True)
 
-    def __enter__(self) -> None:
-        """Begin to look."""
-        self._thread.start()
-
-    def __exit__(self, *_: object) -> None:
-        """End the thread."""
-        self._ended.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
-        while not self._ended.wait(_LOOK_SECONDS):
-            reason = self._outer.reason
-            if reason is not None:
-                self.stop.request(reason)
-                return
-            try:
-                if not self._look():
-                    self.stop.request(SentinelGone("the sentinel was dropped"))
-                    return
-            except Exception:
-                _log.debug("could not look for the sentinel", exc_info=True)
+        with Background("sentinel", watch):
+            pair.check(stop)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from spirit_py.errors import Interrupted, OutcomeUnknown, SpiritError
 from spirit_py.migration.figures import Figures
-from spirit_py.migration.migration import Migration
+from spirit_py.migration.migration import run_migration
 from spirit_py.migration.run import Run
 from spirit_py.signals import run_command
 from spirit_py.spark.engine import SparkEngine
@@ -50,7 +50,7 @@ def migrate(
     run = Run(config, reporter, figures, engine_factory=engine_factory or SparkEngine, stop=switch)
     with report.written(config.report_json, reporter, complete=figures.complete):
         run_command(
-            Migration(run).run,
+            lambda: run_migration(run),
             stop=switch,
             reporter=reporter,
             status=figures.snapshot,

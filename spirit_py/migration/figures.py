@@ -49,6 +49,11 @@ class Figures:
         """The current phase."""
         return self._phases.current
 
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the run began."""
+        return self._clock() - self._began
+
     def copying(self, copier: Copier, table: TableSchema) -> None:
         """Note that a table is being copied."""
         self._copiers.append((table, copier))
@@ -84,7 +89,7 @@ class Figures:
         shown: dict[str, Any] = {
             "table": f"{self.report.schema}.{self.report.table}",
             "phase": self.phase,
-            "elapsed": now - self._began,
+            "elapsed": self.elapsed,
             "phase_elapsed": now - self._phases.entered_at,
             "waiting_for": self.waiting_for,
             "rows_total": self.rows_total,
@@ -153,7 +158,7 @@ class Figures:
         """Fill the report from the parts as they are now."""
         report, now = self.report, self._clock()
         report.phases = {name: round(spent, 3) for name, spent in self._phases.seconds(now).items()}
-        report.seconds = round(now - self._began, 3)
+        report.seconds = round(self.elapsed, 3)
         copied = [copier.statistics() for _, copier in self._copiers]
         report.rows_copied = sum(one.rows for one in copied) + self._before[0]
         report.chunks = sum(one.chunks for one in copied) + self._before[1]

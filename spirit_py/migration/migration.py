@@ -1,181 +1,260 @@
-"""The phases of one migration, in order (design section 2)."""
+"""What a migration does, phase by phase (:mod:`spirit_py.phases` has the legal transitions).
+
+::
+
+    preflight   definitions read, other runs locked out, an earlier run's checkpoint judged
+    shortcut    ALGORITHM=INSTANT, or INPLACE of metadata: done, where the server can
+    create      the new table of each source; a run that carries on takes over the earlier ones
+    copy        every row, while the change feed applies what is written meanwhile
+    drain       the feed catches up
+    analyze     optimizer statistics and histograms of the new tables
+    checksum    every row compared, differences repaired until a pass finds none
+    sentinel    while the operator defers the cutover
+    cutover     all tables swapped in one RENAME
+    keep        reverse replication, where ``--keep-old-current`` asks for it
+    cleanup     old tables, sentinels, checkpoints dropped
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from spirit_py.checkpoint.beginning import first_record, renewed, with_new_tables
+from spirit_py.checkpoint.decision import Afresh, Resume
 from spirit_py.errors import HeldBack
-from spirit_py.migration.auxiliary import AuxiliaryTables, require_unchanged
+from spirit_py.migration.auxiliary import (
+    clear_abandoned,
+    create_new_tables,
+    drop_checkpoints,
+    mark,
+    require_unchanged,
+    take_over,
+)
 from spirit_py.migration.checkpoints import Checkpoints
 from spirit_py.migration.copied import follow
 from spirit_py.migration.deferral import Deferral
 from spirit_py.migration.dry import begin_rehearsal, note_rehearsal
 from spirit_py.migration.opening import open_migration
 from spirit_py.migration.pair import open_feed
-from spirit_py.migration.reverse.phase import ReversePhase
+from spirit_py.migration.resuming import statement_of
+from spirit_py.migration.reverse.phase import (
+    begin_reverse,
+    carry_on_reverse,
+    plan_tables,
+    run_reverse,
+)
 from spirit_py.migration.shortcuts import change_in_place
 from spirit_py.migration.swap import FORWARD, drop_swapped_out, swap_in_new_tables
 from spirit_py.phases import Phase
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from spirit_py.checkpoint.record import CheckpointRecord
+    from spirit_py.checkpoint.reverse import ReverseTable
     from spirit_py.cutover.plan import CutoverResult
     from spirit_py.migration.copied import CopiedPair
-    from spirit_py.migration.opening import Opening
     from spirit_py.migration.run import Run
     from spirit_py.mysql.session import Session
+    from spirit_py.preflight.check import PreflightContext
     from spirit_py.table.mapping import TableMapping
 
+Contexts = tuple["PreflightContext", ...]
 
-class Migration:
-    """One migration, of one table or of several that change together; :meth:`run` once."""
 
-    def __init__(self, run: Run) -> None:
-        self._run = run
-        self._auxiliary: AuxiliaryTables
-        self._checkpoints: Checkpoints
-        self._reverse: ReversePhase
-        #: What an earlier run wrote down, when this one carries it on.
-        self._earlier: CheckpointRecord | None = None
+@dataclass(frozen=True, kw_only=True)
+class NewTables:
+    """What is copied, once the new tables exist.
 
-    def run(self) -> None:
-        """Run all phases; on return the tables are changed, or were rehearsed.
+    Attributes:
+        mappings: from each source to its new table.
+        record: what the run begins with; it has a position where an earlier run is carried on.
+        counters: the AUTO_INCREMENT that statements give, by schema and name of the source.
+        reverse: the tables as reverse replication needs them; empty where it is not asked for.
+    """
 
-        Raises:
-            SpiritError: as the part that failed; everything is closed and cleaned by then.
-        """
-        run = self._run
-        with run.stack:
-            with run.first_session("driver") as session:
-                opening = open_migration(run, session)
-                mappings = self._prepare(session, opening)
-            if mappings:
-                self._copy_path(mappings)
-            elif opening.resume is not None:
-                self._finish_swapped(opening)
-            run.figures.enter(Phase.DONE)
-        run.report.outcome = "rehearsed" if run.config.dry_run else "done"
+    mappings: tuple[TableMapping, ...]
+    record: CheckpointRecord
+    counters: dict[tuple[str, str], str]
+    reverse: tuple[ReverseTable, ...]
 
-    def _finish_swapped(self, opening: Opening) -> None:
-        """Carry on behind an earlier run's swap: with reverse replication, or the cleanup."""
-        with self._run.session("keep") as session:
-            reverted = self._reverse.go_on(session)
-        if not reverted:
-            self._clean_up([(context.schema, context.table) for context in opening.contexts])
 
-    def _prepare(self, session: Session, opening: Opening) -> tuple[TableMapping, ...]:
-        """Try the shortcuts, create the new tables or take over those of an earlier run.
+def run_migration(run: Run) -> None:
+    """Run all phases; on return the tables are changed, or were rehearsed.
 
-        Returns:
-            Nothing when there is nothing to copy: the server did it all, or all is swapped.
-        """
-        run, contexts, resume = self._run, opening.contexts, opening.resume
-        self._earlier = resume.record if resume else None
-        self._checkpoints = Checkpoints(run, contexts, self._earlier)
-        self._auxiliary = AuxiliaryTables(run, contexts, self._checkpoints)
-        self._reverse = ReversePhase(run, contexts, self._checkpoints)
-        if resume is not None:
-            run.report.algorithm = "copy"
-            if resume.cleanup:
-                return ()
-            _ = run.engine
-            mappings = self._auxiliary.resume(session)
-            self._reverse.plan(mappings)
-            return mappings
-        run.enter(Phase.SHORTCUT)
-        self._auxiliary.clear_abandoned(session, opening.abandoned)
-        if change_in_place(run, session, contexts, self._auxiliary):
-            return ()
-        run.report.algorithm = "copy"
-        _ = run.engine
-        run.enter(Phase.CREATE)
-        mappings = self._auxiliary.create(session)
-        self._reverse.plan(mappings)
-        return mappings
+    Raises:
+        SpiritError: as the part that failed; everything is closed and cleaned by then.
+    """
+    with run.stack:
+        _run_phases(run)
+        run.figures.enter(Phase.DONE)
+    run.report.outcome = "rehearsed" if run.config.dry_run else "done"
 
-    def _copy_path(self, mappings: tuple[TableMapping, ...]) -> None:
-        """Copy while changes are applied, drain, check, swap."""
-        run = self._run
-        rehearsal = begin_rehearsal(run)
-        works = self._follow(mappings)
-        feed = works[0].feed
-        self._enter(Phase.COPY)
-        for work in works:
-            work.copy()
-        self._enter(Phase.DRAIN)
-        feed.set_watermark_optimization(enabled=False)
-        feed.catch_up(run.show)
-        self._enter(Phase.ANALYZE)
-        for work in works:
-            work.analyze()
-        self._enter(Phase.CHECKSUM)
-        results = [work.check() for work in works]
-        if run.config.dry_run:
-            note_rehearsal(run, rehearsal, works, results)
-            return
-        swapped = self._swap(works)
-        reverted = self._reverse.keep(swapped, feed)
-        self._checkpoints.end()
-        if not reverted:
-            self._clean_up([work.source_name for work in works])
 
-    def _enter(self, phase: Phase) -> None:
-        """Go to the next phase, and write that down."""
-        self._run.enter(phase)
-        self._checkpoints.soon()
+def _run_phases(run: Run) -> None:
+    """Decide what is left to do, and do it."""
+    new: NewTables | None = None
+    with run.first_session("driver") as session:
+        contexts, decision = open_migration(run, session)
+        if isinstance(decision, Afresh):
+            new = _begin(run, session, contexts, decision.abandoned)
+        elif not decision.cleanup:
+            new = _resume(run, session, contexts, decision.record)
+    if new is not None:
+        _copy_and_swap(run, new)
+    elif isinstance(decision, Resume):
+        _finish(run, [(context.schema, context.table) for context in contexts])
 
-    def _clean_up(self, tables: list[tuple[str, str]]) -> None:
-        """Drop what the swap left; the checkpoint last, by which a later run would know of it."""
-        run = self._run
-        run.figures.enter(Phase.CLEANUP)
-        if run.config.skip_drop_after_cutover:
-            left = [FORWARD.swapped_out(table) for _, table in tables]
-        else:
-            left = drop_swapped_out(run, tables, FORWARD)
-        run.report.old_table = ", ".join(left)
-        self._auxiliary.drop_marks()
 
-    def _follow(self, mappings: tuple[TableMapping, ...]) -> list[CopiedPair]:
-        """Start the change feed over all tables, or go on where an earlier run's stopped."""
-        run = self._run
-        feed, applier = open_feed(run, run.stop, run.stack)
-        run.figures.source = feed
-        record = self._earlier
-        works = [follow(run, mapping, feed, applier, record) for mapping in mappings]
-        if record is None:
-            feed.start()
-        else:
-            feed.start_from_position(
-                record.position, record.settled_at, pass_hidden=not run.config.no_repair
-            )
-        for mapping in mappings:
-            run.step("definition", partial(require_unchanged, source=mapping.source))
-        run.report.start_position = feed.position()
-        run.message("the change feed runs", position=run.report.start_position)
-        if not run.config.dry_run:
-            self._checkpoints.follow(feed, works)
-        return works
+def _begin(
+    run: Run, session: Session, contexts: Contexts, abandoned: CheckpointRecord | None
+) -> NewTables | None:
+    """Change the tables in place, or create the new ones; None when nothing is left to do."""
+    run.enter(Phase.SHORTCUT)
+    sources = {(context.schema, context.table): context.source for context in contexts}
+    record = first_record(session, statement_of(contexts), sources, contexts[0].facts.uuid)
+    clear_abandoned(run, session, list(sources), abandoned)
+    if run.config.dry_run:
+        mark(run, session, record)
+    if change_in_place(run, session, contexts):
+        return None
+    if not run.config.dry_run:
+        mark(run, session, record)
+    run.report.algorithm = "copy"
+    run.start_engine()
+    run.enter(Phase.CREATE)
+    contexts = _evaluated_at(contexts, record.started_at)
+    mappings = create_new_tables(run, session, contexts)
+    targets = {(one.source.schema, one.source.name): one.target for one in mappings}
+    return _new_tables(run, contexts, mappings, with_new_tables(record, targets))
 
-    def _swap(self, works: list[CopiedPair]) -> CutoverResult:
-        """Swap when no sentinel defers it; one that was made by hand, or between tries, counts."""
-        run = self._run
-        deferral = Deferral(run, works)
-        if run.config.defer_cutover and not self._checkpoints.deferred:
-            deferral.create()
-            self._checkpoints.sentinel_created()
-        while True:
-            if deferral.present():
-                self._enter(Phase.SENTINEL)
-                deferral.wait()
-            for work in works:
-                if not work.proven:
-                    run.message(f"comparing {work.name} anew: rows were written over others")
-                    work.check()
-            self._enter(Phase.CUTOVER)
-            try:
-                return swap_in_new_tables(run, works, self._auxiliary, held_back=deferral.present)
-            except HeldBack as held:
-                run.message(f"{held}: waiting again")
-                if not all(work.proven for work in works):
-                    self._enter(Phase.CHECKSUM)
+
+def _resume(run: Run, session: Session, contexts: Contexts, record: CheckpointRecord) -> NewTables:
+    """Take over the new tables of an earlier run, which has copied some of the rows."""
+    run.report.algorithm = "copy"
+    run.start_engine()
+    contexts = _evaluated_at(contexts, record.started_at)
+    mappings = take_over(run, session, contexts)
+    return _new_tables(run, contexts, mappings, renewed(record, contexts[0].facts.uuid))
+
+
+def _evaluated_at(contexts: Contexts, moment: str) -> Contexts:
+    """Let the defaults of new columns be evaluated at the time when the migration began (R22)."""
+    return tuple(replace(context, moment=moment) for context in contexts)
+
+
+def _new_tables(
+    run: Run, contexts: Contexts, mappings: tuple[TableMapping, ...], record: CheckpointRecord
+) -> NewTables:
+    counters = {
+        (context.schema, context.table): context.statement.auto_increment
+        for context in contexts
+        if context.statement.auto_increment
+    }
+    reverse = plan_tables(run, contexts, mappings)
+    return NewTables(mappings=mappings, record=record, counters=counters, reverse=reverse)
+
+
+def _copy_and_swap(run: Run, new: NewTables) -> None:
+    """Copy while changes are applied, drain, check, swap."""
+    rehearsal = begin_rehearsal(run) if run.config.dry_run else None
+    pairs = _follow(run, new)
+    feed = pairs[0].feed
+    checkpoints = None if rehearsal else Checkpoints(run, new.record, feed, pairs)
+    run.enter(Phase.COPY)
+    for pair in pairs:
+        pair.copy()
+    run.enter(Phase.DRAIN)
+    feed.set_watermark_optimization(enabled=False)
+    feed.catch_up(run.show)
+    run.enter(Phase.ANALYZE)
+    for pair in pairs:
+        pair.analyze()
+    run.enter(Phase.CHECKSUM)
+    results = [pair.check() for pair in pairs]
+    if rehearsal is not None:
+        note_rehearsal(run, rehearsal, pairs, results)
+    if checkpoints is None:
+        return
+    swapped = _swap(run, pairs, checkpoints, new.counters)
+    reverted = False
+    if new.reverse:
+        run.figures.enter(Phase.KEEP)
+        record = begin_reverse(run, new.reverse, swapped)
+        checkpoints.note()
+        checkpoints.end()
+        feed.close()
+        run.rest_engine()
+        reverted = run_reverse(run, record)
+    checkpoints.end()
+    if not reverted:
+        _clean_up(run, [pair.source_name for pair in pairs])
+
+
+def _follow(run: Run, new: NewTables) -> list[CopiedPair]:
+    """Start the change feed over all tables, or go on where an earlier run's stopped."""
+    feed, applier = open_feed(run, run.stop, run.stack)
+    run.figures.source = feed
+    record = new.record if new.record.position else None
+    pairs = [follow(run, mapping, feed, applier, record) for mapping in new.mappings]
+    if record is None:
+        feed.start()
+    else:
+        feed.start_from_position(
+            record.position, record.settled_at, pass_hidden=not run.config.no_repair
+        )
+    for mapping in new.mappings:
+        run.step("definition", partial(require_unchanged, source=mapping.source))
+    run.report.start_position = feed.position()
+    run.message("the change feed runs", position=run.report.start_position)
+    return pairs
+
+
+def _swap(
+    run: Run,
+    pairs: Sequence[CopiedPair],
+    checkpoints: Checkpoints,
+    counters: dict[tuple[str, str], str],
+) -> CutoverResult:
+    """Swap when no sentinel defers it; one that was made by hand, or between tries, counts."""
+    deferral = Deferral(run, pairs)
+    if run.config.defer_cutover and not checkpoints.deferred:
+        deferral.create()
+        checkpoints.sentinel_created()
+    while True:
+        if deferral.present():
+            run.enter(Phase.SENTINEL)
+            deferral.wait()
+        for pair in pairs:
+            if not pair.proven:
+                run.message(f"comparing {pair.name} anew: rows were written over others")
+                pair.check()
+        run.enter(Phase.CUTOVER)
+        try:
+            return swap_in_new_tables(run, pairs, counters, held_back=deferral.present)
+        except HeldBack as held:
+            run.message(f"{held}: waiting again")
+            if not all(pair.proven for pair in pairs):
+                run.enter(Phase.CHECKSUM)
+
+
+def _finish(run: Run, tables: Sequence[tuple[str, str]]) -> None:
+    """Carry on after an earlier run's swap: with reverse replication, or the cleanup."""
+    run.report.algorithm = "copy"
+    with run.session("keep") as session:
+        reverted = carry_on_reverse(run, session, tables[0])
+    if not reverted:
+        _clean_up(run, tables)
+
+
+def _clean_up(run: Run, tables: Sequence[tuple[str, str]]) -> None:
+    """Drop what the swap left; the checkpoint last, by which a later run would know of it."""
+    run.figures.enter(Phase.CLEANUP)
+    if run.config.skip_drop_after_cutover:
+        left = [FORWARD.swapped_out(table) for _, table in tables]
+    else:
+        left = drop_swapped_out(run, tables, FORWARD)
+    run.report.old_table = ", ".join(left)
+    drop_checkpoints(run, tables)

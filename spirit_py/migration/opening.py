@@ -1,11 +1,10 @@
-"""Before anything is written: read everything, keep others away, let the checks speak."""
+"""Before anything is written: read everything, lock out other runs, decide, run the checks."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spirit_py.checkpoint.decision import Afresh, Resume
+from spirit_py.checkpoint.decision import Afresh
 from spirit_py.errors import ServerFault
 from spirit_py.migration.resuming import choose
 from spirit_py.mysql.earlier_runs import end_earlier_sessions
@@ -13,39 +12,19 @@ from spirit_py.mysql.faults import access_denied
 from spirit_py.preflight.preflight import check_before_create, prepare
 
 if TYPE_CHECKING:
-    from spirit_py.checkpoint.record import CheckpointRecord
+    from spirit_py.checkpoint.decision import Resume
     from spirit_py.migration.run import Run
     from spirit_py.mysql.session import Session
     from spirit_py.preflight.check import PreflightContext
 
 
-@dataclass(frozen=True, kw_only=True)
-class Opening:
-    """A run before it has written anything.
+def open_migration(
+    run: Run, session: Session
+) -> tuple[tuple[PreflightContext, ...], Resume | Afresh]:
+    """Return what is known of each table, and what is done with what an earlier run left.
 
-    Attributes:
-        decision: what is done with what an earlier run left.
-    """
-
-    contexts: tuple[PreflightContext, ...]
-    decision: Resume | Afresh
-
-    @property
-    def resume(self) -> Resume | None:
-        """The decision to carry on; None for a beginning."""
-        return self.decision if isinstance(self.decision, Resume) else None
-
-    @property
-    def abandoned(self) -> CheckpointRecord | None:
-        """The record of an earlier migration that this one writes over."""
-        return self.decision.abandoned if isinstance(self.decision, Afresh) else None
-
-
-def open_migration(run: Run, session: Session) -> Opening:
-    """Return what is known of each table, all of them checked and kept from other migrations.
-
-    Where an earlier run has swapped the tables already, the checks have nothing to say: they look
-    at sources that are to be changed.
+    The tables are checked and locked out for other runs. Where an earlier run has swapped them
+    already, the checks have nothing to say: they look at sources that are to be changed.
 
     Raises:
         Refusal: with everything that the checks of all tables found.
@@ -57,25 +36,24 @@ def open_migration(run: Run, session: Session) -> Opening:
     run.lock_tables_from_other_runs(tables)
     # Before anything is looked at: a killed run's RENAME may still be under way on the server.
     _end_earlier_run(run, session)
-    opening = Opening(contexts=contexts, decision=_choose(run, session, contexts))
-    if opening.resume is None or not opening.resume.cleanup:
+    decision = _choose(run, session, contexts)
+    if isinstance(decision, Afresh) or not decision.cleanup:
         run.warn_of(check_before_create(contexts))
     run.stop.check()
-    return opening
+    return contexts, decision
 
 
-def _choose(run: Run, session: Session, contexts: tuple[PreflightContext, ...]) -> Resume | Afresh:
-    """Decide what is done with what an earlier run left.
-
-    Raises:
-        Refusal: by the checks, where the account may not look: they name all that it lacks.
-    """
-    try:
-        return choose(run, session, contexts)
-    except ServerFault as fault:
-        if access_denied(fault):
-            check_before_create(contexts)
-        raise
+def _describe(run: Run, contexts: tuple[PreflightContext, ...]) -> None:
+    """Put what is migrated, and where, into the report."""
+    report, first = run.report, contexts[0]
+    report.schema, report.table = first.schema, first.table
+    report.tables = [f"{context.schema}.{context.table}" for context in contexts]
+    report.statement = "; ".join(context.statement.sql for context in contexts)
+    report.versions["mysql"] = first.facts.version
+    estimates = [context.found.estimated_rows for context in contexts if context.found]
+    if estimates:
+        run.figures.rows_total = sum(estimates)
+    run.message(report.statement, server=run.config.connection.address)
 
 
 def _end_earlier_run(run: Run, session: Session) -> None:
@@ -90,14 +68,15 @@ def _end_earlier_run(run: Run, session: Session) -> None:
         run.message(f"ended {ended} sessions of an earlier run on the server")
 
 
-def _describe(run: Run, contexts: tuple[PreflightContext, ...]) -> None:
-    """Put what is migrated, and where, into the report."""
-    report, first = run.report, contexts[0]
-    report.schema, report.table = first.schema, first.table
-    report.tables = [f"{context.schema}.{context.table}" for context in contexts]
-    report.statement = "; ".join(context.statement.sql for context in contexts)
-    report.versions["mysql"] = first.facts.version
-    estimates = [context.found.estimated_rows for context in contexts if context.found]
-    if estimates:
-        run.figures.rows_total = sum(estimates)
-    run.message(report.statement, server=run.config.connection.address)
+def _choose(run: Run, session: Session, contexts: tuple[PreflightContext, ...]) -> Resume | Afresh:
+    """Decide what is done with what an earlier run left.
+
+    Raises:
+        Refusal: by the checks, where the account may not look: they name all that it lacks.
+    """
+    try:
+        return choose(run, session, contexts)
+    except ServerFault as fault:
+        if access_denied(fault):
+            check_before_create(contexts)
+        raise

@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 _STEP_ATTEMPTS: Final = 8
 
 
-def quietly(what: str, close: Callable[[], None]) -> None:
+def quietly(what: str, close: Callable[[], object]) -> None:
     """Close a part; a failure is logged and hides nothing."""
     try:
         close()
@@ -113,6 +113,10 @@ class Process:
             self._engine.start()
         return self._engine
 
+    def start_engine(self) -> None:
+        """Let Spark begin to start, while something else is done."""
+        _ = self.engine
+
     def rest_engine(self) -> None:
         """Stop Spark for a time in which nothing is computed; it starts again when asked for."""
         engine, self._engine = self._engine, None
@@ -188,6 +192,6 @@ class Process:
 
     # -- the end
 
-    def closing(self, what: str, close: Callable[[], None]) -> None:
+    def closing(self, what: str, close: Callable[[], object]) -> None:
         """Close ``what`` at the end, quietly."""
         self.stack.callback(quietly, what, close)

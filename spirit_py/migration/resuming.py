@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spirit_py.checkpoint.beginning import normal_form
 from spirit_py.checkpoint.decision import Afresh, GiveUp, Refuse, Resume, Wanted, decide
 from spirit_py.checkpoint.drop import drop_auxiliary
 from spirit_py.checkpoint.look import look, members
@@ -11,11 +12,10 @@ from spirit_py.checkpoint.proofs import note_here
 from spirit_py.checkpoint.record import CheckpointRecord
 from spirit_py.checkpoint.writer import PERIOD
 from spirit_py.errors import Refusal, SchemaChanged
-from spirit_py.migration.checkpoints import statement_of
 from spirit_py.table.names import AuxiliaryNames
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from spirit_py.checkpoint.found import Found
     from spirit_py.contracts import SqlSession
@@ -23,13 +23,16 @@ if TYPE_CHECKING:
     from spirit_py.preflight.check import PreflightContext
 
 
-def choose(
-    run: Run, session: SqlSession, contexts: tuple[PreflightContext, ...]
-) -> Resume | Afresh:
-    """Look at what an earlier run left, and say what is done with it. Before any check.
+def statement_of(contexts: Iterable[PreflightContext]) -> str:
+    """Return the normal form of a run's statements, by which a checkpoint is known as its own."""
+    return normal_form({(context.schema, context.table): context.statement for context in contexts})
+
+
+def choose(run: Run, session: SqlSession, contexts: Sequence[PreflightContext]) -> Resume | Afresh:
+    """Look at what an earlier run left, and decide what is done with it. Before any check.
 
     Raises:
-        Refusal: somebody must look, or it is a dry run; everything is kept.
+        Refusal: the operator must look, or it is a dry run; everything is kept.
         SchemaChanged: the migration is given up, its auxiliary tables are dropped (R14).
         ServerFault: what is there could not be looked at; everything is kept.
     """
@@ -44,17 +47,14 @@ def choose(
     if isinstance(found.record, CheckpointRecord) and found.goes_on_here:
         note_here(session, found.record)
     if isinstance(decision, GiveUp):
-        _tell(run, f"given up: {decision.reason}")
+        _report(run, f"given up: {decision.reason}")
         for kept in _drop_all(session, tables, found.record):
             run.warn(kept)
         raise SchemaChanged(decision.reason, hint=decision.hint)
-    if isinstance(decision, Afresh):
-        if decision.reason:
-            _tell(
-                run, f"an earlier run was stopped here; this one starts afresh: {decision.reason}"
-            )
-        return decision
-    _resuming(run, decision)
+    if isinstance(decision, Resume):
+        _report_resumed(run, decision)
+    elif decision.reason:
+        _report(run, f"an earlier run was stopped here; this one starts afresh: {decision.reason}")
     return decision
 
 
@@ -84,29 +84,12 @@ def _left(found: Found) -> Iterator[str]:
     """Name the tables that earlier runs left beside the tables of this one."""
     for table in found.tables:
         names = AuxiliaryNames.of(table.table)
-        there = ((names.new, table.new_shape), (names.old, table.old_shape))
-        yield from (f"{table.schema}.{name}" for name, shape in there if shape)
-        if table.ours:
-            yield f"{table.schema}.{names.checkpoint}"
-
-
-def _resuming(run: Run, decision: Resume) -> None:
-    """Say that a migration is carried on."""
-    record, report = decision.record, run.report
-    report.runs = record.runs + 1
-    report.rows_copied_before = record.rows_copied
-    _tell(run, f"carrying on: {decision.reason}")
-    if not decision.cleanup and not record.copied:
-        run.message(
-            f"what was copied in the {PERIOD:.0f} s before the stop may be copied again",
-            phase=record.phase,
-            run=report.runs,
+        there = (
+            (names.new, table.new_shape),
+            (names.old, table.old_shape),
+            (names.checkpoint, table.ours),
         )
-
-
-def _tell(run: Run, text: str) -> None:
-    run.report.resumed = text
-    run.message(text)
+        yield from (f"{table.schema}.{name}" for name, is_there in there if is_there)
 
 
 def _drop_all(
@@ -121,3 +104,22 @@ def _drop_all(
     for schema, table in sorted({*tables, *found}):
         if kept := drop_auxiliary(session, schema, table):
             yield kept
+
+
+def _report_resumed(run: Run, decision: Resume) -> None:
+    """Report that a migration is carried on."""
+    record, report = decision.record, run.report
+    report.runs = record.runs + 1
+    report.rows_copied_before = record.rows_copied
+    _report(run, f"carrying on: {decision.reason}")
+    if not decision.cleanup and not record.copied:
+        run.message(
+            f"what was copied in the {PERIOD:.0f} s before the stop may be copied again",
+            phase=record.phase,
+            run=report.runs,
+        )
+
+
+def _report(run: Run, text: str) -> None:
+    run.report.resumed = text
+    run.message(text)

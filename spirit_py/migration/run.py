@@ -33,7 +33,9 @@ class Run(Process):
 
     Attributes:
         leaving: what is opened is being closed and dropped.
+        resumable: a record that can be resumed from is in the checkpoint table.
         cutover: the swap, once it began.
+        entered: called when a phase begins.
     """
 
     config: MigrationConfig
@@ -50,7 +52,9 @@ class Run(Process):
         super().__init__(config, reporter, engine_factory=engine_factory, stop=stop)
         self.figures = figures
         self.leaving = False
+        self.resumable = False
         self.cutover: Cutover | None = None
+        self.entered: Callable[[], None] = lambda: None
 
     def hurry(self) -> None:
         """After a stop request: end a statement of the preparation that may take for hours.
@@ -68,6 +72,11 @@ class Run(Process):
             end_own_statements(session, connection.label)
 
     @property
+    def may_be_swapped(self) -> bool:
+        """Whether the tables are swapped, or a RENAME that may have swapped them was sent."""
+        return self.cutover is not None and (self.cutover.swapped or self.cutover.renaming)
+
+    @property
     def report(self) -> MigrationReport:
         """The report that this run fills."""
         return self.figures.report
@@ -80,6 +89,7 @@ class Run(Process):
         """Go to the next phase."""
         self.stop.check()
         self.figures.enter(phase)
+        self.entered()
 
     def warn(self, text: str) -> None:
         """Report something that the operator should know, also in the final report."""

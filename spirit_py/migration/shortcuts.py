@@ -4,39 +4,44 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spirit_py.checkpoint.proofs import read_proofs
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.preflight.shortcut import probe_shortcut, try_shortcut
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from spirit_py.contracts import SqlSession
-    from spirit_py.migration.auxiliary import AuxiliaryTables
     from spirit_py.migration.run import Run
     from spirit_py.preflight.check import PreflightContext
-    from spirit_py.preflight.shortcut import ShortcutResult
 
 
-def change_in_place(
-    run: Run,
-    session: SqlSession,
-    contexts: tuple[PreflightContext, ...],
-    auxiliary: AuxiliaryTables,
-) -> bool:
+def change_in_place(run: Run, session: SqlSession, contexts: Sequence[PreflightContext]) -> bool:
     """Try the shortcut; True when nothing is left to do.
 
     Several tables are to change at one moment, for which only the copy has a way. A dry run only
-    looks at what an empty copy of the table can.
+    looks at what an empty copy of the table can; the checkpoint table must be there for that.
     """
     if reason := _against(run, session, contexts):
         run.report.reason = reason
         return False
     (context,) = contexts
-    if not run.config.dry_run:
-        return _settle(run, _try(run, session, context))
-    auxiliary.mark(session)
-    return _settle(run, _probe(run, session, context, auxiliary.building(session, context)))
+    source, statement = context.source, context.statement
+    with run.session("shortcut", native=True) as native:
+        if run.config.dry_run:
+            building = read_proofs(session, context.schema, context.table).building
+            found = probe_shortcut(native, session, source, statement, building=building)
+        else:
+            found = try_shortcut(native, session, source, statement, run.stop)
+    run.report.reason = found.reason
+    if found.algorithm is None:
+        run.message(f"copying, because {found.reason}")
+        return False
+    run.report.algorithm = found.algorithm
+    return True
 
 
-def _against(run: Run, session: SqlSession, contexts: tuple[PreflightContext, ...]) -> str:
+def _against(run: Run, session: SqlSession, contexts: Sequence[PreflightContext]) -> str:
     """Return why the shortcut is not to be tried at all; an empty string where it is."""
     if run.config.no_shortcut:
         return "shortcuts were switched off"
@@ -53,25 +58,3 @@ def _against(run: Run, session: SqlSession, contexts: tuple[PreflightContext, ..
     if not run.config.dry_run and read_table(session, schema, sentinel):
         return f"table {schema}.{sentinel} defers the change"
     return ""
-
-
-def _try(run: Run, session: SqlSession, context: PreflightContext) -> ShortcutResult:
-    with run.session("shortcut", native=True) as native:
-        return try_shortcut(native, session, context.source, context.statement, run.stop)
-
-
-def _probe(
-    run: Run, session: SqlSession, context: PreflightContext, building: str
-) -> ShortcutResult:
-    with run.session("shortcut", native=True) as native:
-        return probe_shortcut(native, session, context.source, context.statement, building=building)
-
-
-def _settle(run: Run, result: ShortcutResult) -> bool:
-    """Put what came of it into the report."""
-    run.report.reason = result.reason
-    if result.algorithm is None:
-        run.message(f"copying, because {result.reason}")
-        return False
-    run.report.algorithm = str(result.algorithm)
-    return True

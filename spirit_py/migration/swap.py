@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from spirit_py.config import RunConfig
     from spirit_py.contracts import SqlSession
     from spirit_py.cutover.plan import CutoverResult
-    from spirit_py.migration.auxiliary import AuxiliaryTables
     from spirit_py.migration.copied import CopiedPair
     from spirit_py.migration.pair import Pair
     from spirit_py.migration.process import Process
@@ -191,13 +190,13 @@ def limits_of(config: RunConfig) -> CutoverLimits:
 def swap_in_new_tables(
     run: Run,
     pairs: Sequence[CopiedPair],
-    auxiliary: AuxiliaryTables,
+    counters: dict[Name, str],
     held_back: Callable[[], str],
 ) -> CutoverResult:
-    """Swap a migration's tables; ``auxiliary`` learns when they must not be dropped.
+    """Swap a migration's tables.
 
     Args:
-        held_back: as of :class:`PairSwap`.
+        counters: as of :class:`PairSwap`, as is ``held_back``.
 
     Raises:
         SpiritError: as :meth:`PairSwap.run`.
@@ -212,16 +211,15 @@ def swap_in_new_tables(
         pairs=pairs,
         direction=FORWARD,
         prepare=renew_histograms,
-        counters=auxiliary.counters,
+        counters=counters,
         held_back=held_back,
         note_position=run.config.keep_old_current > 0,
     )
-    run.cutover = cutover = swap.cutover
+    run.cutover = swap.cutover
     try:
         result = swap.run()
     finally:
-        auxiliary.keep = cutover.swapped or cutover.renaming
-        if not auxiliary.keep:
+        if not run.may_be_swapped:
             _note_not_swapped(run, pairs)
     run.figures.note_cutover(result)
     return result

@@ -73,7 +73,7 @@ def assert_kept_and_clean_up(db):
     status = run(db, "status")
     assert status.returncode == 0, status.stderr
     assert "it would carry on" in status.stdout
-    assert "nobody works on it now" in status.stdout
+    assert "no process works on it now" in status.stdout
     cleanup = run(db, "cleanup", "--yes")
     assert cleanup.returncode == 0, cleanup.stderr
 
@@ -296,7 +296,7 @@ def test_ddl_of_others_before_the_feed_sees_it_is_noticed(table, monkeypatch):
         no_shortcut=True,
         threads=2,
     )
-    with pytest.raises(SchemaChanged, match="somebody else changed the definition"):
+    with pytest.raises(SchemaChanged, match="another session changed the definition"):
         migrate(
             config,
             reporter=PlainReporter(clock=time.monotonic),

@@ -12,8 +12,7 @@ from spirit_py import points
 from spirit_py.checkpoint.reverse import ENDED, FOLLOWING, REVERTING, ReverseRecord, RevertRequest
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal, SpiritError, StatementWrite
-from spirit_py.migration import migrate
-from spirit_py.migration.auxiliary import AuxiliaryTables
+from spirit_py.migration import migrate, migration
 from spirit_py.migration.cleanup import clean_up
 from spirit_py.migration.listing import MigrationShown, migrations
 from spirit_py.migration.reverse.keeper import ReverseReplicationLost
@@ -256,7 +255,7 @@ def test_what_an_earlier_revert_kept_is_refused_before_anything_is_written(
     def create(*_: object) -> None:
         raise AssertionError("tables were created")
 
-    monkeypatch.setattr(AuxiliaryTables, "mark", create)
+    monkeypatch.setattr(migration, "mark", create)
     table.execute("CREATE TABLE _t_undone (id INT)")
     engine: Any = SharedEngine(spark_engine)
     config = keeping_config(table, table="t", alter="ADD COLUMN extra INT")
