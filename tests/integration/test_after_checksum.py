@@ -133,7 +133,7 @@ def test_a_duplicate_is_named_and_nothing_is_lost(db, spark_engine, name, feed):
 
 
 @pytest.mark.parametrize("feed", [AT_ONCE, TOGETHER], ids=["at once", "together"])
-def test_an_update_of_two_rows_to_one_value(db, spark_engine, feed):
+def test_an_update_of_two_rows_to_one_value_is_found(db, spark_engine, feed):
     """The duplicate is as real where no row is new."""
     db.execute(f"CREATE TABLE t ({INTS})")
     db.execute(TEN_INTS)
@@ -143,7 +143,7 @@ def test_an_update_of_two_rows_to_one_value(db, spark_engine, feed):
 
 
 @pytest.mark.parametrize("name", KEYS)
-def test_two_inserts_some_time_apart(db, spark_engine, name):
+def test_two_inserts_some_time_apart_are_found(db, spark_engine, name):
     """The first one was applied when the second one comes."""
     key = KEYS[name]
     db.execute(f"CREATE TABLE t ({key.columns})")
@@ -224,7 +224,7 @@ SMALL = FeedOptions(flush_interval=0.05, soft_limit_bytes=3 << 20)
     ["UPDATE t SET v = v + 1", "UPDATE t SET v = 30001 - v", "UPDATE t SET v = v * 7919 % 30011"],
     ids=["shift", "turn", "mix"],
 )
-def test_a_transaction_beyond_the_memory(db, spark_engine, statement):
+def test_a_transaction_beyond_the_memory_is_applied_in_parts(db, spark_engine, statement):
     """A transaction that must be applied in parts, whose parts stand in each other's way."""
     many(db, 30_000)
     migrating = deferred(spark_engine, db, "ADD UNIQUE u (v)", SMALL)
@@ -240,7 +240,7 @@ def test_a_transaction_beyond_the_memory(db, spark_engine, statement):
     ["IF(id = 29999, 3 + 1, v + 1)", "IF(id = 5, 77777, -v)"],
     ids=["with an earlier part", "with a row that stays"],
 )
-def test_a_duplicate_in_a_transaction_beyond_the_memory(db, spark_engine, value):
+def test_a_duplicate_in_a_transaction_beyond_the_memory_is_found(db, spark_engine, value):
     """It is found where one of the two rows was written in an earlier part, over the other."""
     many(db, 30_000)
     db.execute("INSERT INTO t (id, v) VALUES (40000, 77777)")

@@ -143,7 +143,7 @@ def test_new_columns_without_a_default_are_filled(scene: Scene, applier: SqlAppl
     assert scene.db.query("SELECT id, z, s FROM _t_new") == [(1, 0, "")]
 
 
-def test_deletes_by_a_converted_key(scene: Scene, applier: SqlApplier) -> None:
+def test_a_delete_finds_its_row_by_the_converted_key(scene: Scene, applier: SqlApplier) -> None:
     """The server converts the key as it converted the row."""
     mapping = scene.tables(
         "id VARCHAR(20) CHARACTER SET latin1 PRIMARY KEY, n INT",
@@ -162,7 +162,9 @@ def test_deletes_by_a_converted_key(scene: Scene, applier: SqlApplier) -> None:
         ("VARCHAR(8) COLLATE utf8mb4_0900_bin", "CHAR(8) COLLATE utf8mb4_0900_bin"),
     ],
 )
-def test_deletes_by_a_padded_key(scene: Scene, applier: SqlApplier, old: str, new: str) -> None:
+def test_a_delete_finds_its_row_by_the_padded_key(
+    scene: Scene, applier: SqlApplier, old: str, new: str
+) -> None:
     """A literal of the old value does not find what the new column made of it."""
     mapping = scene.tables(f"id {old} PRIMARY KEY, n INT", f"MODIFY id {new} NOT NULL")
     applier.upsert_rows(mapping, rows("('a ', 1)", "('b', 2)"))

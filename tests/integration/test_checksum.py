@@ -44,7 +44,7 @@ def found(result) -> dict[str, str]:
     return {each.key: each.kind for each in result.examples}
 
 
-def test_equal_tables(db):
+def test_equal_tables_pass_with_every_row_read(db):
     """A clean pass reads every row of both tables, under one short lock."""
     fill(db)
     result = Pair(db, "ADD COLUMN x INT").copy().check()
@@ -55,7 +55,7 @@ def test_equal_tables(db):
     assert result.seconds > 0
 
 
-def test_empty_tables(db):
+def test_empty_tables_are_one_chunk(db):
     """An empty table is read as one chunk."""
     fill(db)
     db.execute("DELETE FROM t")
@@ -63,7 +63,7 @@ def test_empty_tables(db):
     assert (result.passes, result.chunks, result.rows, result.differences) == (1, 1, 0, 0)
 
 
-def test_rows_missing_extra_and_changed_anywhere(db):
+def test_rows_missing_extra_and_changed_are_found_anywhere(db):
     """Rows below, between and above the source's, gaps, and content are found and repaired."""
     fill(db)
     pair = Pair(db).copy()
@@ -89,7 +89,7 @@ def test_rows_missing_extra_and_changed_anywhere(db):
     assert db.query("SELECT COUNT(*) FROM t NATURAL JOIN _t_new") == [(4999,)]
 
 
-def test_values_swapped_between_two_rows(db):
+def test_values_swapped_between_two_rows_are_found(db):
     """Each row is hashed as a whole: swapping two values within a column shows."""
     fill(db, 100)
     pair = Pair(db).copy()
@@ -97,7 +97,7 @@ def test_values_swapped_between_two_rows(db):
     assert found(pair.check()) == {"(7)": "changed", "(8)": "changed"}
 
 
-def test_two_equal_extra_rows(db):
+def test_two_equal_extra_rows_are_found(db):
     """Equal rows cancel out in an XOR; the count shows them, or the rows that they replace."""
     fill(db, 100, "id INT NOT NULL")
     db.execute("ALTER TABLE t ADD UNIQUE KEY uk (id)")
@@ -113,7 +113,7 @@ def test_two_equal_extra_rows(db):
     assert found(pair.check()).keys() == {"(1)", "(2)", "(50)", "(-1)"}
 
 
-def test_everything_is_missing(db):
+def test_an_empty_new_table_is_found_and_filled(db):
     """A new table that nobody filled differs in every row, and the repair fills it."""
     fill(db)
     pair = Pair(db)
@@ -145,7 +145,7 @@ KEYS = {
 }
 
 
-def test_a_key_with_more_members_than_the_source(db):
+def test_a_key_that_only_the_new_table_can_hold_is_in_the_last_chunk(db):
     """Rows whose key only the new table's ENUM can hold are inside the last chunk."""
     db.execute("CREATE TABLE t (a ENUM('x', 'y'), b INT, PRIMARY KEY (a, b))")
     number = "WITH RECURSIVE s (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM s WHERE i < 900)"
@@ -156,7 +156,7 @@ def test_a_key_with_more_members_than_the_source(db):
 
 
 @pytest.mark.parametrize("name", KEYS)
-def test_keys_of_every_kind(db, name):
+def test_chunks_of_every_kind_of_key_cover_the_new_table(db, name):
     """Chunks of any key cover the new table as well: an extra row beyond the ends is found."""
     columns, values, extra = KEYS[name]
     db.execute(f"CREATE TABLE t ({columns}, n INT)")
@@ -171,7 +171,7 @@ def test_keys_of_every_kind(db, name):
     assert result.passes == 2
 
 
-def test_a_key_that_the_alter_orders_anew(db):
+def test_a_key_that_the_alter_orders_anew_is_compared_by_a_join(db):
     """Where a new collation reorders the key, rows are joined; an extra row shows all the same."""
     db.execute("CREATE TABLE t (k VARCHAR(20) COLLATE utf8mb4_0900_ai_ci PRIMARY KEY, n INT)")
     number = "WITH RECURSIVE s (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM s WHERE i < 900)"
@@ -224,7 +224,7 @@ def test_names_that_need_quoting(db):
     assert str(example) == "row (2) is changed in a b'\"%s{x}, s"
 
 
-def test_two_servers(db):
+def test_two_servers_are_compared(db):
     """With a server for each side, both snapshots are taken and compared."""
     fill(db, 1000)
     pair = Pair(db, "MODIFY n VARCHAR(10)").copy()
@@ -551,7 +551,7 @@ def test_tasks_that_are_lost_again_and_again(db):
     assert killer.left == 6
 
 
-def test_on_spark(db, spark_engine):
+def test_spark_tasks_find_and_repair_differences(db, spark_engine):
     """Differences are found and repaired by tasks in barrier mode."""
     fill(db, 20_000)
     pair = Pair(db, "MODIFY n VARCHAR(12), ADD COLUMN x INT").copy()
@@ -561,7 +561,7 @@ def test_on_spark(db, spark_engine):
     assert (result.passes, result.rows) == (2, 20_000)
 
 
-def test_a_python_worker_that_dies(db, spark_engine):
+def test_a_python_worker_that_dies_costs_one_gang(db, spark_engine):
     """Spark's own second attempt is sent home, and a new gang compares the whole table."""
     fill(db, 20_000)
     pair = Pair(db).copy()
@@ -658,7 +658,7 @@ def followed(pair: Pair) -> Iterator[tuple[Any, SqlApplier]]:
 
 @pytest.mark.parametrize("alter", ["ADD COLUMN x INT", "MODIFY n VARCHAR(20), MODIFY v TEXT"])
 @pytest.mark.parametrize("server", ["db", "db_file"])
-def test_no_false_difference_under_load(request, server, alter):
+def test_no_false_difference_is_found_under_load(request, server, alter):
     """While an application writes and the feed applies, every snapshot is equal on both sides."""
     db = request.getfixturevalue(server)
     fill(db, 3000)

@@ -269,7 +269,7 @@ SAME_WITHOUT_BOUNDARIES = [
 
 
 @pytest.mark.parametrize("kind", ["VARCHAR(20)", "VARBINARY(20)", "TEXT", "BLOB"])
-def test_values_that_lean_over_the_column_boundary(db, kind):
+def test_values_never_lean_over_the_column_boundary(db, kind):
     """No text in one column can look like two, like NULL, or like a length."""
     db.execute(f"CREATE TABLE t (id INT PRIMARY KEY, v {kind}, w {kind})")
     db.execute(f"CREATE TABLE planted (id INT PRIMARY KEY, v {kind}, w {kind})")
@@ -284,7 +284,7 @@ def test_values_that_lean_over_the_column_boundary(db, kind):
 
 
 @pytest.mark.parametrize("null", ["NULL", "NOT NULL"])
-def test_columns_of_several_character_sets_in_one_row(db, null):
+def test_columns_of_several_character_sets_are_hashed_as_their_bytes(db, null):
     """Bytes enter the hash as they are: nothing is converted, and nothing becomes equal by it."""
     values = {
         "latin1": ("_latin1 X'81'", "_latin1 X'8D'"),

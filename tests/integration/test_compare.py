@@ -36,7 +36,7 @@ from tests.kits.reporter import RecordingReporter
 from tests.kits.waiting import until
 
 
-def test_equal_tables(db):
+def test_equal_tables_are_read_at_one_moment(db):
     """Every row of both is read at one moment under one short lock, and counted again."""
     make(db, 5000)
     copy(db)
@@ -118,7 +118,7 @@ def test_types_compare_as_an_alter_would_convert(db):
     assert Comparison(db).differs().details == ("row (1) is changed in n",)
 
 
-def test_generated_columns(db):
+def test_generated_columns_are_read_unless_both_compute_them_alike(db):
     """A virtual one that is computed alike is not read; a stored one is, and any other."""
     make(db)
     db.execute("ALTER TABLE a ADD g INT AS (n + 1), ADD h INT AS (n + 2) STORED")
@@ -204,7 +204,7 @@ def test_missing_privileges_are_named(db, grants, options, missing):
     assert "there is no table" in text or "GRANT " in text
 
 
-def test_without_a_lock(db):
+def test_without_a_lock_the_report_says_what_is_not_proven(db):
     """Nobody is waited for; that the rows are not of one moment, nor counted, is said."""
     make(db)
     copy(db)
@@ -240,7 +240,7 @@ def test_who_is_in_the_way_of_the_lock(db):
 
 
 @pytest.mark.gtid
-def test_two_servers(db, db_file):
+def test_rows_of_two_servers_are_compared_under_two_locks(db, db_file):
     """Rows of two servers are compared under a lock on each; what differs is named."""
     make(db, 3000)
     make(db_file, 3000)
@@ -254,7 +254,7 @@ def test_two_servers(db, db_file):
     assert comparison.differs().details == ("row (1) is missing", "row (2999) is changed in v")
 
 
-def test_two_servers_and_a_key_of_another_order(db, db_file):
+def test_two_servers_with_a_key_of_another_order_are_refused(db, db_file):
     """Ranges of the key would not be the same there."""
     for each, collation in ((db, "utf8mb4_0900_ai_ci"), (db_file, "utf8mb4_bin")):
         each.execute(f"CREATE TABLE a (k VARCHAR(20) COLLATE {collation} PRIMARY KEY)")
@@ -307,7 +307,7 @@ def test_a_replica_is_compared_at_the_very_moment():
 
 
 @pytest.mark.parametrize("where", ["one server", "two servers"])
-def test_repair(request, db, where):
+def test_a_repair_makes_the_target_equal(request, db, where):
     """Missing, extra and changed rows of the target become the source's; the source is read."""
     other = request.getfixturevalue("db_file") if where == "two servers" else db
     name = "a" if where == "two servers" else "b"
@@ -468,7 +468,7 @@ def command(db, *more):
 
 
 @pytest.mark.timeout(600)
-def test_the_command_on_spark(db):
+def test_the_command_repairs_on_spark(db):
     """The program as an operator starts it: repair, exit code 0, the summary on stderr."""
     make(db, 3000)
     copy(db)
@@ -481,7 +481,7 @@ def test_the_command_on_spark(db):
 
 
 @pytest.mark.timeout(600)
-def test_the_command_interrupted(db):
+def test_the_interrupted_command_leaves_no_session_and_no_lock(db):
     """SIGTERM while the lock is waited for: 143, and no session and no lock is left."""
     make(db)
     copy(db)

@@ -87,7 +87,7 @@ def test_a_converted_value_that_does_not_fit_names_column_and_row(db):
     assert "_spirit_py" not in raised.value.message
 
 
-def test_character_sets_on_the_whitelist(db):
+def test_every_code_of_a_whitelisted_character_set_is_unicode(db):
     """All codes of theirs are characters of Unicode."""
     octets = ", ".join(f"({n}, X'{n:02X}')" for n in range(256))
     for charset in sorted(_IN_UNICODE - {"ascii", "utf8mb3"}):

@@ -64,7 +64,7 @@ def test_every_row_is_copied(db, spark_engine):
     until(lambda: not chunk_sessions(db), "the executors' sessions to end")
 
 
-def test_a_text_key_without_gtids(db_file, spark_engine):
+def test_a_text_key_without_gtids_waits_for_nothing(db_file, spark_engine):
     """A key that Python cannot order, on a server without GTIDs: nothing to wait for."""
     db_file.execute("CREATE TABLE t (k VARCHAR(20) PRIMARY KEY, n INT)")
     db_file.execute("SET SESSION cte_max_recursion_depth = 1000000")
@@ -79,7 +79,7 @@ def test_a_text_key_without_gtids(db_file, spark_engine):
     assert differences(db_file) == 0
 
 
-def test_an_empty_table(db, spark_engine):
+def test_an_empty_table_is_one_chunk(db, spark_engine):
     """One chunk over everything, no rows."""
     db.execute("CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY)")
     with copying(db, map_table(db), spark_engine) as run:

@@ -140,7 +140,7 @@ def test_locking_session_ends_before_the_feed_goes_on(db, cutover):
     assert ended == [True, True]
 
 
-def test_place_noted_under_the_lock(db, cutover):
+def test_the_place_behind_the_rename_is_read_under_the_lock(db, cutover):
     """The place behind the RENAME is read in the locking session, before anybody can write."""
     swap = make_tables(db)
     source = SnapshotSource(swap)
@@ -170,7 +170,7 @@ def test_swap_stands_without_the_place(db, cutover):
     assert swapped(db, swap)
 
 
-def test_two_tables_in_one_rename(db, cutover):
+def test_two_tables_are_swapped_by_one_rename(db, cutover):
     """Several tables are swapped by one RENAME under one lock."""
     swaps = [make_tables(db, "a"), make_tables(db, "b")]
 
@@ -288,7 +288,7 @@ def test_readers_wait_no_longer_than_the_request(db, cutover):
     assert untouched(db, swap)
 
 
-def test_spares_lock_tables(db, cutover):
+def test_a_session_with_lock_tables_is_never_killed(db, cutover):
     """A session that holds LOCK TABLES is never killed; the failure says so."""
     swap = make_tables(db)
     other = db.connect()
@@ -383,7 +383,7 @@ def test_answer_to_rename_lost(db, proxy, cutover):
     assert swapped(db, swap)
 
 
-def test_rename_never_arrived(db, proxy, cutover):
+def test_a_rename_that_never_arrived_is_seen_by_the_tables(db, proxy, cutover):
     """When the connection breaks before RENAME arrives, the tables tell that it was not done."""
     swap = make_tables(db)
     source = SnapshotSource(swap)
@@ -411,7 +411,7 @@ def test_an_answer_that_is_lost_for_good_is_an_outcome_of_its_own(db, proxy, cut
     assert source.stopped
 
 
-def test_connection_cut_while_waiting_for_the_lock(db, proxy, cutover):
+def test_a_lock_request_without_a_client_leaves_the_queue(db, proxy, cutover):
     """A lock request whose client is gone does not stay in the queue."""
     swap = make_tables(db)
     other = db.connect(autocommit=False).cursor()
@@ -429,7 +429,7 @@ def test_connection_cut_while_waiting_for_the_lock(db, proxy, cutover):
     assert untouched(db, swap)
 
 
-def test_network_gone_under_the_lock(db, proxy, cutover):
+def test_a_server_cut_off_under_the_lock_frees_the_table(db, proxy, cutover):
     """When nothing passes between us and the server any more, it frees the table by itself."""
     swap = make_tables(db)
     source = SnapshotSource(swap)
@@ -452,7 +452,7 @@ def test_network_gone_under_the_lock(db, proxy, cutover):
         running.result()
 
 
-def test_old_table_there_before(db, cutover):
+def test_a_table_in_the_old_ones_place_fails_before_any_lock(db, cutover):
     """A table in the old one's place is a clean failure, without a lock and without a retry."""
     swap = make_tables(db)
     db.execute("CREATE TABLE _t_old (id INT)")
@@ -465,7 +465,7 @@ def test_old_table_there_before(db, cutover):
     assert "extra" not in str(db.query("SHOW COLUMNS FROM t"))
 
 
-def test_old_table_appears_under_the_lock(db, cutover):
+def test_a_table_that_appears_in_the_old_ones_place_fails_cleanly(db, cutover):
     """A table that appears in the old one's place at the last moment is a clean failure too."""
     swap = make_tables(db)
     source = SnapshotSource(swap)
@@ -479,7 +479,7 @@ def test_old_table_appears_under_the_lock(db, cutover):
     assert untouched(db, swap)
 
 
-def test_new_table_gone(db, cutover):
+def test_without_the_new_table_nothing_is_locked(db, cutover):
     """Without the new table nothing is locked."""
     swap = make_tables(db)
     db.execute("DROP TABLE _t_new")
@@ -488,7 +488,7 @@ def test_new_table_gone(db, cutover):
         cutover(SnapshotSource(swap)).run()
 
 
-def test_short_timeouts_of_the_server(db, cutover):
+def test_short_timeouts_of_the_server_end_none_of_our_sessions(db, cutover):
     """The server's own wait_timeout and lock_wait_timeout do not end our sessions or waits."""
     swap = make_tables(db)
     db.set_global("wait_timeout", 2)
@@ -515,7 +515,7 @@ def plain(db):
     db.execute(f"DROP USER `{user}`")
 
 
-def test_without_global_privileges(db, plain):
+def test_an_account_without_global_privileges_swaps(db, plain):
     """An account that cannot see or kill other sessions still swaps."""
     swap = make_tables(db)
 
@@ -640,7 +640,7 @@ def test_final_checks_end_the_cutover(db, cutover):
     assert untouched(db, swap)
 
 
-def test_before_lock_runs_without_a_lock(db, cutover):
+def test_work_before_the_lock_may_change_the_new_table(db, cutover):
     """Work given for before the lock may still change the new table's definition."""
     swap = make_tables(db)
 
@@ -656,7 +656,7 @@ def test_before_lock_runs_without_a_lock(db, cutover):
     assert set(tables(db)) == {"t", "_t_old"}
 
 
-def test_drop_old_table(db):
+def test_the_old_table_is_dropped_and_a_missing_one_is_no_trouble(db):
     """The old table is dropped, and dropping what is not there is no trouble."""
     make_tables(db)
 
@@ -677,7 +677,7 @@ def number_of(db, name):
         return identity(session, db.name, name)
 
 
-def test_another_table_in_the_old_ones_place(db):
+def test_another_table_in_the_old_ones_place_is_kept(db):
     """A table that somebody made under the old table's name stays, and that is told (R24)."""
     make_tables(db)
     proof = number_of(db, "t")
@@ -711,7 +711,7 @@ def test_old_table_in_use(db):
     assert "t" in tables(db)
 
 
-def test_old_table_without_a_server(db, proxy):
+def test_a_server_that_is_away_after_the_swap_is_reported_not_raised(db, proxy):
     """A server that is away after the swap is told, not raised."""
     through = connection_options(db, proxy)
     proxy.stop()

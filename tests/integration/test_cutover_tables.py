@@ -146,7 +146,7 @@ def users(shop) -> Iterator[Users]:
     running.stop()
 
 
-def test_three_tables_under_writers(db, shop, users):
+def test_three_tables_swap_at_once_under_writers(db, shop, users):
     """Nobody sees some tables new and others old, and nothing that was written is missing."""
     stop = StopSwitch()
     locked = []

@@ -159,12 +159,12 @@ def swap_under_writers(db, application, swaps: int) -> None:
 
 
 @pytest.mark.timeout(PATIENCE)
-def test_swaps_under_writers(db, application):
+def test_many_swaps_under_writers_lose_no_write(db, application):
     """Every acknowledged write is in the table after many swaps, and none came too late."""
     swap_under_writers(db, application, SWAPS)
 
 
-def test_swaps_without_gtids(db_file):
+def test_many_swaps_without_gtids_lose_no_write(db_file):
     """The same holds on a server that only knows files and offsets."""
     with writing(db_file) as application:
         swap_under_writers(db_file, application, 2)
@@ -260,18 +260,18 @@ def check_place_behind_rename(database) -> None:
     assert written_since(database, result.after_rename, stop) == written
 
 
-def test_place_behind_the_rename(db):
+def test_a_feed_from_the_place_behind_the_rename_misses_nothing(db):
     """A feed from the place noted behind the RENAME gets all that is written since, and no more."""
     check_place_behind_rename(db)
 
 
-def test_place_behind_the_rename_without_gtids(db_file):
+def test_a_feed_from_the_place_behind_the_rename_misses_nothing_without_gtids(db_file):
     """The same holds on a server that only knows files and offsets."""
     check_place_behind_rename(db_file)
 
 
 @pytest.mark.gtid
-def test_another_server_behind_the_address(db, db_file):
+def test_another_server_behind_the_address_stops_the_cutover(db, db_file):
     """What another server has executed proves nothing: the cutover is not to go on there (R14)."""
     make_tables(db)
     db.execute("DROP TABLE _t_new")
@@ -318,7 +318,7 @@ def test_transaction_that_commits_while_the_lock_is_awaited(db, application):
     check_nothing_lost(db, application)
 
 
-def test_backlog_above_the_limit(db, application):
+def test_a_backlog_above_the_limit_is_not_flushed_under_the_lock(db, application):
     """A backlog above the limit is not flushed under the lock; the next try finds it flushed."""
     stop = StopSwitch()
     small = FeedOptions(flush_interval=0.2, wait_timeout=60, under_lock_changes=500)
@@ -342,7 +342,7 @@ def test_backlog_above_the_limit(db, application):
     check_nothing_lost(db, application)
 
 
-def test_short_timeouts_of_the_server(db):
+def test_short_timeouts_of_the_server_end_neither_feed_nor_cutover(db):
     """Idle and lock timeouts of the server's own end neither the feed nor the cutover."""
     db.set_global("wait_timeout", 2)
     db.set_global("lock_wait_timeout", 1)
@@ -369,7 +369,7 @@ def test_short_timeouts_of_the_server(db):
 
 
 @pytest.mark.parametrize("moment", ["before the cutover", "while the lock is awaited"])
-def test_duplicate_after_the_copy(db, moment):
+def test_a_duplicate_after_the_copy_is_named_by_its_key(db, moment):
     """A duplicate for a new UNIQUE key that appears after the copy ends it, named by its key."""
     make_tables(db)
     db.execute("DROP TABLE _t_new")
@@ -396,7 +396,7 @@ def test_duplicate_after_the_copy(db, moment):
     assert untouched(db, table.swap)
 
 
-def test_new_unique_key(db):
+def test_a_new_unique_key_keeps_the_lock_throughout(db):
     """With a new UNIQUE key, whose changes take their own path, the lock is kept throughout."""
     make_tables(db)
     db.execute("DROP TABLE _t_new")

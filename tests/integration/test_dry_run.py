@@ -39,7 +39,7 @@ def assert_untouched(db, rows):
     assert db.query("SELECT COUNT(*) FROM t") == [(rows,)]
 
 
-def test_everything_but_the_swap(table, spark_engine):
+def test_a_dry_run_does_everything_but_the_swap(table, spark_engine):
     """Rows are copied and compared under writes, the cost is told, and nothing stays."""
     ended, written = threading.Event(), 0
 

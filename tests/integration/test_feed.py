@@ -614,7 +614,7 @@ def test_the_feed_reads_in_every_tls_mode(scene: Scene, mode: str) -> None:
 
 
 @pytest.mark.gtid
-def test_tagged_transactions_follow(scene: Scene) -> None:
+def test_tagged_transactions_are_part_of_the_position(scene: Scene) -> None:
     """R7: tags are part of the position, across a kill of the dump and a resume."""
     ((version,),) = scene.db.query("SELECT VERSION()")
     tag = ":app" if tuple(map(int, version.split(".")[:2])) >= (8, 3) else ""
@@ -657,7 +657,9 @@ def test_a_reconnect_goes_on_behind_the_last_transaction(either: Scene) -> None:
     assert feed.statistics().received == 3
 
 
-def test_a_reconnect_inside_a_large_transaction(scene: Scene, proxy: TcpProxy) -> None:
+def test_a_reconnect_inside_a_large_transaction_reads_it_again_whole(
+    scene: Scene, proxy: TcpProxy
+) -> None:
     """R7, R12: what was received of it comes again, whole; the position waits for its end."""
     scene.tables()
     feed = scene.open(

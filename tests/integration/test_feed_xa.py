@@ -57,7 +57,7 @@ def test_rows_wait_for_the_decision(either: Scene, decision: str) -> None:
     assert any(row[0] == 50 for row in either.rows("_t_new")) == (decision == "COMMIT")
 
 
-def test_one_phase_commit_applies_at_once(either: Scene) -> None:
+def test_a_one_phase_commit_is_applied_at_once(either: Scene) -> None:
     """XA COMMIT ... ONE PHASE has no decision that comes later."""
     either.tables()
     either.open()

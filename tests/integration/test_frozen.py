@@ -53,7 +53,7 @@ def let_go_after(db, role: str) -> set[int]:
         ("cutover.renamed", "cutover"),
     ],
 )
-def test_frozen_under_the_lock(db, tmp_path, point, role):
+def test_a_process_frozen_under_the_lock_lets_writes_through(db, tmp_path, point, role):
     """A write gets through while the process stands still; afterwards the run goes on."""
     fill(db)
     with migration(db, tmp_path) as (command, listener):
@@ -72,7 +72,7 @@ def test_frozen_under_the_lock(db, tmp_path, point, role):
     assert db.query("SHOW TABLES") == [("t",)]
 
 
-def test_cutover_behind_a_black_hole(db, proxy):
+def test_a_black_hole_under_the_cutovers_lock_costs_one_try(db, proxy):
     """A network that swallows everything under the lock costs one try."""
     swap = make_tables(db)
     source = SnapshotSource(swap)
@@ -121,7 +121,7 @@ class Moments:
             self._first()
 
 
-def test_checksum_behind_a_black_hole(db, proxy):
+def test_a_black_hole_under_the_checksums_lock_costs_one_request(db, proxy):
     """A network that swallows everything under the lock costs one request."""
 
     def swallow() -> None:

@@ -114,7 +114,7 @@ def wait_for_statement(db, text):
     raise AssertionError(f"no session came to execute {text}")
 
 
-def test_every_member_hears_an_order(db):
+def test_every_member_answers_an_order_once(db):
     """One order to all is answered by each, once."""
     with gang(db, size=3) as together:
         assert together.everyone("a", 20) == ["0:a", "1:a", "2:a"]
@@ -141,7 +141,7 @@ def test_outstanding_orders_are_answered_in_sequence(db):
             assert said == [f"{rank}:{number}" for number in range(1, 31)]
 
 
-def test_letters_of_any_text(db):
+def test_any_text_survives_the_mailbox(db):
     """Quotes, backslashes, percent signs and length survive the mailbox."""
     text = "'\"\\%s %(x)s `ä\U0001f600\0\n" + "x" * 200_000
     with gang(db, size=1) as together:
@@ -222,7 +222,7 @@ def test_members_end_when_the_driver_is_gone(db):
         run(db, lose_driver)
 
 
-def test_on_spark(db, spark_engine):
+def test_a_gang_on_spark_answers_like_one_of_threads(db, spark_engine):
     """The same conversation with tasks in barrier mode, twice on the same engine."""
     for text in ("a", "b"):
         with gang(db, spark_engine, size=spark_engine.slots) as together:
@@ -230,7 +230,7 @@ def test_on_spark(db, spark_engine):
             assert together.finish() == [[text]] * 2
 
 
-def test_an_error_on_spark(db, spark_engine):
+def test_an_error_of_a_spark_task_arrives_as_it_was_raised(db, spark_engine):
     """An error of a Spark task arrives as it was raised, and the engine lives on."""
     with pytest.raises(ValueLost, match="does not fit"):
         run(db, fail_at_rank_one, spark_engine)
@@ -245,7 +245,7 @@ def ask_for_ever(together):
         together.everyone("a", 20)
 
 
-def test_a_member_behind_a_black_hole(db, proxy, monkeypatch, spark_engine):
+def test_a_member_behind_a_black_hole_is_noticed_and_ended(db, proxy, monkeypatch, spark_engine):
     """A task that a network has swallowed, without a word to either side, is noticed and ended."""
     monkeypatch.setattr(gang_module, "SILENT_SECONDS", 3)
     direct = connection_options(db)

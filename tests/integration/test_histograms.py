@@ -66,7 +66,7 @@ def test_what_a_native_alter_keeps(db, spark_engine, alter):
     assert report.warnings == []
 
 
-def test_renewed_while_the_swap_was_deferred(db, spark_engine, monkeypatch):
+def test_a_histogram_renewed_while_the_swap_was_deferred_is_kept(db, spark_engine, monkeypatch):
     """What somebody measures anew before the swap counts."""
     fill(db, "t")
     alter = "ADD COLUMN z INT"

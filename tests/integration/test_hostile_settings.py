@@ -128,7 +128,7 @@ def hostile(db, values):
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_a_migration_under_hostile_globals(db, spark_engine, group):
+def test_a_migration_survives_hostile_globals(db, spark_engine, group):
     """Rows of all kinds arrive whole, also in wide and unusual keys, and nothing stays behind."""
     db.execute(
         "CREATE TABLE t (a INT, b VARCHAR(20), v INT, `sp ``ace` DECIMAL(9,3), ts TIMESTAMP NULL,"

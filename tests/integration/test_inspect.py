@@ -84,7 +84,7 @@ def test_every_property_of_an_index_is_read(db, desk):
     assert not found["inv"].visible
 
 
-def test_server_made_key(db, desk):
+def test_a_key_of_the_servers_own_making_is_seen(db, desk):
     """An invisible primary key of the server's own making is seen, even where it is hidden."""
     db.execute("SET SESSION sql_generate_invisible_primary_key = ON; CREATE TABLE t (a INT)")
     desk.session.execute("SET SESSION show_gipk_in_create_table_and_information_schema = OFF")
@@ -103,7 +103,7 @@ def test_engine_collation_and_partitioning_are_read(db, desk):
     )
 
 
-def test_no_base_table(db, desk):
+def test_a_view_and_a_missing_table_are_no_base_tables(db, desk):
     """A view, and a table that is not there, are no base tables."""
     db.execute("CREATE VIEW v AS SELECT 1")
     assert read_table(desk.session, db.name, "v") is None

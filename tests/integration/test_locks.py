@@ -84,7 +84,7 @@ def test_a_lock_that_was_never_taken_fails_the_proof(lock):
         lock.verify()
 
 
-def test_wait_is_bounded(db, lock):
+def test_the_wait_for_a_lock_is_bounded(db, lock):
     """A lock that is not to be had is an error after the session's lock_wait_timeout."""
     other = db.connect(autocommit=False).cursor()
     other.execute("SELECT * FROM t")
@@ -158,7 +158,7 @@ def test_a_later_transaction_has_another_key(db, session, lock):
         ("LOCK INSTANCE FOR BACKUP; BEGIN; SELECT * FROM t", "ROLLBACK; UNLOCK INSTANCE"),
     ],
 )
-def test_blockers_with_table_locks(db, session, lock, take, give):
+def test_blockers_with_table_locks_are_told_apart(db, session, lock, take, give):
     """Sessions that hold table locks, of one table or of all, are told apart."""
     other = db.connect()
     for statement in take.split("; "):
@@ -193,7 +193,7 @@ def test_blocker_that_changes_the_table(db, session, lock):
     asking.result()
 
 
-def test_blocker_without_a_session(db, session, lock):
+def test_a_blocker_without_a_session_is_found(db, session, lock):
     """A prepared XA transaction whose session has gone is found, without a session to kill."""
     other = db.connect()
     cursor = other.cursor()
@@ -209,7 +209,7 @@ def test_blocker_without_a_session(db, session, lock):
     asking.result()
 
 
-def test_blockers_without_the_process_privilege(db, session, lock):
+def test_without_the_process_privilege_a_transactions_size_is_unknown(db, session, lock):
     """Without PROCESS the size of a transaction is unknown, not zero."""
     other = db.connect(autocommit=False).cursor()
     other.execute("UPDATE t SET v = 77")
@@ -245,7 +245,7 @@ def test_who_was_judged_is_killed_only_while_it_is_in_the_way(db, session, lock)
     other.connection.ping()
 
 
-def test_nobody_in_the_way(db, session):
+def test_a_session_that_waits_for_nothing_has_no_blocker(db, session):
     """A session that waits for nothing has nobody in its way."""
     with connect(connection_options(db), role="test") as watcher:
         assert find_blockers(watcher, session.id) == []
@@ -281,7 +281,7 @@ def advisory(db, name):
     return build
 
 
-def test_one_migration_at_a_time(db, advisory):
+def test_one_migration_of_a_table_runs_at_a_time(db, advisory):
     """A second migration of the same table is refused, and may run after the first."""
     with (
         advisory(StopSwitch()),
@@ -305,7 +305,7 @@ def test_advisory_lock_comes_back(db, advisory, name, session):
     assert not stop.requested
 
 
-def test_advisory_lock_taken_by_another(db, advisory, name, session):
+def test_an_advisory_lock_taken_by_another_stops_the_run(db, advisory, name, session):
     """When another has taken the lock meanwhile, the migration is stopped."""
     stop = StopSwitch()
     with advisory(stop, keep_alive=0.5):
@@ -318,7 +318,7 @@ def test_advisory_lock_taken_by_another(db, advisory, name, session):
     assert "migration of t" in str(stop.reason)
 
 
-def test_advisory_lock_without_a_server(db, proxy, name):
+def test_an_advisory_lock_without_a_server_stops_the_run(db, proxy, name):
     """When the server stays away for too long, the migration is stopped."""
     stop = StopSwitch()
     lock = AdvisoryLock(

@@ -142,7 +142,7 @@ def split(values: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("columns", "values", "alter"), CASES)
-def test_as_a_native_alter(db, desk, columns, values, alter):
+def test_a_mapped_copy_has_the_bytes_of_a_native_alter(db, desk, columns, values, alter):
     """A copy by the mapping leaves the same bytes in every column as a native ALTER."""
     fill(db, columns, values)
     copy(desk, alter)
@@ -166,7 +166,7 @@ def test_as_a_native_alter(db, desk, columns, values, alter):
         ("a POINT", "ST_GeomFromText('POINT(1 2)')", "MODIFY a POLYGON"),
     ],
 )
-def test_lossy_changes_fail(db, desk, columns, values, alter):
+def test_a_lossy_change_fails_in_the_copy(db, desk, columns, values, alter):
     """A value that the new column cannot hold is an error in the copy, never another value."""
     fill(db, columns, values)
     with pytest.raises(ServerFault):
@@ -192,7 +192,7 @@ def test_conversions_that_no_copy_makes(db, desk, old, new):
         copy(desk, f"MODIFY a {new}")
 
 
-def test_time_zone_matters(db, desk):
+def test_a_timestamp_that_becomes_a_datetime_has_the_servers_local_time(db, desk):
     """A TIMESTAMP that becomes a DATETIME shows the server's local time."""
     fill(db, "a TIMESTAMP", "'2024-07-01 00:00:00'")
     mapping = copy(desk, "MODIFY a DATETIME")

@@ -114,7 +114,7 @@ def definition(desk: SchemaTools, schema: str, name: str = "t") -> str:
 
 
 @pytest.mark.parametrize(("create", "alter"), CASES)
-def test_as_a_native_alter(db, desk, create, alter):
+def test_a_new_table_has_the_definition_of_a_native_alter(db, desk, create, alter):
     """Created, altered and swapped, the table's definition is the native one, letter by letter."""
     db.execute(create)
     desk.create(alter)
@@ -126,7 +126,7 @@ def test_as_a_native_alter(db, desk, create, alter):
     assert ours == definition(desk, db.name)
 
 
-def test_letters_beyond_the_catalogue(db, desk):
+def test_letters_that_the_catalogue_cannot_show_are_carried_over(db, desk):
     """Members and expressions with letters that the catalogue cannot show are carried over."""
     db.execute(LETTERS)
     desk.create("ADD c INT")
@@ -136,7 +136,7 @@ def test_letters_beyond_the_catalogue(db, desk):
         db.execute("INSERT INTO _t_new (id, d) VALUES (3, 'é😀')")
 
 
-def test_counter_is_kept(db, desk):
+def test_the_counter_is_kept_without_rows_to_raise_it(db, desk):
     """AUTO_INCREMENT is carried over from the source, also with no rows to raise it."""
     db.execute(PLAIN + " AUTO_INCREMENT=1000")
     assert desk.create("ADD c INT").auto_increment == 1000
@@ -174,7 +174,7 @@ def test_own_names_of_checks(db, desk):
     assert "`v` > 0" not in created.create_sql
 
 
-def test_longest_table_name(db, desk):
+def test_a_table_with_the_longest_name_can_be_swapped(db, desk):
     """A table name of 64 letters can be migrated and swapped."""
     name = "é" * 64
     db.execute(f"CREATE TABLE `{name}` (id INT PRIMARY KEY)")
@@ -289,13 +289,13 @@ def test_counter_that_the_alter_gives(db, desk, given):
     assert desk.table("_t_new").auto_increment == desk.table().auto_increment
 
 
-def test_counter_of_a_renamed_column(db, desk):
+def test_the_counter_follows_a_renamed_column(db, desk):
     """The counter follows a renamed column."""
     db.execute(PLAIN + " AUTO_INCREMENT=100")
     assert aligned(desk, "CHANGE id pk BIGINT AUTO_INCREMENT") == 100
 
 
-def test_no_counter_to_align(db, desk):
+def test_a_counter_that_is_dropped_or_new_is_left_alone(db, desk):
     """A counter that is dropped, or belongs to a new column, is left alone."""
     db.execute(PLAIN + " AUTO_INCREMENT=100")
     assert aligned(desk, "MODIFY id INT") is None
@@ -303,7 +303,7 @@ def test_no_counter_to_align(db, desk):
     assert aligned(desk, "MODIFY id INT, ADD n INT AUTO_INCREMENT UNIQUE") is None
 
 
-def test_counter_under_the_table_lock(db, desk):
+def test_the_counter_can_be_raised_under_the_table_lock(db, desk):
     """The counter can be raised by the session that holds both tables."""
     db.execute(PLAIN)
     source, target = desk.table(), desk.create("ADD c INT")

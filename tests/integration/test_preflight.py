@@ -51,14 +51,14 @@ def refusals(desk, alter="ADD c INT", **more) -> list[str]:
     return [error.message, error.hint, *error.details]
 
 
-def test_nothing_to_say(desk):
+def test_an_ordinary_table_passes_without_a_finding(desk):
     """An ordinary table on an ordinary server passes without a word."""
     assert desk.before("ADD c INT") == ()
     mapping, warnings = desk.after("ADD c INT")
     assert (mapping.key.name, warnings) == ("PRIMARY", ())
 
 
-def test_json_text_that_the_server_rounds(db, desk):
+def test_a_server_that_rounds_json_doubles_is_warned_of(db, desk):
     """A server whose parser makes another double of JSON text is named, and only such a one."""
     db.execute("ALTER TABLE t ADD j JSON")
     rounds = db.query("SELECT CAST('[14.809999999999999]' AS JSON) = JSON_ARRAY(14.81e0)")[0][0]
@@ -67,7 +67,7 @@ def test_json_text_that_the_server_rounds(db, desk):
     )
 
 
-def test_nothing_is_written(db, desk):
+def test_the_checks_write_nothing(db, desk):
     """The checks leave no table, no setting and no row behind."""
     before = db.query("SELECT @@gtid_executed")
     desk.before("ADD c INT")
@@ -118,17 +118,17 @@ def with_facts(desk, **variables) -> list[str]:
     return [refused.value.message, *refused.value.details]
 
 
-def test_no_binary_log(desk):
+def test_a_server_without_a_binary_log_is_refused(desk):
     """A server without a binary log is refused."""
     assert "log_bin=OFF" in with_facts(desk, log_bin="OFF")[0]
 
 
-def test_no_performance_schema(desk):
+def test_a_server_without_performance_schema_is_refused(desk):
     """A server without performance_schema is refused."""
     assert "performance_schema is OFF" in with_facts(desk, performance_schema="OFF")[0]
 
 
-def test_all_failures_together(db, desk):
+def test_all_failures_are_reported_together(db, desk):
     """Every failure is named in one answer, whichever part it is about."""
     db.set_global("binlog_row_image", "MINIMAL")
     db.set_global("binlog_order_commits", "OFF")
@@ -173,7 +173,7 @@ def test_every_mysql_from_8_0_is_taken(desk, version):
         ("CREATE TABLE t2 (id INT PRIMARY KEY) ENGINE=MEMORY", "t2", "engine MEMORY"),
     ],
 )
-def test_not_a_table_of_innodb(db, desk, make, name, cause):
+def test_what_is_no_innodb_table_is_refused(db, desk, make, name, cause):
     """What is not an InnoDB base table is refused as what it is."""
     if make:
         db.execute(make)
@@ -196,14 +196,14 @@ def test_an_absent_schema_and_the_servers_own_are_refused(desk):
         "CREATE TABLE k (id INT NOT NULL, UNIQUE ((id + 1)))",
     ],
 )
-def test_no_usable_key(db, desk, create):
+def test_a_table_without_a_usable_key_is_refused(db, desk, create):
     """A table whose rows cannot be told apart is refused."""
     db.execute("SET SESSION sql_generate_invisible_primary_key = OFF")
     db.execute(create)
     assert "neither a primary key" in refusals(desk, table="k")[0]
 
 
-def test_server_made_key(db, desk):
+def test_a_key_of_the_servers_own_making_is_usable(db, desk):
     """The invisible primary key of the server's own making is a key like any other."""
     db.execute("SET SESSION sql_generate_invisible_primary_key = ON")
     db.execute("CREATE TABLE k (a INT)")
@@ -217,7 +217,7 @@ def test_key_lost_by_the_alter(desk):
         desk.after("MODIFY id INT, DROP PRIMARY KEY")
 
 
-def test_swapped_primary_key(db, desk):
+def test_a_swapped_primary_key_passes_where_another_key_stays(db, desk):
     """A swapped primary key passes where another unique key stays."""
     db.execute("ALTER TABLE t ADD u INT NOT NULL, ADD UNIQUE (u)")
     mapping, _ = desk.after("MODIFY id INT, DROP PRIMARY KEY, ADD PRIMARY KEY (u)")
@@ -238,7 +238,7 @@ def test_a_foreign_key_is_refused_in_either_direction(db, desk):
     assert "loop_1 ties" in refusals(desk)[0]
 
 
-def test_foreign_key_of_another_schema(db, desk):
+def test_a_foreign_key_of_another_schema_is_seen(db, desk):
     """A foreign key from another schema is seen too."""
     other = f"{db.name}_other"
     db.execute(f"CREATE DATABASE {other}")
@@ -262,7 +262,7 @@ def test_every_trigger_is_refused_by_name(db, desk):
 
 
 @pytest.mark.parametrize("name", ["_t_new", "_t_old", "_t_chkpnt"])
-def test_leftovers_of_others(db, desk, name):
+def test_leftovers_of_another_tool_are_named_and_kept(db, desk, name):
     """A table of another tool under an auxiliary name is named and not touched."""
     db.execute(f"CREATE TABLE {name} (id INT); INSERT INTO {name} VALUES (7)")
     message, hint, *_ = refusals(desk)
@@ -311,7 +311,7 @@ def test_a_checkpoint_that_is_none(db, desk):
     assert "2 checks" in refusals(desk)[0]
 
 
-def test_checks_of_the_source(db, desk):
+def test_a_check_that_loses_its_name_is_warned_of(db, desk):
     """A CHECK constraint that loses its name is a warning."""
     db.execute("ALTER TABLE t ADD CONSTRAINT positive CHECK (a > 0), ADD CHECK (a < 9)")
     (warning,) = desk.before("ADD c INT")
@@ -336,7 +336,7 @@ def test_too_little_disk_space_is_refused_where_it_is_known(db, desk, monkeypatc
     assert "unknown" in warning.cause
 
 
-def test_free_space_of_another_machine(desk):
+def test_free_space_of_another_machine_is_not_judged(desk):
     """A data directory that is not on this machine, or is another server's, says nothing."""
     assert disk_space.free_bytes(facts_with(desk, datadir="/nonesuch")) is None
     assert disk_space.free_bytes(facts_with(desk, server_uuid="another")) is None
@@ -358,7 +358,7 @@ def test_a_bad_statement_shows_the_reason(desk, alter, message):
     assert message in refusals(desk, alter)[0]
 
 
-def test_two_statements_for_one_table(desk):
+def test_two_statements_for_one_table_are_refused(desk):
     """Two statements may not change the same table: the second one's start is not clear."""
     config = MigrationConfig(
         connection=desk.options,
@@ -416,7 +416,7 @@ def test_all_privileges_that_are_asked_for(db, desk, user):
         *("LOCK TABLES", "CREATE TEMPORARY TABLES"),
     ],
 )
-def test_missing_on_the_schema(db, desk, user, privilege):
+def test_a_privilege_missing_on_the_schema_is_named_with_its_grant(db, desk, user, privilege):
     """A privilege that is missing on the schema is named with the GRANT that gives it."""
     kept = ALL.replace(f"{privilege},", "").replace(f", {privilege} ON", " ON")
     assert privilege not in kept.split(" ON ")[0].split(", ")
@@ -436,14 +436,14 @@ def test_a_missing_global_privilege_is_named_with_its_grant(db, desk, user, priv
     assert f"GRANT {privilege} ON *.* TO `{user}`@`%`;" in text
 
 
-def test_missing_performance_schema(db, desk, user):
+def test_a_missing_grant_on_performance_schema_is_named(db, desk, user):
     """The right to read performance_schema is asked for."""
     text = "\n".join(findings_of(desk, make_account(db, user, ALL, GLOBAL)))
     assert "GRANT SELECT ON `performance_schema`.* TO" in text
 
 
 @pytest.mark.gtid
-def test_missing_right_to_kill(db, desk, user):
+def test_a_missing_connection_admin_is_warned_of(db, desk, user):
     """Without CONNECTION_ADMIN it runs, with a warning."""
     kept = GLOBAL.replace(", CONNECTION_ADMIN", "")
     (warning,) = findings_of(desk, make_account(db, user, ALL, kept, SEEN))
@@ -451,7 +451,7 @@ def test_missing_right_to_kill(db, desk, user):
 
 
 @pytest.mark.gtid
-def test_privileges_of_a_role(db, desk, user):
+def test_privileges_of_an_active_role_count(db, desk, user):
     """Privileges of an active role count; those of an inactive one are hinted at."""
     db.execute(f"CREATE ROLE r_{user}")
     for grant in (ALL, GLOBAL, SEEN):
@@ -464,7 +464,7 @@ def test_privileges_of_a_role(db, desk, user):
 
 
 @pytest.mark.gtid
-def test_grants_on_single_tables(db, desk, user):
+def test_grants_on_the_table_alone_are_not_enough(db, desk, user):
     """Grants on the table alone do not reach the tables beside it."""
     on_table = "SELECT, INSERT, DELETE, CREATE, DROP, ALTER, INDEX, TRIGGER ON {db}."
     names = ("t", "_t_new", "_t_old", "_t_chkpnt", "_t_snt")
@@ -502,7 +502,7 @@ def vouching(db, *names) -> FeedOptions:
 
 
 @pytest.mark.parametrize("name", ["t", "_t_new", "_t_old", "_t_chkpnt", "_t_snt", "_t_undone"])
-def test_nobody_vouches_for_a_migrated_table(db, desk, name):
+def test_a_migrated_table_cannot_be_passed_over(db, desk, name):
     """R13: its rows must be known; nor for a table beside it."""
     message, hint, *_ = refusals(desk, feed=vouching(db, "other", name))
     assert f"--pass-statement-writes {db.name}.{name}: a write to it is one to" in message
@@ -703,7 +703,7 @@ def test_rows_that_the_new_key_can_hold_are_not_refused(db, desk, columns, rows,
         ("a VARBINARY(9), KEY k (a)", "LPAD(i, 5, 0)"),
     ],
 )
-def test_duplicates_by_ranges_of_an_index(db, desk, monkeypatch, column, value):
+def test_ranges_of_an_index_find_every_duplicate_once(db, desk, monkeypatch, column, value):
     """Short statements find every duplicate once, wherever it is, beside NULLs and frequent values.
 
     A range holds all rows of a value, also where these are more than its size.
@@ -752,7 +752,7 @@ def test_duplicates_by_ranges_of_an_index(db, desk, monkeypatch, column, value):
         ("a VARCHAR(20)", "MODIFY a INT, ADD UNIQUE u (a)", "CONCAT('no', i)"),
     ],
 )
-def test_duplicates_by_hashes(db, desk, monkeypatch, column, alter, value):
+def test_hashes_find_what_one_statement_finds(db, desk, monkeypatch, column, alter, value):
     """Without an index short statements find what one statement over the whole table finds."""
     monkeypatch.setattr(duplicates, "RANGE_ROWS", 7)
     db.execute(
@@ -881,14 +881,14 @@ def test_a_nullable_column_becomes_no_auto_increment(db, desk):
     assert "AUTO_INCREMENT" in after(desk, "MODIFY a INT AUTO_INCREMENT UNIQUE")[0]
 
 
-def test_a_new_number(db, desk):
+def test_a_new_auto_increment_column_is_warned_of(db, desk):
     """A new AUTO_INCREMENT column is numbered in the order of the copy: a warning."""
     db.execute("ALTER TABLE t MODIFY id INT")
     _, (warning,) = desk.after("ADD n INT AUTO_INCREMENT UNIQUE")
     assert "order in which rows are copied" in warning.cause
 
 
-def test_forbidden_zero_dates(db, desk):
+def test_a_new_zero_date_is_refused_when_there_are_rows(db, desk):
     """A new date that would be zero is refused as the server refuses it, when there are rows."""
     desk.after("ADD d DATE NOT NULL")
     db.execute("INSERT INTO t (a) VALUES (1)")
@@ -898,7 +898,7 @@ def test_forbidden_zero_dates(db, desk):
 
 
 @pytest.mark.parametrize("kind", ["POINT", "VECTOR(3)"])
-def test_no_value_for_existing_rows(desk, kind):
+def test_a_new_column_without_a_value_for_rows_is_refused(desk, kind):
     """A new NOT NULL column of a type without a zero is refused."""
     assert "no value" in after(desk, f"ADD p {kind} NOT NULL")[0]
 

@@ -25,7 +25,7 @@ def write(db: Database, table: str, rows: int) -> None:
         db.execute(f"INSERT INTO `{table}` (v) VALUES " + ", ".join([f"('{FILLER}')"] * 100))
 
 
-def test_disk_and_binlog(db):
+def test_disk_and_binlog_are_measured_across_purges(db):
     """The bytes of a table's files and of what the server logged meanwhile, purges included."""
     rehearsal = Rehearsal(options_of(db.server), interval=0.05)
     rehearsal.start()
@@ -53,7 +53,7 @@ def test_disk_and_binlog(db):
     assert rehearsal.stop() is not None
 
 
-def test_replica_that_cannot_be_reached(db):
+def test_a_replica_that_cannot_be_reached_is_named_with_the_reason(db):
     """A replica that does not answer, and a server that is none, are named with the reason."""
     nowhere = "127.0.0.1:1"
     itself = f"127.0.0.1:{db.server.port}"
@@ -66,7 +66,7 @@ def test_replica_that_cannot_be_reached(db):
 
 
 @pytest.mark.parametrize("gtid", [True, False])
-def test_replica_falls_behind(gtid):
+def test_a_replica_that_falls_behind_is_measured(gtid):
     """A lock on the replica makes it fall behind, the figures say by how much, and that it ended.
 
     The replica with GTIDs reports no address, which is said until it is named; the one without

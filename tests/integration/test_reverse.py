@@ -373,7 +373,9 @@ def test_duplicates_of_an_old_unique_key_are_named(db, spark_engine):
 
 
 @pytest.mark.parametrize("index", ["(v)", "((LOWER(v)))"], ids=["plain", "functional"])
-def test_a_duplicate_between_the_proof_and_the_swap_back(db, spark_engine, monkeypatch, index):
+def test_a_duplicate_between_comparison_and_swap_back_is_found(
+    db, spark_engine, monkeypatch, index
+):
     """Behind the comparison nothing is pushed out of the old table either (R21)."""
     db.execute(f"CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9), UNIQUE KEY u {index})")
     db.execute("INSERT INTO t VALUES (1, 'a'), (2, 'b')")

@@ -66,7 +66,9 @@ def test_ddl_on_the_old_table_ends_reverse_replication(table, spark_engine):
 
 
 @pytest.mark.parametrize("kept", [True, False], ids=["asked", "in its place"])
-def test_ddl_on_the_old_table_just_before_the_swap_back(table, spark_engine, monkeypatch, kept):
+def test_ddl_on_the_old_table_is_seen_just_before_the_swap_back(
+    table, spark_engine, monkeypatch, kept
+):
     """What comes after the comparison is seen under the lock, whoever makes the swap."""
     changed = Changed(table, "ADD COLUMN extra INT", engine=spark_engine)
     prove = SwapBack.prove

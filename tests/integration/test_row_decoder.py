@@ -222,7 +222,7 @@ def test_random_rows_survive_the_decoder(db, name):
 
 
 @pytest.mark.parametrize("name", KEYS)
-def test_keys_from_images_equal_keys_from_select_and_order_as_the_server(db, name):
+def test_keys_from_images_equal_and_order_as_the_servers(db, name):
     """A key read from the binlog and from SELECT is the same bound, and sorts as the server."""
     print(f"SPIRIT_PY_SEED={SEED}")  # noqa: T201  to replay a failure
     rng = random.Random(f"{SEED} key {name}")
@@ -404,7 +404,7 @@ def test_json_text_for_readers_is_that_of_the_server(db):
     assert {n: read(t) for n, t in found.items()} == {n: read(t) for n, t in server.items()}, SEED
 
 
-def test_documents_full_of_doubles(db):
+def test_doubles_of_any_bits_survive_in_documents(db):
     """Ten thousand doubles of any bits, and one at the deepest level, reach a twin as they are."""
     rng = random.Random(f"{SEED} doubles")
     drawn = (struct.unpack("<d", rng.randbytes(8))[0] for _ in range(10_000))

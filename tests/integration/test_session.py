@@ -50,7 +50,7 @@ def test_a_vector_comes_back_as_bytes(db, session):
     assert session.query("SELECT STRING_TO_VECTOR('[1]')") == [(b"\x00\x00\x80?",)]
 
 
-def test_columns_by_type(db, session):
+def test_columns_come_back_by_their_type(db, session):
     """Columns come back by their type; a binary collation does not make text bytes."""
     db.execute(
         "CREATE TABLE c (e ENUM('a','ü'), s SET('x','y'), t TEXT COLLATE utf8mb4_bin, l LONGTEXT,"
@@ -67,7 +67,7 @@ def test_columns_by_type(db, session):
     ]
 
 
-def test_parameters_arrive_as_they_were_given(session):
+def test_parameters_of_every_type_arrive_as_given(session):
     """Parameters of each type arrive as they were given."""
     given = (1, -(2**63), "a'\\ü%s", b"\xff\x00'\\", None)
 
@@ -90,7 +90,7 @@ def test_a_lost_peer_is_noticed_within_a_minute(session):
     assert 0 < unanswered <= 60_000
 
 
-def test_affected_rows_and_value(session):
+def test_a_statement_returns_its_affected_rows_or_value(session):
     """A statement gives its affected rows, a query can give one value."""
     session.execute("CREATE TABLE a (id INT PRIMARY KEY, v INT)")
 
@@ -110,7 +110,7 @@ def test_warnings_are_counted_and_read_with_their_numbers(session):
     assert session.warnings() == [("Warning", 1264, "Out of range value for column 'v' at row 1")]
 
 
-def test_one_statement_a_call(session):
+def test_a_call_runs_one_statement_only(session):
     """A second statement in one call is a syntax error, not a second statement."""
     with pytest.raises(ServerFault) as fault:
         session.execute("DO 1; DO 2")
@@ -148,7 +148,7 @@ def read_settings(session):
     return dict(zip(SETTINGS, values, strict=True))
 
 
-def test_settings_whatever_the_globals(db):
+def test_the_sessions_settings_hold_whatever_the_globals(db):
     """The program's settings hold, however the server is set up."""
     for name, value in {
         "sql_mode": "ANSI_QUOTES,NO_BACKSLASH_ESCAPES,PAD_CHAR_TO_FULL_LENGTH",
@@ -204,7 +204,7 @@ def test_settings_whatever_the_globals(db):
     assert role == "test"
 
 
-def test_settings_of_evaluation(db):
+def test_a_session_evaluates_by_the_settings_it_was_given(db):
     """A session evaluates by the settings it was given, and goes back to them after a change."""
     mode = f"{STRICT_SQL_MODE},NO_UNSIGNED_SUBTRACTION"
     numbers = ("div_precision_increment", "9")
@@ -250,7 +250,7 @@ def account(db):
         db.execute(f"DROP USER `{name}`")
 
 
-def test_account_without_privileges_on_variables(db, account):
+def test_settings_that_need_a_privilege_are_set_only_where_they_differ(db, account):
     """Settings that need a privilege are only set where the server's differ."""
     user = account("plain")
     plain = dataclasses.replace(connection_options(db), user=user, password="p'w")
@@ -290,7 +290,7 @@ def test_tls_is_used_when_it_is_asked_for_or_required(db, account):
         connect(dataclasses.replace(strict, ssl_mode="VERIFY_IDENTITY"), role="test")
 
 
-def test_server_that_takes_only_tls(db):
+def test_a_server_that_takes_only_tls_is_reached(db):
     """A server that refuses plain connections is reached with TLS, or the cause is named."""
     db.set_global("require_secure_transport", "ON")
 

@@ -125,7 +125,7 @@ def test_row_versions_are_used_up(db, desk):
     assert number >= 60
 
 
-def test_native_sql_mode(db, desk):
+def test_the_alter_means_what_the_servers_sql_mode_says(db, desk):
     """The ALTER means what it means under the server's own sql_mode (R10)."""
     with pytest.raises(Refusal, match="Invalid default"):
         run(desk, "ADD d DATE NOT NULL DEFAULT '0000-00-00'")
@@ -175,7 +175,7 @@ def wait_until_locked(db) -> None:
     raise AssertionError("no ALTER waits for the lock")
 
 
-def test_stopped_while_waiting(db, desk):
+def test_a_stop_request_ends_the_wait_between_two_attempts(db, desk):
     """A stop request ends the waiting between two attempts."""
     other = db.connect()
     other.query("BEGIN")

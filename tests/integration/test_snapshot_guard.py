@@ -265,7 +265,7 @@ def test_how_many_row_versions_there_are():
     assert guard_column.most_row_versions("9.1.0-commercial") == 255
 
 
-def test_the_check_before_the_copy(db, spark_engine):
+def test_what_cannot_be_guarded_is_refused_before_the_copy(db, spark_engine):
     """What is asked for and not possible is refused; what is merely wished for is warned of."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, w TEXT, FULLTEXT (w))")
     db.execute("INSERT INTO t VALUES (1, 'x')")
@@ -310,7 +310,7 @@ def test_the_swap_back_is_guarded_too(db, spark_engine):
         assert rows_seen(dump) == 3
 
 
-def test_a_revert_without_row_versions(db, spark_engine, monkeypatch):
+def test_a_revert_without_row_versions_changes_nothing(db, spark_engine, monkeypatch):
     """With on the revert fails before anything is changed; with auto it is made."""
     monkeypatch.setattr(guard, "OLD_SECONDS", 0)
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT)")

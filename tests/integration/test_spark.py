@@ -309,7 +309,7 @@ for _ in range(2):
     assert running.end() == (0, "")
 
 
-def test_stop_while_starting(script):
+def test_a_stop_while_starting_kills_the_jvm(script):
     """An interrupt in preflight: the JVM that is starting is killed, not waited for."""
     running = script("""
 engine = SparkEngine(SparkConfig(threads=2))

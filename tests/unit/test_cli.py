@@ -57,7 +57,7 @@ def configured(monkeypatch):
     return run
 
 
-def test_host_and_port_in_one_word(configured):
+def test_host_and_port_may_come_in_one_word(configured):
     """``--host db1:3307`` is host and port."""
     connection = configured(*BASE).connection
     assert (connection.host, connection.port, connection.user) == ("db1", 3307, "u")

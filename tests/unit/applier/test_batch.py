@@ -22,7 +22,7 @@ def test_the_text_of_a_replace() -> None:
     assert statement == "REPLACE INTO `s`.`_t_new` (`id`, `v`) VALUES (1, 'a'), (2, NULL)"
 
 
-def test_the_constants_of_new_columns() -> None:
+def test_the_constants_of_new_columns_are_named_behind_the_row() -> None:
     """A new column that every row has the same value in is named, behind the row's own."""
     filled = replace(mapping(), fills=(Fill(column=column("n", ordinal=3), sql="0"),))
     (statement,) = replace_rows(filled, ["(1, 'a')", "(2, ')')"], WIDE)
@@ -31,13 +31,13 @@ def test_the_constants_of_new_columns() -> None:
     )
 
 
-def test_the_text_of_a_delete() -> None:
+def test_a_delete_compares_the_new_tables_key_columns() -> None:
     """Keys are compared with the new table's key columns."""
     (statement,) = delete_keys(mapping(), ["(1)", "(2)"], WIDE)
     assert statement == "DELETE FROM `s`.`_t_new` WHERE (`id`) IN ((1), (2))"
 
 
-def test_the_text_of_a_staging_insert() -> None:
+def test_a_staging_insert_has_exactly_the_old_columns() -> None:
     """The staging table has exactly the old columns."""
     (statement,) = insert_rows("`s`.`x`", ["(1, 'a')"], WIDE, mapping())
     assert statement == "INSERT INTO `s`.`x` VALUES (1, 'a')"

@@ -121,7 +121,7 @@ def binlog() -> Binlog:
     return made
 
 
-def test_a_transaction_of_the_table(binlog: Binlog) -> None:
+def test_a_transaction_of_the_table_is_parsed_with_gtid_and_place(binlog: Binlog) -> None:
     """Begin, rows, commit, with GTID and place; the map is compiled once."""
     for number in (6, 7):
         binlog.transaction(number)
@@ -237,7 +237,7 @@ def test_a_statement_inside_a_transaction_does_not_end_it(binlog: Binlog) -> Non
     assert binlog.taken() == ["StatementSeen", "Committed"]
 
 
-def test_an_xa_transaction(binlog: Binlog) -> None:
+def test_an_xa_transaction_is_prepared_and_decided_under_one_name(binlog: Binlog) -> None:
     """Prepared with its rows, decided later, under one name."""
     xid = "X'6731',X'62',7"
     binlog.gtid(6)
@@ -281,7 +281,7 @@ def test_partial_json_is_refused_for_our_table_only(binlog: Binlog) -> None:
 
 
 @pytest.mark.parametrize("own", [True, False])
-def test_a_compressed_transaction(binlog: Binlog, own: bool) -> None:
+def test_a_compressed_transaction_is_read_event_by_event(binlog: Binlog, own: bool) -> None:
     """Its events come as if they had been sent one by one; other tables' are skipped."""
     inner = Binlog(checksums=False)
     packed: list[bytes] = []

@@ -40,7 +40,7 @@ def test_what_was_copied_unseen_counts_as_received() -> None:
     assert resumed(server, f"{SERVER}:1-60", whole=False) == f"{SERVER}:1-60,{OWN}:1-50"
 
 
-def test_a_stream_of_everything_wants_it_too() -> None:
+def test_a_stream_of_everything_may_follow_the_new_table() -> None:
     """``spirit-py watch`` may follow the new table itself."""
     kept = Server(f"{SERVER}:1-90,{OWN}:1-50", f"{SERVER}:1-10")
     assert resumed(kept, f"{SERVER}:1-60,{OWN}:1-3", whole=True) == f"{SERVER}:1-60,{OWN}:1-3"

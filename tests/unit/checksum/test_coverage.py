@@ -30,7 +30,7 @@ def begun(*chunks: Chunk) -> PassCoverage:
     return coverage
 
 
-def test_a_whole_pass():
+def test_chunks_without_a_gap_make_a_pass():
     """Chunks without a gap, all answered, whose rows add up, make a pass."""
     coverage = begun(chunk(0, None, 5), chunk(1, 5, None))
     coverage.segment.answer(1, 4, 4, Counts())
@@ -67,13 +67,13 @@ def test_a_segment_begun_again_forgets_the_lost_one():
     assert (coverage.rows, coverage.chunks, coverage.differences) == (9, 1, 0)
 
 
-def test_gap_between_chunks():
+def test_a_gap_between_chunks_is_refused():
     """A chunk that does not begin where the last one ended is refused."""
     with pytest.raises(ChecksumFailure, match="does not follow"):
         begun(chunk(0, None, 5), chunk(1, 6, None))
 
 
-def test_first_chunk_above_the_beginning():
+def test_a_first_chunk_above_the_beginning_is_refused():
     """A pass that does not begin at the beginning is refused."""
     with pytest.raises(ChecksumFailure, match="does not follow"):
         begun(chunk(0, 1, None))
@@ -99,7 +99,7 @@ def test_a_chunk_without_an_answer():
         coverage.end_segment(5, 5, aligned=True)
 
 
-def test_an_answer_twice():
+def test_an_answer_that_comes_twice_is_refused():
     """One chunk's answer does not stand for another's."""
     coverage = begun(chunk(0, None, 5), chunk(1, 5, None))
     coverage.segment.answer(0, 5, 5, Counts())
@@ -108,7 +108,7 @@ def test_an_answer_twice():
 
 
 @pytest.mark.parametrize(("source", "target"), [(8, 7), (7, 8)])
-def test_rows_that_no_chunk_held(source, target):
+def test_rows_that_no_chunk_held_are_refused(source, target):
     """The chunks must hold what an independent count finds, on both sides."""
     coverage = begun(chunk(0, None, None))
     coverage.segment.answer(0, 7, 7, Counts())
@@ -116,14 +116,14 @@ def test_rows_that_no_chunk_held(source, target):
         coverage.end_segment(source, target, aligned=True)
 
 
-def test_rows_beyond_a_join():
+def test_rows_beyond_a_join_count_as_extra():
     """Where rows are looked up by key, those of the new table beyond them are extra."""
     coverage = begun(chunk(0, None, None))
     coverage.segment.answer(0, 7, 7, Counts())
     assert coverage.end_segment(7, 9, aligned=False) == 2
 
 
-def test_chunks_travel():
+def test_a_chunk_survives_the_mailbox():
     """A chunk that went through the mailbox is the same range."""
     travelled = decode_chunk(encode_chunk(chunk(3, 5, None)))
     assert (travelled.number, travelled.lower, travelled.upper) == (

@@ -24,7 +24,7 @@ def plan(*pairs):
     return ComparisonPlan(mapping=mapping((ID, ID), *pairs))
 
 
-def test_aggregate_of_both_sides():
+def test_each_side_counts_and_hashes_by_the_keys_index():
     """Each side counts and XORs one hash a row, by the key's index, NULL apart from text."""
     compared = plan((NAME, column("title", "varchar(20)")))
     assert query.aggregate(compared, "source", MIDDLE) == (
@@ -55,7 +55,7 @@ def test_the_last_text_of_a_row_goes_to_its_end():
     assert compared.row("source") == compared.row("target")
 
 
-def test_rows_of_a_chunk():
+def test_a_rows_query_has_the_key_and_the_hash():
     """The list gives the key for literals, the hash, and the key as the new table renders it."""
     wider = column("id", "bigint unsigned")
     compared = ComparisonPlan(mapping=mapping((ID, wider)))
@@ -69,7 +69,7 @@ def test_rows_of_a_chunk():
     )
 
 
-def test_counts():
+def test_the_whole_table_is_counted_by_any_index():
     """The whole table is counted by any index, a part of it by the key's."""
     compared = plan()
     assert query.count(compared, "source", WHOLE) == "SELECT COUNT(*) FROM `s`.`t`"
@@ -79,7 +79,7 @@ def test_counts():
     )
 
 
-def test_values_of_one_row():
+def test_a_differing_rows_columns_are_rendered_one_by_one():
     """The columns of a differing row are rendered one by one."""
     compared = plan((NAME, NAME))
     rendered = (

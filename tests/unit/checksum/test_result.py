@@ -50,7 +50,7 @@ def test_a_repair_pauses_the_feed_for_each_batch():
     assert rig.keys == [f"({number})" for number in range(1200)]
 
 
-def test_a_repair_without_a_feed():
+def test_a_repair_without_a_feed_pauses_nothing():
     """Two tables that nothing keeps equal are repaired as they are."""
     rig: Any = Paused()
     assert repair(rig, None, mapping((ID, ID)), [RowDifference(key="(1)", kind="extra")]) == 1

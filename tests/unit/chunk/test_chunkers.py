@@ -147,7 +147,7 @@ def test_only_one_auto_increment_integer_is_cut_by_arithmetic():
     assert isinstance(make_chunker(both, ask), CompositeChunker)
 
 
-def test_the_text_of_the_boundary_query():
+def test_the_boundary_query_forces_the_index_and_its_order():
     """The index is forced, the walk is its order, the n-th row is at offset n - 1."""
     two = mapping(primary("a", "b", descending=("b",)), column("a"), column("b"))
     assert boundary_sql(two, bound(1, 2), 100) == (

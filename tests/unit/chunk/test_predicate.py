@@ -45,7 +45,7 @@ def test_descending_parts_turn_their_operators():
     assert chunk_predicate(ABC[:2], between(bound(1, 2), bound(4, 5)), (False, True)) == wanted
 
 
-def test_an_enum_lists_its_numbers():
+def test_an_enum_is_compared_by_a_list_of_numbers():
     """MySQL reads no range of ``>`` on an ENUM, but does of ``IN`` with numbers."""
     enum = (column("e", "enum", members=("z", "y", "x", "w")), column("n"))
     wanted = (

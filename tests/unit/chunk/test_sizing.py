@@ -50,7 +50,7 @@ def test_chunks_in_flight_reach_the_target_soon():
 
 
 @pytest.mark.parametrize("row_seconds", [0.0, 3e-6, 7e-6, 1e-3])
-def test_growing_ends(row_seconds):
+def test_growing_ends_at_the_target_and_at_the_ceiling(row_seconds):
     """At the target, or at the ceiling, larger chunks are not to be waited for."""
     sizer = ChunkSizer(0.5)
     for _ in range(40):
@@ -90,7 +90,7 @@ def test_one_slow_chunk_in_ten_does_not_shrink():
     assert sizer.rows < 300
 
 
-def test_panic_shrinks_at_once_and_once():
+def test_a_chunk_far_too_slow_shrinks_the_size_once():
     """A chunk of five times the target divides the size by ten; its companions do not again."""
     sizer = ChunkSizer(0.5, first_rows=10_000)
     sizer.finished(target_rows=10_000, rows=10_000, seconds=2.6)

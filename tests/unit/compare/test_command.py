@@ -37,7 +37,7 @@ def asked(monkeypatch):
     return run
 
 
-def test_two_tables_of_one_schema(asked):
+def test_what_is_not_said_of_the_target_is_the_sources(asked):
     """Everything that is not said of the target is the source's."""
     options = asked(*BASE, "--target-table", "u")
     assert (options.database, options.table) == ("d", "t")
@@ -91,7 +91,7 @@ def test_the_targets_server_defaults_to_the_sources(asked, source, target, expec
         ("socket=/s\nuser=w\n", ["--target-host", "db3"], ("db3", 3306, "", "w", "p")),
     ],
 )
-def test_the_targets_option_file(asked, tmp_path, text, more, expected):
+def test_the_targets_option_file_comes_before_the_source(asked, tmp_path, text, more, expected):
     """It stands between the command line and what the source has."""
     file = tmp_path / "my.cnf"
     file.write_text(f"[client]\n{text}")

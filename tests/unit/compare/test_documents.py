@@ -58,7 +58,7 @@ def test_members_of_objects_come_before_elements_of_arrays():
 
 
 @pytest.mark.parametrize("kinds", [["ARRAY"], ["ARRAY", "INTEGER", "INTEGER"], []])
-def test_types_of_another_document(kinds):
+def test_types_of_another_document_are_refused(kinds):
     """They are not guessed at."""
     with pytest.raises(ValueError, match="not those of its nodes"):
         document_sql("[1]", kinds)

@@ -32,7 +32,7 @@ def test_columns_go_together_by_name():
     assert matching.mapping.key.name == "PRIMARY"
 
 
-def test_a_renamed_column():
+def test_a_renamed_column_is_paired_by_map():
     """--map pairs columns of different names, whatever their case."""
     matching = match(table(ID, A), table(ID, column("n")), renames=[("A", "N")])
     assert pairs(matching) == [("id", "id"), ("a", "n")]

@@ -42,7 +42,7 @@ def test_the_key_is_read_from_the_end_of_its_index():
     )
 
 
-def test_a_descending_part_turns():
+def test_a_descending_part_ends_at_its_smallest_value():
     """The end of a walk over (a, b DESC) is the largest a with the smallest b."""
     key = primary("a", "b", descending=("b",))
     sql = last_key_sql(mapping(key, column("a"), column("b", ordinal=2)))

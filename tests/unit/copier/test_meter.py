@@ -70,7 +70,7 @@ def test_the_rate_is_of_the_last_seconds():
     assert meter.statistics().rows_per_second == pytest.approx(500)
 
 
-def test_waits_add_up():
+def test_throttled_stretches_add_up():
     """Two throttled stretches, the second still going on."""
     clock = Clock()
     meter = CopyMeter(0.5, clock)

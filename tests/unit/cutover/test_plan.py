@@ -31,7 +31,7 @@ def test_pauses_double_up_to_the_lock_wait():
     assert [limits.pause_after(n) for n in range(1, 6)] == [1.0, 2.0, 4.0, 5.0, 5.0]
 
 
-def test_when_to_kill():
+def test_blockers_are_killed_at_ninety_percent_or_when_told():
     """Blockers are killed at 90 % of the lock wait, or when told, or never."""
     assert CutoverLimits(lock_wait=30.0).kills_after == 27.0
     assert CutoverLimits(lock_wait=30.0, kill_after=3.0).kills_after == 3.0

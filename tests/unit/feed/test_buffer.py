@@ -178,7 +178,7 @@ def test_without_gtids_a_change_waits_for_a_proof(by_range: bool) -> None:
     assert keys(take_all(made)) == [60]
 
 
-def test_pruned_proofs_still_prove() -> None:
+def test_forgetting_settled_proofs_changes_no_answer() -> None:
     """Forgetting settled proofs changes no answer."""
     proofs = VisibilityProofs()
     for dispatched in (0, 3, 5, 9):

@@ -126,7 +126,7 @@ def test_closing_ends_a_wait_on_either_side() -> None:
     assert store.get(1) == []
 
 
-def test_the_ring_wraps_around() -> None:
+def test_acknowledged_slots_are_used_again() -> None:
     """Slots are used again after they were acknowledged."""
     store = ring(capacity=4)
     for n in range(50):

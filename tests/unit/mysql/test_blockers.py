@@ -36,7 +36,7 @@ def test_a_slow_session_may_be_killed():
         ({"rows_modified": 1_000_001}, "1000001 rows"),
     ],
 )
-def test_who_is_spared(change, reason):
+def test_each_rule_spares_a_blocker_on_its_own(change, reason):
     """Each rule spares on its own, and says why."""
     assert reason in spared(dataclasses.replace(KILLABLE, **change))
 

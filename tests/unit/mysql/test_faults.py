@@ -45,7 +45,7 @@ def test_what_would_fail_again_is_fatal(code):
     assert disposition(fault(code), committing=True) is Disposition.FATAL
 
 
-def test_error_during_commit():
+def test_an_error_during_commit_leaves_the_outcome_open():
     """An error in the commit itself leaves the outcome open, told so or not."""
     assert disposition(fault(1180)) is Disposition.UNKNOWN
 
@@ -68,14 +68,14 @@ def test_number_text_and_next_step_of_an_error_are_kept():
     assert server_fault(Exception(1064, "syntax"), where="w").hint == ""
 
 
-def test_translation_without_a_number():
+def test_a_fault_without_a_number_keeps_its_text():
     """An error of the driver without a number keeps its text, or at least its name."""
     assert server_fault(Exception("bad argument"), where="w").code == 0
     assert server_fault(Exception("bad argument"), where="w").text == "bad argument"
     assert server_fault(ValueError(), where="w").text == "ValueError"
 
 
-def test_fault_survives_pickling():
+def test_a_fault_survives_pickling():
     """A fault comes back from another process with its number and an unchanged message."""
     original = fault(1213)
     back = pickle.loads(pickle.dumps(original))

@@ -14,7 +14,7 @@ def grants(*lines: str, **more):
     return parse_grants([f"{line} {USER}" for line in lines], **more)
 
 
-def test_global():
+def test_a_global_privilege_holds_in_every_schema():
     """A global privilege holds in every schema."""
     found = grants("GRANT SELECT, LOCK TABLES, REPLICATION SLAVE ON *.*")
     assert found.has("SELECT", "s", "t")
@@ -23,7 +23,7 @@ def test_global():
     assert not found.has("INSERT", "s", "t")
 
 
-def test_all_privileges():
+def test_all_privileges_hold_where_they_are_granted():
     """ALL PRIVILEGES holds for each of them, where it is granted."""
     found = grants("GRANT ALL PRIVILEGES ON `s`.*")
     assert found.has("TRIGGER", "s", "t")
@@ -31,7 +31,7 @@ def test_all_privileges():
     assert not found.has_global("PROCESS")
 
 
-def test_dynamic():
+def test_dynamic_privileges_are_global():
     """Dynamic privileges are global ones."""
     assert grants("GRANT BACKUP_ADMIN,XA_RECOVER_ADMIN ON *.*").has_global("XA_RECOVER_ADMIN")
 
@@ -50,19 +50,19 @@ def test_dynamic():
         ("%", "anything", True),
     ],
 )
-def test_patterns_of_schemas(pattern, schema, matches):
+def test_schema_wildcards_match_as_the_server_matches(pattern, schema, matches):
     """The wildcards of a schema's name match as the server matches them."""
     assert grants(f"GRANT SELECT ON `{pattern}`.*").has("SELECT", schema, "t") is matches
 
 
-def test_partial_revokes_switch_patterns_off():
+def test_under_partial_revokes_a_wildcard_is_a_letter():
     """Under partial_revokes a wildcard is a plain letter."""
     found = grants("GRANT SELECT ON `sh_p`.*", partial_revokes=True)
     assert not found.has("SELECT", "shop")
     assert found.has("SELECT", "sh_p")
 
 
-def test_partial_revoke():
+def test_a_partial_revoke_is_missing_in_its_schema_only():
     """A global privilege that is revoked for a schema is missing there, and only there."""
     lines = ["GRANT SELECT, INSERT ON *.*", "REVOKE INSERT ON `s`.*"]
     found = parse_grants([f"{lines[0]} {USER}", f"{lines[1]} FROM `u`@`%`"], partial_revokes=True)
@@ -71,7 +71,7 @@ def test_partial_revoke():
     assert found.has("INSERT", "other", "t")
 
 
-def test_tables_and_columns():
+def test_a_grant_on_one_table_reaches_no_other():
     """A grant on one table does not reach the next; a grant on columns is none on the table."""
     found = grants("GRANT SELECT, INSERT (`a`, `b`), UPDATE ON `s`.`t`")
     assert found.has("SELECT", "s", "t")
@@ -81,7 +81,7 @@ def test_tables_and_columns():
     assert not found.has("INSERT", "s", "t")
 
 
-def test_other_lines():
+def test_roles_proxies_and_routines_grant_no_table():
     """Roles, proxies and routines say nothing about tables."""
     found = grants(
         "GRANT `reader`@`%`", "GRANT PROXY ON ``@``", "GRANT EXECUTE ON PROCEDURE `s`.`p`"
@@ -90,6 +90,6 @@ def test_other_lines():
     assert len(found.text) == 3
 
 
-def test_quoted_names():
+def test_a_quoted_schema_name_is_read():
     """A schema's name may hold a backquote."""
     assert grants("GRANT SELECT ON `a``b`.*").has("SELECT", "a`b", "t")

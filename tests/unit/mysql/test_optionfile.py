@@ -120,7 +120,7 @@ def test_all_that_a_connection_needs_comes_from_the_file():
     )
 
 
-def test_command_line_wins():
+def test_the_command_line_wins_over_the_file():
     """What the command line gave wins; what it did not give is None."""
     stored = {"host": "db1", "port": "3307", "user": "joe", "password": "hush"}
 

@@ -48,7 +48,7 @@ def test_fatal_faults_are_raised_at_once():
     assert work.calls == 1
 
 
-def test_enough_is_enough():
+def test_the_last_fault_is_raised_after_the_last_try():
     """After the last try its fault is raised."""
     work = Flaky(*[1205] * 10)
 

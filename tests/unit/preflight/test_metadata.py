@@ -71,6 +71,6 @@ def test_clauses_that_only_touch_metadata_are_known(clauses):
         "CONVERT TO CHARACTER SET utf8mb4",
     ],
 )
-def test_not_metadata_only(clauses):
+def test_a_clause_that_may_rebuild_is_named(clauses):
     """These may rebuild the table or an index, and the clause is named."""
     assert "may rebuild" in why_not(clauses)

@@ -56,6 +56,6 @@ def test_one_writer_is_no_trouble(seen):
         ([("REPLICATE_DO_DB", "other")], True),
     ],
 )
-def test_filters_of_a_channel(filters, passes):
+def test_a_channels_filters_are_applied_in_the_servers_order(filters, passes):
     """In the server's order; what is not sure lets the table pass."""
     assert may_write(filters, "shop", "t") is passes

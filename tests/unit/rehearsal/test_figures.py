@@ -10,7 +10,7 @@ from spirit_py.rehearsal.lag import Mark, Marks
 
 
 class TestBinlogMeter:
-    def test_counts_growth_only(self):
+    def test_only_growth_of_the_binlog_is_counted(self):
         """What was there at the first look was not written by the run."""
         meter = BinlogMeter()
         meter.look([("b.1", 1000), ("b.2", 50)])
@@ -26,7 +26,7 @@ class TestBinlogMeter:
         meter.look([("b.2", 500)])
         assert meter.written == 200 + 500
 
-    def test_reset(self):
+    def test_after_a_reset_the_same_file_begins_anew(self):
         """After RESET the same name begins anew."""
         meter = BinlogMeter()
         meter.look([("b.1", 100)])
@@ -45,7 +45,7 @@ class TestMarks:
         reached.update({"ab", "abc"})
         assert marks.age(7.0, reached.__contains__) == 0.0
 
-    def test_idle_source(self):
+    def test_on_an_idle_source_a_reached_mark_is_not_asked_for_again(self):
         """Where nothing is committed a mark that was reached is not asked for again."""
         marks = Marks()
         asked: list[str] = []
@@ -71,7 +71,7 @@ class TestMarks:
 
 
 class TestWords:
-    def test_summary(self):
+    def test_every_figure_is_in_the_summary(self):
         """Every figure is in the summary, each replica in its own line."""
         figures = RehearsalFigures(
             binlog_bytes=3 << 20,
@@ -95,7 +95,7 @@ class TestWords:
             "  locks     3 taken, the longest 12 ms (snapshot)",
         ]
 
-    def test_unknown_is_said(self):
+    def test_an_unmeasured_figure_is_never_shown_as_zero(self):
         """Nothing that was not measured is shown as zero."""
         figures = RehearsalFigures(trouble=("binlog: access denied",))
         assert figures.lines() == [
@@ -106,7 +106,7 @@ class TestWords:
             "  not known binlog: access denied",
         ]
 
-    def test_json(self):
+    def test_the_figures_go_into_the_report_as_they_are(self):
         """The figures go into the report as they are."""
         figures = RehearsalFigures(tables=(TableDisk(schema="s", name="n", size=7),))
         assert json.loads(json.dumps(figures.to_dict()))["disk_bytes"] == 7

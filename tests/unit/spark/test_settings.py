@@ -30,7 +30,7 @@ def test_the_default_master_stays_within_the_cores():
     assert settings(SparkConfig(threads=10_000), SCRATCH)["spark.master"] == f"local[{cores},4]"
 
 
-def test_a_guest_in_the_terminal():
+def test_spark_opens_no_port_and_draws_no_progress_bar():
     """No port, no progress bar, no speculation (R18)."""
     conf = settings(SparkConfig(), SCRATCH)
     assert conf["spark.ui.enabled"] == "false"

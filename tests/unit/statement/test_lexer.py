@@ -47,7 +47,7 @@ def test_under_ansi_quotes_a_double_quote_encloses_a_name():
     assert cut(r'"a\"', SqlMode.of("STRICT_ALL_TABLES,ANSI_QUOTES")) == [("name", "a\\")]
 
 
-def test_no_backslash_escapes():
+def test_under_no_backslash_escapes_a_backslash_is_a_letter():
     """Under NO_BACKSLASH_ESCAPES a backslash is a letter and does not protect the quote."""
     mode = SqlMode.of("no_backslash_escapes")
     assert cut(r"'a\', b", mode) == [("string", "a\\"), ("symbol", ","), ("word", "b")]
@@ -76,7 +76,7 @@ def test_what_versions_read_differently_is_refused(sql):
         ("/*!50000 '*/' */", ["*/"]),
     ],
 )
-def test_what_a_server_executed(sql, words):
+def test_in_a_binlog_an_executed_version_comment_is_code(sql, words):
     """In a binlog a version comment is code; one that was not executed is none there any more."""
     assert [token.value for token in tokenize(sql, PLAIN, executed=True)] == words
 

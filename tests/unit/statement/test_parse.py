@@ -129,7 +129,7 @@ def test_changed_columns_are_known_by_lower_case_names():
     assert statement.dropped == {"d"}
 
 
-def test_swap_of_names():
+def test_both_renames_of_a_swap_name_the_columns_before():
     """Both renames of a swap speak of the names before the statement."""
     statement = clauses("RENAME COLUMN a TO b, RENAME COLUMN b TO a")
     assert statement.renames == {"a": "b", "b": "a"}
@@ -260,13 +260,13 @@ def test_other_statements_are_refused(sql, reason):
         parse_statement(sql, "s")
 
 
-def test_table_without_schema():
+def test_a_table_without_a_schema_is_refused():
     """A table without a schema, where none is given otherwise, is refused."""
     with pytest.raises(Refusal, match="without a schema"):
         parse_statement("ALTER TABLE t ADD c INT", "")
 
 
-def test_sql_mode_of_the_server():
+def test_the_sql_mode_of_the_server_decides_the_clauses():
     """The same text means other clauses under another sql_mode."""
     text = r"ADD c VARCHAR(9) DEFAULT 'x\', DROP d"
     with pytest.raises(Refusal, match="quote"):
@@ -284,7 +284,7 @@ def test_sql_mode_of_the_server():
         "ADD COLUMN (C Int Default 5), Modify D BigInt /* wide */",
     ],
 )
-def test_same_meaning_same_normal_form(text):
+def test_statements_of_one_meaning_have_one_normal_form(text):
     """Blanks, case of keywords, backquotes and comments do not change the normal form."""
     wanted = clauses("ADD COLUMN C INT DEFAULT 5, MODIFY COLUMN D BIGINT")
     assert clauses(text).normalized == wanted.normalized
@@ -311,7 +311,7 @@ def test_same_meaning_same_normal_form(text):
         ("ADD c INT AS (`now`())", "ADD c INT AS (now())"),
     ],
 )
-def test_other_meaning_other_normal_form(one, other):
+def test_statements_of_other_meaning_have_other_normal_forms(one, other):
     """Statements that leave other tables behind have other normal forms."""
     assert clauses(one).normalized != clauses(other).normalized
 

@@ -58,7 +58,7 @@ def test_only_names_change_in_a_definition():
     ).replace("  CONSTRAINT `mine`", "  CONSTRAINT `_mine`").replace("t_chk_1", "_t_new_chk_1")
 
 
-def test_definitions_of_checks():
+def test_the_definition_of_a_check_is_read_whole():
     """What a constraint demands is read from the definition, enforcement included."""
     assert check_definitions(CREATE, ["mine", "t_chk_1", "other"]) == {
         "mine": "((`v` > 0))",
@@ -66,7 +66,7 @@ def test_definitions_of_checks():
     }
 
 
-def test_create_statement_of_another_form():
+def test_a_definition_of_unknown_form_is_refused():
     """A text that is not known is refused, not guessed at."""
     with pytest.raises(Refusal, match="expected form"):
         rewrite_create("CREATE VIEW `t` AS SELECT 1", "s", "t", "_t_new", {})

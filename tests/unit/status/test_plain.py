@@ -55,7 +55,7 @@ def test_json_lines_parse_and_hold_the_figures():
     assert (second["phase"], second["pending"], second["waiting_for"]) == ("copy", 0, "the lock")
 
 
-def test_units():
+def test_counts_sizes_and_durations_read_as_people_write_them():
     """Counts, sizes and durations read as a person writes them."""
     assert human_count(1234567) == "1 234 567"
     assert human_bytes(1536) == "1.5 KiB"

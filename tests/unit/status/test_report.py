@@ -83,7 +83,7 @@ def test_the_summary_of_a_shortcut_is_short():
     assert len(lines) == 2
 
 
-def test_versions_are_known():
+def test_the_report_names_the_versions():
     """The report says with what it was made."""
     found = versions(mysql="9.7.4")
     assert found["mysql"] == "9.7.4"

@@ -29,7 +29,7 @@ def names(source: TableSchema, target: TableSchema, clauses: str) -> list[str]:
     return [pair.new.name for pair in mapping.computed]
 
 
-def test_same_expression_over_unchanged_columns():
+def test_the_same_expression_over_unchanged_columns_is_compared():
     """It is compared, also where it reads another generated column."""
     plain = (ID, A, stored("g", "(`a` + 1)"), stored("h", "(`g` * 2)"))
     assert names(table(*plain), table(*plain, column("x")), "ADD x INT") == ["g", "h"]

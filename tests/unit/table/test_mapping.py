@@ -50,7 +50,7 @@ def test_a_renamed_column_keeps_its_data(clause):
     assert carried(mapping) == {"id": "id", "b": "a"}
 
 
-def test_swap_of_names():
+def test_columns_that_swap_names_keep_their_data():
     """Two columns that swap their names keep each its data."""
     source = table(ID, column("a", "bigint"), column("b", "int"))
     target = table(ID, column("b", "bigint"), column("a", "int"))
@@ -58,7 +58,7 @@ def test_swap_of_names():
     assert carried(mapping) == {"id": "id", "b": "a", "a": "b"}
 
 
-def test_chain_of_changes():
+def test_names_move_on_along_a_chain_of_changes():
     """Names move on along a chain; each old name is one before the statement."""
     source = table(ID, column("a"), column("b"), column("c"))
     target = table(ID, column("b"), column("c"), column("d"))
@@ -133,7 +133,7 @@ def test_a_new_not_null_column_gets_the_implicit_default():
 
 
 @pytest.mark.parametrize("kind", ["point", "geometry", "vector(3)"])
-def test_no_value_to_fill_with(kind):
+def test_a_type_without_an_implicit_value_is_refused(kind):
     """A type without an implicit default is refused when rows would need one."""
     with pytest.raises(Refusal, match="no value"):
         build(table(ID), table(ID, column("p", kind)), "ADD p POINT NOT NULL")
@@ -151,7 +151,7 @@ def test_primary_key_is_preferred():
     assert (mapping.key.name, mapping.new_key_columns) == ("PRIMARY", ("id",))
 
 
-def test_swapped_primary_key():
+def test_a_replaced_primary_key_needs_a_unique_key_that_stays():
     """A primary key that is replaced is supported through a unique key that stays."""
     source = keyed(index("PRIMARY", "id"), index("u", "u"))
     target = keyed(index("PRIMARY", "v"), index("u", "u"))
@@ -168,7 +168,7 @@ def test_the_same_columns_under_another_name():
     assert (mapping.key.name, mapping.new_key_columns) == ("PRIMARY", ("u", "v"))
 
 
-def test_renamed_key_column():
+def test_a_renamed_key_column_is_followed():
     """A renamed key column is followed."""
     source = keyed(index("PRIMARY", "id", "u"))
     columns = (column("key_id"), column("u"), column("v"))
@@ -198,7 +198,7 @@ def test_names_of_key_columns_swapped():
         table(column("id", generated="STORED"), column("u"), column("v"), index("k", "id")),
     ],
 )
-def test_no_usable_key(target):
+def test_without_a_usable_key_the_migration_is_refused(target):
     """Without a unique key over the same whole columns the migration is refused."""
     with pytest.raises(Refusal, match="no key identifies") as refused:
         build(keyed(index("PRIMARY", "id")), target, "FORCE")
@@ -257,7 +257,7 @@ def test_key_of_another_type_is_refused():
         build(source, target, "MODIFY id INT")
 
 
-def test_key_is_widened():
+def test_a_widened_integer_key_still_finds_its_rows():
     """A wider integer key still finds its rows."""
     target = table(column("id", "bigint"), index("PRIMARY", "id"))
     mapping = build(table(ID), target, "MODIFY id BIGINT")
@@ -269,14 +269,14 @@ def test_key_is_widened():
     ("old", "new"),
     [("timestamp", "datetime"), ("datetime", "timestamp"), ("timestamp", "varchar(30)")],
 )
-def test_time_zone_of_the_conversion(old, new):
+def test_a_timestamp_on_one_side_is_converted_in_the_servers_zone(old, new):
     """A TIMESTAMP on one side only is converted in the server's time zone."""
     mapping = build(table(ID, column("a", old)), table(ID, column("a", new)), "MODIFY a DATETIME")
     assert mapping.time_zone == "Europe/Berlin"
     assert mapping.converted
 
 
-def test_no_time_zone_between_timestamps():
+def test_between_timestamps_no_time_zone_is_needed():
     """TIMESTAMP to a more precise TIMESTAMP is no conversion."""
     source = table(ID, column("a", "timestamp"))
     mapping = build(source, table(ID, column("a", "timestamp(6)")), "MODIFY a TIMESTAMP(6)")
@@ -465,7 +465,7 @@ def test_column_dropped_from_a_key():
     assert found == ["k"]
 
 
-def test_new_auto_increment_key():
+def test_a_new_auto_increment_key_cannot_be_violated():
     """A new AUTO_INCREMENT column numbers rows afresh and cannot be violated."""
     source = table(ID, index("u", "id"))
     target = table(ID, column("pk", auto_increment=True), index("u", "id"), index("PRIMARY", "pk"))
@@ -474,7 +474,7 @@ def test_new_auto_increment_key():
     assert mapping.key.name == "u"
 
 
-def test_expression_over_a_changed_column():
+def test_an_expression_over_a_changed_column_is_another_key():
     """The same expression over a changed column is another key."""
     old = (column("u", "varchar(9)", **CI),)
     new = (column("u", "varchar(9)", **BIN),)
@@ -482,7 +482,7 @@ def test_expression_over_a_changed_column():
     assert tightened(keys, keys, "FORCE", old, new) == ["k"]
 
 
-def test_what_is_selected():
+def test_a_conversion_by_text_is_in_what_is_selected():
     """A conversion by text is in what is selected, from whichever table; fills follow."""
     source = table(ID, column("f`x", "float"))
     target = table(ID, column("f`x", "varchar(40)"), column("n"))

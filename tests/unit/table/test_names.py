@@ -24,7 +24,7 @@ def test_names_of_every_length_are_taken_by_the_server():
                 assert len(name) <= MAX_IDENTIFIER
 
 
-def test_room_for_check_constraints():
+def test_check_constraints_can_be_renamed_whatever_the_name():
     """RENAME TABLE can rename ``t_chk_1`` to ``_t_old_chk_1`` whatever the table's name."""
     for length in range(1, MAX_IDENTIFIER + 1):
         names = AuxiliaryNames.of("t" * length)

@@ -25,7 +25,7 @@ def pairs(mapping):
     return [(pair.old.name, pair.new.name) for pair in mapping.pairs]
 
 
-def test_renames_go_back():
+def test_columns_that_swapped_names_swap_them_back():
     """Two columns that swapped their names swap them back."""
     old = table(column("id"), column("a"), column("b"), PRIMARY)
     new = table(column("id"), column("b"), column("a"), PRIMARY)
@@ -69,7 +69,7 @@ def test_dropped_and_added_under_one_name():
     assert kept.startswith("s.t: column c will have the default")
 
 
-def test_narrowing_is_said():
+def test_a_narrowed_column_is_named_with_both_types():
     """What is converted back is named with both types."""
     old = table(column("id"), column("v", "int"), PRIMARY)
     new = table(column("id"), column("v", "bigint"), PRIMARY)

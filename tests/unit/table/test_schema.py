@@ -7,7 +7,7 @@ import pytest
 from tests.kits.definitions import column, index, table
 
 
-def test_columns_ignore_case():
+def test_a_column_is_found_whatever_its_case():
     """A column is found whatever the case of its name."""
     found = table(column("Id"), column("ä"))
     assert found.column("ID").name == "Id"
@@ -17,7 +17,7 @@ def test_columns_ignore_case():
         found.column("b")
 
 
-def test_columns_of_an_index():
+def test_only_an_index_over_whole_columns_identifies_a_row():
     """Only an index over whole columns has columns to identify a row by."""
     assert index("k", "a", "b").columns == ("a", "b")
     assert index("k", "a", "b(3)").columns == ()

@@ -51,7 +51,7 @@ def test_expression_that_reads_no_time(expression):
     assert zone(table(ID, AT, TIME, computed(expression))) == ""
 
 
-def test_default_of_an_added_column():
+def test_a_computed_default_counts_for_an_added_column_only():
     """A default that is computed counts for a column that is added, not for one that is carried."""
     made = replace(column("g", "int"), extra="DEFAULT_GENERATED", default="hour(now())")
     assert zone(table(ID, AT, TIME, made)) == "Europe/Berlin"
@@ -85,7 +85,7 @@ def test_instants_are_selected_where_an_hour_repeats(server, instants):
 
 
 @pytest.mark.parametrize("server", ["Europe/Berlin", "SYSTEM"])
-def test_timestamp_in_the_key(server):
+def test_a_timestamp_key_in_a_zone_that_repeats_an_hour_is_refused(server):
     """In a zone that repeats an hour, rows cannot be found by a TIMESTAMP."""
     key = index("PRIMARY", "at")
     source, target = table(AT, key), table(AT, computed("hour(`at`)"), key)
@@ -94,7 +94,7 @@ def test_timestamp_in_the_key(server):
 
 
 @pytest.mark.parametrize("server", ["+05:30", "UTC", "+00:00"])
-def test_timestamp_in_the_key_of_a_fixed_zone(server):
+def test_a_timestamp_key_in_a_fixed_zone_is_accepted(server):
     """In a zone that never changes they can."""
     key = index("PRIMARY", "at")
     source, target = table(AT, key), table(AT, computed("hour(`at`)"), key)
@@ -116,7 +116,7 @@ def test_timestamp_in_the_key_of_a_fixed_zone(server):
         (replace(column("g"), extra="DEFAULT_GENERATED", default="now(6)"), False),
     ],
 )
-def test_what_makes_dates(made, makes):
+def test_an_expression_and_a_conversion_make_dates(made, makes):
     """An expression and a conversion may make a date; a carried date and the clock do not."""
     columns = [one for one in (ID, AT, TIME) if one.name != made.name]
     source, target = table(ID, AT, TIME), table(*columns, made)

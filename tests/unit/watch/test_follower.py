@@ -214,7 +214,7 @@ def test_decisions_without_rows_are_quiet_unless_they_are_older(run: Run) -> Non
     assert run.take(XaDecided(at(50), "without rows", commit=True)) == []
 
 
-def test_a_heartbeat_after_quiet_seconds(run: Run) -> None:
+def test_a_heartbeat_is_printed_after_quiet_seconds(run: Run) -> None:
     """Only when nothing was printed for so long; it carries the position reached."""
     run.now = 9.0
     assert run.take(Advanced(at(10))) == []

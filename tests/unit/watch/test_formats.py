@@ -65,7 +65,7 @@ def test_an_invalid_enum_is_told_from_a_member_named_0() -> None:
     assert "encoding" not in member
 
 
-def test_changed_compares_both_images() -> None:
+def test_changed_is_the_difference_of_both_images() -> None:
     """Of an update what differs; of an insert and a delete every column."""
     update = row("update", Image(id=1, v=0.0, e="x"), Image(id=1, v=-0.0, e="x"))
     assert [column["changed"] for column in update["after"]] == [False, True, False]

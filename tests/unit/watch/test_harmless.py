@@ -167,7 +167,9 @@ def test_quotes_that_may_be_read_in_two_ways_prove_nothing() -> None:
         ("", False, False),
     ],
 )  # fmt: skip
-def test_other_statements(sql: str, keyed: bool, keyless: bool) -> None:
+def test_indexes_triggers_and_truncate_leave_columns_alone(
+    sql: str, keyed: bool, keyless: bool
+) -> None:
     """Indexes, triggers and TRUNCATE leave columns alone; the rest makes and unmakes tables."""
     assert leaves_rows_as_described(sql, keyed=True) is keyed
     assert leaves_rows_as_described(sql, keyed=False) is keyless
