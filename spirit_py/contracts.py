@@ -373,13 +373,6 @@ class ChangeSource(Protocol):
         """Stop the threads and close the sessions, within seconds; safe to call again."""
 
 
-class Throttler(Protocol):
-    """Decides when the copy must wait, and why."""
-
-    def throttled(self) -> str:
-        """Return the reason to wait now, or an empty string. Must not block."""
-
-
 class Reporter(Protocol):
     """Shows the operator what is going on."""
 

@@ -127,11 +127,8 @@ class Checker:
         of the pass is proven. None at the beginning, from the first difference of a pass on,
         after the last pass, and where the new table orders the key anew.
 
-        A later run may go on above it (``resume_above``): below it both tables were equal in
-        a snapshot that held every change committed until then, and whatever changes a row
-        afterwards reaches the new table through the feed, in that run or in this one. It is the
-        very argument by which one pass may use several snapshots, and it needs what that
-        needs: a feed that goes on from a position at or before the snapshot.
+        A later run may go on above it (``resume_above``), with a feed that goes on from a position
+        at or before the snapshot; docs/verification.md says why that is sound.
         """
         return None if self._current is None else self._current.clean_up_to
 
@@ -185,7 +182,6 @@ class Checker:
         )
 
     def _overwrites(self) -> int:
-        """Count what may have pushed a row out of the new table so far."""
         feed = self._what.feed
         return 0 if feed is None or not self._mapping.merging else feed.overwrites(self._mapping)
 
@@ -243,7 +239,6 @@ class Checker:
         )
 
     def _refuse_duplicates(self, found: Sequence[RowDifference]) -> None:
-        """Stop when the differences are rows that a new UNIQUE key cannot hold together (R11)."""
         if self._what.target is not None:
             return
         duplicates = self._patiently(self._duplicates)

@@ -1,13 +1,9 @@
 r"""The SQL text of the checksum (pure).
 
-A chunk is compared by ``COUNT(*)`` and by the XOR of the SHA-256 of every row. Why that is
-enough: the key is among the hashed columns and unique in the source, so the source's hashes
-are distinct. If the XORs agree then (save for a collision of SHA-256) every source row is in
-the new table an odd number of times and every other row an even number of times; with the
-same number of rows this leaves the source's rows, each once. Two equal extra rows cancel out
-in the XOR and show in the count; a row swapped for another shows in the XOR. XOR needs no
-order and no second evaluation of the row text, which is where the time goes (measured on 9.7:
-0.21 s for 200 000 rows against 0.20 s with CRC32, and 0.38 s with a sum beside it).
+A chunk is compared by ``COUNT(*)`` and by the XOR of the SHA-256 of every row; docs/verification.md
+says why that is enough. XOR needs no order and no second evaluation of the row text, which is where
+the time goes (measured on 9.7: 0.21 s for 200 000 rows against 0.20 s with CRC32, and 0.38 s with a
+sum beside it).
 """
 
 from __future__ import annotations
@@ -206,7 +202,6 @@ def stage_column(kind: str, place: int) -> str:
 
 
 def _hashed(pair: ColumnPair) -> bool:
-    """Return whether a pair's values enter the row text as their SHA-256."""
     return is_lob(pair.old) or is_lob(pair.new)
 
 
@@ -321,7 +316,6 @@ def _leads_to(old: Column, new: Column) -> list[str]:
 
 
 def _names(columns: Sequence[Column]) -> str:
-    """Render qualified column names."""
     return ", ".join(f"{_ROW}.{quote_identifier(column.name)}" for column in columns)
 
 

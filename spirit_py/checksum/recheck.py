@@ -64,7 +64,6 @@ class Recheck:
         return left
 
     def _look(self, found: Sequence[RowDifference], *, last: bool) -> list[RowDifference]:
-        """Read the rows anew; give those that differ still."""
         reader = self._join(0)
         try:
             reader.take_snapshot()

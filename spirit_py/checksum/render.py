@@ -1,25 +1,14 @@
 """How one column's values enter the hash, so that equal values, and only these, look equal (pure).
 
-Every value becomes text from which it can be read back without doubt (:func:`field`):
+Every value becomes text from which it can be read back without doubt (:func:`field`); for each type
+docs/verification.md has its form, and why. Numbers and temporal values print digits and ``-+.: e``
+only, so that a comma ends them. FLOAT itself prints six digits, the DOUBLE that it is widened to
+the shortest text that reads back as the same double.
 
-- numbers and temporal values print digits and ``-+.: e`` only, so a comma ends them; NULL is ``N``;
-- FLOAT is widened to DOUBLE first, whose text is the shortest that reads back as the same
-  double (FLOAT itself prints six digits); negative zero keeps its sign;
-- ENUM, SET, BIT and YEAR are taken by number: ENUM 0 is not the member ``''``;
-- text and binary are bytes behind their length, trailing spaces and zero bytes included; the
-  last one of a row goes to the end of the row text, where it needs no length;
-- LOBs, spatial values and VECTOR are their SHA-256, so that no value outgrows
-  ``max_allowed_packet``, where CONCAT would give NULL;
-- JSON is the SHA-256 of its normalised text and of the list of the types of all its nodes:
-  ``1.0`` is a DOUBLE or a DECIMAL, ``1`` signed or unsigned, ``"2020-01-01"`` a STRING or a
-  DATE, and the text alone is the same;
-- a value that the new column cannot hold is ``X`` and its SHA-256, which nothing else looks like.
-
-Text is converted to the new column's character set by CONVERT, which puts ``?`` for what is not
-in it and says nothing. An ALTER would refuse such a value (R10). It is told by its question marks:
-there are more of them behind the conversion than before it. (Converting back would tell less:
-sjis and others have several codes for one character.) Measured on 9.7 for every pair of
-character sets, with all codes of the old one: it is so exactly where INSERT ... SELECT warns.
+CONVERT puts ``?`` for a character that the new character set does not have, and says nothing; an
+ALTER refuses such a value (R10). It is known by its question marks: there are more of them behind
+the conversion than before it. Measured on 9.7 for every pair of character sets, with all codes of
+the old one: it is so exactly where INSERT ... SELECT warns.
 
 Sessions are in time zone '+00:00' (design section 8), so a TIMESTAMP's text is its instant.
 One binary argument that no column outranks (COLLATE binary; a mere _binary literal gives way

@@ -1,16 +1,14 @@
-"""One moment for all readers: the table lock under which their snapshots open (R15's sibling).
+"""The table lock under which the snapshots of all readers open at the same moment.
 
 Writers of the source wait while the lock is held, so this is short: the changes are flushed
 before the lock is asked for, the last of them under it, then every reader opens its snapshot
 (which takes no table lock itself; measured: it sees all that the lock's session wrote) and the
 lock goes.
 
-While the lock is asked for, new writers queue behind it. So one request waits a second, and
-then steps back; every third time requests become twice as long, up to the limit, and the pauses
-between them are at least twice as long as the requests: an application never waits for more
-than a third of the time. Nobody is killed: a checksum can wait, at no cost but time, and who is in
-its way would be in the cutover's too, whose rules then apply. Who it is, is named at once, and
-again when the last request was in vain.
+While the lock is asked for, new writers queue behind it. So requests are short and the pauses
+between them at least twice as long: an application waits for a third of the time at most
+(docs/verification.md). No blocker is killed: a checksum can wait, at no cost but time. Blockers are
+named while they are waited for, and again when the last request was in vain.
 
 There is no snapshot over two servers. But while the table of the server that is replicated from is
 locked, nothing new for it can come into its binlog; a replica that has executed what that server
@@ -135,7 +133,6 @@ class SnapshotLock:
     def _attempt(
         self, open_snapshots: Callable[[], object], attempt: int, seen: list[Blocker]
     ) -> LockFigures:
-        """Try once; ``seen`` is who was in the way at the last look."""
         if self._what.feed is not None:
             self._what.feed.catch_up(self._on_wait)
         # LOCK TABLES may hold the new table while it queues for the source: nothing of ours

@@ -82,7 +82,6 @@ def _about_a_value(fault: ServerFault) -> bool:
 def _stage_what_fits(
     session: SqlSession, plan: ComparisonPlan, rows: Sequence[Sequence[Any]]
 ) -> None:
-    """Convert rows, and mark the values that do not fit."""
     session.execute(staging_sql.empty_old(plan))
     _fill(session, plan, rows)
     if len(rows) == 1:
@@ -151,7 +150,6 @@ def places_of(
 
 
 def _stage_one(session: SqlSession, plan: ComparisonPlan) -> None:
-    """Convert the one row in the staging table, column by column."""
     places = range(len(plan.staged))
     fitting = [place for place in places if _fits(session, plan, place)]
     with evaluating(session, plan.mapping, notes=True):
@@ -162,7 +160,6 @@ def _stage_one(session: SqlSession, plan: ComparisonPlan) -> None:
 
 
 def _fits(session: SqlSession, plan: ComparisonPlan, place: int) -> bool:
-    """Return whether one value of the one row in the staging table fits."""
     try:
         with evaluating(session, plan.mapping, notes=True):
             session.execute(staging_sql.convert_stage(plan, (place,)))

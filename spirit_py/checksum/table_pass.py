@@ -25,12 +25,11 @@ from spirit_py.checksum.result import Counts, RowDifference
 from spirit_py.checksum.snapshot import SnapshotLock
 from spirit_py.checksum.worker import encode_chunk
 from spirit_py.chunk.chunker import make_chunker
-from spirit_py.errors import ChecksumFailure, ServerFault, SpiritError, WorkersLost
+from spirit_py.errors import ChecksumFailure, ServerFault, WorkersLost
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.kill import kill_own
 from spirit_py.mysql.retry import await_server
-from spirit_py.spark.gang import Gang
+from spirit_py.spark.gang import Gang, is_transient
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -111,7 +110,7 @@ class TablePass:
                     lost = 0
             except (WorkersLost, ServerFault) as error:
                 lost += 1
-                if lost >= _GANG_ATTEMPTS or not _passing(error):
+                if lost >= _GANG_ATTEMPTS or not is_transient(error):
                     raise
                 _log.warning("%s; its part of the checksum begins anew", error.message)
                 self._await_servers()
@@ -238,7 +237,3 @@ class TablePass:
             connect(options, role="checksum-kill", read_timeout=_LETTER_SECONDS) as killer,
         ):
             kill_own(killer, session)
-
-
-def _passing(error: SpiritError) -> bool:
-    return isinstance(error, WorkersLost) or disposition(error) is Disposition.RETRY

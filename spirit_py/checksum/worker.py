@@ -124,7 +124,6 @@ class SnapshotReader:
         return (self.session,) if self._target is self.session else (self.session, self._target)
 
     def _count(self, side: Side, span: Chunk) -> int:
-        """Count one table's rows in a range, independently of the chunks."""
         session = self.session if side == SOURCE else self._target
         return int(session.query(query.count(self._plan, side, span))[0][0])
 
@@ -179,7 +178,6 @@ class SnapshotReader:
         self._plan = stage(self.session, self._plan, wanted)
 
     def _narrow(self, chunk: Chunk) -> Counts:
-        """Find the differing rows of a chunk; keep some of them; count all."""
         return self._keep(differences(*self._rows(chunk)))
 
     def _rows(self, wanted: Selection) -> tuple[Rows, Rows]:

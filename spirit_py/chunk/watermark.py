@@ -148,14 +148,11 @@ class WatermarkTracker(CommittedPrefix):
         if not self._beyond(key, self.low):
             return False
         return any(
-            self._inside(key, chunk)
+            (chunk.lower is None or self._beyond(key, chunk.lower))
+            and (chunk.upper is None or not self._beyond(key, chunk.upper))
             for number, chunk in self._window.items()
             if number not in self._early
         )
-
-    def _inside(self, key: ComparableKey, chunk: Chunk) -> bool:
-        below = chunk.lower is None or self._beyond(key, chunk.lower)
-        return below and not (chunk.upper is not None and self._beyond(key, chunk.upper))
 
     def _beyond(self, key: ComparableKey, bound: KeyBound | OpenEnd) -> bool:
         """Return whether the key comes after the bound in the walk."""

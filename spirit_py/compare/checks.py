@@ -137,7 +137,6 @@ def require_comparable(source: Side, target: Side, matching: Matching, *, lock: 
 
 
 def _session_findings(source: Side, matching: Matching) -> Iterator[Finding]:
-    """Name what the workers' sessions on the source's server need."""
     if not source.facts.is_on("performance_schema"):
         yield refuse(
             "performance_schema is OFF on the source's server: the workers talk through it",
@@ -212,7 +211,6 @@ def _side_effects(target: Side) -> Iterator[Finding]:
 
 
 def _column_findings(matching: Matching, *, two_servers: bool) -> Iterator[Finding]:
-    """Name columns that a repair would reset, or cannot write."""
     mapping = matching.mapping
     paired = {pair.new.name.lower() for pair in mapping.pairs}
     reset = [

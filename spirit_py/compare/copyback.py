@@ -10,6 +10,7 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.checksum.query import new_key_index
 from spirit_py.checksum.render import node_types
 from spirit_py.checksum.staging_sql import row_literals, select_lossless
 from spirit_py.compare.documents import document_sql
@@ -116,12 +117,7 @@ class TwoServerCopier:
 def _there(mapping: TableMapping) -> TableMapping:
     """Return the mapping of the target to itself: rows arrive in its own types and names."""
     target = mapping.target
-    key = next(
-        index
-        for index in target.not_null_unique_indexes()
-        if {name.lower() for name in index.columns}
-        == {name.lower() for name in mapping.new_key_columns}
-    )
+    key = new_key_index(mapping)
     return replace(
         mapping,
         source=target,

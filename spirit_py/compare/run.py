@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from spirit_py.mysql.session import Session
     from spirit_py.spark.gang import GangEngine
     from spirit_py.stop import StopSwitch
-    from spirit_py.table.schema import TableSchema
 
 _REPAIR_ROWS = 500
 
@@ -83,7 +82,12 @@ class CompareRun:
                 engine=engine,
                 stop=self._stop,
                 applier=repairer,
-                options=self._checksum_options(),
+                options=ChecksumOptions(
+                    lock=self._options.lock,
+                    lock_wait_timeout=math.ceil(self._options.lock_wait_timeout),
+                    yield_seconds=self._options.checksum_yield_timeout,
+                    recheck_pauses=self._options.recheck_pauses,
+                ),
                 follower=side_that_follows,
             )
             self._compare_began = time.monotonic()
@@ -161,7 +165,7 @@ class CompareRun:
         self._rows_total = source.table.estimated_rows
 
     def _tell(self, matching: Matching, *, two_servers: bool, following: Follower) -> None:
-        """Say what is compared, and loudly what is not."""
+        """Report what is compared, and warn of what is not."""
         self._report.note_matching(matching)
         mapping, report = matching.mapping, self._report
         self._reporter.message(
@@ -187,14 +191,6 @@ class CompareRun:
             self._reporter.message(f"warning: {text}")
 
     # -- the comparison
-
-    def _checksum_options(self) -> ChecksumOptions:
-        return ChecksumOptions(
-            lock=self._options.lock,
-            lock_wait_timeout=math.ceil(self._options.lock_wait_timeout),
-            yield_seconds=self._options.checksum_yield_timeout,
-            recheck_pauses=self._options.recheck_pauses,
-        )
 
     def _repairer(self, matching: Matching) -> FittingRows:
         """Return what repairs the target, which no migration may swap meanwhile."""
@@ -236,14 +232,17 @@ class CompareRun:
         self._report.warnings += shown
 
     def _require_unchanged(self, matching: Matching) -> None:
-        """Compare the definitions once more: a column that came meanwhile was not compared."""
         mapping = matching.mapping
         there = self._options.target or self._options.source
         for table, options in ((mapping.source, self._options.source), (mapping.target, there)):
             with connect(options, role="compare") as session:
                 found = read_table(session, table.schema, table.name)
             if found is None or shape_of(found) != shape_of(table):
-                raise _changed(table)
+                raise SchemaChanged(
+                    f"the definition of {table.schema}.{table.name} changed while its rows were"
+                    " compared",
+                    hint="run the same command again",
+                )
 
     def _judge(self, checker: Checker) -> None:
         self.complete()
@@ -263,10 +262,3 @@ class CompareRun:
             hint="missing: only the source has the row; extra: only the target has it",
             details=self._left,
         )
-
-
-def _changed(table: TableSchema) -> SchemaChanged:
-    return SchemaChanged(
-        f"the definition of {table.schema}.{table.name} changed while its rows were compared",
-        hint="run the same command again",
-    )

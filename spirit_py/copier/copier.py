@@ -33,13 +33,13 @@ from spirit_py.spark.waves import Pull, WavePlan, WaveRunner
 from spirit_py.table.values import bound_from_row, key_select_expressions
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from spirit_py.chunk.chunk import Chunk
     from spirit_py.chunk.chunker import Chunker
     from spirit_py.chunk.composite import BoundaryQuery
     from spirit_py.config import ConnectionOptions
-    from spirit_py.contracts import Clock, Subscription, Throttler
+    from spirit_py.contracts import Clock, FeedStatistics, Subscription
     from spirit_py.spark.waves import WaveEngine
     from spirit_py.stop import StopSwitch
     from spirit_py.table.mapping import TableMapping
@@ -79,7 +79,7 @@ class Copier:
         engine: Spark, started or starting.
         query: Runs a SELECT in a driver session, to name the row of an error.
         subscription: Told of every chunk before it is handed out and after it committed.
-        throttler: Asked before every chunk.
+        throttled: returns the reason to wait now, or an empty text; asked before every chunk.
         stop: When requested, nothing more is handed out, and :meth:`run` raises its reason.
         before: What earlier runs have copied; the chunker begins above it.
     """
@@ -93,7 +93,7 @@ class Copier:
         chunker: Chunker,
         query: BoundaryQuery,
         subscription: Subscription,
-        throttler: Throttler,
+        throttled: Callable[[], str],
         stop: StopSwitch,
         options: CopyOptions,
         before: CopiedSoFar | None = None,
@@ -105,7 +105,7 @@ class Copier:
         self._chunker = chunker
         self._query = query
         self._subscription = subscription
-        self._throttler = throttler
+        self._throttled = throttled
         self._stop = stop
         self._options = options
         self._clock = clock
@@ -171,7 +171,7 @@ class Copier:
         return f"{self._mapping.source.schema}.{self._mapping.source.name}"
 
     def _pull(self) -> CopyTask | Pull:
-        reason = self._throttler.throttled()
+        reason = self._throttled()
         self._meter.throttled(reason)
         if reason:
             return Pull.WAIT
@@ -244,7 +244,6 @@ class Copier:
             _log.warning("running chunks could not be ended on the server: %s", error)
 
     def _end_sessions(self) -> None:
-        """End the idle sessions of the executors; nothing copies any more."""
         try:
             with connect(self._connection, role="fence") as session:
                 for number in self._sessions:
@@ -287,3 +286,14 @@ class Copier:
         if error.code == NULL_REFUSED and pair is not None:
             return row_lookup_sql(self._mapping, chunk, expressions, null=pair.old.name)
         return ""
+
+
+def backlog_reason(feed: FeedStatistics) -> str:
+    """Return why the copy waits for the change feed (R19); empty when it does not.
+
+    The copy adds to the binlog that the feed has to read: while the feed cannot keep up with
+    the application, the copy leaves it the server.
+    """
+    if not feed.backpressure:
+        return ""
+    return f"the change feed, which has {feed.pending} changes to apply before it reads on"

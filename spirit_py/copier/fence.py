@@ -27,17 +27,12 @@ _EARLIER_SECONDS: Final = 30.0
 _POLL_SECONDS: Final = 0.05
 
 # GET_LOCK names are metadata locks of their own kind (manual 29.12.13.3).
-_HOLDERS: Final = """
-SELECT t.PROCESSLIST_ID, l.OBJECT_NAME
+_HELD: Final = """
+SELECT l.OBJECT_NAME
 FROM performance_schema.metadata_locks l
 JOIN performance_schema.threads t ON t.THREAD_ID = l.OWNER_THREAD_ID
 WHERE l.OBJECT_TYPE = 'USER LEVEL LOCK' AND l.LOCK_STATUS = 'GRANTED'
   AND LEFT(l.OBJECT_NAME, CHAR_LENGTH(%s)) = %s AND t.PROCESSLIST_ID IS NOT NULL"""
-
-
-def chunk_locks_held(session: SqlSession, prefix: str) -> dict[str, int]:
-    """Find the chunk locks of a table that any session holds; lock name to session id."""
-    return {str(name): int(number) for number, name in session.query(_HOLDERS, (prefix, prefix))}
 
 
 def end_earlier_chunks(connection: ConnectionOptions, mapping: TableMapping) -> None:
@@ -48,7 +43,8 @@ def end_earlier_chunks(connection: ConnectionOptions, mapping: TableMapping) -> 
     """
     table = f"{mapping.source.schema}.{mapping.source.name}"
     with connect(connection, role="fence") as session:
-        locks = list(chunk_locks_held(session, chunk_lock_prefix(mapping)))
+        prefix = chunk_lock_prefix(mapping)
+        locks = [str(row[0]) for row in session.query(_HELD, (prefix, prefix))]
         end_chunks(session, locks, of=table, timeout=_EARLIER_SECONDS)
     if locks:
         _log.info("ended %d chunks of an earlier run", len(locks))

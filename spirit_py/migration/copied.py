@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 from spirit_py.chunk.chunker import make_chunker
 from spirit_py.chunk.watermark import CopiedSoFar
 from spirit_py.copier.boundary import BoundaryReader
-from spirit_py.copier.copier import Copier, CopyOptions
+from spirit_py.copier.copier import Copier, CopyOptions, backlog_reason
 from spirit_py.copier.fence import end_earlier_chunks
 from spirit_py.copier.last_key import last_copied_key
-from spirit_py.copier.throttle import BacklogThrottler
 from spirit_py.errors import Refusal
 from spirit_py.migration.pair import Pair
 from spirit_py.mysql.retry import retrying
@@ -68,7 +67,7 @@ class CopiedPair(Pair):
             chunker=chunker,
             query=reader.query,
             subscription=self.subscription,
-            throttler=BacklogThrottler(self.feed.statistics),
+            throttled=lambda: backlog_reason(self.feed.statistics()),
             stop=run.stop,
             options=CopyOptions(
                 slots=slots,

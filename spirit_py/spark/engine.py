@@ -206,7 +206,6 @@ class SparkEngine:
         self._spark.stop()
 
     def _start_guarded(self) -> None:
-        """Start Spark; keep what went wrong for :meth:`context`."""
         try:
             if self._spark.start():
                 param: Any = _Feedback(self._route)

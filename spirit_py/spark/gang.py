@@ -266,7 +266,7 @@ class Gang(Generic[_R]):
         try:
             yield
         except ServerFault as fault:
-            if not _transient(fault):
+            if not is_transient(fault):
                 raise
             raise WorkersLost(
                 f"the conversation with Spark's tasks ended: {fault.message}"
@@ -324,9 +324,9 @@ class Gang(Generic[_R]):
     def _raise_failures(self) -> None:
         """Raise what a member, or the job, failed with; a lost connection as lost workers."""
         errors = [outcome.error for outcome in self._outcomes if outcome.error is not None]
-        lasting = [error for error in errors if not _transient(error)]
+        lasting = [error for error in errors if not is_transient(error)]
         for error in [*lasting, *errors]:
-            if _transient(error):
+            if is_transient(error):
                 raise WorkersLost(f"a Spark task was lost: {error.message}") from error
             raise error
         if isinstance(self._failure, SpiritError):
@@ -354,5 +354,6 @@ class Gang(Generic[_R]):
             _log.warning("the Spark job %s did not end within %.0f s", self._group, _JOIN_SECONDS)
 
 
-def _transient(error: SpiritError) -> bool:
+def is_transient(error: SpiritError) -> bool:
+    """Return whether a new gang may do better."""
     return isinstance(error, WorkersLost) or disposition(error) is Disposition.RETRY

@@ -183,7 +183,6 @@ class WaveRunner(Generic[_S, _R]):
             pool.submit(self._run_wave, wave, specs, self._plan.describe(specs))
 
     def _pull(self, size: int) -> list[_S]:
-        """Pull up to ``size`` specs, fewer when there is nothing more or nothing now."""
         specs: list[_S] = []
         while len(specs) < size and not self._stop.requested:
             try:
@@ -198,7 +197,6 @@ class WaveRunner(Generic[_S, _R]):
         return specs
 
     def _run_wave(self, wave: int, specs: Sequence[_S], description: str) -> None:
-        """Run one job, in a thread of the pool; everything it learns goes into the queue."""
         error: SpiritError | None = None
         try:
             self._engine.run_wave(

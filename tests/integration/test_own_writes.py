@@ -70,7 +70,7 @@ def copy(scene: Scene, engine: Any, **options: Any) -> int:
         chunker=make_chunker(scene.mapping, reader.query),
         query=reader.query,
         subscription=scene.subscription,
-        throttler=Throttle(),
+        throttled=Throttle().throttled,
         stop=scene.stop,
         options=CopyOptions(slots=2, **options),
     )

@@ -79,7 +79,7 @@ class Copying:
             chunker=make_chunker(mapping, self.reader.query),
             query=self.reader.query,
             subscription=self.feed,
-            throttler=self.throttle,
+            throttled=self.throttle.throttled,
             stop=self.stop,
             options=CopyOptions(**({"slots": 2} | more)),
         )

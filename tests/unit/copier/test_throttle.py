@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from spirit_py.contracts import FeedStatistics
-from spirit_py.copier.throttle import BacklogThrottler
+from spirit_py.copier.copier import backlog_reason
 
 
 def test_the_copy_waits_while_the_feed_has_no_room():
     """A reader that waits for room is a reason; a mere backlog is none."""
     now = FeedStatistics(pending=7, backpressure=True)
-    assert "7 changes" in BacklogThrottler(lambda: now).throttled()
-    assert BacklogThrottler(lambda: FeedStatistics(pending=7)).throttled() == ""
+    assert "7 changes" in backlog_reason(now)
+    assert backlog_reason(FeedStatistics(pending=7)) == ""
