@@ -22,7 +22,7 @@ from tests.kits.background import BackgroundCall
 from tests.kits.connection import connection_options
 from tests.kits.engine import SharedEngine
 from tests.kits.reporter import RecordingReporter
-from tests.kits.reverse import Changed, Client, keeping_config
+from tests.kits.reverse import Changed, Client, reverse_config
 from tests.kits.waiting import until
 
 SEED = int(os.environ.get("SPIRIT_PY_TEST_SEED") or random.randrange(10_000))
@@ -71,13 +71,13 @@ def test_a_revert_loses_no_write(db, spark_engine):
         engine=spark_engine,
     )
     after_swap = writes()
-    keeping = changed.keep()
+    following = changed.keep()
     until(lambda: writes() > after_swap + 300, "writes after the swap")
     said = changed.revert()
     at_revert = writes()
     until(lambda: writes() > at_revert + 100, "writes after the revert")
     expected = journal(clients)
-    assert keeping.result() is True
+    assert following.result() is True
     assert changed.columns() == ["id", "v", "u"]
     found = {key: (v, u) for key, v, u in rows_of(db) if key > 1000}
     assert found == expected
@@ -106,13 +106,13 @@ def test_dropped_columns_keep_their_values_and_renamed_ones_are_carried(db, spar
         " CHARACTER SET latin1, ADD COLUMN a INT DEFAULT 9",
         engine=spark_engine,
     )
-    keeping = changed.keep()
+    following = changed.keep()
     db.execute("UPDATE t SET gone = 10, b = 'é' WHERE id = 1")
     db.execute("UPDATE t SET b = 'yy' WHERE id = 2")
     db.execute("DELETE FROM t WHERE id = 3")
     db.execute("INSERT INTO t (id, gone, b, a) VALUES (4, 4, 'new', 44)")
     said = changed.revert(skip_drop=True)
-    assert keeping.result() is True
+    assert following.result() is True
     assert rows_of(db, names="id, a, gone, LEFT(at, 10), b") == [
         (1, 10, "one", "2021-01-01", "é"),
         (2, 2, None, "2021-01-02", "yy"),
@@ -133,10 +133,10 @@ def test_a_value_that_does_not_fit_ends_reverse_replication(db, spark_engine):
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
     db.execute("INSERT INTO t (v) VALUES (1), (2)")
     changed = Changed(db, "MODIFY v BIGINT NOT NULL", engine=spark_engine)
-    keeping = changed.keep()
+    following = changed.keep()
     db.execute("INSERT INTO t (v) VALUES (5000000000)")
     with pytest.raises(ReverseReplicationLost, match="column v of") as lost:
-        keeping.result()
+        following.result()
     assert lost.value.exit_code == 1
     assert "the change itself is done and stays" in lost.value.hint
     db.execute("INSERT INTO t (v) VALUES (6000000000)")
@@ -161,11 +161,11 @@ def test_ddl_by_others_ends_reverse_replication(db, spark_engine, statement):
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
     db.execute("INSERT INTO t (v) VALUES (1), (2)")
     changed = Changed(db, "ADD COLUMN extra INT", engine=spark_engine)
-    keeping = changed.keep()
+    following = changed.keep()
     db.execute("UPDATE t SET v = 5 WHERE id = 1")
     db.execute(statement)
     with pytest.raises(ReverseReplicationLost, match="another session changed the definition"):
-        keeping.result()
+        following.result()
     assert db.query("SELECT COUNT(*) FROM _t_old") == [(2,)]
     stored = changed.stored()
     assert stored is not None
@@ -176,9 +176,9 @@ def test_the_old_table_is_current_when_the_time_is_over(db, spark_engine):
     """At the end of the time the old table is current to the last row, and the caller's to drop."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
     changed = Changed(db, "ADD COLUMN extra INT", seconds=4.0, engine=spark_engine)
-    keeping = changed.keep()
+    following = changed.keep()
     db.execute("INSERT INTO t (v) VALUES (1)")
-    assert keeping.result() is False
+    assert following.result() is False
     assert changed.tables() == {"t", "_t_old", "_t_chkpnt"}
     assert rows_of(db, "_t_old", "id, v") == [(1, 1)]
 
@@ -204,7 +204,7 @@ def test_a_revert_takes_the_place_of_an_interrupted_process(db, spark_engine):
     db.execute(TABLE)
     fill(db, 50)
     changed = Changed(db, "ADD COLUMN extra INT", engine=spark_engine)
-    keeping = changed.keep()
+    following = changed.keep()
     db.execute("UPDATE t SET v = -1 WHERE id = 7")
     until(lambda: db.query("SELECT v FROM _t_old WHERE id = 7") == [(-1,)], "the change")
     # When another change has arrived the first one is behind the position.
@@ -212,7 +212,7 @@ def test_a_revert_takes_the_place_of_an_interrupted_process(db, spark_engine):
     until(lambda: db.query("SELECT v FROM _t_old WHERE id = 9") == [(-2,)], "another one")
     changed.stop.request(Interrupted(2))
     with pytest.raises(Interrupted) as interrupted:
-        keeping.result()
+        following.result()
     assert interrupted.value.exit_code == 130
     assert "spirit-py revert still swaps back" in interrupted.value.hint
     stored = changed.stored()
@@ -238,7 +238,7 @@ def test_a_revert_that_fails_may_be_tried_again(db, spark_engine):
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
     db.execute("INSERT INTO t (v) VALUES (1), (2)")
     changed = Changed(db, "ADD COLUMN extra INT", engine=spark_engine)
-    keeping = changed.keep(lock_wait_timeout=1.0, cutover_attempts=2, no_kill=True)
+    following = changed.keep(lock_wait_timeout=1.0, cutover_attempts=2, no_kill=True)
     holder = db.connect(autocommit=False)
     with holder.cursor() as cursor:
         cursor.execute("SELECT * FROM t")
@@ -249,7 +249,7 @@ def test_a_revert_that_fails_may_be_tried_again(db, spark_engine):
     assert changed.notes.said("reverse replication still runs")
     db.execute("INSERT INTO t (id, v) VALUES (3, 3)")
     changed.revert(RecordingReporter())
-    assert keeping.result() is True
+    assert following.result() is True
     assert [key for key, _ in rows_of(db, names="id, v")] == [1, 2, 3]
     assert changed.columns() == ["id", "v"]
 
@@ -263,7 +263,7 @@ def test_what_the_feed_could_not_see_is_repaired(db, spark_engine):
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT NOT NULL, gone INT DEFAULT 7)")
     db.execute("INSERT INTO t VALUES (1, 1, 10), (2, 2, 20), (3, 3, 30)")
     changed = Changed(db, "DROP COLUMN gone", engine=spark_engine)
-    keeping = changed.keep()
+    following = changed.keep()
     db.execute("UPDATE _t_old SET v = 99 WHERE id = 2")
     db.execute("DELETE FROM _t_old WHERE id = 3")
     db.execute("INSERT INTO _t_old VALUES (4, 4, 40)")
@@ -274,7 +274,7 @@ def test_what_the_feed_could_not_see_is_repaired(db, spark_engine):
     assert changed.columns() == ["id", "v"]
     db.execute("INSERT INTO _t_old VALUES (3, 0, 30)")
     said = changed.revert()
-    assert keeping.result() is True
+    assert following.result() is True
     assert said.said("repaired_chunks=1")
     assert rows_of(db, names="*") == [(1, 1, 10), (2, 2, 20), (3, 3, 30)]
 
@@ -284,7 +284,7 @@ def test_a_revert_ends_a_swap_back_that_was_not_finished(db, spark_engine):
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
     changed = Changed(db, "ADD COLUMN extra INT", engine=spark_engine)
     with connect(changed.connection, role="test") as session:
-        changed.keep_store.write(session, replace(changed.record, state=REVERTING))
+        changed.checkpoint.write(session, replace(changed.record, state=REVERTING))
     db.execute("RENAME TABLE t TO _t_undone, _t_old TO t")
     said = changed.revert()
     assert said.said("has its old definition again")
@@ -297,7 +297,7 @@ def test_a_revert_makes_a_swap_back_that_was_only_announced(db, spark_engine):
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
     changed = Changed(db, "ADD COLUMN extra INT", engine=spark_engine)
     with connect(changed.connection, role="test") as session:
-        changed.keep_store.write(session, replace(changed.record, state=REVERTING))
+        changed.checkpoint.write(session, replace(changed.record, state=REVERTING))
     db.execute("INSERT INTO t (id, v) VALUES (9, 9)")
     changed.revert()
     assert changed.tables() == {"t"}
@@ -309,7 +309,7 @@ def test_a_definition_that_somebody_changed_back_is_no_swap_back(db, spark_engin
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
     changed = Changed(db, "ADD COLUMN extra INT", engine=spark_engine)
     with connect(changed.connection, role="test") as session:
-        changed.keep_store.write(session, replace(changed.record, state=REVERTING))
+        changed.checkpoint.write(session, replace(changed.record, state=REVERTING))
     db.execute("DROP TABLE _t_old; CREATE TABLE _t_undone LIKE t; ALTER TABLE t DROP COLUMN extra")
     with pytest.raises(OutcomeUnknown):
         changed.revert()
@@ -361,14 +361,14 @@ def test_duplicates_of_an_old_unique_key_are_named(db, spark_engine):
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL UNIQUE)")
     db.execute("INSERT INTO t (v) VALUES (1), (2)")
     changed = Changed(db, "DROP INDEX v", engine=spark_engine)
-    keeping = changed.keep()
+    following = changed.keep()
     db.execute("INSERT INTO t (v) VALUES (2)")
     with pytest.raises(SpiritError, match=r"duplicates|cannot hold together") as failed:
         changed.revert()
     assert failed.value.hint == "remove the duplicates, then run spirit-py revert again"
     db.execute("DELETE FROM t WHERE id = 2")
     changed.revert()
-    assert keeping.result() is True
+    assert following.result() is True
     assert rows_of(db, names="id, v") == [(1, 1), (3, 2)]
 
 
@@ -403,7 +403,7 @@ def test_nothing_is_left_when_the_time_is_over(db, spark_engine):
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
     db.execute("INSERT INTO t (v) VALUES (1), (2)")
     notes = RecordingReporter()
-    config = replace(keeping_config(db, table="t", alter="ADD COLUMN e INT"), keep_old_current=2.0)
+    config = replace(reverse_config(db, table="t", alter="ADD COLUMN e INT"), keep_old_current=2.0)
     engine: Any = SharedEngine(spark_engine)
     report = migrate(config, reporter=notes, engine_factory=lambda _: engine)
     assert (report.outcome, report.old_table, report.reverted) == ("done", "", False)
@@ -420,7 +420,7 @@ def test_several_tables_go_back_together(db, spark_engine):
         db.execute(f"CREATE TABLE {name} (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
         db.execute(f"INSERT INTO {name} (v) VALUES (1), (2)")
     notes, stop = RecordingReporter(), StopSwitch()
-    config = keeping_config(
+    config = reverse_config(
         db, statement="ALTER TABLE b ADD COLUMN e INT; ALTER TABLE a ENGINE=InnoDB"
     )
     engine: Any = SharedEngine(spark_engine)

@@ -23,7 +23,7 @@ from tests.kits.background import BackgroundCall
 from tests.kits.connection import connection_options
 from tests.kits.engine import SharedEngine
 from tests.kits.reporter import RecordingReporter
-from tests.kits.reverse import QUICK, Changed, keeping_config
+from tests.kits.reverse import QUICK, Changed, reverse_config
 from tests.kits.waiting import until
 
 DAY = 86400.0
@@ -55,13 +55,13 @@ def assert_lost(changed: Changed, reason: str) -> None:
 def test_ddl_on_the_old_table_ends_reverse_replication(table, spark_engine):
     """The application is never given a table that somebody else has altered."""
     changed = Changed(table, "ADD COLUMN extra INT", engine=spark_engine)
-    keeping = changed.keep()
+    following = changed.keep()
     table.execute("ALTER TABLE _t_old DROP COLUMN c, ADD COLUMN stray INT")
     with pytest.raises(SpiritError, match="somebody changed the definition of") as failed:
         changed.revert()
     assert failed.value.exit_code == 1
     with pytest.raises(ReverseReplicationLost, match="_t_old since the swap"):
-        keeping.result()
+        following.result()
     assert_lost(changed, "somebody changed the definition of")
 
 
@@ -78,13 +78,13 @@ def test_ddl_on_the_old_table_is_seen_just_before_the_swap_back(
         table.execute("ALTER TABLE _t_old ADD COLUMN stray INT")
 
     monkeypatch.setattr(SwapBack, "prove", prove_and_alter)
-    keeping = changed.keep() if kept else None
+    following = changed.keep() if kept else None
     with pytest.raises(SpiritError, match="is lost: somebody changed the definition") as failed:
         changed.revert()
     assert failed.value.exit_code == 1
-    if keeping is not None:
+    if following is not None:
         with pytest.raises(ReverseReplicationLost):
-            keeping.result()
+            following.result()
     assert_lost(changed, "somebody changed the definition of")
 
 
@@ -111,13 +111,13 @@ def test_an_old_table_that_is_exchanged_while_the_lock_is_waited_for(
 def test_a_write_in_text_ends_the_process_and_a_revert_goes_on_behind_it(table, spark_engine):
     """R13: a revert that names the other table goes on; the migration's own cannot be named."""
     changed = Changed(table, "ADD COLUMN extra INT", engine=spark_engine)
-    keeping = changed.keep()
+    following = changed.keep()
     table.execute("CREATE TABLE other (a INT)")
     with contextlib.closing(table.connect()) as session, session.cursor() as cursor:
         cursor.execute("SET SESSION binlog_format = STATEMENT")
         cursor.execute("INSERT INTO other VALUES (1)")
     with pytest.raises(MigrationFailure, match="has stopped: a session wrote to") as ended:
-        keeping.result()
+        following.result()
     for part in (
         f"--pass-statement-writes {table.name}.other",
         "spirit-py revert still swaps back",
@@ -142,10 +142,10 @@ def test_a_value_that_does_not_fit_is_not_written(db, spark_engine, more):
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, v DECIMAL(5,1), c INT UNIQUE)")
     db.execute("INSERT INTO t VALUES (1, 1.0, 1), (2, 2.0, 2)")
     changed = Changed(db, f"MODIFY v DECIMAL(9,3){more}", engine=spark_engine)
-    keeping = changed.keep()
+    following = changed.keep()
     db.execute("UPDATE t SET v = 1.125 WHERE id = 1")
     with pytest.raises(ReverseReplicationLost, match=r"column v of .*1265"):
-        keeping.result()
+        following.result()
     assert db.query("SELECT CAST(v AS CHAR) FROM _t_old ORDER BY id") == [("1.0",), ("2.0",)]
     assert db.query("SELECT CAST(v AS CHAR) FROM t ORDER BY id") == [("1.125",), ("2.000",)]
 
@@ -168,17 +168,17 @@ def test_a_request_of_a_revert_that_ended_is_not_carried_out(table, spark_engine
     changed = Changed(table, "ADD COLUMN extra INT", engine=spark_engine)
     stale = RevertRequest(token="of-a-dead-revert")
     with connect(changed.connection, role="test") as session:
-        changed.keep_store.write(session, stale)
-        keeping = changed.keep()
+        changed.checkpoint.write(session, stale)
+        following = changed.keep()
         until(lambda: changed.notes.said("no longer waits is not carried out"), "the refusal")
         until(
-            lambda: changed.keep_store.read(session, RevertRequest) is None,
+            lambda: changed.checkpoint.read(session, RevertRequest) is None,
             "the end of the request",
         )
-        assert changed.keep_store.answer_to(session, stale) is not None
+        assert changed.checkpoint.answer_to(session, stale) is not None
     assert "extra" in changed.columns()
     changed.revert()
-    assert keeping.result() is True
+    assert following.result() is True
     assert "extra" not in changed.columns()
 
 
@@ -194,10 +194,10 @@ def test_a_signal_to_the_asked_process_does_not_end_the_revert(table, spark_engi
         self._pairs[0].stop.check()
 
     monkeypatch.setattr(SwapBack, "prove", interrupted)
-    keeping = changed.keep()
+    following = changed.keep()
     said = changed.revert()
     with pytest.raises(Interrupted):
-        keeping.result()
+        following.result()
     assert said.said("the process that runs reverse replication was told to end")
     assert said.said("going on in its place")
     assert changed.tables() == {"t"}
@@ -210,7 +210,7 @@ def test_the_migrations_own_command_after_a_revert_that_was_killed(table, spark_
     Before it, and until it is done, another change of the table is refused with what to do.
     """
     engine: Any = SharedEngine(spark_engine)
-    config = keeping_config(table, table="t", alter="ADD COLUMN extra INT")
+    config = reverse_config(table, table="t", alter="ADD COLUMN extra INT")
     other = replace(config, alter="ADD COLUMN more INT", keep_old_current=0.0)
 
     def run(asked, notes=None, stop=None):
@@ -260,7 +260,7 @@ def test_what_an_earlier_revert_kept_is_refused_before_anything_is_written(
     monkeypatch.setattr(migration, "mark", create)
     table.execute("CREATE TABLE _t_undone (id INT)")
     engine: Any = SharedEngine(spark_engine)
-    config = keeping_config(table, table="t", alter="ADD COLUMN extra INT")
+    config = reverse_config(table, table="t", alter="ADD COLUMN extra INT")
     with pytest.raises(Refusal, match="table _t_undone exists: a revert needs the name"):
         migrate(config, reporter=RecordingReporter(), engine_factory=lambda _: engine)
 
@@ -269,7 +269,7 @@ def test_cleanup_after_a_revert_that_was_killed(table, spark_engine):
     """What a revert swapped out is asked for like an old table; the table itself is not touched."""
     changed = Changed(table, "ADD COLUMN extra INT", engine=spark_engine)
     with connect(changed.connection, role="test") as session:
-        changed.keep_store.write(session, replace(changed.record, state=REVERTING))
+        changed.checkpoint.write(session, replace(changed.record, state=REVERTING))
     table.execute("RENAME TABLE t TO _t_undone, _t_old TO t")
     asked: list[str] = []
 
@@ -295,7 +295,7 @@ def test_a_revert_that_was_killed_keeps_what_it_was_asked_to_keep(table, spark_e
     changed = Changed(table, "ADD COLUMN extra INT", engine=spark_engine)
     with connect(changed.connection, role="test") as session:
         record = replace(changed.record, state=REVERTING, skip_drop=True)
-        changed.keep_store.write(session, record)
+        changed.checkpoint.write(session, record)
     table.execute("RENAME TABLE t TO _t_undone, _t_old TO t")
     changed.revert()
     assert changed.tables() == {"t", "_t_undone"}
@@ -305,7 +305,7 @@ def test_reverse_replication_that_is_lost_is_shown_as_such(table, spark_engine):
     """The status says what the same command would do: fail, with the reason."""
     changed = Changed(table, "ADD COLUMN extra INT", engine=spark_engine)
     with connect(changed.connection, role="test") as session:
-        changed.keep_store.write(
+        changed.checkpoint.write(
             session, replace(changed.record, state=ENDED, reason="a value does not fit")
         )
     seen = shown(table)

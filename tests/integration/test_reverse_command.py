@@ -128,10 +128,10 @@ def test_no_write_is_lost_through_crash_resumption_signal_and_revert(table, run)
     """
     print(f"SPIRIT_PY_TEST_SEED={SEED}")  # noqa: T201 - to repeat a failure
     clients = [Client(table, "t", number, SEED) for number in range(2)]
-    keeping = migrate(run)
+    following = migrate(run)
     go_on_writing(clients)
-    keeping.signal(signal.SIGKILL)
-    keeping.end()
+    following.signal(signal.SIGKILL)
+    following.end()
     status = run("status")
     assert status.end() == 0, status.output.read_text()
     text = status.output.read_text()

@@ -299,11 +299,11 @@ def test_the_swap_back_is_guarded_too(db, spark_engine):
     db.execute("INSERT INTO t (v) VALUES (1), (2)")
     changed = Changed(db, "ADD COLUMN z INT NOT NULL DEFAULT 3", engine=spark_engine)
     db.execute(f"ALTER TABLE _t_old {COLUMN}")
-    keeping = changed.keep(snapshot_guard="on")
+    following = changed.keep(snapshot_guard="on")
     dump = a_dump(db)
     db.execute("INSERT INTO t (v) VALUES (3)")
     changed.revert()
-    keeping.result()
+    following.result()
     assert changed.columns() == ["id", "v"]
     assert_ended(dump)
     with contextlib.closing(dump):

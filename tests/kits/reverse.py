@@ -45,7 +45,7 @@ LIMITS = CutoverLimits(lock_wait=5.0, attempts=3, pause=0.2)
 
 
 class Changed:
-    """A table after its migration's swap, whose old table can be kept current.
+    """A table after its migration's swap, whose old table can follow it.
 
     Args:
         clauses: what ``ALTER TABLE`` did to it.
@@ -69,7 +69,7 @@ class Changed:
         self.engine = engine
         self.stop = StopSwitch()
         self.notes = RecordingReporter()
-        self.keep_store = CheckpointTable(db.name, table)
+        self.checkpoint = CheckpointTable(db.name, table)
         with FollowedTable(db, table, clauses, self.stop) as followed:
             kept = plan_reverse(followed.mapping, alter_of(db.name, table, clauses), "+00:00")
             self._mark(clauses)
@@ -87,7 +87,7 @@ class Changed:
         with connect(self.connection, role="test") as session:
             self.record = begin(
                 session,
-                self.keep_store,
+                self.checkpoint,
                 [kept],
                 position=result.after_rename,
                 seconds=seconds,
@@ -133,7 +133,7 @@ class Changed:
     def keep(self, **changes: Any) -> BackgroundCall:
         """Run reverse replication in a thread, as the migrating process does."""
         process = self.process(**changes)
-        keeper = Keeper(process, self.keep_store, self.record)
+        keeper = Keeper(process, self.checkpoint, self.record)
 
         def locked() -> Any:
             name = lock_name("migration", self.db.name, self.table)
@@ -156,7 +156,7 @@ class Changed:
     def stored(self) -> ReverseRecord | None:
         """Read the record."""
         with connect(self.connection, role="test") as session:
-            return self.keep_store.read(session, ReverseRecord)
+            return self.checkpoint.read(session, ReverseRecord)
 
     def columns(self, table: str | None = None) -> list[str]:
         """Return the columns of a table."""
@@ -167,7 +167,7 @@ class Changed:
         return set(tables(self.db))
 
 
-def keeping_config(db: Any, **more: Any) -> MigrationConfig:
+def reverse_config(db: Any, **more: Any) -> MigrationConfig:
     """Return the configuration of a migration with reverse replication."""
     return MigrationConfig(
         connection=connection_options(db),
