@@ -67,7 +67,7 @@ def wait_until(condition: Callable[[], bool], timeout: float) -> bool:
 
 
 def free_port() -> int:
-    """Return a local port nobody listens on right now."""
+    """Return a local port that is free at the moment."""
     for port in random.sample(PORTS, 200):
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", port))
@@ -162,7 +162,7 @@ class MySQLServer(ABC):
 
 
 class NamedServer(MySQLServer):
-    """A server somebody else runs, named by a URL; it is used, never started or stopped."""
+    """A running server, named by a URL; it is used, never started or stopped."""
 
     def __init__(self, url: str, *, variable: str) -> None:
         """Read `mysql://user:password@host:port`; `variable` is named in messages."""

@@ -147,7 +147,7 @@ def running(
 
 
 def say(text: str) -> None:
-    """Tell the person at the terminal, apart from a program's own output."""
+    """Print for the person at the terminal, apart from a program's own output."""
     print(text, file=sys.stderr, flush=True)
 
 

@@ -111,7 +111,7 @@ class Stalls:
     writes_per_second: float
 
     def notes(self) -> dict[str, Any]:
-        """Say it in a line for each figure."""
+        """Return a line for each figure."""
         said: dict[str, Any] = {
             "writes_per_second": round(self.writes_per_second),
             "longest_write": _line(s.longest for s in self.ours),

@@ -72,7 +72,7 @@ def measure(whole: Whole, name: str, server: MySQLServer, rows: int, sizes: Size
 
 
 def _recorded(task: Task, server: MySQLServer, whole: Whole) -> recording.Recording:
-    """Let the program change the table once, with nobody else there, and note how it copies."""
+    """Let the program change the table once, without other clients, and note how it copies."""
     _restore(whole, task.address)
     with recording.recorded(task.address) as found, Meter(task.address, server.pid, None) as meter:
         KNOWN[OURS](task, meter)
@@ -172,7 +172,7 @@ def _sent(address: Address) -> int:
 
 
 def _line(made: Turn) -> str:
-    """Say how a turn went."""
+    """Print how a turn went."""
     if made.failed:
         return f"{made.contender} FAILED: {made.failed}"
     said = f"{made.contender}: {made.seconds:.1f} s"

@@ -46,7 +46,7 @@ class Draw:
     hooks: tuple[str, ...]
 
     def __str__(self) -> str:
-        """Say it in a line."""
+        """Return the choices in one line."""
         place = self.point + (f" ({self.nth})" if self.nth > 1 else "")
         kind = "GTID" if self.gtid else "file"
         with_hooks = "".join(f", {hook}" for hook in self.hooks)

@@ -52,7 +52,7 @@ def lose_rename(scene: Scene, hold: Hold) -> None:
 
 
 def lose_rename_and_more(scene: Scene, hold: Hold) -> None:
-    """Lose the answer to RENAME, and let nobody look at the tables for a while."""
+    """Lose the answer to RENAME, and make the tables unreachable for a while."""
     proxy = scene.host.proxy
     proxy.lose_reply(b"RENAME TABLE")
     hold.release()

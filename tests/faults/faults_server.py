@@ -94,7 +94,7 @@ def other_server(scene: Scene, hold: Hold) -> None:
 
 
 def too_many_connections(scene: Scene, hold: Hold) -> None:
-    """Let nobody connect for a while."""
+    """Refuse all connections for a while."""
     with contextlib.closing(scene.connect()) as session, session.cursor() as cursor:
         cursor.execute("SET GLOBAL max_connections = 1")
         hold.release()
@@ -119,7 +119,7 @@ def small_packets(scene: Scene, hold: Hold) -> None:
 
 
 def rotate(scene: Scene, hold: Hold) -> None:
-    """Begin new binlog files, and delete those that nobody reads."""
+    """Begin new binlog files, and delete those that are not read."""
     for _ in range(scene.random.randrange(1, 4)):
         scene.host.execute("FLUSH BINARY LOGS")
     hold.release()
@@ -158,7 +158,7 @@ def full_disk(scene: Scene, hold: Hold) -> None:
     hold.release()
     scene.last(scene.random.uniform(1, 4))
     ballast.unlink()
-    # The server looks once a minute whether its binlog has room again: nobody waits for that.
+    # The server looks once a minute whether its binlog has room again: too long to wait for.
     if not _writes(scene):
         scene.host.server.kill()
         scene.host.server.resume()
@@ -217,7 +217,7 @@ def hold_table(scene: Scene, hold: Hold) -> None:
 
 
 def other_ddl(scene: Scene, hold: Hold) -> None:
-    """Let somebody else change the table's definition."""
+    """Change the table's definition from another session."""
     scene.host.execute(f"ALTER TABLE {scene.name}.t ADD COLUMN other INT NULL DEFAULT 7")
     scene.definition = scene.show_create()
 
@@ -234,7 +234,7 @@ def hidden_write(scene: Scene, hold: Hold) -> None:
         for writer in application.writers:
             for number in scene.random.sample(sorted(writer.journal.rows), 3):
                 before = writer.journal.rows[number]
-                after = before._replace(body="nobody saw this", value=4)
+                after = before._replace(body="an unseen write", value=4)
                 cursor.execute(*writer._update_sql(number, before, after))
                 writer.journal.acknowledge([(number, before, after)], "hidden")
 

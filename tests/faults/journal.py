@@ -57,7 +57,7 @@ class Journal:
             self.history[number].append(f"{what}: failed {after}")
 
     def lose(self, changes: list[Change], what: str) -> None:
-        """Note that nobody knows whether a transaction happened; its rows are given up."""
+        """Note that it is unknown whether a transaction happened; its rows are not used again."""
         self.unknown.append(changes)
         for number, _, after in changes:
             self.history[number].append(f"{what}: unknown {after}")

@@ -65,7 +65,7 @@ def _code_is_possible(scene: Scene, attempt: Attempt) -> None:
 
 
 def _table_is_free(scene: Scene) -> None:
-    """Nobody holds the table: it can be locked and written."""
+    """No session holds the table: it can be locked and written."""
     try:
         with contextlib.closing(scene.connect()) as session, session.cursor() as cursor:
             cursor.execute("SET SESSION lock_wait_timeout = 20")

@@ -48,7 +48,7 @@ class Verdict:
     evidence: str = ""
 
     def __str__(self) -> str:
-        """Say it in a line."""
+        """Return the verdict in one line."""
         outcome = "ok  " if not self.problem else "FAIL"
         struck = "" if self.struck else " NOT REACHED"
         struck += f" with the bug {self.bug}" if self.bug else ""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tests.faults.journal import Change
     from tests.faults.shapes import Shape
 
-#: After these nobody knows whether a COMMIT, or a statement that commits itself, took effect.
+#: After these it is unknown whether a COMMIT, or a statement that commits itself, took effect.
 _UNKNOWN = frozenset({0, 3, 1026, 1030, 1053, 1152, 1180, 1317, 1598, 1927, 3169, 4031})
 _FIRST_CLIENT_ERROR = 2000
 _LAST_CLIENT_ERROR = 2999
@@ -134,7 +134,7 @@ class Writer:
             self._free.append(number)
 
     def _change_key(self) -> None:
-        """Give a row the number of a deleted row, or another that is new."""
+        """Change a row's number to that of a deleted row, or to a new one."""
         old = self._pick()
         new = self._free.pop() if self._free and self._random.random() < 0.7 else None
         if new is None:
@@ -229,7 +229,7 @@ class Writer:
         return self._random.randrange(self._shape.spellings)
 
     def _state(self, *, slot: str | None = "", wide: bool = True) -> State:
-        """Make a new state; with an empty ``slot`` sometimes one that nobody has had."""
+        """Make a new state; with an empty ``slot`` sometimes one that was never used."""
         if slot == "":
             wanted = self._shape.slot and self._random.random() < 0.5
             slot = f"{self.name}-{self._count}" if wanted else None

@@ -56,7 +56,7 @@ class Verdict:
 
     @property
     def finding(self) -> bool:
-        """Whether somebody has to look at it."""
+        """Whether a developer has to look at it."""
         return self.kind not in FINE
 
     def story(self) -> str:
@@ -165,7 +165,7 @@ def _unchanged(
 
 
 def _refusal(case: Case, db: Database) -> str:
-    """Let the server change the table itself; give why it would not, or what it would lose."""
+    """Let the server change the table itself; return why it would not, or what it would lose."""
     with contextlib.closing(db.connect()) as session, session.cursor() as cursor:
         cursor.execute("SET SESSION lock_wait_timeout = 20")
         try:

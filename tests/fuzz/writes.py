@@ -42,7 +42,7 @@ _OTHER = (
 )
 #: Writers get numbers a million apart, and come to fewer rounds than this.
 _ROUNDS = 12_000
-_BRANCH = 10_000_000
+_XA_NUMBERS = 10_000_000
 ZONES = ("+00:00", "+05:30", "-08:00", "+13:00")
 
 
@@ -87,7 +87,7 @@ class Author:
         self._shape = shape
         self._first = True
         self._modes: str = ""
-        self._branches = 0
+        self._xa_transactions = 0
         self._offset = 0
 
     def actor(self) -> Actor:
@@ -101,7 +101,7 @@ class Author:
         session += [setting.format(zone=source.choice(ZONES)) for setting in chosen]
         kinds = self._kinds()
         units = tuple(source.choice(kinds)() for _ in range(source.randrange(2, 7)))
-        once = tuple(self._branch(at) for at in range(source.choice((0, 0, 1, 2))))
+        once = tuple(self._xa_transaction(at) for at in range(source.choice((0, 0, 1, 2))))
         self._first = False
         return Actor(session=tuple(session), units=units, once=once)
 
@@ -291,13 +291,13 @@ class Author:
         middle = mark if source.random() < 0.5 else []
         return (Write(head="BEGIN"), *writes[:1], *middle, *writes[1:], Write(head=end))
 
-    def _branch(self, number: int) -> Unit:
+    def _xa_transaction(self, number: int) -> Unit:
         """Draw an XA transaction, committed or rolled back; it sees no variables of a round."""
         xid = f"'fuzz-{self._source.randrange(10**9)}-{number}'"
         inner = [self._update, self._delete, self._insert_ignore]
         writes = [write for _ in range(2) for write in self._source.choice(inner)()]
-        self._branches += 1
-        fixed = _BRANCH * self._branches
+        self._xa_transactions += 1
+        fixed = _XA_NUMBERS * self._xa_transactions
         variables = f"SET @i = 3, @n = {fixed}, @r = {fixed % 89}, @s = {fixed % 97}"
         return (
             Write(head="SET sql_mode = @@GLOBAL.sql_mode"),
@@ -311,5 +311,5 @@ class Author:
 
 
 def _ignoring(head: str) -> str:
-    """Let a row that does not fit be left out, so that the branch goes on."""
+    """Let a row that does not fit be left out, so that the XA transaction continues."""
     return head.replace("UPDATE t", "UPDATE IGNORE t", 1)

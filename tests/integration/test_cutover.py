@@ -329,7 +329,7 @@ def test_lock_lost_in_a_living_session(db, cutover):
 
 
 def waiting_rename(db):
-    """Give the session whose RENAME waits for another lock, or None."""
+    """Return the session whose RENAME waits for another lock, or None."""
     rows = db.query(
         "SELECT processlist_id FROM performance_schema.threads"
         " WHERE processlist_info LIKE 'RENAME%%' AND processlist_state LIKE 'Waiting for%%'"
@@ -672,7 +672,7 @@ def test_the_old_table_is_dropped_and_a_missing_one_is_no_trouble(db):
 
 
 def number_of(db, name):
-    """Give what proves which table it is."""
+    """Return what proves which table it is."""
     with connect(connection_options(db), role="test") as session:
         return identity(session, db.name, name)
 

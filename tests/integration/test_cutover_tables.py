@@ -57,7 +57,7 @@ class Shop:
         ]
 
     def swapped(self) -> list[bool]:
-        """Tell of each table whether it has the new column."""
+        """Return for each table whether it has the new column."""
         return [
             any(row[0] == "extra" for row in self.db.query(f"SHOW COLUMNS FROM {name}"))
             for name in self.names

@@ -95,7 +95,7 @@ class Application:
 
 @contextlib.contextmanager
 def writing(db) -> Iterator[Application]:
-    """Give writers on a new table, who write until they are stopped."""
+    """Yield writers on a new table, who write until they are stopped."""
     make_tables(db)
     db.execute("DROP TABLE _t_new")
     writers, readers = ([db.connect() for _ in range(n)] for n in (WRITERS, READERS))

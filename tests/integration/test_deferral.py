@@ -25,7 +25,7 @@ def table(db):
 
 
 def waits(migrating):
-    """Tell whether the migration waits for its sentinel."""
+    """Whether the migration waits for its sentinel."""
     seen = migrating.told.snapshots
     return bool(seen) and seen[-1].phase is Phase.SENTINEL and "dropped" in seen[-1].waiting_for
 
@@ -36,7 +36,7 @@ def passes(migrating):
 
 
 def type_of_v(db):
-    """Give the type of the column that changes."""
+    """Return the type of the column that changes."""
     return db.query("SHOW COLUMNS FROM t LIKE 'v'")[0][1]
 
 
@@ -80,7 +80,7 @@ def test_a_difference_that_comes_while_waiting_is_found(table, spark_engine):
 
 
 def repaired(migrating):
-    """Tell whether a checksum has told of a repaired chunk."""
+    """Whether a checksum has reported a repaired chunk."""
     return any("'repaired_chunks': 1" in line for line in migrating.told.lines)
 
 

@@ -240,7 +240,7 @@ def test_an_error_of_a_spark_task_arrives_as_it_was_raised(db, spark_engine):
 
 
 def ask_for_ever(together):
-    """Give orders until something ends that."""
+    """Send orders until something ends that."""
     while True:
         together.everyone("a", 20)
 

@@ -91,7 +91,7 @@ def test_a_server_that_takes_no_ready_histogram(db, monkeypatch):
         query = session.query
 
         def older(sql, parameters=None):
-            """Give the server's own syntax error to whoever asks for USING DATA."""
+            """Raise the server's own syntax error for USING DATA."""
             return query(sql.replace("USING DATA", "USING NOTHING"), parameters)
 
         monkeypatch.setattr(session, "query", older)

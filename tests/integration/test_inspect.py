@@ -17,7 +17,7 @@ def desk(db):
 
 
 def only(desk, db, definition: str):
-    """Give the column that a definition makes."""
+    """Return the column that a definition makes."""
     db.execute(f"CREATE TABLE t (id INT PRIMARY KEY, c {definition})")
     return desk.table().column("c")
 

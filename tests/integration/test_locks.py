@@ -200,7 +200,7 @@ def test_a_blocker_without_a_session_is_found(db, session, lock):
     for statement in ("XA START 'x'", "UPDATE t SET v = 1", "XA END 'x'", "XA PREPARE 'x'"):
         cursor.execute(statement)
     other.close()
-    until(db.xa_branches, "the prepared branch")
+    until(db.xa_transactions, "the prepared XA transaction")
     asking, found = blockers_of(db, session, lock)
 
     assert [blocker.session for blocker in found] == [None]

@@ -63,7 +63,7 @@ def copy_held(db):
 
 
 def new_table_ready(db):
-    """Tell whether the new table already has the new column, and nothing is copied yet."""
+    """Whether the new table already has the new column, and nothing is copied yet."""
     return "z" in [row[0] for row in db.query("SHOW COLUMNS FROM _t_new")]
 
 

@@ -28,12 +28,12 @@ def two(db):
 
 
 def columns(db, table):
-    """Give names and types of a table's columns."""
+    """Return names and types of a table's columns."""
     return [(row[0], row[1]) for row in db.query(f"SHOW COLUMNS FROM {table}")]
 
 
 def waits(migrating):
-    """Tell whether the migration waits for its sentinel."""
+    """Whether the migration waits for its sentinel."""
     seen = migrating.told.snapshots
     return bool(seen) and "to be dropped" in seen[-1].waiting_for
 

@@ -103,7 +103,7 @@ def test_a_prepared_transaction_left_behind_is_reported(
     other.query("XA PREPARE 'left', 'b'")
     assert database.close() == ["prepared XA transaction X'6C656674', X'62', 1"]
     after = Database(mysql, "t_prepared")
-    assert after.xa_branches() == []
+    assert after.xa_transactions() == []
     after.close()
 
 

@@ -14,7 +14,7 @@ from tests.kits.waiting import until
 
 
 def found(server, **more):
-    """Give what the check says of a table."""
+    """Return the findings of the check for a table."""
     config = MigrationConfig(
         connection=options_of(server), database="rehearsed", table="w", alter="ADD c INT", **more
     )

@@ -56,7 +56,7 @@ class Recorder:
             self._start = raw_events.position(reader)
 
     def events(self):
-        """Give the table maps and rows events since the last call, of all schemas, in order."""
+        """Return the table maps and rows events since the last call, of all schemas, in order."""
         wanted = {raw_events.TABLE_MAP, PARTIAL_UPDATE_ROWS, *raw_events.ROWS}
         with closing(self._connect()) as reader:
             end = raw_events.position(reader)
@@ -66,7 +66,7 @@ class Recorder:
         return found
 
     def changes(self, compilers):
-        """Give ``(table, change)`` of the tables that ``compilers`` names."""
+        """Return ``(table, change)`` of the tables that ``compilers`` names."""
         codecs, followed, found = {}, {}, []
         for event in self.events():
             table_id, shape = event.body[:6], event.body[6:]
@@ -83,7 +83,7 @@ class Recorder:
 
 
 def last_table_map(db, recorder):
-    """Give the last table map of the test's schema."""
+    """Return the last table map of the test's schema."""
     events = [e for e in recorder.events() if e.type == raw_events.TABLE_MAP]
     return [m for m in (parse_table_map(e.body) for e in events) if m.schema == db.name][-1]
 

@@ -19,7 +19,7 @@ from tests.kits.connection import connection_options
 from tests.kits.cutover import ProvenCutover, SnapshotSource, make_tables, swapped, untouched
 from tests.kits.migrate import config_for, migrate_here
 from tests.kits.resume import Interruption, assert_nothing_left, make_table, start
-from tests.kits.reverse import Changed
+from tests.kits.reverse import SwappedTable
 from tests.kits.waiting import until
 
 TABLE_CHANGED = 1412
@@ -183,7 +183,7 @@ def use_up(db, table: str, left: int) -> None:
 
 
 def number_of(db, table: str):
-    """Give InnoDB's number of a table."""
+    """Return InnoDB's id of a table."""
     sql = "SELECT TABLE_ID FROM information_schema.INNODB_TABLES WHERE NAME = %s"
     return db.query(sql, (f"{db.name}/{table}",))
 
@@ -297,7 +297,7 @@ def test_the_swap_back_is_guarded_too(db, spark_engine):
     """A snapshot from before a revert gets the error, also behind a guard that broke off."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT)")
     db.execute("INSERT INTO t (v) VALUES (1), (2)")
-    changed = Changed(db, "ADD COLUMN z INT NOT NULL DEFAULT 3", engine=spark_engine)
+    changed = SwappedTable(db, "ADD COLUMN z INT NOT NULL DEFAULT 3", engine=spark_engine)
     db.execute(f"ALTER TABLE _t_old {COLUMN}")
     following = changed.keep(snapshot_guard="on")
     dump = a_dump(db)
@@ -317,7 +317,7 @@ def test_a_revert_without_row_versions_changes_nothing(db, spark_engine, monkeyp
     db.execute("INSERT INTO t (v) VALUES (1), (2)")
     use_up(db, "t", left=1)
     number = number_of(db, "t")
-    changed = Changed(db, "ADD COLUMN z INT NOT NULL DEFAULT 3", engine=spark_engine)
+    changed = SwappedTable(db, "ADD COLUMN z INT NOT NULL DEFAULT 3", engine=spark_engine)
     dump = a_dump(db)
     with pytest.raises(SpiritError, match="row versions"):
         changed.revert(snapshot_guard="on")

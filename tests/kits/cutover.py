@@ -161,7 +161,7 @@ class SnapshotSource:
             )
 
     def all_changes_flushed(self, only: TableMapping | None = None) -> bool:
-        """Say yes."""
+        """Return True."""
         self._call("all_changes_flushed")
         return True
 

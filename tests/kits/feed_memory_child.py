@@ -1,4 +1,4 @@
-"""A process of its own that follows one table and says how much memory that took at most.
+"""A process of its own that follows one table and reports how much memory that took at most.
 
     python feed_memory_child.py '{"host": ..., "schema": ..., "soft_limit_bytes": ...}'
 
@@ -28,13 +28,13 @@ def peak() -> int:
 
 
 def say(figures: dict[str, float]) -> None:
-    """Give a line of figures to whoever started this process."""
+    """Print figures as a line, for the process that started this one."""
     sys.stdout.write(json.dumps(figures) + "\n")
     sys.stdout.flush()
 
 
 def main() -> None:
-    """Follow, drain, say."""
+    """Follow, drain, report."""
     asked = json.loads(sys.argv[1])
     connection = ConnectionOptions(
         host=asked["host"],

@@ -1,6 +1,6 @@
 """A change source without a server: the second implementation of the stream interface.
 
-Changes are appended by whoever holds it and come out as events, numbered from 1. It serves
+The test appends changes, which come out as events, numbered from 1. It serves
 tests of everything above the stream, and shows that nothing there is MySQL's shape: positions
 are numbers, and a change is already what it becomes.
 """

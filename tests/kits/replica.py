@@ -73,7 +73,7 @@ class ReplicatedPair:
 
 @contextlib.contextmanager
 def replicated_pair(*, gtid: bool = True, report_host: bool = False) -> Iterator[ReplicatedPair]:
-    """Start a source and a replica of our own; a server that somebody named is not used."""
+    """Start a source and a replica of our own; a named server is not used."""
     provider = choose({k: v for k, v in os.environ.items() if k != SERVER_VARIABLE})
     numbers = [ServerOptions(gtid=gtid, extra=(f"--server-id={n}",)) for n in (11, 12)]
     if report_host:

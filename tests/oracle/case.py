@@ -163,7 +163,7 @@ def load(folder: Path) -> Case:
     """Read one case.
 
     Raises:
-        ValueError: when a file is missing or says what nobody understands.
+        ValueError: when a file is missing or cannot be understood.
     """
     statement = _text(folder / "statement.sql")
     alter = _text(folder / "alter.sql")
@@ -180,7 +180,7 @@ def load(folder: Path) -> Case:
         expect=Expectation(**expectation),
     )
     if not case.writers:
-        raise ValueError(f"{folder.name}: nobody writes")
+        raise ValueError(f"{folder.name}: during.sql has no writer")
     return case
 
 

@@ -48,7 +48,7 @@ class Crew:
     """The applications of a case, from their first write to their last."""
 
     def __init__(self, case: Case, db: Database, seed: int) -> None:
-        """Prepare; nobody writes yet."""
+        """Prepare; no writer runs yet."""
         self._case, self._db = case, db
         self._stack = contextlib.ExitStack()
         self._meanwhile = [writer.meanwhile for writer in case.writers if writer.meanwhile]

@@ -62,7 +62,7 @@ class Application:
         self._thread.start()
 
     def migrated(self) -> None:
-        """Say that the migration is over and the table has its new definition."""
+        """Note that the migration is over and the table has its new definition."""
         self._swapped.set()
 
     def await_rounds(self, count: int, *, after: bool = False) -> None:

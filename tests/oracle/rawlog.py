@@ -161,8 +161,8 @@ def story(events: Iterator[Event]) -> tuple[Event, list[Statement | TableRows]]:
     """
     formats: list[Event] = []
     found: list[Statement | TableRows] = []
-    branches: dict[str, list[TableRows]] = {}
-    branch = ""
+    undecided: dict[str, list[TableRows]] = {}
+    open_xid = ""
     maps: dict[bytes, Event] = {}
     for event in _unpacked(events):
         if event.kind == FORMAT:
@@ -171,18 +171,18 @@ def story(events: Iterator[Event]) -> tuple[Event, list[Statement | TableRows]]:
             statement = _statement(event)
             found.append(statement)
             if ended := _XA.match(statement.text):
-                branch = _settle(branches, found, word=ended[1], xid=ended[2])
+                open_xid = _settle(undecided, found, word=ended[1], xid=ended[2])
         elif event.kind == XA_PREPARE:
             if event.body[0]:
-                found += branches.pop(branch)
-            branch = ""
+                found += undecided.pop(open_xid)
+            open_xid = ""
         elif event.kind == TABLE_MAP:
             maps[event.body[:6]] = event
         elif event.kind in ROWS:
             table_map = maps[event.body[:6]]
             schema, table, _rest = _names(table_map.body)
             rows = TableRows(table_map=table_map, rows=event, schema=schema, table=table)
-            branches.get(branch, found).append(rows)
+            undecided.get(open_xid, found).append(rows)
         elif event.kind == PARTIAL_UPDATE:
             raise OracleError(f"event type {event.kind} hides row images from the oracle")
     if not formats:
@@ -191,7 +191,7 @@ def story(events: Iterator[Event]) -> tuple[Event, list[Statement | TableRows]]:
 
 
 def _settle(
-    branches: dict[str, list[TableRows]],
+    undecided: dict[str, list[TableRows]],
     found: list[Statement | TableRows],
     *,
     word: str,
@@ -199,11 +199,11 @@ def _settle(
 ) -> str:
     """Begin, commit or roll back an XA transaction; return the one whose rows follow."""
     if word == "START":
-        branches[xid] = []
+        undecided[xid] = []
         return xid
     if word == "END":
         return xid
-    rows = branches.pop(xid, [])
+    rows = undecided.pop(xid, [])
     if word == "COMMIT":
         found += rows
     return ""

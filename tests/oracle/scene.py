@@ -90,7 +90,7 @@ def _under_load(case: Case, db: Database, migrate: Migrate, seed: int) -> Outcom
             if case.timing.deferred:
                 stack.enter_context(Deferred(crew, db))
             outcome = migrate(case, db, crew.another_round)
-        assert crew.writing, f"it ended before anybody wrote: {outcome.text}"
+        assert crew.writing, f"it ended before any writer wrote: {outcome.text}"
         crew.go_on(swapped=outcome.exit_code == 0 == case.expect.exit_code)
     crew.check()
     return outcome

@@ -83,11 +83,11 @@ class Stalls:
 
     @staticmethod
     def _waited_for(session: Any) -> bool:
-        """Return whether anybody waits for a lock of this session."""
+        """Whether another session waits for a lock of this session."""
         with contextlib.closing(session.cursor()) as cursor:
             try:
                 cursor.execute(
-                    # By transaction: an insert's lock has no thread until somebody waits for it.
+                    # By transaction: an insert's lock has no thread before another session waits.
                     "SELECT 1 FROM performance_schema.data_lock_waits w"
                     " JOIN information_schema.innodb_trx x"
                     " ON x.trx_id = w.blocking_engine_transaction_id"

@@ -33,7 +33,7 @@ def _changes(name: str) -> list[tuple[int, int]]:
 
 @contextlib.contextmanager
 def zones(db: Database) -> Iterator[None]:
-    """Give the server ``Test/Berlin`` and ``Test/NewYork`` while the context is open."""
+    """Have ``Test/Berlin`` and ``Test/NewYork`` on the server while the context is open."""
     db.execute("SET SESSION sql_log_bin = 0")
     zones = {"Test/Berlin": 3600, "Test/NewYork": -5 * 3600}
     numbers: list[int] = []

@@ -3,7 +3,7 @@
 With `rpl_semi_sync_source_wait_point=AFTER_SYNC`, the default, a semi-synchronous source writes a
 transaction to the binlog, sends it to every reader of the binlog, and waits for a replica's
 acknowledgement before the engine commits (manual, Semisynchronous Replication). Until then
-nobody else's SELECT sees its rows and `@@gtid_executed` does not contain it.
+no other session's SELECT sees its rows and `@@gtid_executed` does not contain it.
 
     stall.hold()        from now on every commit waits; what is in the binlog stays invisible
     stall.release()     the acknowledgement comes: all that waited becomes visible
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from mysql_server import MySQLServer
 
-#: A source gives up on its replicas by itself after this long, in milliseconds: nobody's server
+#: A source gives up on its replicas by itself after this long, in milliseconds: no server
 #: stays stalled when a test dies.
 GIVE_UP_MS = 60_000
 #: What a test waits for comes within this time, or never; well below GIVE_UP_MS.

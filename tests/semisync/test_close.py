@@ -75,7 +75,7 @@ def _close(scene: Scene) -> float:
 def test_a_feed_closes_while_its_proof_waits_in_its_commit(
     file_scene: Scene, stall_file: Stall
 ) -> None:
-    """Without GTIDs: the proof's own commit stalls, nobody else waits for it, close ends it."""
+    """Without GTIDs: the proof's own commit stalls, nothing else waits for it, close ends it."""
     file_scene.tables()
     feed = file_scene.open(flush_interval=0.05, copying=True, wait_timeout=60.0)
     with stall_file.held():
@@ -90,7 +90,7 @@ def test_a_feed_closes_while_its_proof_waits_in_its_commit(
 
 
 def test_a_feed_closes_during_a_wait_for_visibility(gtid_scene: Scene, stall: Stall) -> None:
-    """With GTIDs: whoever waits for visibility is told that the feed was closed."""
+    """With GTIDs: a thread that waits for visibility is told that the feed was closed."""
     gtid_scene.tables()
     feed = gtid_scene.open(wait_timeout=60.0)
     failures: list[SpiritError] = []

@@ -97,7 +97,7 @@ class Window:
     The steps, each of which waits for the one before it:
 
     1. commits are held; the transaction is in the binlog (before the feed starts, or just
-       before the first chunk is dispatched) and nobody sees it
+       before the first chunk is dispatched) and no session sees it
     2. the feed has received its rows; the first chunk is dispatched and goes to Spark
     3. the chunk's session waits for visibility, or has read and waits in its own commit
     4. commits are released

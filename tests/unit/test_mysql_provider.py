@@ -176,7 +176,7 @@ def test_a_bad_url_is_refused_with_the_variable_and_the_form(url: str) -> None:
 
 @pytest.mark.parametrize("verb", ["restart", "kill", "resume"])
 def test_a_named_server_is_never_started_or_stopped(verb: str) -> None:
-    """A server somebody else runs is never restarted or killed."""
+    """A server that is only named is never restarted or killed."""
     server = NamedServer(URL, variable="SPIRIT_PY_TEST_MYSQL")
     with pytest.raises(ServerError, match="unset the variable"):
         getattr(server, verb)()
@@ -256,7 +256,7 @@ def test_server_options_set_gtids_and_put_extra_options_last(*, gtid: bool) -> N
 
 
 def test_a_closed_port_has_no_server_greeting() -> None:
-    """A port nobody listens on is no server, and no error."""
+    """A port without a listener is no server, and no error."""
     assert greeting("127.0.0.1", 1) is None
 
 

@@ -97,7 +97,7 @@ def test_looking_at_the_oldest_file_leaves_no_session_behind(monkeypatch) -> Non
     ended: list[int] = []
 
     class Dump:
-        """Gives the one event that is wanted, or breaks."""
+        """Yields the one event that is wanted, or breaks."""
 
         id = 77
         event = wire.HEADER.pack(1000, wire.FORMAT_DESCRIPTION, 1, 19, 0, 0)

@@ -59,7 +59,7 @@ def test_what_is_compared_can_be_said(asked):
 
 
 def where(options):
-    """Give the target's server and account."""
+    """Return the target's server and account."""
     there = options.target
     return (there.host, there.port, there.socket, there.user, there.password)
 

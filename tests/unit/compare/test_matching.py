@@ -20,7 +20,7 @@ PRIMARY = index("PRIMARY", "id")
 
 
 def pairs(matching):
-    """Give source name and target name of what is compared."""
+    """Return source name and target name of what is compared."""
     return [(pair.old.name, pair.new.name) for pair in matching.mapping.pairs]
 
 

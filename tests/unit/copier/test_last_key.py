@@ -20,7 +20,7 @@ class Answers:
         self.rows = list(rows)
 
     def query(self, sql):
-        """Give the rows."""
+        """Return the rows."""
         return self.rows
 
 
@@ -30,7 +30,7 @@ def server(*rows) -> Any:
 
 
 def with_target(base, **changes):
-    """Give a mapping whose new table is otherwise."""
+    """Return a mapping with another new table."""
     return replace(base, target=replace(base.target, **changes))
 
 
