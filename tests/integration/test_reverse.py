@@ -22,7 +22,7 @@ from tests.kits.background import BackgroundCall
 from tests.kits.connection import connection_options
 from tests.kits.engine import SharedEngine
 from tests.kits.reporter import RecordingReporter
-from tests.kits.reverse import Changed, Client, reverse_config
+from tests.kits.reverse import Client, SwappedTable, reverse_config
 from tests.kits.waiting import until
 
 SEED = int(os.environ.get("SPIRIT_PY_TEST_SEED") or random.randrange(10_000))
@@ -65,7 +65,7 @@ def test_a_revert_loses_no_write(db, spark_engine):
         return sum(client.writes for client in clients)
 
     until(lambda: writes() > 100, "the first writes")
-    changed = Changed(
+    changed = SwappedTable(
         db,
         "ADD COLUMN extra INT NOT NULL DEFAULT 3, MODIFY v BIGINT NOT NULL",
         engine=spark_engine,
@@ -100,7 +100,7 @@ def test_dropped_columns_keep_their_values_and_renamed_ones_are_carried(db, spar
         "INSERT INTO t (id, a, gone, at, b, c) VALUES (1, 1, 'one', '2021-01-01', 'x', NOW()),"
         " (2, 2, NULL, '2021-01-02', 'y', NULL), (3, 3, 'three', '2021-01-03', 'z', NULL)"
     )
-    changed = Changed(
+    changed = SwappedTable(
         db,
         "DROP COLUMN gone, DROP COLUMN at, RENAME COLUMN a TO gone, MODIFY b VARCHAR(40)"
         " CHARACTER SET latin1, ADD COLUMN a INT DEFAULT 9",
@@ -132,7 +132,7 @@ def test_a_value_that_does_not_fit_ends_reverse_replication(db, spark_engine):
     """The application keeps its value and its table; the error says why the old one is left."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
     db.execute("INSERT INTO t (v) VALUES (1), (2)")
-    changed = Changed(db, "MODIFY v BIGINT NOT NULL", engine=spark_engine)
+    changed = SwappedTable(db, "MODIFY v BIGINT NOT NULL", engine=spark_engine)
     following = changed.keep()
     db.execute("INSERT INTO t (v) VALUES (5000000000)")
     with pytest.raises(ReverseReplicationLost, match="column v of") as lost:
@@ -160,7 +160,7 @@ def test_ddl_by_others_ends_reverse_replication(db, spark_engine, statement):
     """A change of the new table by others is theirs; the old one follows no more."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
     db.execute("INSERT INTO t (v) VALUES (1), (2)")
-    changed = Changed(db, "ADD COLUMN extra INT", engine=spark_engine)
+    changed = SwappedTable(db, "ADD COLUMN extra INT", engine=spark_engine)
     following = changed.keep()
     db.execute("UPDATE t SET v = 5 WHERE id = 1")
     db.execute(statement)
@@ -175,7 +175,7 @@ def test_ddl_by_others_ends_reverse_replication(db, spark_engine, statement):
 def test_the_old_table_is_current_when_the_time_is_over(db, spark_engine):
     """At the end of the time the old table is current to the last row, and the caller's to drop."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
-    changed = Changed(db, "ADD COLUMN extra INT", seconds=4.0, engine=spark_engine)
+    changed = SwappedTable(db, "ADD COLUMN extra INT", seconds=4.0, engine=spark_engine)
     following = changed.keep()
     db.execute("INSERT INTO t (v) VALUES (1)")
     assert following.result() is False
@@ -203,7 +203,7 @@ def test_a_revert_takes_the_place_of_an_interrupted_process(db, spark_engine):
     """A signal writes the position and ends the process; a revert goes on from there by itself."""
     db.execute(TABLE)
     fill(db, 50)
-    changed = Changed(db, "ADD COLUMN extra INT", engine=spark_engine)
+    changed = SwappedTable(db, "ADD COLUMN extra INT", engine=spark_engine)
     following = changed.keep()
     db.execute("UPDATE t SET v = -1 WHERE id = 7")
     until(lambda: db.query("SELECT v FROM _t_old WHERE id = 7") == [(-1,)], "the change")
@@ -237,7 +237,7 @@ def test_a_revert_that_fails_may_be_tried_again(db, spark_engine):
     """An open transaction that has read the table fails the swap back, not the replication."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
     db.execute("INSERT INTO t (v) VALUES (1), (2)")
-    changed = Changed(db, "ADD COLUMN extra INT", engine=spark_engine)
+    changed = SwappedTable(db, "ADD COLUMN extra INT", engine=spark_engine)
     following = changed.keep(lock_wait_timeout=1.0, cutover_attempts=2, no_kill=True)
     holder = db.connect(autocommit=False)
     with holder.cursor() as cursor:
@@ -262,7 +262,7 @@ def test_what_the_feed_could_not_see_is_repaired(db, spark_engine):
     """
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT NOT NULL, gone INT DEFAULT 7)")
     db.execute("INSERT INTO t VALUES (1, 1, 10), (2, 2, 20), (3, 3, 30)")
-    changed = Changed(db, "DROP COLUMN gone", engine=spark_engine)
+    changed = SwappedTable(db, "DROP COLUMN gone", engine=spark_engine)
     following = changed.keep()
     db.execute("UPDATE _t_old SET v = 99 WHERE id = 2")
     db.execute("DELETE FROM _t_old WHERE id = 3")
@@ -282,7 +282,7 @@ def test_what_the_feed_could_not_see_is_repaired(db, spark_engine):
 def test_a_revert_ends_a_swap_back_that_was_not_finished(db, spark_engine):
     """A process that ended between its RENAME and its DROP: the next revert only cleans up."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
-    changed = Changed(db, "ADD COLUMN extra INT", engine=spark_engine)
+    changed = SwappedTable(db, "ADD COLUMN extra INT", engine=spark_engine)
     with connect(changed.connection, role="test") as session:
         changed.checkpoint.write(session, replace(changed.record, state=REVERTING))
     db.execute("RENAME TABLE t TO _t_undone, _t_old TO t")
@@ -295,7 +295,7 @@ def test_a_revert_ends_a_swap_back_that_was_not_finished(db, spark_engine):
 def test_a_revert_makes_a_swap_back_that_was_only_announced(db, spark_engine):
     """A process that ended before its RENAME: the next revert does it all."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
-    changed = Changed(db, "ADD COLUMN extra INT", engine=spark_engine)
+    changed = SwappedTable(db, "ADD COLUMN extra INT", engine=spark_engine)
     with connect(changed.connection, role="test") as session:
         changed.checkpoint.write(session, replace(changed.record, state=REVERTING))
     db.execute("INSERT INTO t (id, v) VALUES (9, 9)")
@@ -307,7 +307,7 @@ def test_a_revert_makes_a_swap_back_that_was_only_announced(db, spark_engine):
 def test_a_definition_that_somebody_changed_back_is_no_swap_back(db, spark_engine):
     """The old table was dropped and the column too, by hand: that is no revert (R24)."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
-    changed = Changed(db, "ADD COLUMN extra INT", engine=spark_engine)
+    changed = SwappedTable(db, "ADD COLUMN extra INT", engine=spark_engine)
     with connect(changed.connection, role="test") as session:
         changed.checkpoint.write(session, replace(changed.record, state=REVERTING))
     db.execute("DROP TABLE _t_old; CREATE TABLE _t_undone LIKE t; ALTER TABLE t DROP COLUMN extra")
@@ -323,7 +323,7 @@ def test_without_the_old_table_the_outcome_is_unknown(db, spark_engine, clauses)
     That the definition is the old one does not say that a revert has brought it back.
     """
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
-    changed = Changed(db, clauses, engine=spark_engine)
+    changed = SwappedTable(db, clauses, engine=spark_engine)
     columns = changed.columns()
     db.execute("DROP TABLE _t_old")
     with pytest.raises(OutcomeUnknown):
@@ -334,7 +334,7 @@ def test_without_the_old_table_the_outcome_is_unknown(db, spark_engine, clauses)
 def test_reverse_replication_is_lost_with_the_binlog(db, spark_engine):
     """The binlog no longer reaches the position: every later revert is refused with that."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
-    changed = Changed(db, "ADD COLUMN extra INT", engine=spark_engine)
+    changed = SwappedTable(db, "ADD COLUMN extra INT", engine=spark_engine)
     db.execute("INSERT INTO t (v) VALUES (1)")
     db.execute("FLUSH BINARY LOGS")
     ((last, *_),) = db.query("SHOW BINARY LOGS")[-1:]
@@ -349,7 +349,7 @@ def test_reverse_replication_is_lost_with_the_binlog(db, spark_engine):
 def test_ddl_while_no_process_follows_ends_reverse_replication(db, spark_engine):
     """DDL between the end of the process and the revert: reverse replication is lost."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
-    changed = Changed(db, "ADD COLUMN extra INT", engine=spark_engine)
+    changed = SwappedTable(db, "ADD COLUMN extra INT", engine=spark_engine)
     db.execute("ALTER TABLE t ADD COLUMN more INT")
     with pytest.raises(ReverseReplicationLost, match="somebody changed the definition"):
         changed.revert()
@@ -360,7 +360,7 @@ def test_duplicates_of_an_old_unique_key_are_named(db, spark_engine):
     """The new table holds duplicates of an old UNIQUE key: the revert names them, keeps both."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL UNIQUE)")
     db.execute("INSERT INTO t (v) VALUES (1), (2)")
-    changed = Changed(db, "DROP INDEX v", engine=spark_engine)
+    changed = SwappedTable(db, "DROP INDEX v", engine=spark_engine)
     following = changed.keep()
     db.execute("INSERT INTO t (v) VALUES (2)")
     with pytest.raises(SpiritError, match=r"duplicates|cannot hold together") as failed:
@@ -379,7 +379,7 @@ def test_a_duplicate_between_comparison_and_swap_back_is_found(
     """Behind the comparison nothing is pushed out of the old table either (R21)."""
     db.execute(f"CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9), UNIQUE KEY u {index})")
     db.execute("INSERT INTO t VALUES (1, 'a'), (2, 'b')")
-    changed = Changed(db, "DROP INDEX u", engine=spark_engine)
+    changed = SwappedTable(db, "DROP INDEX u", engine=spark_engine)
     swap = SwapBack.swap
 
     def written_before(self):

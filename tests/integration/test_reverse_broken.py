@@ -23,7 +23,7 @@ from tests.kits.background import BackgroundCall
 from tests.kits.connection import connection_options
 from tests.kits.engine import SharedEngine
 from tests.kits.reporter import RecordingReporter
-from tests.kits.reverse import QUICK, Changed, reverse_config
+from tests.kits.reverse import QUICK, SwappedTable, reverse_config
 from tests.kits.waiting import until
 
 DAY = 86400.0
@@ -43,7 +43,7 @@ def shown(db) -> MigrationShown:
     return one
 
 
-def assert_lost(changed: Changed, reason: str) -> None:
+def assert_lost(changed: SwappedTable, reason: str) -> None:
     """The change stays, and why the old table follows no more is written down."""
     stored = changed.stored()
     assert stored is not None
@@ -54,7 +54,7 @@ def assert_lost(changed: Changed, reason: str) -> None:
 
 def test_ddl_on_the_old_table_ends_reverse_replication(table, spark_engine):
     """The application is never given a table that somebody else has altered."""
-    changed = Changed(table, "ADD COLUMN extra INT", engine=spark_engine)
+    changed = SwappedTable(table, "ADD COLUMN extra INT", engine=spark_engine)
     following = changed.keep()
     table.execute("ALTER TABLE _t_old DROP COLUMN c, ADD COLUMN stray INT")
     with pytest.raises(SpiritError, match="somebody changed the definition of") as failed:
@@ -70,7 +70,7 @@ def test_ddl_on_the_old_table_is_seen_just_before_the_swap_back(
     table, spark_engine, monkeypatch, kept
 ):
     """What comes after the comparison is seen under the lock, whoever makes the swap."""
-    changed = Changed(table, "ADD COLUMN extra INT", engine=spark_engine)
+    changed = SwappedTable(table, "ADD COLUMN extra INT", engine=spark_engine)
     prove = SwapBack.prove
 
     def prove_and_alter(self: SwapBack) -> None:
@@ -92,7 +92,7 @@ def test_an_old_table_that_is_exchanged_while_the_lock_is_waited_for(
     table, spark_engine, monkeypatch
 ):
     """Under the lock it is proven again which table is swapped back (R24)."""
-    changed = Changed(table, "ADD COLUMN extra INT", engine=spark_engine)
+    changed = SwappedTable(table, "ADD COLUMN extra INT", engine=spark_engine)
     left = ["RENAME TABLE _t_old TO elsewhere; CREATE TABLE _t_old LIKE elsewhere"]
 
     def passed(name: str) -> None:
@@ -110,7 +110,7 @@ def test_an_old_table_that_is_exchanged_while_the_lock_is_waited_for(
 
 def test_a_write_in_text_ends_the_process_and_a_revert_goes_on_behind_it(table, spark_engine):
     """R13: a revert that names the other table goes on; the migration's own cannot be named."""
-    changed = Changed(table, "ADD COLUMN extra INT", engine=spark_engine)
+    changed = SwappedTable(table, "ADD COLUMN extra INT", engine=spark_engine)
     following = changed.keep()
     table.execute("CREATE TABLE other (a INT)")
     with contextlib.closing(table.connect()) as session, session.cursor() as cursor:
@@ -141,7 +141,7 @@ def test_a_value_that_does_not_fit_is_not_written(db, spark_engine, more):
     """The old table never holds a value that was not written, not even when replication ends."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, v DECIMAL(5,1), c INT UNIQUE)")
     db.execute("INSERT INTO t VALUES (1, 1.0, 1), (2, 2.0, 2)")
-    changed = Changed(db, f"MODIFY v DECIMAL(9,3){more}", engine=spark_engine)
+    changed = SwappedTable(db, f"MODIFY v DECIMAL(9,3){more}", engine=spark_engine)
     following = changed.keep()
     db.execute("UPDATE t SET v = 1.125 WHERE id = 1")
     with pytest.raises(ReverseReplicationLost, match=r"column v of .*1265"):
@@ -160,12 +160,12 @@ def test_a_key_that_would_merge_rows_is_refused_before_the_copy(db):
     with pytest.raises(
         Refusal, match=r"reverse replication is not possible: .* the old key column k may hold"
     ):
-        Changed(db, clauses)
+        SwappedTable(db, clauses)
 
 
 def test_a_request_of_a_revert_that_ended_is_not_carried_out(table, spark_engine):
     """A revert that was killed has asked in vain; the next one is answered."""
-    changed = Changed(table, "ADD COLUMN extra INT", engine=spark_engine)
+    changed = SwappedTable(table, "ADD COLUMN extra INT", engine=spark_engine)
     stale = RevertRequest(token="of-a-dead-revert")
     with connect(changed.connection, role="test") as session:
         changed.checkpoint.write(session, stale)
@@ -184,7 +184,7 @@ def test_a_request_of_a_revert_that_ended_is_not_carried_out(table, spark_engine
 
 def test_a_signal_to_the_asked_process_does_not_end_the_revert(table, spark_engine, monkeypatch):
     """The revert goes on in its place, and ends well."""
-    changed = Changed(table, "ADD COLUMN extra INT", engine=spark_engine)
+    changed = SwappedTable(table, "ADD COLUMN extra INT", engine=spark_engine)
     prove = SwapBack.prove
 
     def interrupted(self: SwapBack) -> None:
@@ -267,7 +267,7 @@ def test_what_an_earlier_revert_kept_is_refused_before_anything_is_written(
 
 def test_cleanup_after_a_revert_that_was_killed(table, spark_engine):
     """What a revert swapped out is asked for like an old table; the table itself is not touched."""
-    changed = Changed(table, "ADD COLUMN extra INT", engine=spark_engine)
+    changed = SwappedTable(table, "ADD COLUMN extra INT", engine=spark_engine)
     with connect(changed.connection, role="test") as session:
         changed.checkpoint.write(session, replace(changed.record, state=REVERTING))
     table.execute("RENAME TABLE t TO _t_undone, _t_old TO t")
@@ -292,7 +292,7 @@ def test_cleanup_after_a_revert_that_was_killed(table, spark_engine):
 
 def test_a_revert_that_was_killed_keeps_what_it_was_asked_to_keep(table, spark_engine):
     """``--skip-drop`` holds for whoever ends the revert."""
-    changed = Changed(table, "ADD COLUMN extra INT", engine=spark_engine)
+    changed = SwappedTable(table, "ADD COLUMN extra INT", engine=spark_engine)
     with connect(changed.connection, role="test") as session:
         record = replace(changed.record, state=REVERTING, skip_drop=True)
         changed.checkpoint.write(session, record)
@@ -303,7 +303,7 @@ def test_a_revert_that_was_killed_keeps_what_it_was_asked_to_keep(table, spark_e
 
 def test_reverse_replication_that_is_lost_is_shown_as_such(table, spark_engine):
     """The status says what the same command would do: fail, with the reason."""
-    changed = Changed(table, "ADD COLUMN extra INT", engine=spark_engine)
+    changed = SwappedTable(table, "ADD COLUMN extra INT", engine=spark_engine)
     with connect(changed.connection, role="test") as session:
         changed.checkpoint.write(
             session, replace(changed.record, state=ENDED, reason="a value does not fit")

@@ -44,7 +44,7 @@ QUICK = FeedOptions(flush_interval=0.2, wait_timeout=15)
 LIMITS = CutoverLimits(lock_wait=5.0, attempts=3, pause=0.2)
 
 
-class Changed:
+class SwappedTable:
     """A table after its migration's swap, whose old table can follow it.
 
     Args:
