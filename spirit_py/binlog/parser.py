@@ -25,7 +25,7 @@ from spirit_py.binlog.events import (
 from spirit_py.errors import FeedFailure, HiddenChange, UnreadableChange
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from spirit_py.binlog.between import BetweenRuns
     from spirit_py.binlog.codec.described import Collation
@@ -45,10 +45,9 @@ class BinlogParser:
     """Parses the bytes of one server's binlog into events.
 
     Args:
-        compile_codecs: for each followed table what makes a codec of its table map.
+        compile_codec: makes a codec of the table map of a followed table.
         start: where the stream begins.
-        names: the followed tables by the names in their table maps, where they are more than
-            ``compile_codecs`` can list.
+        followed: the followed tables by the names in their table maps.
         own: tables that this program writes, by the names in their table maps; only counted.
         collations: the server's, by number.
 
@@ -63,9 +62,9 @@ class BinlogParser:
 
     def __init__(
         self,
-        compile_codecs: Mapping[Table, Callable[[TableMap], RowCodec]],
+        compile_codec: Callable[[TableMap], RowCodec],
         start: Frontier,
-        names: Mapping[bytes, Table] | None = None,
+        followed: Mapping[bytes, Table],
         own: Collection[bytes] = (),
         collations: Mapping[int, Collation] | None = None,
     ) -> None:
@@ -73,8 +72,8 @@ class BinlogParser:
         self.between: BetweenRuns | None = None
         self._own = frozenset(own)
         self._own_ids: set[bytes] = set()
-        self._compilers = compile_codecs
-        self._followed = names if names is not None else _names(compile_codecs)
+        self._compile = compile_codec
+        self._followed = followed
         #: Everything emitted completely: where the next connection goes on.
         self.complete = start.copy()
         self.emit: Callable[[Event], bool] = _refuse
@@ -255,7 +254,7 @@ class BinlogParser:
         shape = body[6:]
         codec = self._codecs.get(shape)
         if codec is None:
-            codec = self._codecs[shape] = self._compilers[table](parse_table_map(body))
+            codec = self._codecs[shape] = self._compile(parse_table_map(body))
         self._open_tables[body[:6]] = table, codec
 
     def _rows(self, kind: int, body: bytes) -> None:
@@ -365,11 +364,6 @@ class BinlogParser:
         if kind == wire.HEARTBEAT and not self.in_group and body.decode() == self.file:
             self._move(event)
             self._complete(Advanced(Place(self.file, self.offset)))
-
-
-def _names(tables: Iterable[Table]) -> dict[bytes, Table]:
-    """Return the tables by the names in their table maps."""
-    return {wire.name_key(*table): table for table in tables}
 
 
 def _refuse(_: Event) -> bool:

@@ -7,7 +7,6 @@ import math
 import threading
 import time
 import uuid
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.binlog import wire
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from collections.abc import Set as AbstractSet
 
+    from spirit_py.binlog.codec.tablemap import TableMap
     from spirit_py.binlog.events import Event, Place, Table
     from spirit_py.binlog.position import ServerFrontier
     from spirit_py.config import ConnectionOptions, FeedOptions
@@ -186,11 +186,14 @@ class BinlogSource:
 
     def _parser(self, mappings: Sequence[TableMapping], start: ServerFrontier) -> BinlogParser:
         """Make the parser; a stream that follows tables without mappings makes its own."""
-        compilers = {
-            (m.source.schema, m.source.name): partial(RowCodec.compile, mapping=m) for m in mappings
-        }
+        by_name = {(m.source.schema, m.source.name): m for m in mappings}
+
+        def compile_codec(found: TableMap) -> RowCodec:
+            return RowCodec.compile(found, by_name[found.schema, found.table])
+
+        followed = {wire.name_key(*table): table for table in by_name}
         own = [wire.name_key(m.target.schema, m.target.name) for m in mappings]
-        return BinlogParser(compilers, start, own=own, collations=self.collations)
+        return BinlogParser(compile_codec, start, followed, own=own, collations=self.collations)
 
     def _dump(self, after: object) -> BinlogConnection:
         """Open a dump behind what was received completely."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from spirit_py.binlog.connection import StreamLost
 from spirit_py.binlog.parser import BinlogParser
@@ -14,10 +14,8 @@ from spirit_py.watch.definitions import Definitions
 from spirit_py.watch.scope import Scope, TableNames
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from spirit_py.binlog.codec.rows import RowCodec
-    from spirit_py.binlog.codec.tablemap import TableMap
     from spirit_py.binlog.events import Table
     from spirit_py.binlog.position import Frontier, ServerFrontier
     from spirit_py.config import ConnectionOptions, FeedOptions
@@ -25,17 +23,6 @@ if TYPE_CHECKING:
     from spirit_py.table.schema import TableSchema
 
 _MOST_READ_AHEAD: Final = 200
-
-
-class _Compilers(dict[Any, Any]):
-    """The same way to a codec for every table."""
-
-    def __init__(self, compile_codec: Callable[[TableMap], RowCodec]) -> None:
-        super().__init__()
-        self._compile = compile_codec
-
-    def __missing__(self, _: Table) -> Callable[[TableMap], RowCodec]:
-        return self._compile
 
 
 class ScopeSource(BinlogSource):
@@ -92,9 +79,9 @@ class ScopeSource(BinlogSource):
         mappings: Sequence[TableMapping],  # noqa: ARG002 - a migration's
         start: ServerFrontier,
     ) -> BinlogParser:
-        compilers = _Compilers(self.definitions.compile)
-        names = TableNames(self.scope)
-        self._events = BinlogParser(compilers, start, names, collations=self.collations)
+        self._events = BinlogParser(
+            self.definitions.compile, start, TableNames(self.scope), collations=self.collations
+        )
         return self._events
 
     def _definition(self, table: Table) -> TableSchema | None:

@@ -45,7 +45,8 @@ class Binlog:
         )
         self.compiled = 0
         own = [wire.name_key("s", "_t_new")]
-        self.parser = BinlogParser({("s", "t"): self._compile}, start, own=own)
+        followed = {wire.name_key("s", "t"): ("s", "t")}
+        self.parser = BinlogParser(self._compile, start, followed, own=own)
         self.events: list[Event] = []
         self.parser.emit = self._emit
         self.checksums = checksums
