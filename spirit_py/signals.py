@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import Interrupted
-from spirit_py.status.ticker import Ticker
+from spirit_py.status.ticker import shown
 from spirit_py.threads import Background
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def run_command(
         SpiritError: what ended the work; the reason of a stop request where that came first.
     """
     try:
-        with stop_on_signals(stop), Ticker(status, reporter):
+        with stop_on_signals(stop), shown(status, reporter):
             run_aside(work, stop, reporter.message, hurry=hurry)
     except BaseException as error:
         interrupted = isinstance(error, KeyboardInterrupt)

@@ -55,11 +55,6 @@ class StopSwitch:
         """The first reason, or None."""
         return self._reason
 
-    @property
-    def event(self) -> threading.Event:
-        """The event behind the switch, for libraries that sleep on one."""
-        return self._event
-
     def wait(self, seconds: float) -> bool:
         """Sleep until a stop is asked for, at most ``seconds``; True when it was."""
         return self._event.wait(seconds)

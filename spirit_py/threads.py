@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final, Self
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
 
 _log = logging.getLogger(__name__)
 
@@ -95,29 +94,16 @@ class Background:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """End the thread."""
         self.join()
 
 
-def every(
-    seconds: float, action: Callable[[], None], *, first: float | None = None
-) -> Callable[[threading.Event], None]:
-    """Return a body that calls ``action`` every so many seconds until it is asked to end.
-
-    Args:
-        first: seconds before the first call; ``seconds`` by default.
-    """
+def every(seconds: float, action: Callable[[], None]) -> Callable[[threading.Event], None]:
+    """Return a body that calls ``action`` every so many seconds until it is asked to end."""
 
     def body(stopping: threading.Event) -> None:
-        pause = seconds if first is None else first
-        while not stopping.wait(pause):
+        while not stopping.wait(seconds):
             action()
-            pause = seconds
 
     return body

@@ -10,7 +10,7 @@ from spirit_py.checkpoint.beginning import create_checkpoint_tables
 from spirit_py.checkpoint.drop import drop_auxiliary, drop_left_behind
 from spirit_py.checkpoint.proofs import note_proofs, read_proofs, renew_proofs
 from spirit_py.checkpoint.table import CheckpointTable
-from spirit_py.errors import Refusal, SchemaChanged, ServerFault, SpiritError
+from spirit_py.errors import MigrationFailure, Refusal, SchemaChanged, ServerFault, SpiritError
 from spirit_py.mysql.retry import retrying
 from spirit_py.mysql.tables.definition import read_table, shape_of
 from spirit_py.mysql.tables.guard_column import drop_guard_columns
@@ -168,13 +168,15 @@ def drop_checkpoints(run: Run, tables: Iterable[Name]) -> None:
     for schema, table in sorted(tables, reverse=True):
         names = AuxiliaryNames.of(table)
 
-        def drop(schema: str = schema, table: str = table) -> None:
+        def drop(schema: str = schema, table: str = table, sentinel: str = names.sentinel) -> None:
             with run.session("cleanup") as session:
-                drop_sentinel(session, schema, AuxiliaryNames.of(table).sentinel)
+                drop_sentinel(session, schema, sentinel)
                 CheckpointTable(schema, table).drop(session)
 
-        with run.remarked(f"the checkpoint table {names.checkpoint}"):
+        try:
             retrying(run.stop, attempts=_PATIENCE)(drop)
+        except MigrationFailure as error:
+            run.remark(f"the checkpoint table {names.checkpoint}", error.message)
 
 
 def require_unchanged(session: SqlSession, source: TableSchema) -> None:

@@ -6,14 +6,14 @@ import contextlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.errors import MigrationFailure, ServerFault
+from spirit_py.errors import ServerFault
 from spirit_py.migration.process import Process
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.earlier_runs import end_own_statements
 from spirit_py.phases import Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from spirit_py.config import MigrationConfig
     from spirit_py.contracts import Reporter
@@ -100,11 +100,3 @@ class Run(Process):
         """Report what the checks found and did not refuse."""
         for finding in findings:
             self.warn(f"{finding.cause} ({finding.remedy})" if finding.remedy else finding.cause)
-
-    @contextlib.contextmanager
-    def remarked(self, what: str) -> Iterator[None]:
-        """Turn a failure after the swap into a warning: the migration is done."""
-        try:
-            yield
-        except MigrationFailure as error:
-            self.remark(what, error.message)

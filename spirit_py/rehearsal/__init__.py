@@ -11,8 +11,3 @@
 ``figures`` is the result, ``binlog`` and ``lag`` are the pure rules, ``replica`` asks one
 replica, ``rehearsal`` has the thread that asks all of them every few seconds.
 """
-
-from spirit_py.rehearsal.figures import RehearsalFigures, ReplicaFigures, TableDisk
-from spirit_py.rehearsal.rehearsal import Rehearsal
-
-__all__ = ["Rehearsal", "RehearsalFigures", "ReplicaFigures", "TableDisk"]

@@ -242,15 +242,15 @@ def _mode(path: Path) -> int:
     return 0o666 & ~umask
 
 
-def versions(**more: str) -> dict[str, str]:
-    """Return the versions of the program, Python and the libraries, with ``more`` added."""
+def versions() -> dict[str, str]:
+    """Return the versions of the program, Python and the libraries."""
     import platform
     from importlib import metadata
 
-    found: dict[str, Any] = {"python": platform.python_version()}
+    found = {"python": platform.python_version()}
     for name in ("spirit-py", "pyspark", "mysql-replication", "mysqlclient"):
         try:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             found[name] = "unknown"
-    return {**found, **more}
+    return found

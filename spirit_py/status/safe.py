@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from spirit_py.contracts import Reporter
     from spirit_py.status.snapshot import MigrationStatus
 
@@ -22,31 +24,25 @@ class SafeReporter:
 
     def start(self) -> None:
         """Begin to show."""
-        if not self._silent:
-            try:
-                self._reporter.start()
-            except Exception:
-                self._silent = True
+        self._pass_on(self._reporter.start)
 
     def message(self, text: str, **fields: object) -> None:
         """Show one thing that happened."""
-        if not self._silent:
-            try:
-                self._reporter.message(text, **fields)
-            except Exception:
-                self._silent = True
+        self._pass_on(self._reporter.message, text, **fields)
 
     def progress(self, snapshot: MigrationStatus) -> None:
         """Show a snapshot."""
-        if not self._silent:
-            try:
-                self._reporter.progress(snapshot)
-            except Exception:
-                self._silent = True
+        self._pass_on(self._reporter.progress, snapshot)
 
     def stop(self) -> None:
-        """End the display."""
-        try:
-            self._reporter.stop()
-        except Exception:
-            self._silent = True
+        """End the display, also after a failure."""
+        silent, self._silent = self._silent, False
+        self._pass_on(self._reporter.stop)
+        self._silent = self._silent or silent
+
+    def _pass_on(self, show: Callable[..., None], /, *arguments: object, **fields: object) -> None:
+        if not self._silent:
+            try:
+                show(*arguments, **fields)
+            except Exception:
+                self._silent = True

@@ -5,8 +5,6 @@ from __future__ import annotations
 import logging
 import threading
 
-import pytest
-
 from spirit_py.threads import Background, every
 
 
@@ -72,10 +70,9 @@ def test_a_thread_that_never_started_may_be_joined():
     assert Background("test", lambda _stopping: None).join(1)
 
 
-@pytest.mark.parametrize("first", [None, 0.0])
-def test_every_calls_until_it_is_asked_to_end(first):
+def test_every_calls_until_it_is_asked_to_end():
     """The action is repeated, and no more once the thread was stopped."""
     called = threading.Semaphore(0)
-    with Background("test", every(0.001, called.release, first=first)):
+    with Background("test", every(0.001, called.release)):
         for _ in range(3):
             assert called.acquire(timeout=10)

@@ -85,8 +85,8 @@ def test_the_summary_of_a_shortcut_is_short():
 
 def test_the_report_names_the_versions():
     """The report says with what it was made."""
-    found = versions(mysql="9.7.4")
-    assert found["mysql"] == "9.7.4"
+    found = versions()
+    assert found["python"][0].isdigit()
     assert found["pyspark"][0].isdigit()
 
 
