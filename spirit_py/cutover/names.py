@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spirit_py.cutover.verdict import ExistingTables
 from spirit_py.errors import CutoverFailure, SchemaChanged
+from spirit_py.mysql.tables.definition import existing_tables
 from spirit_py.mysql.tables.identity import others_than
 from spirit_py.sql import quote_table
 
@@ -14,18 +15,14 @@ if TYPE_CHECKING:
 
     from spirit_py.contracts import SqlSession
     from spirit_py.cutover.plan import Swap
-    from spirit_py.mysql.tables.identity import Identity, Name
-
-_EXISTING: Final = """
-SELECT TABLE_NAME FROM information_schema.TABLES
-WHERE TABLE_SCHEMA = %s AND TABLE_NAME IN (%s, %s, %s)"""
+from spirit_py.mysql.tables.identity import Identity, Name
 
 
 def existing(session: SqlSession, swap: Swap) -> ExistingTables:
     """Return which tables of a swap exist."""
-    rows = session.query(_EXISTING, (swap.schema, swap.table, swap.new, swap.old))
     # lower_case_table_names=1 stores names in lower case, whatever was asked for.
-    found = {str(name).lower() for (name,) in rows}
+    names = [swap.table, swap.new, swap.old]
+    found = {name.lower() for name in existing_tables(session, swap.schema, names)}
     return ExistingTables(
         source=swap.table.lower() in found,
         new=swap.new.lower() in found,

@@ -1,1 +1,1 @@
-"""Everything that talks to the server through mysqlclient."""
+"""All that talks to the server: sessions here; locks, tables and values of rows in folders."""

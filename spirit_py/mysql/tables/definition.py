@@ -12,6 +12,8 @@ from spirit_py.sql import quote_identifier, quote_table
 from spirit_py.table.schema import Column, Generated, Index, IndexPart, TableSchema
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from spirit_py.contracts import SqlSession
 
 _COLUMNS = """
@@ -72,6 +74,16 @@ def read_table(session: SqlSession, schema: str, table: str) -> TableSchema | No
         partitioned="partitioned" in _text(options).lower(),
         create_sql=_show_create(session, schema, table),
     )
+
+
+def existing_tables(session: SqlSession, schema: str, names: Sequence[str]) -> set[str]:
+    """Return those of these names that a table or view has, as the server keeps them."""
+    rows = session.query(
+        "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s"
+        f" AND TABLE_NAME IN ({', '.join(['%s'] * len(names))})",
+        (schema, *names),
+    )
+    return {str(name) for (name,) in rows}
 
 
 def shape_of(table: TableSchema) -> str:

@@ -186,20 +186,13 @@ def _sources(mapping: TableMapping, index: Index, of: str, more: Sequence[str] =
         if array is None:
             parts.append(_part(part))
             continue
-        alias, element = f"`_spirit_py_list{number}`", _element_name(mapping)
+        alias = f"`_spirit_py_list{number}`"
+        # Expressions do not qualify their columns, so that no column may have this name.
+        (element,) = free_names(mapping, 1, "_spirit_py_element")
         rows += _elements(array, alias, element)
         parts.append(f"{alias}.{element}")
         listed = True
     return _Sources(sql=rows, parts=tuple(parts), listed=listed)
-
-
-def _element_name(mapping: TableMapping) -> str:
-    """Name the column of a JSON_TABLE as no column is named: expressions do not qualify theirs."""
-    taken = {column.name.lower() for column in mapping.target.columns}
-    name = "_spirit_py_element"
-    while name in taken:
-        name += "_"
-    return quote_identifier(name)
 
 
 def _rows(mapping: TableMapping, of: str, more: Sequence[str] = ()) -> str:

@@ -173,13 +173,13 @@ def _form(part: str, kind: str, collation: str | None, padded: set[str]) -> str:
     return f"HEX(CAST({part} AS BINARY))"
 
 
-def free_names(mapping: TableMapping, count: int) -> list[str]:
+def free_names(mapping: TableMapping, count: int, stem: str = "_spirit_py_") -> list[str]:
     """Return quoted names that no column of either table has."""
     taken = {column.name.lower() for column in (*mapping.source.columns, *mapping.target.columns)}
     names: list[str] = []
     number = 0
     while len(names) < count:
-        name, number = f"_spirit_py_{number}", number + 1
+        name, number = f"{stem}{number}", number + 1
         if name not in taken:
             names.append(name)
     return [quote_identifier(name) for name in names]

@@ -1,1 +1,1 @@
-"""The checks, one a file; a new file with a ``check`` needs a line in the registry."""
+"""The checks: a new one is a file with a ``check``, and a line in ``CHECKS`` of the registry."""

@@ -5,9 +5,12 @@ A sentinel that was made by hand is how the operator defers the swap, not a left
 
 from __future__ import annotations
 
+from dataclasses import astuple
+
 from spirit_py.checkpoint.proofs import read_proofs
 from spirit_py.checkpoint.record import Proofs
 from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.mysql.tables.definition import existing_tables
 from spirit_py.mysql.tables.identity import is_one_of
 from spirit_py.preflight.check import Findings, PreflightContext, refuse, warn
 
@@ -15,13 +18,14 @@ from spirit_py.preflight.check import Findings, PreflightContext, refuse, warn
 def check(context: PreflightContext) -> Findings:
     """Refuse when a name is taken by a table that is not this program's own."""
     names = context.names
-    if context.config.keep_old_current and _existing(context, (names.undone,)):
+    existing = existing_tables(context.session, context.schema, astuple(names))
+    if context.config.keep_old_current and names.undone in existing:
         yield refuse(
             f"table {names.undone} exists: a revert needs the name",
             f"see what it holds; drop or rename {names.undone} if it is what an earlier revert"
             " left",
         )
-    taken = _existing(context, (names.new, names.old, names.checkpoint, names.sentinel))
+    taken = existing - {names.undone}
     if names.sentinel in taken:
         taken.remove(names.sentinel)
         yield warn(f"table {names.sentinel} exists: the swap waits until it is dropped")
@@ -54,12 +58,3 @@ def is_ours(context: PreflightContext) -> bool:
     The proof is its mark; whether its row can be read is another matter.
     """
     return CheckpointTable(context.schema, context.table).is_ours(context.session)
-
-
-def _existing(context: PreflightContext, names: tuple[str, ...]) -> set[str]:
-    rows = context.session.query(
-        "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s"
-        f" AND TABLE_NAME IN ({', '.join(['%s'] * len(names))})",
-        (context.schema, *names),
-    )
-    return {str(row[0]) for row in rows}
