@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+from spirit_py.checkpoint.record import home_of
 from spirit_py.errors import OutcomeUnknown, Refusal, SpiritError
 from spirit_py.table.names import lock_name
 from spirit_py.table.reverse import ReverseChanges
@@ -83,6 +84,11 @@ class ReverseRecord:
         """Refuse a record that no run can have written."""
         if not self.tables:
             raise ValueError("it names no tables")
+
+    @property
+    def home(self) -> tuple[str, str]:
+        """The table whose checkpoint table holds this record."""
+        return home_of(table.source for table in self.tables)
 
     @property
     def names(self) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import enum
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -32,20 +31,8 @@ class Where(enum.Enum):
     UNCLEAR = "the old table is gone"
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReverseReplication:
-    """The reverse replication of a table, as it was found.
-
-    Attributes:
-        checkpoint: the table that has its rows.
-    """
-
-    checkpoint: CheckpointTable
-    record: ReverseRecord
-
-
-def find_reverse(session: SqlSession, schema: str, table: str) -> ReverseReplication | None:
-    """Return the reverse replication that a table takes part in; None when there is none.
+def find_reverse(session: SqlSession, schema: str, table: str) -> ReverseRecord | None:
+    """Return the record of the reverse replication that a table takes part in; None without one.
 
     Raises:
         Refusal: when what is there cannot be read, or is not this program's.
@@ -69,9 +56,8 @@ def find_reverse(session: SqlSession, schema: str, table: str) -> ReverseReplica
             hint="use the version of spirit-py that wrote it",
         ) from error
     # A pointer that was left behind leads to the migration of other tables.
-    if record is None or (schema, table) not in {(one.schema, one.table) for one in record.tables}:
-        return None
-    return ReverseReplication(checkpoint=checkpoint, record=record)
+    known = record is not None and (schema, table) in {one.source for one in record.tables}
+    return record if known else None
 
 
 def where_is(session: SqlSession, record: ReverseRecord) -> Where:
@@ -114,13 +100,13 @@ def reverse_left(session: SqlSession, tables: Iterable[tuple[str, str]]) -> Reve
         if not CheckpointTable(schema, table).is_ours(session):
             continue
         try:
-            found = find_reverse(session, schema, table)
+            record = find_reverse(session, schema, table)
         except Refusal as error:
             return ReverseFound(
                 state=ReverseState.LOST, names=f"{schema}.{table}", reason=error.message
             )
-        if found is not None:
-            return _left(session, found.record)
+        if record is not None:
+            return _left(session, record)
     return None
 
 

@@ -87,7 +87,6 @@ class SwappedTable:
         with connect(self.connection, role="test") as session:
             self.record = begin(
                 session,
-                self.checkpoint,
                 [kept],
                 position=result.after_rename,
                 seconds=seconds,
@@ -133,7 +132,7 @@ class SwappedTable:
     def keep(self, **changes: Any) -> BackgroundCall:
         """Run reverse replication in a thread, as the migrating process does."""
         process = self.process(**changes)
-        keeper = Keeper(process, self.checkpoint, self.record)
+        keeper = Keeper(process, self.record)
 
         def locked() -> Any:
             name = lock_name("migration", self.db.name, self.table)

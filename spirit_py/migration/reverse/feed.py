@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from spirit_py.binlog.resumption import why_unreachable
 from spirit_py.checkpoint.record import digest_of
 from spirit_py.checkpoint.reverse import ReverseRecord, ReverseTable
+from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import PositionNotFound, Refusal, SchemaChanged, ServerFault
 from spirit_py.migration.pair import Pair, open_feed
 from spirit_py.mysql.facts import read_facts
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     import contextlib
     from collections.abc import Iterable
 
-    from spirit_py.checkpoint.table import CheckpointTable
     from spirit_py.contracts import SqlSession
     from spirit_py.migration.process import Process
     from spirit_py.stop import StopSwitch
@@ -99,7 +99,6 @@ def _shape(session: SqlSession, schema: str, name: str) -> str:
 
 def open_reverse_feed(
     process: Process,
-    checkpoint: CheckpointTable,
     record: ReverseRecord,
     stop: StopSwitch,
     stack: contextlib.ExitStack,
@@ -118,7 +117,7 @@ def open_reverse_feed(
         require_definitions(session, record.tables)
         time_zone = read_facts(session).time_zone
         mappings = [_mapping(session, table, time_zone) for table in record.tables]
-        age = checkpoint.age(session, ReverseRecord)
+        age = CheckpointTable(*record.home).age(session, ReverseRecord)
     if why := why_unreachable(process.config.connection, record.position, age=age):
         raise PositionNotFound(f"the change feed cannot go on: {why}")
     feed, applier = open_feed(process, stop, stack, judge_first=True)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py import __version__
 from spirit_py.checkpoint.reverse import ReverseRecord
+from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import (
     HiddenChange,
     Interrupted,
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from spirit_py.checkpoint.reverse import ReverseTable, RevertRequest
-    from spirit_py.checkpoint.table import CheckpointTable
     from spirit_py.migration.pair import Pair
     from spirit_py.migration.process import Process
     from spirit_py.mysql.session import Session
@@ -73,12 +73,7 @@ class ReverseReplicationLost(MigrationFailure):
 
 
 def begin(
-    session: Session,
-    store: CheckpointTable,
-    tables: Sequence[ReverseTable],
-    *,
-    position: str,
-    seconds: float,
+    session: Session, tables: Sequence[ReverseTable], *, position: str, seconds: float
 ) -> ReverseRecord:
     """Write the first record, right after the swap; its checkpoint table exists.
 
@@ -93,7 +88,7 @@ def begin(
         until=float(now) + seconds,
         program=__version__,
     )
-    store.write(session, record)
+    CheckpointTable(*record.home).write(session, record)
     return record
 
 
@@ -104,14 +99,11 @@ class Keeper:
     the position is written.
     """
 
-    def __init__(
-        self, process: Process, checkpoint: CheckpointTable, record: ReverseRecord
-    ) -> None:
+    def __init__(self, process: Process, record: ReverseRecord) -> None:
         self._process = process
-        self._checkpoint = checkpoint
         #: Of the reverse feed: what breaks it must not end the process as if that had failed.
         self._stop = process.stop.linked()
-        self._mailbox = RevertMailbox(process, checkpoint, record)
+        self._mailbox = RevertMailbox(process, record)
         self._pairs: list[Pair] = []
         self._swapped_back = False
 
@@ -161,7 +153,7 @@ class Keeper:
         with contextlib.ExitStack() as stack:
             try:
                 self._pairs = open_reverse_feed(
-                    self._process, self._checkpoint, self._mailbox.record, self._stop, stack
+                    self._process, self._mailbox.record, self._stop, stack
                 )
             except SpiritError as error:
                 if _is_final(error):

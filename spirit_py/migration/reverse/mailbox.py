@@ -43,11 +43,9 @@ class RevertMailbox:
         record: what stands in the table, but for the position.
     """
 
-    def __init__(
-        self, process: Process, checkpoint: CheckpointTable, record: ReverseRecord
-    ) -> None:
+    def __init__(self, process: Process, record: ReverseRecord) -> None:
         self._process = process
-        self._checkpoint = checkpoint
+        self._checkpoint = CheckpointTable(*record.home)
         self.record = record
         self._session: Session | None = None
         self._written_at = time.monotonic()
@@ -92,7 +90,7 @@ class RevertMailbox:
         """Drop the checkpoint tables: there is nothing left that they would be needed for."""
         for table in self.record.tables:
             self._try(
-                CheckpointTable(table.schema, table.table).drop,
+                CheckpointTable(*table.source).drop,
                 f"the checkpoint table of {table.name} could not be dropped; drop it by hand",
                 self._process.warn,
             )

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING
 
-from spirit_py.checkpoint.record import home_of
 from spirit_py.checkpoint.reverse import ENDED, FOLLOWING
 from spirit_py.checkpoint.reverse_look import Where, any_old_table, find_reverse, where_is
-from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.migration.reverse.feed import plan_reverse
 from spirit_py.migration.reverse.keeper import Keeper, ReverseReplicationLost, begin
-from spirit_py.mysql.retry import retrying
 from spirit_py.mysql.vouched import require_passable
 from spirit_py.phases import Phase
 
@@ -24,8 +22,6 @@ if TYPE_CHECKING:
     from spirit_py.migration.run import Run
     from spirit_py.preflight.check import PreflightContext
     from spirit_py.table.mapping import TableMapping
-
-_BEGIN_ATTEMPTS: Final = 8
 
 
 def plan_tables(
@@ -68,17 +64,10 @@ def begin_reverse(
             " it is not needed",
         )
 
-    def write_record() -> ReverseRecord:
-        with run.session("keep") as session:
-            return begin(
-                session,
-                _checkpoint_of(tables),
-                tables,
-                position=swapped.after_rename,
-                seconds=run.config.keep_old_current,
-            )
-
-    return retrying(run.stop, attempts=_BEGIN_ATTEMPTS)(write_record)
+    write_record = partial(
+        begin, tables=tables, position=swapped.after_rename, seconds=run.config.keep_old_current
+    )
+    return run.step("keep", write_record)
 
 
 def run_reverse(run: Run, record: ReverseRecord) -> bool:
@@ -88,7 +77,7 @@ def run_reverse(run: Run, record: ReverseRecord) -> bool:
         ReverseReplicationLost: the old tables can follow no more; the change is done.
         Interrupted: another process may go on with it.
     """
-    run.report.reverted = Keeper(run, _checkpoint_of(record.tables), record).run()
+    run.report.reverted = Keeper(run, record).run()
     run.show("")
     return run.report.reverted
 
@@ -103,15 +92,14 @@ def carry_on_reverse(run: Run, session: SqlSession, table: tuple[str, str]) -> b
         ReverseReplicationLost: the earlier run found that the old tables can follow no more.
     """
     wanted = run.config.keep_old_current > 0
-    found = find_reverse(session, *table)
-    if found is None:
+    record = find_reverse(session, *table)
+    if record is None:
         if wanted:
             run.warn("no reverse replication: the earlier run ended before it began")
         return False
-    record = found.record
     if where_is(session, record) is Where.BACK:
         run.figures.enter(Phase.KEEP)
-        Keeper(run, found.checkpoint, record).finish(skip_drop=False)
+        Keeper(run, record).finish(skip_drop=False)
         run.report.reverted = True
         return True
     if record.state == ENDED:
@@ -125,7 +113,3 @@ def carry_on_reverse(run: Run, session: SqlSession, table: tuple[str, str]) -> b
     require_passable(session, run.config.feed.vouched, tables)
     run.figures.enter(Phase.KEEP)
     return run_reverse(run, replace(record, state=FOLLOWING))
-
-
-def _checkpoint_of(tables: Sequence[ReverseTable]) -> CheckpointTable:
-    return CheckpointTable(*home_of(table.source for table in tables))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.checkpoint.reverse import DONE, ENDED, FAILED, FOLLOWING, REVERTING, RevertRequest
 from spirit_py.checkpoint.reverse_look import Where, find_reverse, where_is
+from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import Interrupted, MigrationFailure, OutcomeUnknown, Refusal, ServerFault
 from spirit_py.migration.process import Process
 from spirit_py.migration.reverse.keeper import Keeper
@@ -30,7 +31,7 @@ from spirit_py.table.names import lock_name
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spirit_py.checkpoint.reverse_look import ReverseReplication
+    from spirit_py.checkpoint.reverse import ReverseRecord
     from spirit_py.config import RevertConfig
     from spirit_py.contracts import Reporter
     from spirit_py.mysql.session import Session
@@ -111,32 +112,32 @@ class Revert(Process):
                     self.message(
                         f"asking the process that runs reverse replication (session {holder})"
                     )
-                    if self._ask(session, found):
+                    if self._ask(session, CheckpointTable(*found.home)):
                         return
             self.message("no process runs reverse replication any more: going on in its place")
             self._take_over(found)
 
-    def _find(self, session: Session) -> ReverseReplication:
+    def _find(self, session: Session) -> ReverseRecord:
         """Find the reverse replication, which must not have ended for good."""
-        found = find_reverse(session, self.config.database, self.config.table)
-        if found is None:
+        record = find_reverse(session, self.config.database, self.config.table)
+        if record is None:
             raise Refusal(
                 f"there is no reverse replication of {self._name}",
                 hint="spirit-py migrate --keep-old-current begins one; see spirit-py status",
             )
-        if found.record.state == ENDED:
+        if record.state == ENDED:
             raise Refusal(
-                f"reverse replication of {self._name} has ended: {found.record.reason}",
+                f"reverse replication of {self._name} has ended: {record.reason}",
                 hint="the table stays as it is; the old one is as it was then, see what only it"
                 " holds",
             )
-        if len(found.record.tables) > 1:
-            self.message(f"these were changed together: {found.record.names}")
-        return found
+        if len(record.tables) > 1:
+            self.message(f"these were changed together: {record.names}")
+        return record
 
     # -- asking
 
-    def _ask(self, session: Session, found: ReverseReplication) -> bool:
+    def _ask(self, session: Session, checkpoint: CheckpointTable) -> bool:
         """Ask the other process; False when it has ended meanwhile, without an answer."""
         request = RevertRequest(token=secrets.token_hex(8), skip_drop=self.config.skip_drop)
         # A request counts only while a process waits for the answer, which this lock proves.
@@ -144,11 +145,13 @@ class Revert(Process):
             self.config.connection, request.lock, stop=self.stop, purpose="revert"
         )
         with waiting, contextlib.ExitStack() as stack:
-            found.checkpoint.write(session, request)
-            stack.callback(self._withdraw, found, request)
-            return self._follow(session, found, request)
+            checkpoint.write(session, request)
+            stack.callback(self._withdraw, checkpoint, request)
+            return self._follow(session, checkpoint, request)
 
-    def _follow(self, session: Session, found: ReverseReplication, request: RevertRequest) -> bool:
+    def _follow(
+        self, session: Session, checkpoint: CheckpointTable, request: RevertRequest
+    ) -> bool:
         """Show what the other process reports, until it has swapped back."""
         began, shown = time.monotonic(), 0
         self.show("the process that runs reverse replication")
@@ -159,7 +162,7 @@ class Revert(Process):
             self.stop.check()
             held = named_lock_holder(session, self._lock_name) is not None
             # Read last: what the process wrote before it ended counts.
-            answer = found.checkpoint.answer_to(session, request)
+            answer = checkpoint.answer_to(session, request)
             if answer is not None:
                 if answer.state == FAILED:
                     raise answer.as_error()
@@ -177,20 +180,20 @@ class Revert(Process):
                 )
             self.stop.wait(_LOOK_SECONDS)
 
-    def _withdraw(self, found: ReverseReplication, request: RevertRequest) -> None:
+    def _withdraw(self, checkpoint: CheckpointTable, request: RevertRequest) -> None:
         """Take the request back: it was answered, or is not wanted any more."""
         try:
             with self.session("revert", read_timeout=_READ_SECONDS) as session:
-                found.checkpoint.withdraw(session, request)
+                checkpoint.withdraw(session, request)
         except ServerFault as fault:
             if disposition(fault) is not Disposition.FATAL:
                 self.message(f"the request could not be taken back: {fault.message}")
 
     # -- in its place
 
-    def _take_over(self, found: ReverseReplication) -> None:
+    def _take_over(self, found: ReverseRecord) -> None:
         """Go on where the process that ran reverse replication has ended."""
-        names = [table.source for table in found.record.tables]
+        names = [table.source for table in found.tables]
         with self.session("revert", read_timeout=_READ_SECONDS) as session:
             self.label(session, read_facts(session), names)
             self.lock_tables_from_other_runs(names)
@@ -198,9 +201,9 @@ class Revert(Process):
             end_earlier_sessions(session, self.config.connection.label)
             latest = find_reverse(session, self.config.database, self.config.table)
             # Where the record is gone, its process has ended, and the tables tell how.
-            record = latest.record if latest else replace(found.record, state=REVERTING)
+            record = latest or replace(found, state=REVERTING)
             where = where_is(session, record)
-        keeper = Keeper(self, found.checkpoint, replace(record, state=FOLLOWING))
+        keeper = Keeper(self, replace(record, state=FOLLOWING))
         if where is Where.BACK:
             keeper.finish(skip_drop=self.config.skip_drop)
             return
