@@ -69,8 +69,8 @@ class FeedOptions:
         under_lock_changes: pending changes above which a flush under the lock is refused.
         own_writes: the run whose copy is not received, because it commits under identifiers that
             the feed says it has; empty to receive it and skip it by the table's name.
-        vouched: tables, by schema and name, that the operator vouched for: no write in STATEMENT
-            format to one of them reaches a followed table.
+        vouched: tables, by schema and name, that ``--pass-statement-writes`` names: no write in
+            STATEMENT format to one of them reaches a followed table.
     """
 
     batch_rows: int = 1000
@@ -139,9 +139,9 @@ class MigrationConfig(RunConfig):
         target_chunk_time: seconds that one chunk should take.
         no_shortcut: copy even where the server could change the table in place.
         dry_run: do everything but the swap, measure it, and leave nothing behind.
-        writes_only_here: the operator vouches that nobody writes the table through another server.
+        writes_only_here: the operator states that the table is written through this server alone.
         replicas: ``host`` or ``host:port`` of replicas whose lag a dry run watches.
-        defer_cutover: create a sentinel table, and swap when somebody has dropped it.
+        defer_cutover: create a sentinel table, and swap when the operator has dropped it.
         defer_timeout: seconds to wait for that at most; the migration can be resumed then.
         recheck_interval: seconds between two checksums while the cutover is deferred.
         no_repair: a difference that the checksum finds fails the migration.

@@ -20,15 +20,15 @@ exit code of the process, and survives pickling, because Spark sends it between 
     │   │   ├── PositionNotFound     exit 1   a position can no longer be resumed
     │   │   ├── UnreadableChange     exit 1   an event hides the row image (R13)
     │   │   │   └── HiddenChange     exit 1   a session's settings did it: the copy stays
-    │   │   ├── StatementWrite       exit 1   a write as text that nobody vouched for (R13)
-    │   │   └── SchemaChanged        exit 1   somebody else changed the table (R14)
+    │   │   ├── StatementWrite       exit 1   a write in STATEMENT format to another table (R13)
+    │   │   └── SchemaChanged        exit 1   another session changed the table (R14)
     │   │       └── AnotherServer    exit 1   another server answers at the address (R14)
     │   ├── ChangesNotFlushed        exit 1   the backlog does not drain
     │   ├── ChecksumFailure          exit 1   source and new table could not be made equal
     │   │   ├── StoredOtherwise      exit 1   the source's generated values are not the server's
     │   │   └── StillDifferent       exit 1   they were compared, and differ
     │   └── CutoverFailure           exit 1   the swap did not happen
-    │       └── HeldBack             exit 1   somebody defers it between two tries
+    │       └── HeldBack             exit 1   it is deferred between two tries
     ├── OutcomeUnknown               exit 3   look at the tables
     ├── DifferencesFound             exit 4
     └── Interrupted                  exit 130 or 143
@@ -167,10 +167,10 @@ class HiddenChange(UnreadableChange):
 
 
 class StatementWrite(FeedFailure):
-    """A session wrote in STATEMENT format to a table that nobody vouched for (R13).
+    """A session wrote in STATEMENT format to a table that no option names (R13).
 
     Nothing is lost: the next run meets the same statement again, and passes it over where the
-    operator vouches for its table.
+    operator names its table with ``--pass-statement-writes``.
     """
 
 

@@ -2,7 +2,7 @@
 
 Off, which is always so outside tests, :func:`reach` looks at one module variable. On, when
 ``SPIRIT_PY_POINTS`` names a Unix socket, it writes a line of JSON there and waits for one byte:
-whoever listens decides how long the program stays at the point. Where nobody listens it goes on.
+the listener decides how long the program stays at the point. Without a listener it goes on.
 Executors on the same machine inherit the variable, or get it by ``spark.executorEnv``.
 """
 

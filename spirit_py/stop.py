@@ -1,4 +1,4 @@
-"""The one stop switch of a migration: who asked first wins, everybody waits on it.
+"""The one stop switch of a migration: the first reason wins, every part waits on it.
 
 A fault in any thread (a schema change seen by the feed, a failed chunk, a signal) calls
 :meth:`StopSwitch.request`; loops poll :attr:`requested` or sleep in :meth:`wait`.

@@ -122,7 +122,7 @@ statement_writes_option = option(
     help="Pass over writes in STATEMENT format to this table of others: none of them"
     " reaches a table that is migrated or followed; repeatable.",
 )
-"""The option that vouches for tables of others that are written in STATEMENT format."""
+"""The option that names tables whose writes in STATEMENT format may be passed over."""
 
 report_option = option(
     "--report-json",

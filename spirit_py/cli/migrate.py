@@ -67,13 +67,13 @@ from spirit_py.errors import UsageFault
 @option(
     "--writes-only-here",
     is_flag=True,
-    help="Vouch that nobody writes the table through another server (several primaries, Galera,"
+    help="State that no session writes the table through another server (several primaries, Galera,"
     " circular replication) until the swap has reached it: the table lock holds on this one alone.",
 )
 @option(
     "--defer-cutover",
     is_flag=True,
-    help="Create a sentinel table (_t_snt) and swap only when somebody has dropped it.",
+    help="Create a sentinel table (_t_snt) and swap only when it was dropped.",
 )
 @option(
     "--defer-timeout",

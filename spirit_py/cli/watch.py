@@ -19,7 +19,7 @@ Exit codes:
   1    the stream, or writing its lines, failed; stderr has the position
   2    refused: the command line is wrong
   130  interrupted by SIGINT      143  by SIGTERM
-  141  nobody reads the output any more"""
+  141  the reader of the output has gone"""
 
 
 @click.command(epilog=WATCH_EXIT_CODES)

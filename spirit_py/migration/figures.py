@@ -24,7 +24,7 @@ class Figures:
     """Holds the parts that have figures, as they come to life.
 
     Attributes:
-        report: filled by :meth:`complete` and by whoever knows a figure first.
+        report: filled by :meth:`complete`, and before by the parts that know a figure first.
         waiting_for: what the current phase waits for, in words.
         rows_total: the server's estimate of the source's rows.
     """

@@ -4,7 +4,7 @@
 
     rehearsal = Rehearsal(connection, replicas=("db2:3306",), stop=switch)
     rehearsal.start()                      before the new table is made
-    rehearsal.note_lock("snapshot", 3.1)   whoever locked the table, any thread
+    rehearsal.note_lock("snapshot", 3.1)   after a lock of ours, from any thread
     rehearsal.measure_tables(pairs)        while the new tables are still there
     figures = rehearsal.stop()             RehearsalFigures
 

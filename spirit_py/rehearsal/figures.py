@@ -60,9 +60,9 @@ class RehearsalFigures:
     """What a run cost the server.
 
     Attributes:
-        binlog_bytes: written to the binlog by everybody while the run lasted; None when the
+        binlog_bytes: written to the binlog by all sessions while the run lasted; None when the
             server did not say.
-        own_binlog_bytes: of these, row events of our own tables; None when nobody counted.
+        own_binlog_bytes: of these, row events of our own tables; None when they were not counted.
         tables: the new tables' disk.
         longest_lock_ms: the longest time that a lock of ours kept writers of the table out.
         longest_lock: what it was taken for.
