@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from spirit_py.checkpoint.beginning import normal_form
 from spirit_py.checkpoint.decision import Afresh, GiveUp, Refuse, Resume, Wanted, decide
-from spirit_py.checkpoint.drop import drop_auxiliary
-from spirit_py.checkpoint.look import look, members
+from spirit_py.checkpoint.look import look
 from spirit_py.checkpoint.proofs import note_here
 from spirit_py.checkpoint.record import CheckpointRecord
 from spirit_py.checkpoint.writer import PERIOD
 from spirit_py.errors import Refusal, SchemaChanged
+from spirit_py.migration.auxiliary import clear_abandoned
 from spirit_py.table.names import AuxiliaryNames
 
 if TYPE_CHECKING:
@@ -48,8 +48,7 @@ def choose(run: Run, session: SqlSession, contexts: Sequence[PreflightContext]) 
         note_here(session, found.record)
     if isinstance(decision, GiveUp):
         _report(run, f"given up: {decision.reason}")
-        for kept in _drop_all(session, tables, found.record):
-            run.warn(kept)
+        clear_abandoned(run, session, sorted(tables), None)
         raise SchemaChanged(decision.reason, hint=decision.hint)
     if isinstance(decision, Resume):
         _report_resumed(run, decision)
@@ -90,20 +89,6 @@ def _left(found: Found) -> Iterator[str]:
             (names.checkpoint, table.ours),
         )
         yield from (f"{table.schema}.{name}" for name, is_there in there if is_there)
-
-
-def _drop_all(
-    session: SqlSession, tables: Iterable[tuple[str, str]], record: object
-) -> Iterator[str]:
-    """Drop what is ours beside this run's tables, and those of the migration that was found.
-
-    Yields:
-        What was there and is not ours.
-    """
-    found = members(session, record) if isinstance(record, CheckpointRecord) else ()
-    for schema, table in sorted({*tables, *found}):
-        if kept := drop_auxiliary(session, schema, table):
-            yield kept
 
 
 def _report_resumed(run: Run, decision: Resume) -> None:
