@@ -1,8 +1,7 @@
-"""A second look at rows that differ, where two tables are compared that nobody holds equal.
+"""A recheck of rows that differ, where no feed keeps the two compared tables equal.
 
-A table that is kept current from outside (a replica, a job that copies) is a moment behind, and
-two servers have no common snapshot. A row that only lags would be reported although nothing is
-wrong with it. So the differing rows are read once more, after a moment, in new snapshots.
+A table that is kept current from outside (a replica, a job that copies) lags, and two servers have
+no common snapshot. So rows that differ are read again, after a pause, in new snapshots.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ class Recheck:
     """Parts rows that differ from rows that are in motion.
 
     A row is in motion when it is equal now, or when the new table's row has become what the
-    source's was at an earlier look: then somebody brings it up to date, and it will be equal.
+    source's was at an earlier reading: then it lags, and will be equal.
 
     Args:
-        join: opens the sessions; a new pair for each look.
-        pauses: seconds to wait before each look.
+        join: opens the sessions; a new pair for each reading.
+        pauses: seconds to wait before each reading.
         on_wait: told what is waited for, and an empty text at the end.
     """
 
@@ -47,16 +46,16 @@ class Recheck:
         self._stop = stop
         self._on_wait = on_wait
         self._plan = ComparisonPlan(mapping=join.mapping)
-        #: For each key what the source held at the looks at which the row differed.
+        #: For each key what the source held whenever the row differed.
         self._seen: dict[tuple[Any, ...], list[_Held]] = {}
 
     def confirm(self, found: Sequence[RowDifference]) -> list[RowDifference]:
-        """Return the rows that still differ after all looks, the first ones with their columns."""
+        """Return the rows that differ in every reading, the first ones with their columns."""
         left = list(found)
         for number, pause in enumerate(self._pauses, start=1):
             if not left:
                 break
-            self._on_wait(f"a second look at {len(left)} differing rows ({number})")
+            self._on_wait(f"the recheck of {len(left)} differing rows ({number})")
             if self._stop.wait(pause):
                 self._stop.check()
             left = self._look(left, last=number == len(self._pauses))
@@ -97,7 +96,7 @@ class Recheck:
         return still
 
     def _follows(self, same: tuple[Any, ...], source: _Held, target: _Held) -> bool:
-        """Return whether the new table's row has become what the source's was at a look before."""
+        """Return whether the target's row has become what the source's was at an earlier reading."""
         earlier = self._seen.setdefault(same, [])
         follows = target in earlier
         earlier.append(source)

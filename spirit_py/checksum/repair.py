@@ -65,7 +65,7 @@ def _refuse_unknown_values(mapping: TableMapping, differences: Sequence[RowDiffe
     target = f"{mapping.target.schema}.{mapping.target.name}"
     columns = ", ".join(column.name for column in mapping.kept)
     raise ChecksumFailure(
-        f"{len(missing)} rows are missing in {target}, and nobody knows what they had in its"
+        f"{len(missing)} rows are missing in {target}, and it is not known what they had in its"
         f" columns that {mapping.source.name} does not have: {columns}",
         hint=f"insert these rows into {target} with the values that are meant, then run the same"
         " command again",

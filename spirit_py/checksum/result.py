@@ -164,7 +164,7 @@ class ChecksumResult:
         differences: differing rows found in all passes.
         counts: the same by kind.
         remaining: differing rows of the last pass; 0 after a clean one.
-        in_motion: rows that differed in a snapshot and were equal at a second look.
+        in_motion: rows that differed in a snapshot and were equal at a recheck.
         rows_counted: whether the rows compared were proven to be all rows, by a count of their
             own in the same snapshot; only without a lock may it be false.
         one_moment: whether every snapshot showed both tables at the same moment.

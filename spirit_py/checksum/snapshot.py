@@ -123,7 +123,7 @@ class SnapshotLock:
         return ChecksumFailure(
             f"the checksum could not lock {self._what.name} for its snapshot: {reason}",
             hint="end the long transactions on the table, then run the same command again",
-            details=tuple(f"in the way: {blocker}" for blocker in seen),
+            details=tuple(f"blocked by: {blocker}" for blocker in seen),
         )
 
     def _allowed(self, attempt: int) -> int:
@@ -181,7 +181,7 @@ class SnapshotLock:
 
         def tell(blockers: list[Blocker]) -> None:
             seen[:] = blockers
-            self._on_wait(f"{what}; in the way: {_named(blockers)}")
+            self._on_wait(f"{what}; blocked by: {_named(blockers)}")
 
         self._on_wait(what)
         for number, each in enumerate(locks):
@@ -284,7 +284,7 @@ def _passing(error: MigrationFailure) -> bool:
 
 def _pausing(attempt: int, seen: list[Blocker]) -> str:
     """Return that nothing is asked for just now; it stays true however long the pause is."""
-    who = f"; in the way when it was asked for: {_named(seen)}" if seen else ""
+    who = f"; blocked at the request by: {_named(seen)}" if seen else ""
     return f"the table lock of its snapshot (a pause for writers after request {attempt}){who}"
 
 

@@ -29,7 +29,7 @@ class CompareReport(OutcomeReport):
         columns: ``[source column, target column]`` of all that was compared.
         missing: rows that only the source has; in all passes, as ``extra`` and ``changed``.
         remaining: rows that still differ at the end.
-        in_motion: rows that differed in the snapshot and were equal at a second look.
+        in_motion: rows that differed in the snapshot and were equal at a recheck.
         one_moment: every snapshot showed both tables at the same moment.
         rows_counted: the rows compared were proven to be all, by a count of their own.
     """

@@ -179,7 +179,7 @@ class CompareRun:
         if two_servers and not following:
             warnings.append(
                 "the snapshots on the two servers are taken together, but are not of one moment:"
-                " rows that change meanwhile are looked at again"
+                " differing rows are read again"
             )
         if not self._options.lock:
             warnings.append(

@@ -1,4 +1,4 @@
-"""End chunk sessions on the server: a chunk that nobody waits for must not write later (R18)."""
+"""End chunk sessions on the server: an abandoned chunk must not write later (R18)."""
 
 from __future__ import annotations
 

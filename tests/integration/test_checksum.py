@@ -311,14 +311,14 @@ def test_a_key_in_another_order_has_no_low_watermark(db):
 
 
 class Meanwhile:
-    """Does something each time that a second look is waited for."""
+    """Does something each time that a recheck is waited for."""
 
     def __init__(self, *steps: Any) -> None:
         self._steps = list(steps)
 
     def __call__(self, progress: ChecksumProgress) -> None:
         """Hear how far the checksum is."""
-        if progress.waiting_for.startswith("a second look") and self._steps:
+        if progress.waiting_for.startswith("the recheck") and self._steps:
             self._steps.pop(0)()
 
 
@@ -327,7 +327,7 @@ LOOKS = (0.0, 0.0)
 
 @pytest.mark.parametrize("alter", ["ADD COLUMN x INT", "MODIFY n VARCHAR(20), MODIFY v TEXT"])
 def test_rows_in_motion_are_no_differences(db, alter):
-    """What is equal at a second look only lagged; the rest is named with its columns."""
+    """What is equal at a recheck only lagged; the rest is named with its columns."""
     fill(db, 2000)
     pair = Pair(db, alter).copy()
     db.execute("UPDATE _t_new SET n = 0 WHERE id <= 20; DELETE FROM _t_new WHERE id = 30")
@@ -360,7 +360,7 @@ def test_a_row_that_follows_one_step_behind_is_in_motion(db):
     assert result.in_motion == 1
 
 
-def test_a_second_look_in_another_order_of_the_key(db):
+def test_a_recheck_in_another_order_of_the_key(db):
     """Extra rows are looked for by the key taken back, changed ones by the converted key."""
     db.execute("CREATE TABLE t (k VARCHAR(20) COLLATE utf8mb4_0900_ai_ci PRIMARY KEY, n INT)")
     db.execute("INSERT INTO t VALUES ('a', 1), ('B', 2), ('c', 3)")
@@ -467,14 +467,14 @@ def test_a_transaction_that_keeps_the_lock_away(db):
     holder.rollback()
     assert isinstance(errors[0], ChecksumFailure)
     assert "could not lock" in errors[0].message
-    who = f"in the way: session {holder.thread_id()} of"
+    who = f"blocked by: session {holder.thread_id()} of"
     (named,) = [text for text in errors[0].details if text.startswith(who)]
     assert "idle in a transaction" in named
     assert written > 1
 
 
 def test_what_is_shown_between_two_requests_stays_true(db):
-    """In the pause nobody waits: the session in the way is named as of the request."""
+    """In the pause no request waits: the blocker is named as it was at the request."""
     fill(db)
     pair = Pair(db).copy()
     holder = db.connect()
@@ -490,7 +490,7 @@ def test_what_is_shown_between_two_requests_stays_true(db):
     pair.checker(on_progress=look, lock_attempts=3).run()
     (pause,) = dict.fromkeys(text for text in shown if "pause" in text)
     assert "(a pause for writers after request 1)" in pause
-    assert f"in the way when it was asked for: session {holder.thread_id()} of" in pause
+    assert f"blocked at the request by: session {holder.thread_id()} of" in pause
     assert shown[-1] == ""
 
 

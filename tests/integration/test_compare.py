@@ -225,7 +225,7 @@ def test_who_is_in_the_way_of_the_lock(db):
     holder = db.connect()
     holder.begin()
     holder.cursor().execute("UPDATE a SET n = n + 1 WHERE id = 1")
-    named = f"in the way: session {holder.thread_id()} of"
+    named = f"blocked by: session {holder.thread_id()} of"
 
     def look(snapshot):
         if named in snapshot.waiting_for:
