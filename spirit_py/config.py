@@ -214,6 +214,11 @@ class CompareConfig(SparkConfig):
     recheck_pauses: tuple[float, ...] = (1.0, 3.0)
     report_json: Path | None = None
 
+    @property
+    def target_server(self) -> ConnectionOptions:
+        """The server of the target."""
+        return self.target or self.source
+
 
 @dataclass(frozen=True, kw_only=True)
 class WatchConfig:

@@ -96,7 +96,7 @@ class Recheck:
         return still
 
     def _follows(self, same: tuple[Any, ...], source: _Held, target: _Held) -> bool:
-        """Return whether the target's row has become what the source's was at an earlier reading."""
+        """Return whether the target's row has become what the source's was before."""
         earlier = self._seen.setdefault(same, [])
         follows = target in earlier
         earlier.append(source)

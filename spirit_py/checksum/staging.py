@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from spirit_py.checksum.query import ComparisonPlan, Selection
     from spirit_py.contracts import SqlSession
-    from spirit_py.table.mapping import ColumnPair
 
 #: A character set or collation is deprecated; what it means is not in doubt.
 HARMLESS_WARNINGS: Final = frozenset({1287, 3719, 3778})
@@ -102,9 +101,9 @@ def _stage_what_fits(
 
 
 def _ignoring(session: SqlSession, plan: ComparisonPlan) -> dict[int, set[int]] | None:
-    """Convert what fits; give, for each row's number, the places that do not fit.
+    """Convert what fits; return, for each row's number, the places that do not fit.
 
-    None when the server did not tell, or not all; then nothing is converted.
+    None when the warnings leave that open; then nothing is converted.
     """
     try:
         with evaluating(session, plan.mapping, notes=True):
@@ -115,16 +114,16 @@ def _ignoring(session: SqlSession, plan: ComparisonPlan) -> dict[int, set[int]] 
         if not _about_a_value(fault):
             raise
         return None
-    texts = {p for p, pair in enumerate(plan.staged) if _text_to_decimal(pair)}
-    found = places_of(said, doubtful=texts) if len(said) >= count else None
+    # There a note may be an error in strict mode.
+    texts_to_decimal = {
+        place
+        for place, pair in enumerate(plan.staged)
+        if pair.new.data_type == "decimal" and pair.old.data_type not in _NUMBERS
+    }
+    found = places_of(said, doubtful=texts_to_decimal) if len(said) >= count else None
     if found is None:
         session.execute(staging_sql.take_back(plan))
     return found
-
-
-def _text_to_decimal(pair: ColumnPair) -> bool:
-    """Return whether a note about a value may be an error in strict mode."""
-    return pair.new.data_type == "decimal" and pair.old.data_type not in _NUMBERS
 
 
 def places_of(

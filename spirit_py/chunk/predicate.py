@@ -31,7 +31,7 @@ def above(
     names: Sequence[str] | None = None,
 ) -> str:
     """Render "comes after the bound": exclusive. See :func:`chunk_predicate`."""
-    return _side(columns, bound, directions, names, before=False, inclusive=False)
+    return _side(columns, bound, directions, names, before=False)
 
 
 def up_to(
@@ -41,7 +41,7 @@ def up_to(
     names: Sequence[str] | None = None,
 ) -> str:
     """Render "comes before the bound, or is it": inclusive. See :func:`chunk_predicate`."""
-    return _side(columns, bound, directions, names, before=True, inclusive=True)
+    return _side(columns, bound, directions, names, before=True)
 
 
 def chunk_predicate(
@@ -81,14 +81,13 @@ def _side(
     names: Sequence[str] | None,
     *,
     before: bool,
-    inclusive: bool,
 ) -> str:
-    """Render one side of a range, one OR term for each part of the key."""
+    """Render what comes after a bound, or ``before`` it or is it: an OR term a part of the key."""
     quoted = [quote_identifier(n) for n in names or [column.name for column in columns]]
     terms = []
     for place, column in enumerate(columns):
         equal = [f"{quoted[i]} = {bound.literals[i]}" for i in range(place)]
-        last = inclusive and place == len(columns) - 1
+        last = before and place == len(columns) - 1
         less = before != directions[place]
         beyond = _beyond(quoted[place], column, bound.literals[place], less=less, equal=last)
         terms.append(" AND ".join([*equal, beyond]))

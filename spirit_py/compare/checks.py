@@ -12,6 +12,8 @@ from spirit_py.mysql.grants import Grants, read_grants, scope_of
 from spirit_py.mysql.replication import channels
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.preflight.check import refusal_of, refuse
+from spirit_py.preflight.checks.foreign_keys import all_foreign_keys
+from spirit_py.preflight.checks.triggers import triggers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,12 +25,6 @@ if TYPE_CHECKING:
     from spirit_py.table.schema import TableSchema
 
 _PERFORMANCE_SCHEMA: Final = "performance_schema"
-_FOREIGN_KEYS: Final = """
-SELECT ID, FOR_NAME, REF_NAME FROM information_schema.INNODB_FOREIGN
-WHERE FOR_NAME = %s OR REF_NAME = %s"""
-_TRIGGERS: Final = """
-SELECT TRIGGER_NAME, ACTION_TIMING, EVENT_MANIPULATION FROM information_schema.TRIGGERS
-WHERE EVENT_OBJECT_SCHEMA = %s AND EVENT_OBJECT_TABLE = %s ORDER BY TRIGGER_NAME"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,14 +191,13 @@ def _repair_privileges(target: Side) -> Iterator[Finding]:
 def _side_effects(target: Side) -> Iterator[Finding]:
     """Name triggers and foreign keys: a repair is DELETE and REPLACE."""
     table = target.table
-    for name, timing, event in target.session.query(_TRIGGERS, (table.schema, table.name)):
+    for name, timing, event in triggers(target.session, table.schema, table.name):
         yield refuse(
             f"trigger {name} ({timing} {event}) on {target.name} would fire for every repaired row",
             "drop the trigger for the time of the repair, or repair by hand",
         )
     if target.grants.has_global("PROCESS"):
-        name = f"{table.schema}/{table.name}"
-        for key, child, parent in target.session.query(_FOREIGN_KEYS, (name, name)):
+        for key, child, parent in all_foreign_keys(target.session, table.schema, table.name):
             yield refuse(
                 f"foreign key {key} ties {child} to {parent}: a repaired row is deleted and"
                 " written anew, which the key forbids, passes on, or does not see",

@@ -126,8 +126,7 @@ class CompareRun:
 
     def _prepare(self) -> tuple[Matching, Follower]:
         options = self._options
-        there = options.target or options.source
-        with self._first(options.source) as one, self._first(there) as other:
+        with self._first(options.source) as one, self._first(options.target_server) as other:
             source = open_side("source", one, options.database, options.table)
             target = open_side("target", other, options.target_database, options.target_table)
             self._describe(source, target)
@@ -154,8 +153,7 @@ class CompareRun:
             raise connection_refusal(fault, options) from fault
 
     def _describe(self, source: Side, target: Side) -> None:
-        there = self._options.target or self._options.source
-        sides = ((source, self._options.source), (target, there))
+        sides = ((source, self._options.source), (target, self._options.target_server))
         self._report.source, self._report.target = (
             {"address": at.address, "schema": side.table.schema, "table": side.table.name}
             for side, at in sides
@@ -195,7 +193,7 @@ class CompareRun:
     def _repairer(self, matching: Matching) -> FittingRows:
         """Return what repairs the target, which no migration may swap meanwhile."""
         options, target = self._options, matching.mapping.target
-        there = options.target or options.source
+        there = options.target_server
         self._stack.enter_context(
             migration_lock(there, target.schema, target.name, stop=self._stop)
         )
@@ -233,7 +231,7 @@ class CompareRun:
 
     def _require_unchanged(self, matching: Matching) -> None:
         mapping = matching.mapping
-        there = self._options.target or self._options.source
+        there = self._options.target_server
         for table, options in ((mapping.source, self._options.source), (mapping.target, there)):
             with connect(options, role="compare") as session:
                 found = read_table(session, table.schema, table.name)

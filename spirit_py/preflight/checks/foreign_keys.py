@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from spirit_py.preflight.check import Findings, PreflightContext, refuse
+
+if TYPE_CHECKING:
+    from spirit_py.contracts import SqlSession
 
 # INNODB_FOREIGN shows every key, also of tables that the account may not see; it needs PROCESS.
 _KEYS = """
@@ -15,6 +20,12 @@ WHERE (CONSTRAINT_SCHEMA = %s AND TABLE_NAME = %s)
    OR (UNIQUE_CONSTRAINT_SCHEMA = %s AND REFERENCED_TABLE_NAME = %s)"""
 
 
+def all_foreign_keys(session: SqlSession, schema: str, table: str) -> list[tuple[str, str, str]]:
+    """Return name, child and parent of every foreign key of a table; needs PROCESS."""
+    name = f"{schema}/{table}"
+    return session.query(_KEYS, (name, name))
+
+
 def check(context: PreflightContext) -> Findings:
     """Refuse a table that refers to others or is referred to.
 
@@ -22,8 +33,7 @@ def check(context: PreflightContext) -> Findings:
     key write no events of their own for the child.
     """
     if context.grants.has_global("PROCESS"):
-        name = f"{context.schema}/{context.table}"
-        rows = context.session.query(_KEYS, (name, name))
+        rows = all_foreign_keys(context.session, context.schema, context.table)
     else:
         rows = context.session.query(_VISIBLE_KEYS, (context.schema, context.table) * 2)
     for name, child, parent in rows:
