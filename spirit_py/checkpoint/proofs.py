@@ -108,10 +108,15 @@ def proofs_here(
 
 
 def note_here(session: SqlSession, record: CheckpointRecord) -> None:
-    """Note what this server knows the tables of a record by."""
+    """Note what this server knows the tables of a record by, where that is not noted yet.
+
+    Without a proof nothing is written: the checkpoint table may be gone, another migration's, or
+    another tool's (R24).
+    """
     for progress in record.tables:
         here = proofs_here(session, *progress.name, progress)
-        CheckpointTable(*progress.name).write(session, here)
+        if here != read_proofs(session, *progress.name):
+            CheckpointTable(*progress.name).write(session, here)
 
 
 def shape_here(session: SqlSession, schema: str, table: str) -> str:

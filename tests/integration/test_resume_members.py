@@ -134,3 +134,17 @@ def test_status_finds_a_migration_by_any_of_its_tables(db, interrupt):
         assert dataclasses.asdict(found[0][0])["tables"] == (f"{db.name}.t", f"{other}.u")
     finally:
         db.execute(f"DROP DATABASE {other}")
+
+
+def test_a_run_on_another_server_writes_no_proof_into_the_table_of_another_tool(
+    db, spark_engine, interrupt
+):
+    """R24: the record names u, and beside it another tool has a table of the checkpoint's name."""
+    interrupt(statement=BOTH, table="", alter="")
+    record = json.loads(str(db.query("SELECT record FROM _t_chkpnt WHERE id = 1")[0][0]))
+    record["server_uuid"] = "00000000-0000-0000-0000-000000000001"
+    db.execute("UPDATE _t_chkpnt SET record = %s WHERE id = 1", (json.dumps(record),))
+    db.execute("DROP TABLE _u_chkpnt; CREATE TABLE _u_chkpnt (id INT PRIMARY KEY, record TEXT)")
+    db.execute("INSERT INTO _u_chkpnt VALUES (5, 'theirs')")
+    assert start(spark_engine, db, **ALONE).end().outcome == "done"
+    assert list(db.query("SELECT id, record FROM _u_chkpnt")) == [(5, "theirs")]
