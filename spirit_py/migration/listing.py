@@ -192,7 +192,8 @@ def migrations(
             return listing.of([(database, names.checkpoint)])
         shown = listing.of(marks)
         if not shown and not table:
-            listing.grants.require(("SELECT",), database, _HIDDEN)
+            instead = "" if database else "name a schema with --database"
+            listing.grants.require(("SELECT",), database, _HIDDEN, instead=instead)
         wanted = f"{database}.{table}"
         return [one for one in shown if not table or wanted in one.tables]
 

@@ -107,8 +107,13 @@ class Grants:
         schema: str,
         why: str,
         tables: Iterable[str] = (_EVERYWHERE,),
+        *,
+        instead: str = "",
     ) -> None:
         """Refuse an account that could not see, or not do, what is asked for.
+
+        Args:
+            instead: what the operator may do where the GRANT is too much.
 
         Raises:
             Refusal: with the GRANT that is missing.
@@ -116,7 +121,7 @@ class Grants:
         if missing := self.missing(privileges, schema, tables):
             raise Refusal(
                 f"account {self.account} lacks {', '.join(missing)} on {scope_of(schema)}: {why}",
-                hint=self.grant(missing, schema),
+                hint=self.grant(missing, schema) + (f" or {instead}" if instead else ""),
             )
 
     def _matches(self, pattern: str, schema: str) -> bool:

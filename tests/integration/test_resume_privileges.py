@@ -67,6 +67,15 @@ def test_status_does_not_take_hidden_tables_for_absent_ones(db, account, table):
     assert caught.value.hint == f"GRANT SELECT ON `{db.name}`.* TO `{account.user}`@`%`;"
 
 
+def test_status_of_all_schemas_points_at_the_option_that_needs_less(account):
+    """An account of one schema cannot be given SELECT on all of them; it can name its own."""
+    with pytest.raises(Refusal) as caught:
+        migrations(account, database="", table="", max_age=1e6)
+    assert caught.value.hint == (
+        f"GRANT SELECT ON *.* TO `{account.user}`@`%`; or name a schema with --database"
+    )
+
+
 def test_without_binlog_privileges_status_shows_everything_else(db, account):
     """What it cannot look at is named, with the GRANT; the rest is shown."""
     db.execute(f"GRANT SELECT ON `{db.name}`.* TO {account.user}")
