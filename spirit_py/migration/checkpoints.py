@@ -86,6 +86,8 @@ class Checkpoints:
         if self._ended:
             return
         self._writer.close()
+        # Before anything that may fail: an earlier record serves as well (R17).
+        self._run.resumable = self._run.resumable or self._writer.age is not None
         connection = self._run.config.connection
         quick = replace(
             connection, connect_timeout=min(connection.connect_timeout, _LAST_CONNECT_SECONDS)
@@ -96,7 +98,6 @@ class Checkpoints:
             self._run.resumable = True
         except SpiritError as error:
             _log.info("the last checkpoint could not be written: %s", error)
-            self._run.resumable = self._run.resumable or self._writer.age is not None
 
     def _settle(self, connection: ConnectionOptions) -> None:
         """Note the place after which nothing of this run writes to a new table.

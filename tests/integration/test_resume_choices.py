@@ -14,6 +14,7 @@ from spirit_py.checkpoint.record import CheckpointRecord
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal, SchemaChanged, ServerFault
 from spirit_py.migration import auxiliary
+from spirit_py.migration.checkpoints import Checkpoints
 from spirit_py.migration.cleanup import clean_up
 from spirit_py.migration.listing import migrations
 from spirit_py.mysql.connect import connect
@@ -87,6 +88,22 @@ def test_the_same_change_is_carried_on_with_other_threads_chunks_and_spelling(
     assert report.rows_copied_before == record.rows_copied
     assert report.rows_copied == ROWS
     assert_migrated(stopped)
+
+
+def test_a_defect_at_the_last_record_keeps_the_copy(db, spark_engine, interrupt, monkeypatch):
+    """R17: a record with a position is there, from which the next run carries on."""
+
+    def fail(*_):
+        raise RuntimeError("a defect")
+
+    make_table(db, ROWS)
+    with monkeypatch.context() as patched:
+        patched.setattr(Checkpoints, "_settle", fail)
+        run = interrupt.at(spark_engine, db, "checkpoint.written")
+    assert "the same command carries on from here" in run.told.text
+    assert tables(db) == KEPT
+    assert start(spark_engine, db).end().runs == 2
+    assert_migrated(db)
 
 
 def test_another_alter_begins_afresh(stopped, spark_engine):
