@@ -12,6 +12,7 @@ import os
 import platform
 import sys
 import time
+import traceback
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,14 +20,14 @@ from typing import TYPE_CHECKING, Any
 import mysql_server
 from benchmarks import table, tools, turn
 from benchmarks.contenders import OURS
-from benchmarks.scenario import Figure, Sizes
+from benchmarks.scenario import Figure, Outcome, Sizes
 from benchmarks.scenarios import SCENARIOS
 from mysql_base import ServerOptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from benchmarks.scenario import Outcome, Scenario
+    from benchmarks.scenario import Scenario
     from mysql_server import Provider
 
 #: CPU seconds of the program and Spark for a million rows beyond the start.
@@ -64,13 +65,14 @@ def main() -> int:
     if beyond:
         print("\n".join(["== between small and idle", *table.figures([beyond])]))
     _write(asked.json, outcomes, sizes, version, time.monotonic() - began)
+    failed = [each.scenario for each in outcomes if "FAILED" in each.notes]
     print(f"the whole run took {(time.monotonic() - began) / 60:.1f} minutes; see {asked.json}")
     if asked.picture:
         from benchmarks import picture
 
         if picture.draw(outcomes, asked.picture):
             print(f"drawn in {asked.picture}")
-    return 0
+    return 1 if failed else 0
 
 
 def _arguments() -> argparse.Namespace:
@@ -109,9 +111,15 @@ def _run(scenario: Scenario, sizes: Sizes, provider: Provider) -> tuple[Outcome,
         buffer_pool=sizes.buffer_pool or scenario.buffer_pool,
         extra=("--innodb-redo-log-capacity=2G",),
     )
-    began = time.monotonic()
+    began, rows = time.monotonic(), scenario.rows_of(sizes)
     with mysql_server.running(options, provider=provider) as server:
-        outcome = scenario.measure(server, scenario.rows_of(sizes), sizes)
+        try:
+            outcome = scenario.measure(server, rows, sizes)
+        except (Exception, SystemExit) as error:
+            # The scenarios behind it are worth having all the same.
+            traceback.print_exc()
+            failed = {"FAILED": f"{type(error).__name__}: {error}"}
+            outcome = Outcome(scenario=scenario.name, rows=rows, figures=[], notes=failed)
         outcome.took = round(time.monotonic() - began, 1)
         return outcome, server.version()
 

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from benchmarks.sessions import SCHEMA, Session
+from benchmarks.sessions import Session
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -77,20 +77,19 @@ def recorded(address: Address) -> Iterator[Recording]:
     """Record what is done in a ``with`` block; the recording is complete after it."""
     recording = Recording()
     with Session(address, schema="") as session:
-        output = session.value("SELECT @@global.log_output")
-        session.execute("TRUNCATE TABLE mysql.general_log")
+        output, was_on = session.query("SELECT @@global.log_output, @@global.general_log")[0]
+        began = session.value("SELECT NOW(6)")
         session.execute("SET GLOBAL log_output = 'TABLE'")
         session.execute("SET GLOBAL general_log = ON")
         try:
             yield recording
         finally:
-            session.execute("SET GLOBAL general_log = OFF")
-            rows = session.query(
-                "SELECT thread_id, CONVERT(argument USING utf8mb4) FROM mysql.general_log"
-                " WHERE command_type IN ('Query', 'Execute')"
-            )
+            session.execute(f"SET GLOBAL general_log = {was_on}")
             session.execute(f"SET GLOBAL log_output = '{output}'")
-            session.execute("TRUNCATE TABLE mysql.general_log")
+        rows = session.query(
+            "SELECT thread_id, CONVERT(argument USING utf8mb4) FROM mysql.general_log"
+            f" WHERE event_time >= '{began}' AND command_type IN ('Query', 'Execute')"
+        )
     seen = sorted_out((int(thread), str(text)) for thread, text in rows)
     recording.before, recording.sessions, recording.after = seen.before, seen.sessions, seen.after
 
@@ -143,9 +142,3 @@ def replay(address: Address, recording: Recording, threads: int) -> dict[str, fl
                 own.execute(statement)
             phases["index"] = time.perf_counter() - began
     return phases
-
-
-def drop_replayed(address: Address) -> None:
-    """Drop what was made."""
-    with Session(address) as session:
-        session.execute(f"DROP TABLE IF EXISTS {SCHEMA}._t_new")

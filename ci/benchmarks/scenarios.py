@@ -50,13 +50,15 @@ _INDEXES = Whole(
 )
 _TEXT_KEY = Whole(
     table=TEXT_KEY,
-    contenders=(OURS, INPLACE, COPY),
+    contenders=(OURS, INPLACE, COPY, THREADS),
     goals=(
         Goal(of="whole", against=INPLACE),
         Goal(of="p99 during", against=BEFORE),
+        Goal(of="p99 during", against=THREADS),
         Goal(of="p99 during", against=INPLACE),
         Goal(of="longest write", against=INPLACE),
         Goal(of="longest write", against=COPY),
+        Goal(of="copy phase", against=THREADS, limit=1.05),
     ),
     load=Load(writers=4, rate=3000.0),
 )

@@ -46,12 +46,10 @@ class Tool:
     """A program that may be on the PATH.
 
     Attributes:
-        checks: whether it compares the rows before the swap.
         help: the arguments that print its options.
     """
 
     name: str
-    checks: bool
     help: tuple[str, ...]
     command: Callable[[Call], list[str]]
 
@@ -94,8 +92,8 @@ def spirit(call: Call) -> list[str]:
 
 
 TOOLS = (
-    Tool(name="gh-ost", checks=False, help=("--help",), command=gh_ost),
-    Tool(name="spirit", checks=True, help=("migrate", "--help"), command=spirit),
+    Tool(name="gh-ost", help=("--help",), command=gh_ost),
+    Tool(name="spirit", help=("migrate", "--help"), command=spirit),
 )
 
 

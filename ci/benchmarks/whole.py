@@ -55,10 +55,12 @@ def measure(whole: Whole, name: str, server: MySQLServer, rows: int, sizes: Size
     whole.table.create(address, rows)
     if THREADS in who:
         task.recorded = _recorded(task, server, whole)
-    turns = []
+    turns: list[Turn] = []
     for number, contender in turn.in_turns(who, sizes.rounds):
         _restore(whole, address)
-        settle(address)
+        tidy(address)
+        # Binlogs of a server that was named are its owner's.
+        settle(address, purge=server.datadir is not None)
         made = Turn(contender=contender, round=number)
         _take(made, whole, task, server, rows)
         turns.append(made)
@@ -75,7 +77,10 @@ def _recorded(task: Task, server: MySQLServer, whole: Whole) -> recording.Record
     """Let the program change the table once, without other clients, and note how it copies."""
     _restore(whole, task.address)
     with recording.recorded(task.address) as found, Meter(task.address, server.pid, None) as meter:
-        KNOWN[OURS](task, meter)
+        try:
+            KNOWN[OURS](task, meter)
+        except Failed as failed:
+            say(f"nothing recorded for plain threads: {failed}")
     return found
 
 
@@ -86,23 +91,30 @@ def _restore(whole: Whole, address: Address) -> None:
             session.execute(f"ALTER TABLE {TABLE} {whole.restore}")
 
 
-def settle(address: Address) -> None:
-    """Wait until what was written before is on disk and purged, or long enough."""
+def tidy(address: Address) -> None:
+    """Drop what a contender that failed has left."""
+    with Session(address) as session:
+        for (name,) in session.query(
+            "SELECT TABLE_NAME FROM information_schema.TABLES"
+            f" WHERE TABLE_SCHEMA = '{SCHEMA}' AND TABLE_NAME <> '{TABLE}'"
+        ):
+            session.execute(f"DROP TABLE `{name}`")
+
+
+def settle(address: Address, *, purge: bool) -> None:
+    """Wait until what was written before is on disk, or long enough; forget old binlogs."""
     deadline = time.monotonic() + _SETTLE_SECONDS
     with Session(address) as session:
+        before = session.value("SELECT @@global.innodb_max_dirty_pages_pct")
         session.execute("SET GLOBAL innodb_max_dirty_pages_pct = 0")
         while time.monotonic() < deadline:
-            status = dict(
-                session.query(
-                    "SELECT VARIABLE_NAME, VARIABLE_VALUE FROM performance_schema.global_status"
-                    " WHERE VARIABLE_NAME = 'Innodb_buffer_pool_pages_dirty'"
-                )
-            )
-            if int(status["Innodb_buffer_pool_pages_dirty"]) < _DIRTY_PAGES:
+            found = session.query("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_pages_dirty'")
+            if int(found[0][1]) < _DIRTY_PAGES:
                 break
             time.sleep(0.1)
-        session.execute("SET GLOBAL innodb_max_dirty_pages_pct = DEFAULT")
-        session.execute("PURGE BINARY LOGS BEFORE NOW() - INTERVAL 30 SECOND")
+        session.execute(f"SET GLOBAL innodb_max_dirty_pages_pct = {before}")
+        if purge:
+            session.execute("PURGE BINARY LOGS BEFORE NOW() - INTERVAL 30 SECOND")
 
 
 def _take(made: Turn, whole: Whole, task: Task, server: MySQLServer, rows: int) -> None:
@@ -137,8 +149,6 @@ def _take(made: Turn, whole: Whole, task: Task, server: MySQLServer, rows: int) 
         contenders.fill(made, ran, metered)
         _curve(made, metered, rows)
         made.size = size(task.address, ran.table)
-    if made.contender == THREADS:
-        recording.drop_replayed(task.address)
 
 
 def _curve(made: Turn, metered: Metered, rows: int) -> None:
