@@ -18,7 +18,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from spirit_py.checkpoint.beginning import first_record, renewed, with_new_tables
@@ -116,15 +116,14 @@ def _begin(
     sources = {(context.schema, context.table): context.source for context in contexts}
     record = first_record(session, statement_of(contexts), sources, contexts[0].facts.uuid)
     clear_abandoned(run, session, list(sources), abandoned)
-    if run.config.dry_run:
-        mark(run, session, record)
-    if change_in_place(run, session, contexts):
+    marked = cache(partial(mark, run, session, record))
+    if change_in_place(run, session, contexts, marked):
         return None
-    if not run.config.dry_run:
-        mark(run, session, record)
     run.report.algorithm = "copy"
+    # What is wrong with Spark's settings or Java is refused before anything is written.
     run.start_engine()
     run.enter(Phase.CREATE)
+    marked()
     contexts = _evaluated_at(contexts, record.started_at)
     mappings = create_new_tables(run, session, contexts)
     targets = {(one.source.schema, one.source.name): one.target for one in mappings}

@@ -9,18 +9,26 @@ from spirit_py.mysql.tables.definition import read_table
 from spirit_py.preflight.shortcut import probe_shortcut, try_shortcut
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from spirit_py.contracts import SqlSession
     from spirit_py.migration.run import Run
     from spirit_py.preflight.check import PreflightContext
 
 
-def change_in_place(run: Run, session: SqlSession, contexts: Sequence[PreflightContext]) -> bool:
+def change_in_place(
+    run: Run,
+    session: SqlSession,
+    contexts: Sequence[PreflightContext],
+    mark: Callable[[], None],
+) -> bool:
     """Try the shortcut; True when nothing is left to do.
 
     Several tables are to change at one moment, for which only the copy has a way. A dry run only
-    looks at what an empty copy of the table can; the checkpoint table must be there for that.
+    looks at what an empty copy of the table can.
+
+    Args:
+        mark: creates the checkpoint table, which must be there before the empty copy.
     """
     if reason := _against(run, session, contexts):
         run.report.reason = reason
@@ -29,6 +37,7 @@ def change_in_place(run: Run, session: SqlSession, contexts: Sequence[PreflightC
     source, statement = context.source, context.statement
     with run.session("shortcut", native=True) as native:
         if run.config.dry_run:
+            mark()
             building = read_proofs(session, context.schema, context.table).building
             found = probe_shortcut(native, session, source, statement, building=building)
         else:

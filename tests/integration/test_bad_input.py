@@ -271,14 +271,15 @@ def test_bytes_that_are_no_text_are_refused(db, locale):
         ("--spark-master", "bogus", "bogus"),
     ],
 )
+@pytest.mark.parametrize("more", [(), ("--dry-run",)])
 def test_settings_that_spark_cannot_have_are_refused_before_anything_is_written(
-    db, option, value, part
+    db, option, value, part, more
 ):
     """No auxiliary table is made for a copy that could not begin: nothing is in the binlog."""
     db.execute(TABLE)
     before = db.query("SELECT @@gtid_executed")
-    done = spirit(db, "--no-shortcut", "--table", "t", "--alter", "ADD COLUMN z INT", option, value)
-    refused(done, part)
+    change = ("--no-shortcut", "--table", "t", "--alter", "ADD COLUMN z INT")
+    refused(spirit(db, *change, option, value, *more), part)
     assert db.query("SELECT @@gtid_executed") == before
 
 
