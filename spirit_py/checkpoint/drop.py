@@ -82,7 +82,7 @@ def drop_auxiliary(session: SqlSession, schema: str, table: str) -> str:
     if not dropped and read_table(session, schema, names.new):
         kept = (
             f"{schema}.{names.new} stays: nothing proves that this program made it; see who did,"
-            f" and drop it when it is not needed"
+            " and drop it when it is not needed"
         )
     drop_sentinel(session, schema, names.sentinel)
     checkpoint.drop(session)

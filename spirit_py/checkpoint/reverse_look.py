@@ -77,7 +77,7 @@ def _where(session: SqlSession, table: ReverseTable) -> Where:
         return Where.FORWARD
     if now != table.old_shape:
         return Where.UNCLEAR
-    # Somebody may have changed the definition back by hand, and dropped the old table (R24).
+    # By hand the definition may have been changed back, and the old table dropped (R24).
     source = read_proofs(session, table.schema, table.table).source
     back = is_one_of(session, table.schema, table.table, source)
     return Where.BACK if back else Where.UNCLEAR

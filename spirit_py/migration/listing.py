@@ -94,7 +94,7 @@ class MigrationShown:
         position: where the change feed goes on; opaque.
         binlog: empty when the binlog still reaches the position, else why not.
         swapped: the swap is done, its cleanup is not; None when the tables do not tell.
-        after_swap: what was done behind it, in words; empty before.
+        after_swap: what is left to do after the swap, in words; empty before it.
         worked_on_by: the server session of the process that works on it now; None without one.
         again: what the same command would do, and why.
         orphaned: why a table's part in an earlier migration is left over; empty otherwise.
@@ -219,11 +219,17 @@ class _Listing:
                 raise Refusal(
                     f"account {self.grants.account} may not look at {schema}.{name} and at the"
                     f" tables beside it: {fault.text}",
-                    hint=self.grants.grant(["SELECT"], schema),
+                    hint=self._grant_to_look(schema),
                 ) from fault
             if seen is not None:
                 found[seen.checkpoint] = seen
         return list(found.values())
+
+    def _grant_to_look(self, schema: str) -> str:
+        """Return the GRANT that is missing to look at the tables of a schema."""
+        if self.grants.missing(("SELECT",), schema):
+            return self.grants.grant(("SELECT",), schema)
+        return self.grants.grant(IDENTITY_PRIVILEGES)
 
     def _migration(self, owner: Name, known: dict[str, MigrationShown]) -> MigrationShown | None:
         """Return what the checkpoint table beside a table leads to; None for what is known."""

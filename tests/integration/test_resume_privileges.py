@@ -7,9 +7,13 @@ from dataclasses import replace
 
 import pytest
 
+from spirit_py.checkpoint.proofs import shape_here
+from spirit_py.checkpoint.reverse import REVERTING, ReverseRecord, ReverseTable
+from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import Refusal
 from spirit_py.migration.cleanup import clean_up
 from spirit_py.migration.listing import migrations
+from spirit_py.mysql.connect import connect
 from tests.kits.migrate import config_for
 from tests.kits.resume import Interruption, make_table
 from tests.kits.tables import tables
@@ -74,6 +78,21 @@ def test_status_of_all_schemas_points_at_the_option_that_needs_less(account):
     assert caught.value.hint == (
         f"GRANT SELECT ON *.* TO `{account.user}`@`%`; or name a schema with --database"
     )
+
+
+def test_status_names_the_grant_that_tells_whether_a_revert_was_made(db, account):
+    """With SELECT held, what is lacking is PROCESS: it shows which table is in place."""
+    db.execute(f"GRANT SELECT ON `{db.name}`.* TO {account.user}")
+    with connect(config_for(db).connection, role="test") as session:
+        shape = shape_here(session, db.name, "t")
+        table = ReverseTable(
+            schema=db.name, table="t", old="_t_old", undone="_t_undone", old_shape=shape
+        )
+        record = ReverseRecord(tables=(table,), position="", until=0.0, state=REVERTING)
+        CheckpointTable(db.name, "t").write(session, record)
+    with pytest.raises(Refusal, match="PROCESS") as caught:
+        seen(db, account)
+    assert caught.value.hint == f"GRANT PROCESS ON *.* TO `{account.user}`@`%`;"
 
 
 def test_without_binlog_privileges_status_shows_everything_else(db, account):

@@ -103,7 +103,7 @@ class RevertMailbox:
         A server that is away for a while is waited for by the feed, which gives up in its time.
 
         Raises:
-            SchemaChanged: somebody changed a definition.
+            SchemaChanged: another session changed a definition.
         """
         try:
             if time.monotonic() - self._written_at >= WRITE_SECONDS:
