@@ -175,7 +175,7 @@ class StatementWrite(FeedFailure):
 
 
 class SchemaChanged(FeedFailure):
-    """Somebody else changed the definition of the table, or the server is another one (R14)."""
+    """Another session changed the definition of the table, or the server is another one (R14)."""
 
     resumable = False
 

@@ -57,12 +57,12 @@ def test_ddl_on_the_old_table_ends_reverse_replication(table, spark_engine):
     changed = SwappedTable(table, "ADD COLUMN extra INT", engine=spark_engine)
     following = changed.keep()
     table.execute("ALTER TABLE _t_old DROP COLUMN c, ADD COLUMN stray INT")
-    with pytest.raises(SpiritError, match="somebody changed the definition of") as failed:
+    with pytest.raises(SpiritError, match="another session changed the definition of") as failed:
         changed.revert()
     assert failed.value.exit_code == 1
     with pytest.raises(ReverseReplicationLost, match="_t_old since the swap"):
         following.result()
-    assert_lost(changed, "somebody changed the definition of")
+    assert_lost(changed, "another session changed the definition of")
 
 
 @pytest.mark.parametrize("kept", [True, False], ids=["asked", "in its place"])
@@ -79,13 +79,15 @@ def test_ddl_on_the_old_table_is_seen_just_before_the_swap_back(
 
     monkeypatch.setattr(SwapBack, "prove", prove_and_alter)
     following = changed.keep() if kept else None
-    with pytest.raises(SpiritError, match="is lost: somebody changed the definition") as failed:
+    with pytest.raises(
+        SpiritError, match="is lost: another session changed the definition"
+    ) as failed:
         changed.revert()
     assert failed.value.exit_code == 1
     if following is not None:
         with pytest.raises(ReverseReplicationLost):
             following.result()
-    assert_lost(changed, "somebody changed the definition of")
+    assert_lost(changed, "another session changed the definition of")
 
 
 def test_an_old_table_that_is_exchanged_while_the_lock_is_waited_for(

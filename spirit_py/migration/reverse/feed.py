@@ -82,7 +82,8 @@ def require_definitions(session: SqlSession, tables: Iterable[ReverseTable]) -> 
         for name, noted in ((table.table, table.now_shape), (table.old, table.old_shape)):
             if noted and _shape(session, table.schema, name) != noted:
                 raise SchemaChanged(
-                    f"somebody changed the definition of {table.schema}.{name} since the swap",
+                    f"another session changed the definition of {table.schema}.{name} since the"
+                    " swap",
                     hint="the table stays as it is; compare it with the old one by hand",
                 )
 
