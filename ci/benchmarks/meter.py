@@ -50,7 +50,8 @@ class Metered:
     """What was seen between start and stop. Times are monotonic seconds.
 
     Attributes:
-        cpu: seconds by kind of process: server, application, driver, jvm, workers, tool.
+        cpu: seconds by kind of process: server, application, driver, jvm, workers, tool; and
+            ``elsewhere``, what everything else on the machine used.
         server: the server's seconds by what the thread does.
         timeline: CPU by kind so far, at times.
         rows: rows written to the new table so far, at times.
@@ -106,6 +107,7 @@ class Meter:
             self._processes.add(application, "application")
         self._session = Session(address)
         self._began = time.monotonic()
+        self._busy = busy(Path("/proc/stat").read_text())
         self._timeline: list[tuple[float, dict[str, float]]] = []
         self._rows: list[tuple[float, int]] = []
         self._look_at_all()
@@ -124,10 +126,12 @@ class Meter:
         self._look_at_all()
         self._session.close()
         first, last = self._timeline[0][1], self._timeline[-1][1]
+        cpu = {kind: round(used - first.get(kind, 0.0), 2) for kind, used in last.items()}
+        elsewhere = max(0.0, busy(Path("/proc/stat").read_text()) - self._busy - sum(cpu.values()))
         return Metered(
             began=self._began,
             ended=time.monotonic(),
-            cpu={kind: round(used - first.get(kind, 0.0), 2) for kind, used in last.items()},
+            cpu=cpu | {"elsewhere": round(elsewhere, 2)},
             server=self._threads.spent() if self._threads else {},
             timeline=[
                 (at, {kind: value - first.get(kind, 0.0) for kind, value in used.items()})
@@ -214,6 +218,14 @@ def parsed(stat: str) -> tuple[int, int, str]:
     head, _, rest = stat.rpartition(") ")
     fields = rest.split()
     return int(fields[1]), int(fields[11]) + int(fields[12]), head.partition("(")[2]
+
+
+def busy(stat: str) -> float:
+    """Return the seconds that all cores have worked so far, out of the machine's ``stat`` file."""
+    user, nice, system, _idle, _waiting, irq, softirq, *_ = map(
+        int, stat.split("\n", maxsplit=1)[0].split()[1:]
+    )
+    return (user + nice + system + irq + softirq) / _HERTZ
 
 
 def kind_of_child(kind: str, name: str) -> str:

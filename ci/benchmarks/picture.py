@@ -53,7 +53,10 @@ def draw(outcomes: Sequence[Outcome], path: Path) -> bool:
         }
         _stacked(row[0], {name: turn.of_phases(mine) for name, mine in by_name.items()})
         row[0].set_title(f"{outcome.scenario}, {outcome.rows:,} rows: seconds by phase", loc="left")
-        _stacked(row[1], {name: turn.of_cpu(mine) for name, mine in by_name.items()})
+        cpu = {name: turn.of_cpu(mine) for name, mine in by_name.items()}
+        for used in cpu.values():
+            used.pop("elsewhere", None)
+        _stacked(row[1], cpu)
         row[1].set_title("CPU seconds by process", loc="left")
         if any(made.before for made in turns):
             _latencies(row[2], by_name)

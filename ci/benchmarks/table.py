@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from benchmarks.scenario import Figure, Outcome
     from benchmarks.turn import Turn
 
-_KINDS = ("server", "driver", "jvm", "workers", "tool", "application")
+_KINDS = ("server", "driver", "jvm", "workers", "tool", "application", "elsewhere")
 #: Seconds that are worth a line.
 _SHOWN = 0.05
 

@@ -142,6 +142,12 @@ def test_a_process_whose_name_has_spaces_and_brackets_is_read():
     assert meter.parsed(stat) == (7, 42, "a (b) c")
 
 
+def test_a_core_that_idles_or_waits_for_a_disk_is_not_busy():
+    """What is left when the processes that are counted are taken off is used elsewhere."""
+    stat = "cpu  300 100 200 9000 700 30 70 0 0 0\ncpu0 1 1 1 1 1 1 1 0 0 0\n"
+    assert meter.busy(stat) == pytest.approx(700 / meter._HERTZ)
+
+
 @pytest.mark.parametrize(
     ("name", "owner", "expected"),
     [
