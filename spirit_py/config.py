@@ -69,7 +69,7 @@ class FeedOptions:
         under_lock_changes: pending changes above which a flush under the lock is refused.
         own_writes: the run whose copy is not received, because it commits under identifiers that
             the feed says it has; empty to receive it and skip it by the table's name.
-        vouched: tables, by schema and name, that ``--pass-statement-writes`` names: no write in
+        passable: tables, by schema and name, that ``--pass-statement-writes`` names: no write in
             STATEMENT format to one of them reaches a followed table.
     """
 
@@ -80,7 +80,7 @@ class FeedOptions:
     under_lock_changes: int = 10_000
     apply_threads: int = 2
     own_writes: str = ""
-    vouched: tuple[tuple[str, str], ...] = ()
+    passable: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -229,7 +229,7 @@ class WatchConfig:
         table: table of it to follow; empty for all of them.
         position: where to go on, as an earlier run printed it; empty for now.
         until_now: end where the server was when the command began.
-        vouched: as in :class:`FeedOptions`.
+        passable: as in :class:`FeedOptions`.
         heartbeat: seconds of quiet after which a heartbeat is printed; 0 for never.
     """
 
@@ -239,7 +239,7 @@ class WatchConfig:
     position: str = ""
     until_now: bool = False
     format: LineFormat = "json"
-    vouched: tuple[tuple[str, str], ...] = ()
+    passable: tuple[tuple[str, str], ...] = ()
     heartbeat: float = 0.0
 
 

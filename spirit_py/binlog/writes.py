@@ -3,7 +3,7 @@
 A session that logs statements leaves no row image, and what its write sets off (a trigger, a view,
 a stored function, a foreign key) is nowhere in the binlog. Such a write is passed over only when it
 writes to one table, read by one anchored match, and that table is in the schema ``mysql`` or the
-operator vouched for it: no such write to that table reaches a followed one. Any other write stops
+operator named it, because no such write to it reaches a followed table. Any other write stops
 the run.
 """
 
@@ -71,7 +71,7 @@ class StatementWrites:
     """Passes a write over, or raises.
 
     Args:
-        vouched: the tables that the operator vouched for.
+        passable: the tables that ``--pass-statement-writes`` names.
         ours: whether a table, by schema and name, is one whose rows must be known.
         ignore_case: the server's ``lower_case_table_names`` is not 0.
         onward: what the operator does to pass a write over; ``{}`` stands for the option.
@@ -80,7 +80,7 @@ class StatementWrites:
 
     def __init__(
         self,
-        vouched: Iterable[Table],
+        passable: Iterable[Table],
         ours: Callable[[str, str], bool],
         *,
         ignore_case: bool,
@@ -88,7 +88,7 @@ class StatementWrites:
         give_up: str,
     ) -> None:
         self._fold: Callable[[str], str] = str.lower if ignore_case else str
-        self._vouched = {(self._fold(schema), self._fold(table)) for schema, table in vouched}
+        self._passable = {(self._fold(schema), self._fold(table)) for schema, table in passable}
         self._ours = ours
         self._onward = onward
         self._give_up = give_up
@@ -120,7 +120,7 @@ class StatementWrites:
         )
 
     def _hint(self, target: Name | None) -> str:
-        """Return the next step, and what the operator vouches for by it."""
+        """Return the next step, and what the operator answers for by it."""
         if target is None:
             return (
                 f"{OPTION} passes over no statement whose target it cannot read;"
@@ -140,7 +140,7 @@ class StatementWrites:
 
     def _passes(self, target: Name) -> bool:
         schema = self._fold(target.schema)
-        return schema == _SYSTEM or (schema, self._fold(target.table or "")) in self._vouched
+        return schema == _SYSTEM or (schema, self._fold(target.table or "")) in self._passable
 
 
 def _written(target: Name) -> str:

@@ -14,7 +14,7 @@ There is no snapshot over two servers. But while the table of the server that is
 locked, nothing new for it can come into its binlog; a replica that has executed what that server
 had executed by then holds the same rows, until the lock goes. GTIDs tell when that is so.
 
-The lock is that of :mod:`spirit_py.mysql.locks.session`: the server ends it when this process is
+The lock is that of :mod:`spirit_py.mysql.locks.table`: the server ends it when this process is
 frozen or cut off, the watch when it is held too long. Then another request is made.
 """
 

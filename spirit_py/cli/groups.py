@@ -115,7 +115,7 @@ yield_option = option(
 
 statement_writes_option = option(
     "--pass-statement-writes",
-    "vouched",
+    "passable",
     multiple=True,
     type=TableName(),
     metavar="SCHEMA.TABLE",

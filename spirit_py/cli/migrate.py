@@ -173,10 +173,10 @@ def migration_config(options: dict[str, Any]) -> MigrationConfig:
 def _feed_options(options: dict[str, Any]) -> FeedOptions:
     """Build the options of the change feed."""
     if not options["tag_own_writes"]:
-        return FeedOptions(vouched=options["vouched"])
+        return FeedOptions(passable=options["passable"])
     from spirit_py.mysql.ownwrites import new_run
 
-    return FeedOptions(own_writes=new_run(), vouched=options["vouched"])
+    return FeedOptions(own_writes=new_run(), passable=options["passable"])
 
 
 def _no_schema(table: str) -> UsageFault:

@@ -71,6 +71,6 @@ def revert_config(options: dict[str, Any]) -> RevertConfig:
         raise UsageFault("the table is not clear", hint="give --database and --table")
     return RevertConfig(
         connection=connection_of(options),
-        feed=FeedOptions(vouched=options["vouched"]),
+        feed=FeedOptions(passable=options["passable"]),
         **named_alike(RevertConfig, options),
     )

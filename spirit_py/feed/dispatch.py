@@ -67,7 +67,7 @@ class Dispatcher:
     """Takes one event after the other; called by one thread, changes state under ``lock``.
 
     Args:
-        vouched: tables to which writes in text are passed over.
+        passable: tables to which writes in text are passed over.
         wait_for_room: waits, without the lock, until the buffers have room.
         xa_memory: bytes of one XA transaction kept in memory.
         pause: waits so many seconds before a batch is read again.
@@ -85,7 +85,7 @@ class Dispatcher:
         ledger: Ledger,
         gate: VisibilityGate,
         stream: Stream,
-        vouched: Iterable[Table],
+        passable: Iterable[Table],
         wait_for_room: Callable[[], None],
         xa_memory: int,
         pause: Callable[[float], object],
@@ -96,7 +96,7 @@ class Dispatcher:
         self._ledger = ledger
         self._gate = gate
         self._finder = TableFinder(subscriptions, ignore_case=stream.ignore_case)
-        self._writes = _statement_writes(subscriptions, vouched, stream)
+        self._writes = _statement_writes(subscriptions, passable, stream)
         self._passes = stream.passes
         self._knows_all_prepared = stream.knows_all_prepared
         self._wait_for_room = wait_for_room
@@ -325,12 +325,12 @@ class Dispatcher:
 
 
 def _statement_writes(
-    subscriptions: Subscriptions, vouched: Iterable[Table], stream: Stream
+    subscriptions: Subscriptions, passable: Iterable[Table], stream: Stream
 ) -> StatementWrites:
     """Return what stops at a write in text to a source or its new table."""
     tables = [(t.schema, t.name) for m in subscriptions.mappings for t in (m.source, m.target)]
     return StatementWrites(
-        vouched,
+        passable,
         TableFinder(tables, ignore_case=stream.ignore_case).has,
         ignore_case=stream.ignore_case,
         onward="run the same command again with {} to carry on behind the statement",

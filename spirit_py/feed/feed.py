@@ -149,7 +149,7 @@ class ChangeFeed:
             ledger=ledger,
             gate=self._gate,
             stream=self._stream,
-            vouched=self._options.vouched,
+            passable=self._options.passable,
             wait_for_room=self._backpressure.wait,
             xa_memory=max(1 << 16, self._options.soft_limit_bytes // 16),
             pause=self._closing.wait,

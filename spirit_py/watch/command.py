@@ -79,7 +79,7 @@ class _Watch:
         _check_position(options.position)
         stream = self._connected()
         try:
-            _check_vouched(options.vouched, stream.scope)
+            _check_passable(options.passable, stream.scope)
             start = stream.open(options.position)
             follower = self._follower(stream, Progress(start))
             self._note(f"following {stream.scope} from {follower.progress.text()}")
@@ -131,7 +131,7 @@ class _Watch:
             flush=self._lines.flush,
             forget=stream.forget_codecs,
             writes=StatementWrites(
-                self._options.vouched,
+                self._options.passable,
                 stream.scope.covers,
                 ignore_case=stream.ignore_case,
                 onward="go on with --from the last line's position, and {}",
@@ -221,9 +221,9 @@ def _check_position(text: str) -> None:
         ) from error
 
 
-def _check_vouched(vouched: Iterable[tuple[str, str]], scope: Scope) -> None:
+def _check_passable(passable: Iterable[tuple[str, str]], scope: Scope) -> None:
     """Refuse to pass over what is followed: it could not be printed."""
-    for schema, table in vouched:
+    for schema, table in passable:
         if scope.covers(schema, table):
             raise UsageFault(
                 f"{OPTION} {schema}.{table}: the table is followed, and a write in STATEMENT format"

@@ -97,7 +97,7 @@ def test_load_data_in_text_has_a_target(scene: Scene, tmp_path: Path) -> None:
     path.write_text("1\t1\n")
     for folder in (path, *path.parents[:3]):
         folder.chmod(0o755)
-    scene.open(vouched=((db.name, "other"),))
+    scene.open(passable=((db.name, "other"),))
     run(db, IN_TEXT, f"LOAD DATA INFILE '{path}' INTO TABLE {db.name}.other SET n = 3")
     db.execute("INSERT INTO t VALUES (1, 'a', 1)")
     scene.drain()
@@ -109,7 +109,7 @@ def test_load_data_in_text_has_a_target(scene: Scene, tmp_path: Path) -> None:
 
 
 def test_a_query_that_fills_a_table_changes_no_other(db: Database) -> None:
-    """R13: the server sees to that, through functions and views too, so nobody need vouch."""
+    """R13: the server sees to that, through functions and views too, so no option is needed."""
     run(
         db,
         "CREATE TABLE t (id INT PRIMARY KEY)",
@@ -123,12 +123,12 @@ def test_a_query_that_fills_a_table_changes_no_other(db: Database) -> None:
                 run(db, IN_TEXT, f"CREATE {kind} TABLE x {query}")
 
 
-def test_a_write_in_text_that_is_vouched_for_is_let_pass(either: Scene) -> None:
+def test_a_write_in_text_to_a_named_table_is_passed_over(either: Scene) -> None:
     """R13: pt-table-checksum, temporary tables and system tables go on."""
     db = either.db
     either.tables()
     run(db, ELSEWHERE, "CREATE TABLE checksums (tbl CHAR(64), chunk INT, crc CHAR(40), n INT)")
-    either.open(vouched=tuple((db.name, name) for name in ("other", "checksums", "tmp")))
+    either.open(passable=tuple((db.name, name) for name in ("other", "checksums", "tmp")))
     run(
         db,
         IN_TEXT,
@@ -175,7 +175,7 @@ def account(scene: Scene) -> Iterator[str]:
 
 
 def test_heartbeats_in_text_need_no_more_grants(scene: Scene) -> None:
-    """R13: of managed servers, of a vouched table in a schema that the account may not see."""
+    """R13: of managed servers, of a named table in a schema that the account may not see."""
     db = scene.db
     scene.tables()
     other = f"{db.name}_hb"
@@ -189,7 +189,7 @@ def test_heartbeats_in_text_need_no_more_grants(scene: Scene) -> None:
     try:
         with account(scene) as user:
             connection = scene.options(user=user, password="Secret-12")
-            scene.open(connection=connection, vouched=((other, "heartbeat"),))
+            scene.open(connection=connection, passable=((other, "heartbeat"),))
             run(
                 db,
                 IN_TEXT,
@@ -209,7 +209,7 @@ def test_heartbeats_in_text_need_no_more_grants(scene: Scene) -> None:
         run(db, "DROP TABLE mysql.spirit_py_heartbeat2", f"DROP DATABASE {other}")
 
 
-def test_the_feed_goes_on_behind_a_write_that_is_vouched_for_later(either: Scene) -> None:
+def test_the_feed_goes_on_behind_a_write_whose_table_is_named_later(either: Scene) -> None:
     """R13: it stops in front of the statement, and its place brings the statement again."""
     db = either.db
     either.tables()
@@ -217,23 +217,23 @@ def test_the_feed_goes_on_behind_a_write_that_is_vouched_for_later(either: Scene
     either.open()
     run(db, "INSERT INTO t VALUES (1, 'a', 1)", IN_TEXT, "REPLACE INTO other VALUES (1, 1)")
     db.execute("INSERT INTO t VALUES (2, 'b', 2)")
-    for vouched in ((), (("elsewhere", "other"),)):
+    for passable in ((), (("elsewhere", "other"),)):
         assert isinstance(either.fault(), StatementWrite)
         position = either.feed.position()
         either.close()
         either.stop = StopSwitch()
-        either.open(position=position, vouched=vouched)
+        either.open(position=position, passable=passable)
     assert isinstance(either.fault(), StatementWrite)
     position = either.feed.position()
     either.close()
     either.stop = StopSwitch()
-    either.open(position=position, vouched=((db.name, "other"),))
+    either.open(position=position, passable=((db.name, "other"),))
     either.drain()
     either.assert_equal()
     assert len(either.rows("t")) == 2
 
 
-def test_a_migration_carries_on_behind_a_write_that_is_vouched_for(
+def test_a_migration_carries_on_behind_a_write_to_a_named_table(
     db: Database, spark_engine: SparkEngine
 ) -> None:
     """R13: copy and place are kept; the same command with the option ends it."""
@@ -250,10 +250,10 @@ def test_a_migration_carries_on_behind_a_write_that_is_vouched_for(
     left = {row[0] for row in db.query("SHOW TABLES")}
     assert {"_t_new", "_t_chkpnt"} <= left
     for name in ("t", "_t_new"):
-        feed = FeedOptions(vouched=((db.name, name),))
+        feed = FeedOptions(passable=((db.name, name),))
         with pytest.raises(Refusal, match="which is migrated"):
             migrate_here(spark_engine, config_for(db, **asked, feed=feed))
-    feed = FeedOptions(vouched=((db.name, "other"),))
+    feed = FeedOptions(passable=((db.name, "other"),))
     report, told = migrate_here(spark_engine, config_for(db, **asked, feed=feed))
     assert "0 rows" in told.text or report.resumed, told.text
     assert db.query("SELECT * FROM t ORDER BY id") == [(1, 1, 7), (2, 2, 7), (3, 3, 7)]
@@ -264,7 +264,7 @@ def test_ddl_of_others_between_heartbeats_is_nobody_s_business(scene: Scene) -> 
     db = scene.db
     scene.tables()
     run(db, ELSEWHERE)
-    scene.open(vouched=((db.name, "other"),))
+    scene.open(passable=((db.name, "other"),))
     for number in range(20):
         run(
             db,
@@ -286,14 +286,14 @@ def test_comments_hide_no_target(scene: Scene) -> None:
     db = scene.db
     scene.tables()
     run(db, ELSEWHERE, "INSERT INTO t VALUES (1, 'a', 1)")
-    scene.open(vouched=((db.name, "other"),))
+    scene.open(passable=((db.name, "other"),))
     run(db, IN_TEXT, "UPDATE /*M! other SET n = 1, */ t SET v = 'lost' WHERE id = 1")
     fault = scene.fault()
     assert isinstance(fault, StatementWrite)
     assert "wrote to a table that is not certain" in str(fault)
 
 
-def test_watch_passes_over_what_is_vouched_for(db: Database) -> None:
+def test_watch_passes_over_writes_to_named_tables(db: Database) -> None:
     """R13: what is followed cannot be, because it could not be printed."""
     run(db, "CREATE TABLE t (id INT PRIMARY KEY)", ELSEWHERE)
     found = Watching(db, "--table", "t")

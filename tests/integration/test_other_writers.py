@@ -26,7 +26,7 @@ def found(server, **more):
 
 
 @pytest.mark.timeout(300)
-def test_a_running_channel_is_refused_until_somebody_vouches():
+def test_a_running_channel_is_refused_without_writes_only_here():
     """The source has none; the replica has one, and a filter on the table or its end is enough."""
     with replicated_pair() as servers:
         assert found(servers.source) == []

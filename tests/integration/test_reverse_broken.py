@@ -130,11 +130,11 @@ def test_a_write_in_text_ends_the_process_and_a_revert_goes_on_behind_it(table, 
     assert isinstance(ended.value.__cause__, StatementWrite)
     for own in ("t", "_t_old", "_t_undone"):
         with pytest.raises(Refusal, match="which is migrated"):
-            changed.revert(feed=replace(QUICK, vouched=((table.name, own),)))
+            changed.revert(feed=replace(QUICK, passable=((table.name, own),)))
     stored = changed.stored()
     assert stored is not None
     assert stored.state == FOLLOWING
-    changed.revert(feed=replace(QUICK, vouched=((table.name, "other"),)))
+    changed.revert(feed=replace(QUICK, passable=((table.name, "other"),)))
     assert changed.tables() == {"t", "other"}
 
 

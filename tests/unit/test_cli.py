@@ -137,17 +137,17 @@ def test_own_writes_are_tagged_when_asked_for(configured):
     assert configured(*BASE).feed.own_writes == ""
 
 
-def test_tables_are_vouched_for_by_name(configured):
+def test_tables_whose_writes_are_passed_over_are_given_by_name(configured):
     """Repeatable, also in the environment; quoted where a name has a dot."""
-    assert configured(*BASE).feed.vouched == ()
+    assert configured(*BASE).feed.passable == ()
     option = "--pass-statement-writes"
     given = (option, "percona.checksums", option, "`a.b`.`c``d`")
     expected = (("percona", "checksums"), ("a.b", "c`d"))
-    assert configured(*BASE, *given).feed.vouched == expected
-    assert configured(*BASE, *given, "--tag-own-writes").feed.vouched == expected
+    assert configured(*BASE, *given).feed.passable == expected
+    assert configured(*BASE, *given, "--tag-own-writes").feed.passable == expected
     env = {"SPIRIT_PY_PASS_STATEMENT_WRITES": "percona.checksums hb.heartbeat-1"}
-    vouched = configured(*BASE, env=env).feed.vouched
-    assert vouched == (("percona", "checksums"), ("hb", "heartbeat-1"))
+    passable = configured(*BASE, env=env).feed.passable
+    assert passable == (("percona", "checksums"), ("hb", "heartbeat-1"))
     for wrong in ("checksums", "a.b.c", "a.", "`a.b", ""):
         configured(*BASE, option, wrong, code=2)
 

@@ -10,7 +10,7 @@ from spirit_py.checkpoint.reverse import ENDED, FOLLOWING
 from spirit_py.checkpoint.reverse_look import Where, any_old_table, find_reverse, where_is
 from spirit_py.migration.reverse.feed import plan_reverse
 from spirit_py.migration.reverse.keeper import Keeper, ReverseReplicationLost, begin
-from spirit_py.mysql.vouched import require_passable
+from spirit_py.mysql.passable import require_passable
 from spirit_py.phases import Phase
 
 if TYPE_CHECKING:
@@ -110,6 +110,6 @@ def carry_on_reverse(run: Run, session: SqlSession, table: tuple[str, str]) -> b
         run.message(f"reverse replication of {record.names} is given up: not asked for again")
         return False
     tables = [one.source for one in record.tables]
-    require_passable(session, run.config.feed.vouched, tables)
+    require_passable(session, run.config.feed.passable, tables)
     run.figures.enter(Phase.KEEP)
     return run_reverse(run, replace(record, state=FOLLOWING))

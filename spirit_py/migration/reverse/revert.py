@@ -19,7 +19,7 @@ from spirit_py.mysql.earlier_runs import end_earlier_sessions
 from spirit_py.mysql.facts import read_facts
 from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.locks.named import AdvisoryLock, named_lock_holder
-from spirit_py.mysql.vouched import require_passable
+from spirit_py.mysql.passable import require_passable
 from spirit_py.phases import Phase
 from spirit_py.signals import run_command
 from spirit_py.spark.engine import SparkEngine
@@ -197,7 +197,7 @@ class Revert(Process):
         with self.session("revert", read_timeout=_READ_SECONDS) as session:
             self.label(session, read_facts(session), names)
             self.lock_tables_from_other_runs(names)
-            require_passable(session, self.config.feed.vouched, names)
+            require_passable(session, self.config.feed.passable, names)
             end_earlier_sessions(session, self.config.connection.label)
             latest = find_reverse(session, self.config.database, self.config.table)
             # Where the record is gone, its process has ended, and the tables tell how.

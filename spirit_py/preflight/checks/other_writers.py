@@ -1,7 +1,7 @@
 """Writes that reach the table through another server: LOCK TABLES is local (R15).
 
 A row that another server writes under the old definition may arrive behind the swap. So a server
-that is one of several writable ones is refused, unless the operator vouches that the table
+that is one of several writable ones is refused, unless the operator states that the table
 is written nowhere else (``--writes-only-here``).
 """
 
@@ -33,7 +33,7 @@ SELECT CHANNEL_NAME, FILTER_NAME, FILTER_RULE
 FROM performance_schema.replication_applier_filters"""
 _REMEDY: Final = (
     "see that the table is written through no other server until the swap has reached all of"
-    " them, then vouch for it with --writes-only-here; or end what is named here"
+    " them, then add --writes-only-here; or end what is named here"
 )
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from spirit_py.mysql.vouched import require_passable
+from spirit_py.mysql.passable import require_passable
 from spirit_py.preflight.check import Findings, PreflightContext, warn
 
 
 def check(context: PreflightContext) -> Findings:
     """Refuse a table that is migrated, or whose trigger names one that is."""
-    vouched = context.config.feed.vouched
-    require_passable(context.session, vouched, [(context.schema, context.table)])
-    for schema, table in vouched:
+    passable = context.config.feed.passable
+    require_passable(context.session, passable, [(context.schema, context.table)])
+    for schema, table in passable:
         if not context.grants.has("TRIGGER", schema, table):
             yield warn(
                 f"--pass-statement-writes {schema}.{table}: the account may not see its triggers,"

@@ -20,10 +20,10 @@ def seen(sql: str, schema: str = "d", **more: Any) -> StatementSeen:
     return StatementSeen(Place("b.000001", 7), schema, sql, 9, **more)
 
 
-def writes(*vouched: tuple[str, str], ignore_case: bool = False) -> StatementWrites:
-    """Return the judge of a run in which these tables are vouched for."""
+def writes(*passable: tuple[str, str], ignore_case: bool = False) -> StatementWrites:
+    """Return the judge of a run in which the option names these tables."""
     return StatementWrites(
-        vouched,
+        passable,
         FOLLOWED.has,
         ignore_case=ignore_case,
         onward="run again with {}",
@@ -141,17 +141,17 @@ def test_writes_to_the_schema_mysql_are_passed_over(sql: str) -> None:
         "insert into percona . checksums values ('orders')",
     ],
 )
-def test_writes_to_a_table_that_the_operator_vouched_for_are_passed_over(sql: str) -> None:
+def test_writes_to_a_table_that_the_option_names_are_passed_over(sql: str) -> None:
     """R13: reading a followed table, or naming it in a string, changes nothing of it."""
-    vouching = writes(("hb", "heartbeat"), ("percona", "checksums"))
-    vouching.take(seen(sql))
+    passing = writes(("hb", "heartbeat"), ("percona", "checksums"))
+    passing.take(seen(sql))
     with pytest.raises(StatementWrite):
-        vouching.take(seen(sql.replace("checksums", "Checksums")))
+        passing.take(seen(sql.replace("checksums", "Checksums")))
     writes(("percona", "checksums"), ignore_case=True).take(seen(sql.replace("sums", "SUMS")))
 
 
 def test_any_other_write_stops_resumably_with_all_that_is_known() -> None:
-    """R13: session, statement, place, target, the option, and what the operator vouches for."""
+    """R13: session, statement, place, target, the option, and what the operator answers for."""
     with pytest.raises(StatementWrite) as raised:
         writes(("hb", "heartbeat")).take(seen("INSERT INTO x\n VALUES (1)", "hb"))
     error = pickle.loads(pickle.dumps(raised.value))
@@ -186,7 +186,7 @@ def test_a_write_without_a_target_says_that_no_option_helps() -> None:
 
 
 @pytest.mark.parametrize("table", ["shop.orders", "`shop`.`_orders_new`", "orders"])
-def test_a_write_to_a_followed_table_is_hidden_whoever_vouches(table: str) -> None:
+def test_a_write_to_a_followed_table_is_hidden_even_if_it_is_named(table: str) -> None:
     """R13: its rows are nowhere, whatever the operator says; nobody writes so to a new table."""
     judge = writes(("shop", "orders"), ("shop", "_orders_new"))
     with pytest.raises(HiddenChange, match="in STATEMENT format") as raised:
@@ -263,7 +263,7 @@ def test_writes_to_a_followed_table_are_seen(sql: str) -> None:
     ],
 )
 def test_writes_that_only_read_a_followed_table_need_a_word(sql: str) -> None:
-    """R13: they are passed over where their target is certain and vouched for."""
+    """R13: they are passed over where their target is certain and named."""
     judge = writes(("shop", "log"), ("shop", "oc"), ("shop", "other"))
     if sql.startswith(("WITH", "UPDATE other, third")):
         with pytest.raises(StatementWrite):

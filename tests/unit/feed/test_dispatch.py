@@ -75,7 +75,7 @@ class HandOver:
             ledger=self.ledger,
             gate=gate,
             stream=MemoryStream(),
-            vouched=(),
+            passable=(),
             wait_for_room=lambda: None,
             xa_memory=xa_memory,
             pause=self.pause,

@@ -163,7 +163,7 @@ def test_a_write_in_statement_format_stops_only_its_own_scope(run: Run) -> None:
         "INSERT INTO w VALUES (1)",
     ],
 )
-def test_a_write_that_nobody_vouched_for_stops_the_stream(run: Run, sql: str) -> None:
+def test_a_write_to_a_table_that_no_option_names_stops_the_stream(run: Run, sql: str) -> None:
     """R13: a view, a trigger or a function may write to what is followed."""
     with pytest.raises(StatementWrite, match=r"STATEMENT format.*session 9 at b\.000001:10"):
         run.take(statement(10, sql, "o"))

@@ -1,7 +1,7 @@
-"""Which tables ``--pass-statement-writes`` may name: none that leads to a migrated one (R13).
+"""Check the tables that ``--pass-statement-writes`` names: none may lead to a migrated one (R13).
 
-What the catalogue does not show, such as a trigger that calls a procedure, or what the account may
-not see, is what the operator vouches for.
+The operator answers for what the catalogue does not show, such as a trigger that calls a procedure,
+and for what the account may not see.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ _TRIGGERS: Final = (
 )
 
 
-def require_passable(session: SqlSession, vouched: Names, tables: Names) -> None:
+def require_passable(session: SqlSession, passable: Names, tables: Names) -> None:
     """Refuse a table that the option may not name.
 
     Args:
-        vouched: schema and name of each table that the operator vouched for.
+        passable: schema and name of each table that the option names.
         tables: schema and name of each migrated table.
 
     Raises:
-        Refusal: a write to one of ``vouched`` is one to a migrated table, or to one beside it, or
+        Refusal: a write to one of ``passable`` is one to a migrated table, or to one beside it, or
             has a trigger that names one.
     """
-    vouched = tuple(vouched)
-    if not vouched:
+    passable = tuple(passable)
+    if not passable:
         return
     ignores_case = session.query("SELECT @@GLOBAL.lower_case_table_names")[0][0] != 0
     fold: Callable[[str], str] = str.lower if ignores_case else str
@@ -50,7 +50,7 @@ def require_passable(session: SqlSession, vouched: Names, tables: Names) -> None
         for schema, table in tables
         for name in (table, *vars(AuxiliaryNames.of(table)).values())
     }
-    for one in vouched:
+    for one in passable:
         for reached in _reached(session, (fold(one[0]), fold(one[1]))):
             if (fold(reached[0]), fold(reached[1])) in own:
                 why = f"a write to it is one to {'.'.join(reached)}, which is migrated"
