@@ -134,14 +134,18 @@ class CheckpointTable:
             UnreadableCheckpoint: when the table is not ours, or its row cannot be read.
             ServerFault: when the server could not be asked: that proves nothing.
         """
-        if not self.exists(session):
+        comments = session.query(_COMMENT, self._name)
+        if not comments:
             return None
-        if not self.is_ours(session):
+        if comments != [(_MARK,)]:
             raise UnreadableCheckpoint(f"{self._name[1]} is not a checkpoint table of spirit-py")
         found = self._value(session, "record", CheckpointRecord)
-        if found is None:
+        if found is not None:
+            return from_text(str(found), CheckpointRecord, Pointer)
+        if self.exists(session):
             raise UnreadableCheckpoint(f"{self._name[1]} has no row")
-        return from_text(str(found), CheckpointRecord, Pointer)
+        # A run that ended has just dropped it.
+        return None
 
     def withdraw(self, session: SqlSession, request: RevertRequest) -> None:
         """Delete a request, which was answered or is not wanted any more; another one stays."""
