@@ -113,7 +113,7 @@ class Attempt:
         swapped: the swap is known to be done.
         renaming: RENAME was sent, or is about to be, and it is not known that it failed.
         position: the feed's safe position, everything being applied.
-        answer_lost: the answer to RENAME was lost; the session is closed.
+        answer_lost: the answer to RENAME was lost, and the tables proved the swap.
         after_rename: the place behind the RENAME; empty when it was not noted.
     """
 
@@ -178,9 +178,9 @@ class Attempt:
     def unlock(self) -> None:
         """Release the lock, at once and whatever happened."""
         self.watch.finish()
-        if not self.answer_lost:
-            with contextlib.suppress(ServerFault):
-                self.table_lock.release()
+        # Where the session is lost or closed, the lock is gone with it.
+        with contextlib.suppress(ServerFault):
+            self.table_lock.release()
         self.held_ms = self._held_for() * 1000
 
     def _prove(self) -> None:

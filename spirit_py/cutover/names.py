@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from spirit_py.contracts import SqlSession
     from spirit_py.cutover.plan import Swap
-from spirit_py.mysql.tables.identity import Identity, Name
+    from spirit_py.mysql.tables.identity import Identity, Name
 
 
 def existing(session: SqlSession, swap: Swap) -> ExistingTables:
