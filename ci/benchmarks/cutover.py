@@ -22,7 +22,7 @@ from benchmarks.sessions import SCHEMA, TABLE, Address, Session
 from benchmarks.tables import SYSBENCH
 from spirit_py.chunk.chunk import Chunk
 from spirit_py.cutover.cutover import Cutover
-from spirit_py.cutover.plan import Swap
+from spirit_py.cutover.plan import CutoverPlan, Swap
 from spirit_py.mysql.tables.new_table import align_auto_increment
 from spirit_py.sql import identifier_list
 from spirit_py.stop import StopSwitch
@@ -166,14 +166,15 @@ class _Swapping:
         """Follow the table with the feed, copy it, and swap as a migration does."""
         mapping = new_table(self._address, ALTER)
         with self._following(mapping) as feed:
-            result = Cutover(
-                options_of(self._address),
-                [Swap.of(mapping)],
-                feed,
+            plan = CutoverPlan(
+                connection=options_of(self._address),
+                swaps=[Swap.of(mapping)],
+                source=feed,
                 stop=StopSwitch(),
                 before_lock=lambda session: _align(session, mapping),
                 final_checks=lambda session: _align(session, mapping),
-            ).run()
+            )
+            result = Cutover(plan).run()
             ended = time.monotonic()
         longest = application.longest_ms(_span(ended))
         self._drop_old()

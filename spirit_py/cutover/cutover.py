@@ -7,15 +7,13 @@ A try drains the feed without a lock, then goes through the steps of
 from __future__ import annotations
 
 import contextlib
-import logging
-import time
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
 from spirit_py.cutover.attempt import Attempt, open_attempt
 from spirit_py.cutover.guard import SnapshotGuard
 from spirit_py.cutover.locking import quick_turns
-from spirit_py.cutover.plan import CutoverLimits, CutoverPlan, CutoverResult, TryFailed
+from spirit_py.cutover.plan import TryFailed
 from spirit_py.errors import (
     ChangesNotFlushed,
     CutoverFailure,
@@ -27,73 +25,19 @@ from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.retry import await_server
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from spirit_py.cutover.plan import CutoverPlan, CutoverResult
 
-    from spirit_py.config import ConnectionOptions, GuardMode
-    from spirit_py.contracts import ChangeSource, Clock, SqlSession
-    from spirit_py.cutover.plan import Swap
-    from spirit_py.stop import StopSwitch
-
-_LOG = logging.getLogger(__name__)
 _DRAIN_ROUNDS: Final = 5
 #: Pending changes that are worth opening sessions for the lock.
 _TRIVIAL_BACKLOG: Final = 200
 
 
-def _nothing(_session: SqlSession) -> None:
-    """Do nothing, where a hook was not given."""
-
-
 class Cutover:
-    """Swaps one or several tables at once; :meth:`run` may be called once.
+    """Swaps one or several tables at once; :meth:`run` may be called once."""
 
-    Args:
-        connection: how to reach the server.
-        swaps: the tables, swapped in one atomic RENAME.
-        source: the running feed; it goes on after a failed try.
-        stop: a stop request ends a try at once, unless RENAME was already sent.
-        before_lock: called in each try shortly before the lock is asked for, in a session
-            without locks; for work that need not be done under the lock (AUTO_INCREMENT).
-        final_checks: called under the lock in the locking session when everything is flushed.
-            Must be fast; an error it raises ends the cutover.
-        message: called with a line about everything that an operator should know.
-        guard: when older snapshots are kept from the swapped tables.
-        held_back: asked before every further try; what it names defers the swap.
-        note_position: note the feed's place between RENAME and unlock, for a feed that is to
-            follow the swapped tables: :attr:`CutoverResult.after_rename`.
-        clock: monotonic seconds.
-    """
-
-    def __init__(
-        self,
-        connection: ConnectionOptions,
-        swaps: Sequence[Swap],
-        source: ChangeSource,
-        *,
-        stop: StopSwitch,
-        limits: CutoverLimits | None = None,
-        before_lock: Callable[[SqlSession], None] = _nothing,
-        final_checks: Callable[[SqlSession], None] = _nothing,
-        message: Callable[[str], None] = _LOG.info,
-        guard: GuardMode = "auto",
-        held_back: Callable[[], str] = str,
-        note_position: bool = False,
-        clock: Clock = time.monotonic,
-    ) -> None:
-        self._plan = CutoverPlan(
-            connection=connection,
-            swaps=tuple(swaps),
-            source=source,
-            stop=stop,
-            limits=limits or CutoverLimits(),
-            before_lock=before_lock,
-            final_checks=final_checks,
-            message=message,
-            note_position=note_position,
-            clock=clock,
-        )
-        self._guard = SnapshotGuard(guard, swaps, message)
-        self._held_back = held_back
+    def __init__(self, plan: CutoverPlan) -> None:
+        self._plan = plan
+        self._guard = SnapshotGuard(plan.guard, plan.swaps, plan.message)
         self._attempt: Attempt | None = None
         self._failures: list[str] = []
         self._killed: list[str] = []
@@ -129,7 +73,7 @@ class Cutover:
                 self._plan.stop.wait(limits.pause_after(number))
                 # A server that restarts costs one try, however long it takes.
                 await_server(self._plan.connection, self._plan.stop)
-                if name := self._held_back():
+                if name := self._plan.held_back():
                     raise HeldBack(f"table {name} defers the cutover", hint=f"drop {name} to swap")
         self._plan.stop.check()
         raise CutoverFailure(

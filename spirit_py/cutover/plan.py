@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 import math
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from spirit_py.table.names import AuxiliaryNames
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from spirit_py.config import ConnectionOptions
+    from spirit_py.config import ConnectionOptions, GuardMode
     from spirit_py.contracts import ChangeSource, Clock, SqlSession
     from spirit_py.stop import StopSwitch
     from spirit_py.table.mapping import TableMapping
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,20 +90,42 @@ class CutoverLimits:
         return 0.9 * self.lock_wait if self.kill_after is None else self.kill_after
 
 
+def _nothing(_session: SqlSession) -> None:
+    """Do nothing, where a hook was not given."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class CutoverPlan:
-    """What a try needs: the arguments of :class:`~spirit_py.cutover.cutover.Cutover`."""
+    """What a cutover is to do, and with what.
+
+    Attributes:
+        swaps: the tables, swapped in one atomic RENAME.
+        source: the running feed; it goes on after a failed try.
+        stop: a stop request ends a try at once, unless RENAME was already sent.
+        before_lock: called in each try shortly before the lock is asked for, in a session
+            without locks; for work that need not be done under the lock (AUTO_INCREMENT).
+        final_checks: called under the lock in the locking session when everything is flushed.
+            Must be fast; an error it raises ends the cutover.
+        message: called with a line about everything that an operator should know.
+        guard: when older snapshots are kept from the swapped tables.
+        held_back: asked before every further try; what it names defers the swap.
+        note_position: note the feed's place between RENAME and unlock, for a feed that is to
+            follow the swapped tables: :attr:`CutoverResult.after_rename`.
+        clock: monotonic seconds.
+    """
 
     connection: ConnectionOptions
-    swaps: tuple[Swap, ...]
+    swaps: Sequence[Swap]
     source: ChangeSource
     stop: StopSwitch
-    limits: CutoverLimits
-    before_lock: Callable[[SqlSession], None]
-    final_checks: Callable[[SqlSession], None]
-    message: Callable[[str], None]
-    note_position: bool
-    clock: Clock
+    limits: CutoverLimits = field(default_factory=CutoverLimits)
+    before_lock: Callable[[SqlSession], None] = _nothing
+    final_checks: Callable[[SqlSession], None] = _nothing
+    message: Callable[[str], None] = _LOG.info
+    guard: GuardMode = "auto"
+    held_back: Callable[[], str] = str
+    note_position: bool = False
+    clock: Clock = time.monotonic
 
 
 class TryFailed(Exception):

@@ -19,7 +19,7 @@ from spirit_py.mysql.locks.named import named_lock_holder
 from spirit_py.sql import quote_table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import Clock
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from spirit_py.mysql.session import Session
 
 _LOG = logging.getLogger(__name__)
-_PAUSE_SECONDS: Final = {Verdict.END_SESSION: 0.02, Verdict.LOOK_AGAIN: 0.5}
+_KILLED_PAUSE: Final = 0.02
+_NO_ANSWER_PAUSE: Final = 0.5
 _READ_TIMEOUT: Final = 10
 
 
@@ -107,15 +108,31 @@ def find_outcome(
         fence: the named lock that the lost session held.
         server: ``server_uuid`` of the server that was sent the RENAME.
     """
+    for evidence in _looks(options, fence, swaps, patience, clock):
+        verdict = judge(evidence, server=server)
+        if verdict not in {Verdict.END_SESSION, Verdict.LOOK_AGAIN}:
+            return verdict
+    return Verdict.UNKNOWN
+
+
+def end_locking_session(options: ConnectionOptions, *, fence: str, patience: float) -> bool:
+    """Wait until the session that took the fence has ended; False when that is not known."""
+    looks = _looks(options, fence, (), patience, time.monotonic)
+    return any(evidence.server and evidence.fence is None for evidence in looks)
+
+
+def _looks(
+    options: ConnectionOptions, fence: str, swaps: Sequence[Swap], patience: float, clock: Clock
+) -> Iterator[Evidence]:
+    """Yield what is seen, again and again, for ``patience`` seconds; at least once."""
     deadline = clock() + patience
     sleeper = threading.Event()
     while True:
-        verdict = judge(look(options, fence=fence, swaps=swaps), server=server)
-        if verdict not in _PAUSE_SECONDS:
-            return verdict
+        evidence = look(options, fence=fence, swaps=swaps)
+        yield evidence
         if clock() >= deadline:
-            return Verdict.UNKNOWN
-        sleeper.wait(_PAUSE_SECONDS[verdict])
+            return
+        sleeper.wait(_NO_ANSWER_PAUSE if evidence is NO_ANSWER else _KILLED_PAUSE)
 
 
 def look(options: ConnectionOptions, *, fence: str, swaps: Sequence[Swap]) -> Evidence:
@@ -135,18 +152,3 @@ def look(options: ConnectionOptions, *, fence: str, swaps: Sequence[Swap]) -> Ev
     except ServerFault as fault:
         _LOG.info("cannot look at the tables: %s", fault.message)
         return NO_ANSWER
-
-
-def end_locking_session(
-    options: ConnectionOptions, *, fence: str, patience: float, clock: Clock = time.monotonic
-) -> bool:
-    """Wait until the session that took the fence has ended; False when that is not known."""
-    deadline = clock() + patience
-    sleeper = threading.Event()
-    while True:
-        evidence = look(options, fence=fence, swaps=())
-        if evidence.server is not None and evidence.fence is None:
-            return True
-        if clock() >= deadline:
-            return False
-        sleeper.wait(_PAUSE_SECONDS[Verdict.END_SESSION])

@@ -15,7 +15,7 @@ from spirit_py.checkpoint.proofs import note_proofs, read_proofs, renew_proofs
 from spirit_py.cutover.cleanup import drop_old_table
 from spirit_py.cutover.cutover import Cutover
 from spirit_py.cutover.names import require_these
-from spirit_py.cutover.plan import CutoverLimits, Swap
+from spirit_py.cutover.plan import CutoverLimits, CutoverPlan, Swap
 from spirit_py.errors import ServerFault, SpiritError
 from spirit_py.mysql.tables.histograms import carry_histograms
 from spirit_py.mysql.tables.identity import identity
@@ -98,10 +98,10 @@ class PairSwap:
     def __post_init__(self) -> None:
         """Make the swap; nothing is done yet."""
         config = self.process.config
-        self.cutover = Cutover(
-            config.connection,
-            swaps_of(self.pairs, self.direction),
-            self.pairs[0].feed,
+        plan = CutoverPlan(
+            connection=config.connection,
+            swaps=swaps_of(self.pairs, self.direction),
+            source=self.pairs[0].feed,
             stop=self.pairs[0].stop,
             limits=limits_of(config),
             before_lock=self._before_lock,
@@ -111,6 +111,7 @@ class PairSwap:
             held_back=self.held_back,
             note_position=self.note_position,
         )
+        self.cutover = Cutover(plan)
 
     def run(self) -> CutoverResult:
         """Swap the tables under one lock (R15).

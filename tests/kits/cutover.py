@@ -12,7 +12,7 @@ import MySQLdb
 
 from spirit_py.contracts import FeedStatistics, SqlSession
 from spirit_py.cutover.cutover import Cutover
-from spirit_py.cutover.plan import CutoverLimits, CutoverResult, Swap
+from spirit_py.cutover.plan import CutoverLimits, CutoverPlan, CutoverResult, Swap
 from tests.kits.connection import connection_options
 from tests.kits.tables import tables
 from tests.kits.waiting import until
@@ -70,7 +70,10 @@ class ProvenCutover(Cutover):
     """
 
     def __init__(self, db, swaps, source, *, connection=None, limits=PATIENT, **more: Any) -> None:
-        super().__init__(connection or connection_options(db), swaps, source, limits=limits, **more)
+        connection = connection or connection_options(db)
+        super().__init__(
+            CutoverPlan(connection=connection, swaps=swaps, source=source, limits=limits, **more)
+        )
         self._connect = db.connect
 
     def run(self) -> CutoverResult:

@@ -17,7 +17,7 @@ from spirit_py.checkpoint.reverse import ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.config import FeedOptions, MigrationConfig, RevertConfig
 from spirit_py.cutover.cutover import Cutover
-from spirit_py.cutover.plan import CutoverLimits
+from spirit_py.cutover.plan import CutoverLimits, CutoverPlan
 from spirit_py.migration.process import Process
 from spirit_py.migration.reverse.feed import plan_reverse
 from spirit_py.migration.reverse.keeper import Keeper, begin
@@ -75,14 +75,15 @@ class SwappedTable:
             self._mark(clauses)
             if before is not None:
                 before()
-            result = Cutover(
-                self.connection,
-                [followed.swap],
-                followed.feed,
+            plan = CutoverPlan(
+                connection=self.connection,
+                swaps=[followed.swap],
+                source=followed.feed,
                 stop=self.stop,
                 limits=LIMITS,
                 note_position=True,
-            ).run()
+            )
+            result = Cutover(plan).run()
         assert result.after_rename
         with connect(self.connection, role="test") as session:
             self.record = begin(
