@@ -120,6 +120,8 @@ class Dispatcher:
         """
         while not store.closed:
             batch = store.get(_GET_EVENTS, timeout=1.0)
+            if not batch:
+                continue
             try:
                 self._hand_on(batch)
                 store.ack()

@@ -236,3 +236,24 @@ def test_closing_ends_the_tries() -> None:
     made.during_pause = made.store.close
     made.run()
     assert broken.calls == 1
+
+
+def test_a_quiet_stream_after_a_rollback_brings_nothing_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """R7: what was handed on of a transaction larger than the ring, whose rest is late, counts."""
+    made = HandOver(ordered=True)
+    broken = Codec(upsert(2))
+    broken.failures = 1
+    made.put(Codec(upsert(1)), broken)
+    get, asked = made.store.get, 0
+
+    def late(*arguments: Any, **named: Any) -> list[Event]:
+        nonlocal asked
+        asked += 1
+        return [] if asked == 2 else get(*arguments, **named)
+
+    monkeypatch.setattr(made.store, "get", late)
+    made.run()
+    assert made.received() == [(1,), (2,)]
+    assert made.ledger.current.transactions == 1
