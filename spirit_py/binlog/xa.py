@@ -55,12 +55,14 @@ class XaRows:
             self._codecs.append(source)
         record = _RECORD.pack(self._codecs.index(source), event.event_type, len(event.body))
         size = len(record) + len(event.body)
-        with _storage():
+        try:
             if not self.spilled and self.bytes + size > self._memory_limit:
                 self._spill()
             self._file.seek(self.bytes)
             self._file.write(record)
             self._file.write(event.body)
+        except (OSError, MemoryError) as error:
+            raise _not_kept(error) from error
         self.bytes += size
 
     def _spill(self) -> None:
@@ -85,10 +87,12 @@ class XaRows:
             HandOverFailed: the next event cannot be read.
         """
         while self._replayed < self.bytes:
-            with _storage():
+            try:
                 self._file.seek(self._replayed)
                 codec, event_type, size = _RECORD.unpack(self._file.read(_RECORD.size))
                 body = self._file.read(size)
+            except (OSError, MemoryError) as error:
+                raise _not_kept(error) from error
             table, decoder = self._codecs[codec]
             yield RowsChanged(table, event_type, body, decoder)
             self._replayed += _RECORD.size + size
@@ -99,17 +103,13 @@ class XaRows:
             self._file.close()
 
 
-@contextlib.contextmanager
-def _storage() -> Iterator[None]:
-    """Turn a fault of memory or of the temporary file into one that may pass."""
-    try:
-        yield
-    except (OSError, MemoryError) as error:
-        raise HandOverFailed(
-            f"rows of an undecided XA transaction cannot be kept aside: {error!r}",
-            hint=f"make room for temporary files in {tempfile.gettempdir()} (TMPDIR), then run the"
-            " same command again",
-        ) from error
+def _not_kept(error: Exception) -> HandOverFailed:
+    """Return the error for a fault of memory or of the temporary file, which may pass."""
+    return HandOverFailed(
+        f"rows of an undecided XA transaction cannot be kept aside: {error!r}",
+        hint=f"make room for temporary files in {tempfile.gettempdir()} (TMPDIR), then run the"
+        " same command again",
+    )
 
 
 class XaTransactions:
