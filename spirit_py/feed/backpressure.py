@@ -8,8 +8,6 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.errors import SpiritError
-
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable
@@ -99,7 +97,7 @@ class Backpressure:
             return
         try:
             found = self._ask()
-        except SpiritError as error:
+        except Exception as error:  # it is only shown: no reason to end the feed
             _log.debug("the source does not say how long it keeps its history: %s", error)
         else:
             with self._lock:

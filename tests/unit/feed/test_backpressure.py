@@ -1,0 +1,49 @@
+"""Waiting for room in the buffers, and what is asked meanwhile."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from spirit_py.binlog.events import is_boundary, weight
+from spirit_py.contracts import Retention
+from spirit_py.feed.backpressure import Backpressure
+from spirit_py.feed.store import EventStore
+from spirit_py.feed.subscription import Subscriptions
+from spirit_py.threads import Background
+from tests.kits.waiting import until
+
+if TYPE_CHECKING:
+    from spirit_py.binlog.events import Event
+
+
+def test_an_answer_that_cannot_be_read_ends_no_feed() -> None:
+    """The retention is only shown: whatever happens to the question, the wait goes on."""
+    answers: Any = iter([ValueError("no number"), Retention(kept=60.0, age=1.0)])
+
+    def ask() -> Retention:
+        if isinstance(found := next(answers), Exception):
+            raise found
+        return found
+
+    store: EventStore[Event] = EventStore(weigh=weight, is_boundary=is_boundary)
+    made = Backpressure(
+        lock=threading.Condition(threading.RLock()),
+        limit=0,
+        subscriptions=Subscriptions(),
+        store=store,
+        press=threading.Event(),
+        retention=ask,
+        clock=time.monotonic,
+    )
+    waiting = Background("waiting", lambda _: made.wait())
+    waiting.start()
+    until(lambda: made.waiting)
+    found = []
+    for _ in range(2):
+        made.ask_retention()
+        found.append(made.retention)
+    assert found == [None, Retention(kept=60.0, age=1.0)]
+    store.close()
+    assert waiting.join()
