@@ -11,7 +11,7 @@ reverse replication of another statement, kept  refused: everything is kept
 or lost, or a revert that is not cleaned up
 a checkpoint of ours that is gone or cannot be  refused where an old table is there, which may
 read                                            be from a swap; else afresh
-no checkpoint                                   afresh, without a word
+no checkpoint                                   afresh; nothing is reported
 a pointer to the record of several tables       afresh
 another statement                               afresh
 another server behind the address, whose GTIDs  refused: everything is kept (R14)
@@ -87,7 +87,7 @@ class Resume:
 
 @dataclass(frozen=True, kw_only=True)
 class Afresh:
-    """Begin at the beginning. Without a reason there was nothing at all.
+    """Begin at the beginning. The reason is empty where no earlier run has left anything.
 
     Attributes:
         abandoned: the record that is written over.

@@ -27,7 +27,7 @@ def drop_left_behind(
     """Drop what a record that is to be written over leaves beside its other tables.
 
     Args:
-        besides: the tables of the run, which sees to them itself.
+        besides: the tables of the run, which drops what is beside them itself.
 
     Returns:
         What to report to the operator: each table's, dropped or not.

@@ -51,7 +51,7 @@ def clear_abandoned(
 
 
 def mark(run: Run, session: SqlSession, record: CheckpointRecord) -> None:
-    """Create the checkpoint tables; from now on the end of the run sees to what is beside them."""
+    """Create the checkpoint tables; the end of the run keeps or drops all that is beside them."""
     tables = [table.name for table in record.tables]
     run.stack.push(partial(leave, run, tables, taken_over=False))
     create_checkpoint_tables(session, record)

@@ -123,9 +123,9 @@ def clean_up(
 def _migration(
     session: SqlSession, table: Name
 ) -> tuple[tuple[Name, ...], CheckpointRecord | None]:
-    """Return the tables of the migration that left its mark beside this one, and its record.
+    """Return the tables of the migration whose checkpoint is beside this one, and its record.
 
-    There are no tables without a mark, and there is no record where it cannot be read.
+    There are no tables where no checkpoint table is ours, and no record where it cannot be read.
     """
     if not CheckpointTable(*table).is_ours(session):
         return (), None

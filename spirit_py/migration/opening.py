@@ -24,7 +24,7 @@ def open_migration(
     """Return what is known of each table, and what is done with what an earlier run left.
 
     The tables are checked and locked out for other runs. Where an earlier run has swapped them
-    already, the checks have nothing to say: they look at sources that are to be changed.
+    already, no check is run: the checks are about sources that are to be changed.
 
     Raises:
         Refusal: with everything that the checks of all tables found.

@@ -58,10 +58,10 @@ def choose(run: Run, session: SqlSession, contexts: Sequence[PreflightContext]) 
 
 
 def _spare(found: Found, decision: Resume | Afresh | GiveUp) -> None:
-    """Let a dry run begin only where it need not drop what an earlier run left.
+    """Refuse a dry run that would have to drop what another run could still use.
 
-    A run that was stopped before its copy began has left nothing of worth; a dry run that was
-    killed looks the same, as it never writes down where its feed is.
+    What a run left that was stopped before its copy began is of no use. A dry run that was killed
+    looks the same: it never writes the position of its feed.
 
     Raises:
         Refusal: naming what is there; everything is kept.
