@@ -57,6 +57,14 @@ def configured(monkeypatch):
     return run
 
 
+@pytest.mark.parametrize("command", sorted(cli.main.commands))
+def test_help_shows_its_example_on_a_line_of_its_own(command):
+    """Click's mark for text that is not to be wrapped is nowhere shown."""
+    shown = CliRunner().invoke(cli.main, [command, "--help"]).output
+    assert "\\b" not in shown
+    assert f"\n  spirit-py {command} --host db1" in shown
+
+
 def test_host_and_port_may_come_in_one_word(configured):
     """``--host db1:3307`` is host and port."""
     connection = configured(*BASE).connection
