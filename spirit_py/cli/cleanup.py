@@ -14,8 +14,9 @@ from spirit_py.errors import UsageFault
 CLEANUP_EXIT_CODES = """\b
 Exit codes:
   0  dropped, or there was nothing
-  1  the server could not be asked
-  2  refused: a process works on it, the tables are not proven to be ours, or the answer was no"""
+  1  the server stopped answering
+  2  refused: the server cannot be reached, a process works on it, the tables are not proven to
+     be ours, or the answer was no"""
 
 
 @click.command(epilog=CLEANUP_EXIT_CODES)
@@ -26,14 +27,14 @@ Exit codes:
 @option("--drop-old", is_flag=True, help="With --yes: drop the old table of a finished swap too.")
 @option("--verbose", is_flag=True, help="Tracebacks.")
 def cleanup(**options: Any) -> None:
-    r"""Drop the tables that an abandoned migration left.
+    """Drop the tables that an abandoned migration left.
 
     The source table is never touched. An old table, which after the swap holds the rows from
     before it, is asked for separately.
 
     \b
     spirit-py cleanup --host db1 --database shop --table orders
-    """
+    """  # noqa: D301 - click reads the backspace
     with ErrorsShown(verbose=options["verbose"]):
         refuse_undecodable(options)
         if not (options["database"] and options["table"]):

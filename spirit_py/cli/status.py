@@ -15,8 +15,9 @@ from spirit_py.errors import UsageFault
 STATUS_EXIT_CODES = """\b
 Exit codes:
   0  shown
-  1  there is none, or the server could not be asked
-  2  refused: the command line is wrong, or the account might not see what is there"""
+  1  there is none, or the server stopped answering
+  2  refused: the command line is wrong, the server cannot be reached, or the account might not
+     see what is there"""
 
 
 @click.command(epilog=STATUS_EXIT_CODES)
@@ -33,11 +34,11 @@ Exit codes:
 @option("--json", "as_json", is_flag=True, help="JSON for programs, one list.")
 @option("--verbose", is_flag=True, help="Tracebacks.")
 def status(**options: Any) -> None:
-    r"""Show migrations that were stopped or are under way, without touching them.
+    """Show migrations that were stopped or are under way, without touching them.
 
     \b
     spirit-py status --host db1 --database shop --table orders
-    """
+    """  # noqa: D301 - click reads the backspace
     with ErrorsShown(verbose=options["verbose"]):
         refuse_undecodable(options)
         if options["table"] and not options["database"]:

@@ -19,9 +19,8 @@ from spirit_py.compare.checks import (
 )
 from spirit_py.compare.copyback import FittingRows, TwoServerCopier
 from spirit_py.compare.matching import match
-from spirit_py.errors import ChecksumFailure, DifferencesFound, SchemaChanged, ServerFault
-from spirit_py.mysql.connect import connect
-from spirit_py.mysql.faults import connection_refusal
+from spirit_py.errors import ChecksumFailure, DifferencesFound, SchemaChanged
+from spirit_py.mysql.connect import connect, connect_first
 from spirit_py.mysql.locks.named import migration_lock
 from spirit_py.mysql.tables.definition import read_table, shape_of
 from spirit_py.phases import Phase
@@ -33,9 +32,8 @@ if TYPE_CHECKING:
     from spirit_py.checksum.comparison import Follower
     from spirit_py.compare.matching import Matching
     from spirit_py.compare.report import CompareReport
-    from spirit_py.config import CompareConfig, ConnectionOptions
+    from spirit_py.config import CompareConfig
     from spirit_py.contracts import Reporter
-    from spirit_py.mysql.session import Session
     from spirit_py.spark.gang import GangEngine
     from spirit_py.stop import StopSwitch
 
@@ -126,7 +124,10 @@ class CompareRun:
 
     def _prepare(self) -> tuple[Matching, Follower]:
         options = self._options
-        with self._first(options.source) as one, self._first(options.target_server) as other:
+        with (
+            connect_first(options.source, role="compare") as one,
+            connect_first(options.target_server, role="compare") as other,
+        ):
             source = open_side("source", one, options.database, options.table)
             target = open_side("target", other, options.target_database, options.target_table)
             self._describe(source, target)
@@ -145,12 +146,6 @@ class CompareRun:
         self._tell(matching, two_servers=two, following=following)
         self._stop.check()
         return matching, following
-
-    def _first(self, options: ConnectionOptions) -> Session:
-        try:
-            return connect(options, role="compare")
-        except ServerFault as fault:
-            raise connection_refusal(fault, options) from fault
 
     def _describe(self, source: Side, target: Side) -> None:
         sides = ((source, self._options.source), (target, self._options.target_server))

@@ -12,7 +12,7 @@ from spirit_py.checkpoint.look import find_record, members
 from spirit_py.checkpoint.proofs import proofs_here, proven
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import Refusal
-from spirit_py.mysql.connect import connect
+from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.earlier_runs import end_earlier_sessions
 from spirit_py.mysql.grants import IDENTITY_PRIVILEGES, read_grants
 from spirit_py.mysql.run_label import run_label
@@ -75,10 +75,11 @@ def clean_up(
         ask_old: before old tables are dropped.
 
     Raises:
-        Refusal: a process works on it; nothing proves that the tables are ours; the answer was no.
-        ServerFault: the server could not be asked.
+        Refusal: the server cannot be reached; a process works on it; nothing proves that the tables
+            are ours; the answer was no.
+        ServerFault: the server does not answer any more.
     """
-    with connect(options, role="cleanup", read_timeout=600) as session:
+    with connect_first(options, role="cleanup", read_timeout=600) as session:
         grants = read_grants(session)
         hidden = "what is left there could be hidden from it"
         grants.require(_NEEDED, database, hidden, astuple(AuxiliaryNames.of(table)))

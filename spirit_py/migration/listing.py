@@ -14,7 +14,7 @@ from spirit_py.checkpoint.reverse import ENDED, ReverseRecord
 from spirit_py.checkpoint.reverse_look import Where, where_is
 from spirit_py.checkpoint.table import CheckpointTable, checkpoint_tables
 from spirit_py.errors import FeedFailure, Refusal, ServerFault
-from spirit_py.mysql.connect import connect
+from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.faults import access_denied
 from spirit_py.mysql.grants import IDENTITY_PRIVILEGES, read_grants
 from spirit_py.mysql.locks.named import named_lock_holder
@@ -179,10 +179,11 @@ def migrations(
         max_age: as of ``spirit-py migrate``.
 
     Raises:
-        ServerFault: the server could not be asked.
-        Refusal: the account could not see all of it; with the GRANT that is missing.
+        ServerFault: the server does not answer any more.
+        Refusal: the server cannot be reached, or the account could not see all of it; with the
+            GRANT that is missing.
     """
-    with connect(options, role="status", read_timeout=60) as session:
+    with connect_first(options, role="status", read_timeout=60) as session:
         listing = _Listing(session, options, max_age)
         names = AuxiliaryNames.of(table)
         if table:

@@ -16,6 +16,7 @@ from spirit_py.mysql.faults import (
     ACCESS_NEEDS_PRIVILEGE,
     TLS_FAULT,
     TLS_REQUIRED,
+    connection_refusal,
     server_fault,
 )
 from spirit_py.mysql.run_label import refuse_when_taken_over
@@ -103,7 +104,7 @@ def connect(
     Raises:
         MigrationFailure: another run has taken the migration over.
         AnotherServer: it is not the server that is meant (R14).
-        ServerFault: :func:`spirit_py.mysql.faults.connection_refusal` explains the first one.
+        ServerFault: :func:`connect_first` explains the one of a first session.
     """
     connection = _open(options, role, database=database, read_timeout=read_timeout)
     session = Session(connection, role=role, address=options.address)
@@ -125,6 +126,18 @@ def connect(
         session.close()
         raise
     return session
+
+
+def connect_first(options: ConnectionOptions, *, role: str, read_timeout: int = 0) -> Session:
+    """Open the first session of a command.
+
+    Raises:
+        Refusal: the server cannot be reached; with cause and remedy.
+    """
+    try:
+        return connect(options, role=role, read_timeout=read_timeout)
+    except ServerFault as fault:
+        raise connection_refusal(fault, options) from fault
 
 
 def another_server(address: str, *, found: str, wanted: str) -> AnotherServer:

@@ -18,8 +18,9 @@ TOO_MANY_CONNECTIONS: Final = 1040
 ACCESS_DENIED: Final = 1045
 SYNTAX_ERROR: Final = 1064
 NO_SUCH_TABLE: Final = 1146
-ABSENT_TABLE: Final = frozenset({NO_SUCH_TABLE, 1109})
-"""No such table; information_schema has a number of its own for that."""
+ABSENT_TABLE: Final = frozenset({NO_SUCH_TABLE, 1109, 1049})
+"""No such table; information_schema has a number of its own for that, and so has a schema that
+is not there."""
 NO_SUCH_COLUMN: Final = 1054
 TABLE_EXISTS: Final = 1050
 DUPLICATE_ENTRY: Final = 1062

@@ -14,15 +14,17 @@ from tests.kits.tables import tables
 TABLE = "CREATE TABLE t (id INT PRIMARY KEY, a INT, b VARCHAR(20))"
 
 
-def spirit(db, *arguments, user="", password="", host="", env=None, database=True):
-    """Run ``spirit-py migrate`` on the test's schema as a process of its own."""
+def spirit(
+    db, *arguments, command="migrate", user="", password="", host="", env=None, database=True
+):
+    """Run a command of ``spirit-py`` on the test's schema as a process of its own."""
     server = db.server
-    command = [sys.executable, "-m", "spirit_py", "migrate"]
-    command += ["--database", db.name] if database else []
-    command += ["--host", host or f"{server.host}:{server.port}", "--user", user or server.user]
+    line = [sys.executable, "-m", "spirit_py", command]
+    line += ["--database", db.name] if database else []
+    line += ["--host", host or f"{server.host}:{server.port}", "--user", user or server.user]
     secret = server.password if not user else password
     return subprocess.run(
-        [*command, *arguments],
+        [*line, *arguments],
         env={**os.environ, "SPIRIT_PY_PASSWORD": secret, **(env or {})},
         capture_output=True,
         text=True,
@@ -67,6 +69,13 @@ def test_a_wrong_password_names_the_account(db):
         db.execute("DROP USER 'bad_input'@'%'")
 
 
+@pytest.mark.parametrize("command", ["status", "cleanup"])
+def test_a_command_that_only_looks_explains_why_it_cannot_connect(db, command):
+    """A wrong password is refused with cause and remedy, as by ``migrate``."""
+    done = spirit(db, "--table", "t", command=command, user="nobody_here", password="wrong-one")
+    refused(done, "cannot connect to", "nobody_here", "check --user and --password")
+
+
 def test_missing_privileges_are_all_named_with_their_grants(db):
     """An account that may only read is told every GRANT that it lacks."""
     db.execute(TABLE)
@@ -83,6 +92,13 @@ def test_missing_privileges_are_all_named_with_their_grants(db):
 def test_a_missing_table_is_named(db):
     """There is no such table: a refusal that names it."""
     refused(spirit(db, "--table", "nothing_here", "--alter", "ADD COLUMN c INT"), "nothing_here")
+
+
+def test_a_missing_schema_is_named(db):
+    """There is no such schema: a refusal that names it and the option."""
+    where = ("--database", "no_schema_here", "--table", "t")
+    done = spirit(db, *where, "--alter", "ADD COLUMN c INT", database=False)
+    refused(done, "there is no schema no_schema_here", "check --database")
 
 
 def test_a_syntax_error_shows_the_servers_own_message(db):
