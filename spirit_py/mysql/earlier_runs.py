@@ -14,10 +14,10 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import MigrationFailure
-from spirit_py.mysql.kill import kill_session, kill_statement
+from spirit_py.mysql.kill import kill_session
 
 if TYPE_CHECKING:
-    from spirit_py.contracts import Clock, SqlSession
+    from spirit_py.contracts import SqlSession
 
 _log = logging.getLogger(__name__)
 
@@ -47,12 +47,10 @@ def end_own_statements(session: SqlSession, label: str) -> None:
     own, *_ = label.split()
     for number, said in session.query(_SESSIONS):
         if str(said).split()[:1] == [own] and int(number) != session.id:
-            kill_statement(session, int(number))
+            kill_session(session, int(number), statement=True)
 
 
-def end_earlier_sessions(
-    session: SqlSession, label: str, *, patience: float = _PATIENCE, clock: Clock = time.monotonic
-) -> int:
+def end_earlier_sessions(session: SqlSession, label: str) -> int:
     """Kill the sessions of earlier runs and wait until they are gone; return how many there were.
 
     A killed session rolls back before the server forgets it.
@@ -61,12 +59,12 @@ def end_earlier_sessions(
         MigrationFailure: when one does not end.
         ServerFault: when the server cannot be asked.
     """
-    deadline = clock() + patience
+    deadline = time.monotonic() + _PATIENCE
     pause = threading.Event()
     ended: set[int] = set()
     while left := earlier_sessions(session, label):
         refused = {number: why for number in left if (why := kill_session(session, number))}
-        if refused or clock() >= deadline:
+        if refused or time.monotonic() >= deadline:
             numbers = ", ".join(str(number) for number in left)
             raise MigrationFailure(
                 f"sessions of an earlier run do not end on the server: {numbers}"

@@ -42,10 +42,10 @@ def kill_own(session: SqlSession, victim: int, *, statement: bool = False) -> st
     """
     if not session.query(_OWN, (int(victim),)):
         return ""
-    return (kill_statement if statement else kill_session)(session, victim)
+    return kill_session(session, victim, statement=statement)
 
 
-def kill_session(session: SqlSession, victim: int) -> str:
+def kill_session(session: SqlSession, victim: int, *, statement: bool = False) -> str:
     """Kill a session; return the reason when that was not possible, else an empty string.
 
     The caller has found it through the same session a moment ago, by a named lock of ours or by
@@ -53,13 +53,19 @@ def kill_session(session: SqlSession, victim: int) -> str:
 
     A session that has gone by itself counts as killed. A session of our own account needs no
     privilege, another one's needs CONNECTION_ADMIN.
+
+    Args:
+        statement: kill what it executes, not the session.
     """
-    return _kill(session, f"KILL CONNECTION {int(victim)}")
-
-
-def kill_statement(session: SqlSession, victim: int) -> str:
-    """Kill what a session executes, not the session; the answer is :func:`kill_session`'s."""
-    return _kill(session, f"KILL QUERY {int(victim)}")
+    try:
+        session.execute(f"KILL {'QUERY' if statement else 'CONNECTION'} {int(victim)}")
+    except ServerFault as fault:
+        if fault.code == NO_SUCH_THREAD:
+            return ""
+        if fault.code in {_NOT_OWNER, ACCESS_NEEDS_PRIVILEGE}:
+            return "this user may not kill it: grant CONNECTION_ADMIN"
+        return fault.text
+    return ""
 
 
 def end_sessions(options: ConnectionOptions, victims: Collection[int]) -> None:
@@ -77,15 +83,3 @@ def end_sessions(options: ConnectionOptions, victims: Collection[int]) -> None:
     ):
         for victim in victims:
             kill_own(session, victim)
-
-
-def _kill(session: SqlSession, statement: str) -> str:
-    try:
-        session.execute(statement)
-    except ServerFault as fault:
-        if fault.code == NO_SUCH_THREAD:
-            return ""
-        if fault.code in {_NOT_OWNER, ACCESS_NEEDS_PRIVILEGE}:
-            return "this user may not kill it: grant CONNECTION_ADMIN"
-        return fault.text
-    return ""

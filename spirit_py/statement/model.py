@@ -6,7 +6,7 @@ import enum
 from dataclasses import dataclass
 from functools import cached_property
 
-from spirit_py.sql import quote_table
+from spirit_py.sql import quote_identifier, quote_table
 
 
 class ClauseKind(enum.StrEnum):
@@ -70,13 +70,8 @@ class Clause:
         """
         creates = self.kind in {ClauseKind.ADD_COLUMN, ClauseKind.ADD_INDEX, ClauseKind.ADD_UNIQUE}
         name = self.name if creates else self.name.lower()
-        parts = (self.kind.value.upper(), _quoted(name), _quoted(self.new_name), self.body)
-        return " ".join(part for part in parts if part)
-
-
-def _quoted(name: str) -> str:
-    """Show a name so that it cannot be taken for a keyword."""
-    return "`" + name.replace("`", "``") + "`" if name else ""
+        names = (quote_identifier(one) for one in (name, self.new_name) if one)
+        return " ".join((self.kind.value.upper(), *names, self.body)).rstrip()
 
 
 @dataclass(frozen=True, kw_only=True)

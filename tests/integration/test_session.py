@@ -12,7 +12,7 @@ from spirit_py.errors import ServerFault
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.evaluation import OWN_SQL_MODE, STRICT_SQL_MODE
 from spirit_py.mysql.faults import connection_lost, connection_refusal
-from spirit_py.mysql.kill import kill_session, kill_statement
+from spirit_py.mysql.kill import kill_session
 from tests.kits.background import BackgroundCall
 from tests.kits.connection import connection_options
 from tests.kits.waiting import until
@@ -366,7 +366,7 @@ def test_a_session_survives_its_killed_statement(db, session):
     )
     until(lambda: db.query(busy), "the statement")
     with connect(connection_options(db), role="test") as other:
-        assert kill_statement(other, session.id) == ""
+        assert kill_session(other, session.id, statement=True) == ""
 
     with pytest.raises(ServerFault, match="1317"):
         running.result()
