@@ -21,10 +21,9 @@ _ON = frozenset({"ON", "1", "YES", "TRUE"})
 
 @dataclass(frozen=True, kw_only=True)
 class ServerFacts:
-    """One server's ``@@version``, global variables by lower-case name, and ``CURRENT_USER()``."""
+    """One server's ``VERSION()``, and its global variables by lower-case name."""
 
     version: str
-    user: str
     variables: Mapping[str, str] = field(repr=False)
 
     def text(self, name: str) -> str:
@@ -89,12 +88,12 @@ def version_numbers(version: str) -> tuple[int, int, int]:
 
 def read_facts(session: SqlSession) -> ServerFacts:
     """Read the facts; needs no privilege."""
-    ((version, user),) = session.query("SELECT VERSION(), CURRENT_USER()")
+    version = str(session.query("SELECT VERSION()")[0][0])
     variables = {
         str(name).lower(): "" if value is None else str(value)
         for name, value in session.query("SHOW GLOBAL VARIABLES")
     }
-    return ServerFacts(version=str(version), user=str(user), variables=variables)
+    return ServerFacts(version=version, variables=variables)
 
 
 def require_mysql(facts: ServerFacts) -> None:

@@ -101,7 +101,6 @@ def facts_with(desk, **variables) -> ServerFacts:
     facts = read_facts(desk.session)
     return ServerFacts(
         version=variables.pop("version", facts.version),
-        user=facts.user,
         variables=dict(facts.variables) | variables,
     )
 

@@ -25,8 +25,8 @@ def check(context: PreflightContext) -> Findings:
         yield refuse("--tag-own-writes needs gtid_mode=ON", _REMEDY)
     elif not any(context.grants.has_global(privilege) for privilege in _ANY_OF):
         yield refuse(
-            f"--tag-own-writes: account {context.facts.user} lacks {_ANY_OF[0]}, and may not set"
-            " gtid_next",
+            f"--tag-own-writes: account {context.grants.account} lacks {_ANY_OF[0]}, and may not"
+            " set gtid_next",
             f"GRANT {_ANY_OF[0]} ON *.* TO the account, or {_REMEDY}",
         )
     elif in_replication_group(context.session):

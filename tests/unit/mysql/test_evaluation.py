@@ -17,7 +17,7 @@ from spirit_py.mysql.facts import ServerFacts
 def test_settings_are_the_servers():
     """What an expression's value depends on is taken from the globals; other settings are not."""
     own = {"lc_time_names": "de_DE", "default_week_format": "3", "wait_timeout": "2"}
-    facts = ServerFacts(version="8.4.0", user="u@h", variables=own)
+    facts = ServerFacts(version="8.4.0", variables=own)
     assert evaluation_settings(facts) == (
         ("sql_mode", STRICT_SQL_MODE),
         (DATE_SQL_MODE, "STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO"),
