@@ -88,7 +88,7 @@ class SnapshotLock:
         """Call ``open_snapshots`` while both tables stand still and are up to date.
 
         Raises:
-            ChecksumFailure: when the lock was not to be had.
+            ChecksumFailure: when the lock was not granted.
         """
         if not self._what.options.lock:
             open_snapshots()

@@ -58,7 +58,7 @@ class Cutover:
         Raises:
             CutoverFailure: the source is in place and unlocked; the feed still runs.
             HeldBack: the same, because the operator defers the swap.
-            OutcomeUnknown: the answer to RENAME was lost and the outcome was not to be seen.
+            OutcomeUnknown: the answer to RENAME was lost and the outcome is unknown.
             SpiritError: the reason of a stop request, or an error of a hook; as CutoverFailure.
         """
         limits = self._plan.limits

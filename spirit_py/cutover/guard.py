@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
     from spirit_py.cutover.plan import Swap
 
-#: Transactions that are younger are let be in the mode ``auto``: they would only be ended.
+#: For younger transactions the mode ``auto`` sets no guard: it would only make them fail.
 OLD_SECONDS: Final = 3
 _SHOWN: Final = 10
 

@@ -56,8 +56,8 @@ _SETTINGS: Final = (
     "SESSION net_read_timeout=600",
     "SESSION net_write_timeout=600",
 )
-# Whatever new sessions are given, this one is to change the table that it was opened for, and is
-# asked about it: none of these has a say in what an ALTER does.
+# What the session needs to change its table and to answer, whatever the server's globals are; none
+# of these changes what an ALTER does.
 _NATIVE_SETTINGS: Final = (
     "NAMES utf8mb4",
     "SESSION transaction_read_only=0",

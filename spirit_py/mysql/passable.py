@@ -37,8 +37,8 @@ def require_passable(session: SqlSession, passable: Names, tables: Names) -> Non
         tables: schema and name of each migrated table.
 
     Raises:
-        Refusal: a write to one of ``passable`` is one to a migrated table, or to one beside it, or
-            has a trigger that names one.
+        Refusal: a write to one of ``passable`` is one to a migrated table or one of its auxiliary
+            tables, or has a trigger that names one.
     """
     passable = tuple(passable)
     if not passable:

@@ -174,6 +174,6 @@ def patiently(
 
 
 def waiting_for(options: ConnectionOptions, fault: BaseException) -> str:
-    """Return in words that the server is waited for, and why."""
+    """Return the text that shows that the server is waited for, and why."""
     text = fault.text if isinstance(fault, ServerFault) else str(fault)
     return f"the server at {options.address} to answer ({text})"

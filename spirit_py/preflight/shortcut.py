@@ -169,7 +169,7 @@ class _Runner:
     def _no_lock(self, error: ServerFault) -> MigrationFailure:
         return MigrationFailure(
             f"the server can change table {self.source.name} at once, but its metadata lock was"
-            f" not to be had in {self.attempts} attempts of {LOCK_WAIT_SECONDS} s: {error.text}",
+            f" not granted in {self.attempts} attempts of {LOCK_WAIT_SECONDS} s: {error.text}",
             hint="end the long transactions that use the table, then run the same command again",
         )
 

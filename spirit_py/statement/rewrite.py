@@ -45,7 +45,7 @@ def check_names(
 
 
 def _toggled(name: str, used: Collection[str]) -> str:
-    """Return a free name beside ``name``, the same way back where possible."""
+    """Return a free name: ``name`` with an underscore in front, or without the one it has."""
     choices = [name[1:]] if name.startswith("_") and len(name) > 1 else []
     choices += [f"_{name}"] + [f"{name}_{number}" for number in range(2, 100)]
     for choice in choices:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _NAME: Final = re.compile(r"`((?:[^`]|``)+)`")
 _CHECK: Final = re.compile(r"^  (?:CONSTRAINT `(?:[^`]|``)+` )?CHECK \((.*)$", re.MULTILINE)
-#: The catalogue shows quotes with a backslash. What is more than that is not read.
+#: The catalogue shows quotes with a backslash. A string with any other escape is not matched.
 _STRING: Final = re.compile(r"\\?'[^'\\]*\\?'")
 _WORD: Final = re.compile(r"[A-Za-z_]\w*")
 #: ``/`` is none: its digits are a setting.

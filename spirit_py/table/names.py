@@ -31,7 +31,7 @@ def _stem(table: str) -> str:
 
 @dataclass(frozen=True)
 class AuxiliaryNames:
-    """The tables beside a source table, each at most 64 characters."""
+    """The names of a source table's auxiliary tables, each at most 64 characters."""
 
     new: str
     old: str

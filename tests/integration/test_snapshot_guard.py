@@ -121,7 +121,7 @@ def test_old_transactions_are_seen(db, monkeypatch):
 
 @pytest.mark.parametrize("isolation", ["READ-COMMITTED", "REPEATABLE-READ"])
 def test_nobody_is_ended_without_need(db, monkeypatch, isolation):
-    """In the mode auto young transactions, and those without a lasting snapshot, are let be."""
+    """In the mode auto young transactions, and those without a lasting snapshot, set no guard."""
     monkeypatch.setattr(guard, "OLD_SECONDS", 0 if isolation == "READ-COMMITTED" else 3600)
     dump, (one,), cutover = swap(db, "auto")
     dump.connection.rollback()
@@ -256,7 +256,7 @@ def test_row_versions_are_found_by_any_name(db, monkeypatch):
             for number in range(3):
                 db.execute(f"ALTER TABLE `{name}` ADD COLUMN c{number} INT, ALGORITHM=INSTANT")
             assert "has 3 of 4" in guard_column.why_no_version_left(session, db.name, name)
-        assert "not to be seen" in guard_column.why_no_version_left(session, db.name, "nowhere")
+        assert "cannot be read" in guard_column.why_no_version_left(session, db.name, "nowhere")
 
 
 def test_how_many_row_versions_there_are():

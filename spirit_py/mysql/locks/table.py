@@ -1,4 +1,4 @@
-"""Table locks that prove themselves, and the session that holds one (R15, R23).
+"""Table locks whose possession can be proven, and the session that holds one (R15, R23).
 
 A process may be frozen, or cut off from the server, while its session holds a lock on a table of
 the application. The server ends a session that idles for ``wait_timeout``, and with it the lock:

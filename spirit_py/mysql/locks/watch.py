@@ -125,7 +125,7 @@ class LockWatch:
             if self.stop.requested:
                 return self._end("a stop was asked for", session=False)
             if waited >= self.wait:
-                why = f"the table lock was not to be had in {self.wait:g} s"
+                why = f"the table lock was not granted in {self.wait:g} s"
                 return self._end(why, session=False)
             if not self._cannot_look:
                 self._look()

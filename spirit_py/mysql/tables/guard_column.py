@@ -47,7 +47,7 @@ def most_row_versions(version: str) -> int:
 
 
 def row_versions(session: SqlSession, schema: str, table: str) -> int | None:
-    """Return how many row versions a table has used; None where that is not to be seen.
+    """Return how many row versions a table has used; None where it cannot be read.
 
     Where names look alike in the catalogue, the one with the most counts.
     """
@@ -66,7 +66,7 @@ def why_no_version_left(session: SqlSession, schema: str, table: str) -> str:
     most = most_row_versions(str(session.query("SELECT @@version")[0][0]))
     used = row_versions(session, schema, table)
     if used is None:
-        return f"{quote_table(schema, table)}: its row versions are not to be seen"
+        return f"{quote_table(schema, table)}: its row versions cannot be read"
     if used + _NEEDED_VERSIONS <= most:
         return ""
     return (

@@ -59,9 +59,9 @@ def _generated(source: TableSchema, target: TableSchema) -> list[tuple[Column, C
 
 
 def _values_of(column: Column) -> tuple[str | None, ...]:
-    """Return what says which values a column has; those of ENUM and SET are numbers."""
-    said = (column.name, column.column_type, column.generation_expression)
-    return said if column.members else (*said, column.charset, column.collation)
+    """Return what a column's values depend on; those of ENUM and SET are numbers."""
+    found = (column.name, column.column_type, column.generation_expression)
+    return found if column.members else (*found, column.charset, column.collation)
 
 
 def _covered_alone(table: TableSchema) -> set[str]:

@@ -77,7 +77,7 @@ def create_new_table(
         _alter_copy(native, source, building, statement, checks)
         again = read_table(session, source.schema, source.name)
         if again is None or shape_of(again) != shape_of(source):
-            raise _disturbed(source.name)
+            raise _changed_meanwhile(source.name)
         numbers = identity(session, source.schema, building)
         if note is not None:
             note(numbers)
@@ -93,7 +93,7 @@ def create_new_table(
             drop_if(session, source.schema, new, numbers)
         raise
     if created is None:
-        raise _disturbed(new)
+        raise _changed_meanwhile(new)
     points.reach("create.done")
     return created
 
@@ -157,7 +157,7 @@ def _alter_copy(
     _judged(native, f"ALTER TABLE {quote_table(source.schema, new)} {before}{clauses}", "the ALTER")
 
 
-def _disturbed(table: str) -> Refusal:
+def _changed_meanwhile(table: str) -> Refusal:
     return Refusal(
         f"another session changed table {table} while the new table was made",
         hint="wait for the other change to end, then run the same command again",
@@ -179,7 +179,7 @@ def _give_name(session: SqlSession, schema: str, building: str, new: str) -> Non
 
 
 def _drop_quietly(session: SqlSession, schema: str, new: str) -> None:
-    """Drop a copy that was not to be; the first error counts."""
+    """Drop a copy after a fault, which is the one that is raised."""
     with contextlib.suppress(ServerFault):
         drop_table(session, schema, new)
 

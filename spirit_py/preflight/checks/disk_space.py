@@ -24,8 +24,8 @@ _SMALL = 1 << 30
 def check(context: PreflightContext) -> Findings:
     """Refuse when the server's disk is known to be too small.
 
-    No SQL tells the free space, so it is known only where the data directory is on this machine
-    (its ``auto.cnf`` names the server's uuid). Everywhere else it is said to be unknown.
+    No statement returns the free space, so it is known only where the data directory is on this
+    machine (its ``auto.cnf`` names the server's uuid). Elsewhere a warning names the room needed.
     """
     source = context.source
     data, index = _written_before(context)

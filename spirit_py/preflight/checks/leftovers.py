@@ -53,7 +53,7 @@ def check(context: PreflightContext) -> Findings:
 
 
 def is_ours(context: PreflightContext) -> bool:
-    """Return whether the checkpoint table beside this table was made by this program.
+    """Return whether this table's checkpoint table was made by this program.
 
     The proof is its mark; whether its row can be read is another matter.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from spirit_py.mysql.grants import scope_of
 from spirit_py.preflight.check import Findings, PreflightContext, refuse, warn
 
-# On the table and on those beside it: ALTER, CREATE, DROP and INSERT are what RENAME TABLE asks
+# On the table and its auxiliary ones: ALTER, CREATE, DROP and INSERT are what RENAME TABLE asks
 # for (manual 15.1.36), DELETE and INSERT what REPLACE does. Without TRIGGER the catalogue hides
 # the table's triggers.
 _ON_TABLES = ("SELECT", "INSERT", "DELETE", "CREATE", "DROP", "ALTER", "INDEX", "TRIGGER")
