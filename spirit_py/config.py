@@ -29,9 +29,9 @@ class ConnectionOptions:
         ssl_mode: ``DISABLED``, ``PREFERRED``, ``REQUIRED``, ``VERIFY_CA``, ``VERIFY_IDENTITY``
             or empty for the driver's default.
         connect_timeout: seconds until a connection attempt gives up.
-        origin: what sessions of these options say of themselves, on whichever machine they are
-            opened: by it they are known to be ours before one is killed (R24).
-        label: what sessions say of themselves, so that a later run can find them; see
+        origin: the value of a user variable in every session of these options, on any machine:
+            it proves that a session is ours before it is killed (R24).
+        label: the value of another user variable, by which a later run finds the sessions; see
             :mod:`spirit_py.mysql.earlier_runs`.
         server_uuid: the server that it must be (R14); empty for any.
         settings: session variables under which expressions are evaluated; see
@@ -67,8 +67,8 @@ class FeedOptions:
         wait_timeout: seconds that ``block_wait`` waits, and that silence may last.
         soft_limit_bytes: buffered bytes at which the reader waits (backpressure).
         under_lock_changes: pending changes above which a flush under the lock is refused.
-        own_writes: the run whose copy is not received, because it commits under identifiers that
-            the feed says it has; empty to receive it and skip it by the table's name.
+        own_writes: the run whose copy is not received, because it commits under GTIDs that the feed
+            reports as received; empty to receive the copy's rows and skip them by the table's name.
         passable: tables, by schema and name, that ``--pass-statement-writes`` names: no write in
             STATEMENT format to one of them reaches a followed table.
     """

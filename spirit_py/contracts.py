@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 Clock: TypeAlias = "Callable[[], float]"
-"""Monotonic time in seconds, so that tests can turn it."""
+"""Monotonic time in seconds; tests replace it."""
 
 
 class SqlSession(Protocol):
@@ -63,8 +63,8 @@ class RenderedRow(NamedTuple):
 
     Attributes:
         sql: ``(literal, literal, ...)`` for the mapping's old columns, in pair order.
-        staged: the row must take the staged path: a literal cannot carry one of its values
-            straight into the new table (ENUM ordinal 0 under strict mode).
+        staged: the row must go through a staging table, because no literal can write one of its
+            values into the new table (ENUM ordinal 0 under strict mode).
     """
 
     sql: str
@@ -89,7 +89,7 @@ class Applier(Protocol):
     """The one write path into new tables for changes and repairs (R5, R10).
 
     Blocking: every method waits for the server. Thread-safe. Retries transient faults itself;
-    a fault that stays is raised as a :class:`~spirit_py.errors.SpiritError`.
+    a fault that persists is raised as a :class:`~spirit_py.errors.SpiritError`.
     With ``session`` (the cutover's locking session) everything runs in that session and
     nothing is retried on another connection.
     """
@@ -189,8 +189,8 @@ class FeedStatistics:
         backpressure: the reader waits, because the buffers are full.
         retention: how far the source's history reached when it was last asked; only meanwhile.
         received_bytes: all that the source sent.
-        skipped_bytes: what of it was passed over because it is of other tables.
-        own_bytes: what of that is rows of the new tables, written by this program.
+        skipped_bytes: those of them that were passed over, because they are of other tables.
+        own_bytes: those of ``skipped_bytes`` that are rows of the new tables, written by us.
     """
 
     received: int = 0
@@ -268,7 +268,7 @@ class ChangeSource(Protocol):
         """Return whether the new table was written to between ``settled`` and the resumption.
 
         Neither run wrote to it there, so another session did. Only after a ``block_wait``, which
-        receives that stretch whole.
+        receives everything between the two.
         """
 
     def position(self) -> str:
@@ -338,7 +338,7 @@ class ChangeSource(Protocol):
     def write_over(self, mapping: TableMapping) -> None:
         """Note that rows of the new table may be newer than what is applied next.
 
-        A repair reads the source directly. Where rows may stand in each other's way
+        A repair reads the source directly. Where rows may conflict in the new table
         (:attr:`TableMapping.merging`) changes are then written over others, as while the copy
         runs, until a ``block_wait`` has received everything up to that repair.
         """

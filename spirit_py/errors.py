@@ -14,12 +14,12 @@ exit code of the process, and survives pickling, because Spark sends it between 
     │   ├── WorkersLost              exit 1   Spark tasks that worked together were lost
     │   ├── ValueLost                exit 1   a value would change in conversion (R10)
     │   ├── PacketTooSmall           exit 1   a value is larger than the server lets through
-    │   ├── DuplicateForUnique       exit 1   a new UNIQUE key meets a duplicate (R11)
+    │   ├── DuplicateForUnique       exit 1   the source has duplicates of a new UNIQUE key (R11)
     │   ├── FeedFailure              exit 1   the change feed cannot go on
     │   │   ├── HandOverFailed       exit 1   no memory or room to hand a change on
     │   │   ├── PositionNotFound     exit 1   a position can no longer be resumed
     │   │   ├── UnreadableChange     exit 1   an event hides the row image (R13)
-    │   │   │   └── HiddenChange     exit 1   a session's settings did it: the copy stays
+    │   │   │   └── HiddenChange     exit 1   because of a session's settings: the copy stays
     │   │   ├── StatementWrite       exit 1   a write in STATEMENT format to another table (R13)
     │   │   └── SchemaChanged        exit 1   another session changed the table (R14)
     │   │       └── AnotherServer    exit 1   another server answers at the address (R14)
@@ -27,8 +27,8 @@ exit code of the process, and survives pickling, because Spark sends it between 
     │   ├── ChecksumFailure          exit 1   source and new table could not be made equal
     │   │   ├── StoredOtherwise      exit 1   the source's generated values are not the server's
     │   │   └── StillDifferent       exit 1   they were compared, and differ
-    │   └── CutoverFailure           exit 1   the swap did not happen
-    │       └── HeldBack             exit 1   it is deferred between two tries
+    │   └── CutoverFailure           exit 1   the swap was not made
+    │       └── HeldBack             exit 1   the swap is deferred between two tries
     ├── OutcomeUnknown               exit 3   look at the tables
     ├── DifferencesFound             exit 4
     └── Interrupted                  exit 130 or 143
@@ -49,9 +49,9 @@ class SpiritError(Exception):
     """
 
     exit_code: int = 1
-    #: How the run ended, in the reports' one or two words.
+    #: How the run ended, as the report shows it.
     outcome: ClassVar[str] = "failed"
-    #: May the same command be run again to carry on?
+    #: Whether the same command can carry on from what is kept.
     resumable: ClassVar[bool] = True
 
     def __init__(self, message: str, *, hint: str = "", details: tuple[str, ...] = ()) -> None:
@@ -93,7 +93,7 @@ class ServerFault(MigrationFailure):
     """An error that the server, or the driver on losing it, reported for a statement.
 
     Attributes:
-        code: MySQL's error number (manual B.3.1 and B.3.2), 0 when the driver gave none;
+        code: MySQL's error number (manual B.3.1 and B.3.2), 0 when the driver has none;
             :func:`spirit_py.mysql.faults.disposition` sorts it.
         text: the server's own message.
     """
@@ -121,13 +121,13 @@ class ValueLost(MigrationFailure):
 
 
 class PacketTooSmall(MigrationFailure):
-    """A value is larger than ``max_allowed_packet`` lets through, which can be raised."""
+    """A value is larger than ``max_allowed_packet``, which can be raised."""
 
 
 class DuplicateForUnique(MigrationFailure):
     """Rows that a UNIQUE key of the new table cannot hold together (R11).
 
-    They can be removed in the source; what was copied stays.
+    They can be removed in the source; the copy stays.
     """
 
 
@@ -154,8 +154,8 @@ class UnreadableChange(FeedFailure):
 class HiddenChange(UnreadableChange):
     """A session wrote to the table with settings that hide its rows from the binlog (R13).
 
-    The copy stays: the next run passes over what was so hidden until it began, and compares every
-    row.
+    The copy stays: the next run passes over the hidden changes from before it began, and compares
+    every row.
     """
 
     resumable = True
@@ -163,13 +163,13 @@ class HiddenChange(UnreadableChange):
         "then run the same command again (without --no-repair): it carries on, passes over what was"
         " written so until then, and compares every row"
     )
-    """What the operator does behind the remedy."""
+    """What the operator does after the remedy."""
 
 
 class StatementWrite(FeedFailure):
     """A session wrote in STATEMENT format to a table that no option names (R13).
 
-    Nothing is lost: the next run meets the same statement again, and passes it over where the
+    Nothing is lost: the next run reads the same statement again, and passes it over where the
     operator names its table with ``--pass-statement-writes``.
     """
 
@@ -183,7 +183,7 @@ class SchemaChanged(FeedFailure):
 class AnotherServer(SchemaChanged):
     """Another server answers at the address (R14).
 
-    Nothing is dropped: the next run asks whether that server has all that this one did.
+    Nothing is dropped: the next run checks whether that server has all transactions of this one.
     """
 
     resumable = True
@@ -200,18 +200,18 @@ class ChecksumFailure(MigrationFailure):
 class StoredOtherwise(ChecksumFailure):
     """The source stores other generated values than the server computes now (R22).
 
-    They can be stored anew in the source, or given up; what was copied stays.
+    They can be stored again in the source, or given up; the copy stays.
     """
 
 
 class StillDifferent(ChecksumFailure):
-    """They were compared as a whole and differ: the new table is of no use."""
+    """The tables were compared as a whole and differ: the new table cannot be used."""
 
     resumable = False
 
 
 class CutoverFailure(MigrationFailure):
-    """The swap did not happen; the source is in place and unlocked."""
+    """The swap was not made; the source is in place and unlocked."""
 
 
 class HeldBack(CutoverFailure):

@@ -29,7 +29,7 @@ class Phase(enum.StrEnum):
 
 _ALWAYS = frozenset({Phase.FAILED})
 TRANSITIONS: dict[Phase, frozenset[Phase]] = {
-    # What an earlier run left is carried on with the copy, or with the cleanup after its swap.
+    # A resumed run begins with the copy, or with the cleanup after the swap of an earlier run.
     Phase.PREFLIGHT: frozenset({Phase.SHORTCUT, Phase.COPY, Phase.KEEP, Phase.CLEANUP}) | _ALWAYS,
     Phase.SHORTCUT: frozenset({Phase.CREATE, Phase.DONE}) | _ALWAYS,
     Phase.CREATE: frozenset({Phase.COPY}) | _ALWAYS,

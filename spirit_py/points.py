@@ -47,13 +47,13 @@ _listener = os.environ.get(VARIABLE, "")
 
 
 def reach(name: str) -> None:
-    """Pass a point; wait there when a test listens and has not let it go yet."""
+    """Pass a point; wait there while a test listens and has not released the program."""
     if _listener:
         _announce(name)
 
 
 def _announce(name: str) -> None:
-    """Write to the listener, and wait for its byte, or for its end."""
+    """Write to the listener, and wait for its byte, or until it closes the connection."""
     import contextlib
     import json
     import socket

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from spirit_py.stop import StopSwitch
 
 _LOOK_SECONDS = 0.5
-#: For so long a statement may go on after a stop request before it is ended.
+#: Seconds that a statement may run after a stop request before it is ended.
 _PATIENCE_SECONDS = 2.0
 
 
@@ -47,7 +47,7 @@ def run_command(
         reporter: must not raise.
         left_at_once: returns the error of a process that a second SIGINT ends while the work
             goes on.
-        hurry: called every so often when a stop request is not followed at once.
+        hurry: called repeatedly when the work does not end soon after a stop request.
 
     Raises:
         SpiritError: what ended the work; the reason of a stop request where that came first.
@@ -64,7 +64,7 @@ def run_command(
 
 
 def work_goes_on() -> bool:
-    """Whether a second SIGINT left the work of a command running."""
+    """Whether the work of a command still runs after a second SIGINT."""
     return any(thread.name == f"spirit-py-{_WORK}" for thread in threading.enumerate())
 
 
@@ -104,13 +104,13 @@ def run_aside(
     hurry: Callable[[], None] | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Run in a thread of its own, so that a signal is handled at once; raise what it raised.
+    """Run work in a thread of its own, so that a signal is handled at once; raise its error.
 
-    Python handles signals in the main thread only, between two steps of it; a driver's call
-    that waits for the server would put the handler off until the answer comes.
+    Python handles signals in the main thread only, between two bytecodes: a driver's call that
+    waits for the server would delay the handler until the answer arrives.
 
     Args:
-        tell: told once that a stop was asked for, and why.
+        tell: called once after a stop request, with its reason.
         hurry: as in :func:`run_command`.
         clock: monotonic seconds.
     """
