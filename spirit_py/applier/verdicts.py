@@ -62,6 +62,6 @@ def value_lost(mapping: TableMapping, text: str, rows: Sequence[str]) -> ValueLo
         f"a changed row does not fit into {about}{mapping.target.schema}.{mapping.target.name}:"
         f" {text}",
         hint="change the row in the source, then run the same command again: it carries on; or"
-        " choose a column type that holds it, which begins at the beginning",
+        " choose a column type that holds it, which starts from the beginning",
         details=details,
     )

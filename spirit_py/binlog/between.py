@@ -1,8 +1,8 @@
 """Whether another session wrote to a new table between two runs of a migration.
 
-Between the place where the earlier run wrote to it last and the place where this run begins, no
-session has reason to. The parser notes here what it passes over of a new table: every change that
-is in the binlog, and perhaps too much, such as a statement that only names the table.
+No session should write to it after the earlier run's last write and before this run begins. The
+parser, which otherwise skips the new tables, notes every change of them here, and possibly too
+many, such as a statement that only names the table.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 class BetweenRuns:
-    """Notes which tables were written to behind one place and up to another.
+    """Notes which tables were written to after one place and up to another.
 
     Args:
         tables: the new tables.
         behind: everything up to the last write of the earlier run.
         until: everything that was executed before the first write of this run.
-        passing: changes that cannot be read may be passed over up to there.
+        passing: the place up to which changes that cannot be read may be passed over.
 
     Attributes:
         written_by_others: the tables that were written to. Read by other threads.
@@ -47,12 +47,12 @@ class BetweenRuns:
         self.written_by_others: set[Table] = set()
 
     def rows(self, name: bytes, place: Place, *, prepared: bool) -> None:
-        """Take the name of a table map; ``prepared`` for rows that XA COMMIT brings later."""
+        """Take the name of a table map; ``prepared`` for rows whose XA COMMIT follows later."""
         if name in self._names and (prepared or self._is_between(place)):
             self.written_by_others.add(self._names[name])
 
     def statement(self, event: StatementSeen) -> None:
-        """Take a statement in text, such as TRUNCATE, in any of its readings.
+        """Take a statement, such as TRUNCATE, in all of its readings.
 
         A write in text to a new table ends the run (R13), and so does one that may reach it.
         """
@@ -67,8 +67,8 @@ class BetweenRuns:
     def passes(self, place: Place) -> bool:
         """Return whether a change there may be passed over that cannot be read.
 
-        It was committed before this run began: whatever a chunk or a checksum of this run reads,
-        it reads the change too.
+        Only if it was committed before this run began: then every chunk and checksum of this run
+        reads its result.
         """
         return self._passing and _has(self._until, place)
 

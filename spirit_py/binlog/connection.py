@@ -41,7 +41,7 @@ _GONE: Final = (
     "has more gtids",
 )
 _PASSING: Final = ("same server_uuid", "same server_id", "checksum", "being purged")
-#: What the server says of bytes that are no event, such as those in the middle of one.
+#: Messages of the server about bytes that are not an event, such as the middle of one.
 _NO_EVENT: Final = ("exceeded max_allowed_packet", "in the middle of event", "bogus data")
 _PLACEHOLDER: Final = "00000000-0000-0000-0000-000000000000:1"
 _FIRST_SERVER_ID: Final = 1001
@@ -59,7 +59,7 @@ class BinlogConnection:
     Args:
         gtids: transactions not to send; None for a dump from ``place``.
         server_uuid: the server that it must be (R14).
-        replica_uuid: who we are: the server ends an older dump of the same replica.
+        replica_uuid: our own identifier: the server ends an older dump of the same replica.
         heartbeat: seconds of quiet after which the server sends a heartbeat.
         silence: seconds without any packet after which the connection counts as lost (R12).
 
@@ -203,7 +203,7 @@ class BinlogConnection:
             raise StreamLost(f"the connection to {self._address} broke: {error}") from error
 
     def _translate(self, error: pymysql.err.MySQLError) -> Exception:
-        """Sort an error: lost, gone for good, or in need of the operator."""
+        """Classify an error: connection lost, position purged, or a case for the operator."""
         code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
         text = str(error.args[1]) if len(error.args) > 1 else str(error)
         where = f"the binlog of {self._address}: {text} (error {code})"

@@ -1,4 +1,4 @@
-"""What the reader of a stream hands on (design section 4). All frozen, in stream order.
+"""The events of a stream (design section 4). All are frozen, and delivered in stream order.
 
 ::
 
@@ -65,8 +65,8 @@ class RowsChanged:
     Attributes:
         event_type: the binlog's event type, which says insert, update or delete.
         body: the event after its header, without checksum.
-        codec: what decodes the body.
-        place: the end of the event, with its transaction; nowhere for rows that were kept aside.
+        codec: decodes the body.
+        place: the end of the event, with its transaction; empty for rows that were set aside.
     """
 
     table: Table
@@ -104,14 +104,14 @@ class XaDecided:
 class StatementSeen:
     """A statement in text: DDL, or DML that was logged in STATEMENT format (R13, R14).
 
-    It comes inside or instead of a transaction; :class:`Committed` follows separately.
+    It is inside a transaction or instead of one; :class:`Committed` follows separately.
 
     Attributes:
         plain_backslash: the session's ``sql_mode`` has NO_BACKSLASH_ESCAPES.
         other: what the bytes say in UTF-8, when that is something else.
-        certain: ``sql`` is what the server read; else what is in ASCII of it.
+        certain: ``sql`` is what the server read; otherwise only its ASCII characters are.
         ansi_quotes: the mode has ANSI_QUOTES.
-        prepared: it is of an XA transaction: whether it counts is decided later.
+        prepared: it is part of an XA transaction that is decided later.
     """
 
     place: Place
@@ -163,13 +163,13 @@ class Advanced:
 class Restarted:
     """The stream was opened again after the last complete transaction.
 
-    What came since that transaction's end comes again, from its beginning.
+    Later events are sent again.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The stream cannot go on after what came before this event."""
+    """The stream has failed; all events before the fault were delivered."""
 
     error: SpiritError
 
@@ -189,7 +189,7 @@ Event: TypeAlias = (
 
 
 def is_boundary(event: Event) -> bool:
-    """Return whether nothing of a transaction is incomplete behind the event."""
+    """Return whether no transaction is incomplete after the event."""
     return not isinstance(event, (Began, RowsChanged, StatementSeen, Hidden))
 
 

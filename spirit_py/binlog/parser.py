@@ -1,7 +1,7 @@
 """From binlog bytes to events.
 
-What is not about a followed table is skipped by the name in its table map, before anything
-else of it is read: while the copy runs most of the binlog is our own writes.
+Events of other tables are skipped by the name in their table map, before anything else of them
+is decoded: while the copy runs most of the binlog consists of our own writes.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ class BinlogParser:
 
     Attributes:
         emit: takes each event; it may block, and returns False when no more are taken.
-        between: learns what the stream passes over of own tables; None where it does not matter.
+        between: notes the changes of own tables that are skipped; None if that is not needed.
         received_bytes: all that the server sent.
         skipped_bytes: rows and table maps of tables that are not followed; outside of compressed
             transactions.
-        own_bytes: of these, what is about own tables; whole compressed transactions count.
+        own_bytes: those of them that are of own tables; compressed transactions count as a whole.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class BinlogParser:
         self._handle(kind, body, event)
 
     def _is_followed(self, table_map: bytes) -> bool:
-        """Look at the name in a table map; count what is ours, not followed."""
+        """Read the name in a table map; count events of our own tables, which are not followed."""
         name = wire.table_name(table_map[19:])
         if name in self._followed:
             return True
@@ -179,7 +179,7 @@ class BinlogParser:
         self._move(event)
 
     def _move(self, event: bytes) -> None:
-        """Follow the end position, whose upper 32 bits are not in the header."""
+        """Note the end position, whose upper 32 bits are not in the header."""
         low = int.from_bytes(event[13:17], "little")
         if low:
             offset = self.offset & ~0xFFFFFFFF | low
@@ -208,13 +208,13 @@ class BinlogParser:
             handle(body)
 
     def _new_file(self, _: bytes) -> None:
-        """A transaction that the end of the file before cut off never committed."""
+        """Drop the incomplete transaction: cut off by the end of a file, it never committed."""
         if self.in_group:
             self._end_group()
             self._hand_on(Restarted())
 
     def _file_begun(self, _: bytes) -> None:
-        """The first place in a file where transactions can begin."""
+        """Note the first position in a file at which transactions can begin."""
         if not self.in_group:
             self._complete(Advanced(Place(self.file, self.offset)))
 
@@ -230,14 +230,14 @@ class BinlogParser:
         self._hand_on(event)
 
     def _incident(self, _: bytes) -> None:
-        """The server could not write everything to its binlog."""
+        """Fail: the server could not write everything to its binlog."""
         raise FeedFailure(
             f"the server reports lost events in its binlog at {self.file}:{self.offset}",
             hint="see the server's error log; start the migration again",
         )
 
     def _gtid(self, kind: int, body: bytes) -> None:
-        """A transaction's identifier, which begins it."""
+        """Note a transaction's identifier, which begins it."""
         if self.in_group:
             self._hand_on(Restarted())
         self._end_group()
@@ -249,7 +249,7 @@ class BinlogParser:
             self._tsid, self._number = "", 0
 
     def _table_map(self, body: bytes) -> None:
-        """A followed table's map: the rows that follow it are ours."""
+        """Find table and codec of the rows events that follow."""
         table = self._followed[wire.table_name(body)]
         shape = body[6:]
         codec = self._codecs.get(shape)
@@ -265,7 +265,7 @@ class BinlogParser:
         self._hand_on(RowsChanged(table, kind, body, codec, self._place()))
 
     def _partial(self, body: bytes) -> None:
-        """Rows whose JSON values are differences."""
+        """Report rows whose JSON values are differences."""
         if body[:6] in self._open_tables:
             table, _ = self._open_tables[body[:6]]
             self._hidden(
@@ -275,11 +275,11 @@ class BinlogParser:
             )
 
     def _hidden(self, message: str, remedy: str) -> None:
-        """Rows of a followed table are not in the stream.
+        """Report that rows of a followed table are not in the stream.
 
         Raises:
             HiddenChange: they may not be passed over.
-            UnreadableChange: and never will: XA transactions are decided at another time.
+            UnreadableChange: they are of an XA transaction, which is decided at another time.
         """
         if self._xid:
             raise UnreadableChange(message, hint=f"{remedy}, then start the migration again")
@@ -289,7 +289,7 @@ class BinlogParser:
         self._hand_on(Hidden(self._place(), error))
 
     def _payload(self, body: bytes) -> None:
-        """A compressed transaction: its events, as if they had come one by one."""
+        """Handle the events of a compressed transaction one by one."""
         own = False
         for event in wire.split_payload(body):
             kind = event[4]
@@ -306,7 +306,7 @@ class BinlogParser:
         self._complete(Committed(self._place()))
 
     def _query(self, body: bytes) -> None:
-        """A statement: of the binlog's own framing, or of a client."""
+        """Handle a statement: BEGIN, COMMIT and the like, or a client's."""
         text = query.query_text(body)
         if text == b"BEGIN":
             self.in_group = True
@@ -327,7 +327,7 @@ class BinlogParser:
                 self._commit()
 
     def _rolled_back(self, *, whole: bool) -> None:
-        """A rollback in the binlog: only where a transaction also changed a MyISAM table."""
+        """Handle a rollback, which is in the binlog only if a MyISAM table was changed too."""
         if self._began:
             self._hidden(
                 f"a transaction was rolled back in the binlog at {self.file}:{self.offset} after"
@@ -338,7 +338,7 @@ class BinlogParser:
             self._commit()
 
     def _xa_prepare(self, body: bytes) -> None:
-        """The end of an XA transaction's rows."""
+        """Note the end of an XA transaction's rows."""
         one_phase, xid = wire.parse_xa_prepare(body)
         if one_phase:
             self._commit()
@@ -347,12 +347,12 @@ class BinlogParser:
         self._complete(XaPrepared(self._place(), xid))
 
     def _decide(self, xid: str, *, commit: bool) -> None:
-        """XA COMMIT or XA ROLLBACK: a transaction of its own."""
+        """Handle XA COMMIT or XA ROLLBACK, each a transaction of its own."""
         self._end_group()
         self._complete(XaDecided(self._place(), xid, commit))
 
     def _rotate(self, body: bytes) -> None:
-        """The next events are in another file; also sent first on every connection."""
+        """Note the file of the next events; this event also begins every connection."""
         file, offset = wire.parse_rotate(body)
         if (file, offset) != (self.file, self.offset) and not self.in_group:
             self.file, self.offset = file, offset
@@ -360,7 +360,7 @@ class BinlogParser:
         self.file, self.offset = file, offset
 
     def _heartbeat(self, kind: int, body: bytes, event: bytes) -> None:
-        """The server is at this place and has nothing to send."""
+        """Note the server's position while it has nothing to send."""
         if kind == wire.HEARTBEAT and not self.in_group and body.decode() == self.file:
             self._move(event)
             self._complete(Advanced(Place(self.file, self.offset)))

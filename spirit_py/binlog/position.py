@@ -198,7 +198,7 @@ class FilePlace:
     offset: int
 
     def reaches(self, other: FilePlace) -> bool:
-        """Return whether this place is at or behind another one."""
+        """Return whether this place is at or after another one."""
         return (file_number(self.file), self.offset) >= (file_number(other.file), other.offset)
 
     def __str__(self) -> str:
@@ -206,14 +206,14 @@ class FilePlace:
 
 
 class Frontier(Protocol):
-    """Everything of one stream up to some point: what a ledger adds up. Mutable."""
+    """Everything of one stream up to some point, to which a ledger adds. Mutable."""
 
     def advance(self, place: Place) -> None:
         """Add the transaction that ends at a place."""
         ...
 
     def absorb(self, later: Self) -> None:
-        """Add everything that a later part of the stream brought."""
+        """Add everything of a later part of the stream."""
         ...
 
     def empty(self) -> Self:
@@ -269,8 +269,8 @@ class GtidFrontier:
 class FileFrontier:
     """The place reached in the binlog files of a server without GTIDs.
 
-    The dump command has 32 bits for the offset. Behind 4 GiB, which one huge transaction can
-    reach before the server changes the file, the place before it stays the one to resume from.
+    The dump command has 32 bits for the offset. A place beyond 4 GiB, which one huge transaction
+    can reach before the server changes the file, is not resumed from: the one before it stays.
     """
 
     def __init__(
@@ -283,18 +283,18 @@ class FileFrontier:
             self.resumable = place
 
     def advance(self, place: Place) -> None:
-        """Move to the end of a transaction or to a new file."""
+        """Advance to the end of a transaction or to a new file."""
         self.place = FilePlace(place.file, place.offset)
         if place.offset <= MAX_DUMP_OFFSET:
             self.resumable = self.place
 
     def absorb(self, later: FileFrontier) -> None:
-        """Move to where a later part of the stream ended."""
+        """Advance to the end of a later part of the stream."""
         self.place = later.place or self.place
         self.resumable = later.resumable or self.resumable
 
     def empty(self) -> FileFrontier:
-        """Return a frontier that is nowhere."""
+        """Return a frontier without a place."""
         return FileFrontier(self.server_uuid, None)
 
     def copy(self) -> FileFrontier:
@@ -302,7 +302,7 @@ class FileFrontier:
         return FileFrontier(self.server_uuid, self.place, self.resumable)
 
     def reaches(self, target: FileFrontier) -> bool:
-        """Return whether this is at or behind the target."""
+        """Return whether this is at or after the target."""
         if target.place is None:
             return True
         return self.place is not None and self.place.reaches(target.place)

@@ -1,9 +1,9 @@
-"""Statements in the binlog: whose they are, and what their bytes say (pure).
+"""Statements in the binlog: their session, and the readings of their bytes (pure).
 
 Layouts are of the MySQL source, ``libs/mysql/binlog/event/statement_events.cpp``. The text is in
-the session's ``character_set_client``, but the server writes some statements anew, in UTF-8
+the session's ``character_set_client``, but the server rewrites some statements in UTF-8
 (CREATE TABLE ... SELECT, DROP TEMPORARY TABLE), and CREATE VIEW half in each (measured). So a
-statement that can be read in both ways is, and means what either of them says.
+statement that can be read in both ways is read twice, and either reading counts.
 """
 
 from __future__ import annotations
@@ -109,8 +109,8 @@ def read_text(raw: bytes, charset: str) -> tuple[str, str, bool]:
         charset: the client's; empty when it is not known.
 
     Returns:
-        what it says, what it says in UTF-8 when that is something else, and whether the first
-        is what the server read.
+        the text, its reading in UTF-8 if that differs, and whether the first is what the server
+        read.
     """
     codec = _READ_ALIKE.get(charset)
     if raw.isascii() and charset != "swe7":

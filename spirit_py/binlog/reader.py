@@ -1,4 +1,4 @@
-"""Reads a binlog stream over as many connections as it takes (R12)."""
+"""Reads a binlog stream, and opens a new connection after each loss (R12)."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 15.0
 _STEADY: Final = 60.0
-"""Seconds over which a connection has proven itself, even where nothing happens."""
+"""Seconds after which a connection counts as stable, even without events."""
 
 
 class BinlogReader:
     """Reads the stream until ``stop`` is set; the body of the reader thread.
 
     Args:
-        connect: opens a dump behind the last complete transaction.
+        connect: opens a dump after the last complete transaction.
         parser: takes the bytes.
         stop: set when reading must end.
-        give_up: seconds without an event that was not read before, from a loss on, after which
-            the stream has failed.
+        give_up: seconds without a new event, counted from a loss, after which the stream has
+            failed.
     """
 
     def __init__(
@@ -54,9 +54,9 @@ class BinlogReader:
         self.reconnects = 0
 
     def open(self) -> None:
-        """Open a connection and wait for its first event, which says where the stream is.
+        """Open a connection and wait for its first event, which has the file and offset.
 
-        Only with that does the server say that it cannot, or may not, send the stream.
+        Before that event the server does not report that it cannot, or may not, send the stream.
         """
         connection = self._connect()
         try:
@@ -67,16 +67,16 @@ class BinlogReader:
         self.connection = connection
 
     def run(self, heard: Callable[[], None]) -> None:
-        """Read and parse; after a loss open again, behind a pause that grows without progress.
+        """Read and parse; after a loss open again, after a pause that grows without progress.
 
-        There is a pause behind every loss: an event that breaks the stream each time it comes,
-        right behind one that does not, must not make a loop without one.
+        There is a pause after every loss: an event that breaks the stream each time, after one that
+        is read without a fault, must not cause a loop without pauses.
 
         Args:
             heard: called at every packet.
 
         Raises:
-            SpiritError: what the stream cannot go on after.
+            SpiritError: a fault that ends the stream.
         """
         patience = Patience(self._give_up, clock=self._clock)
         tries, reached = 0, None
@@ -124,6 +124,6 @@ class BinlogReader:
 
 
 def _pause(tries: int) -> float:
-    """Get the seconds to wait before another connection; random, so that not all come at once."""
+    """Return the random seconds to wait before another connection."""
     longest = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(tries, 16))
     return longest * random.uniform(0.5, 1.0)

@@ -1,4 +1,4 @@
-"""Whether a stream may go on from a position of an earlier run (R14, R17).
+"""Whether a stream can be resumed at the position of an earlier run (R14, R17).
 
 With GTIDs also on another server, one that took the place of the first: it must have executed all
 of the position, without a gap, and must have the binlog of the rest.
@@ -40,7 +40,7 @@ def frontier_of(session: SqlSession, position: str, *, address: str, whole: bool
     """Return the frontier of a position that this server can go on from.
 
     Args:
-        whole: what earlier runs copied under identifiers of their own is wanted too.
+        whole: transactions of earlier runs under identifiers of their own are needed too.
 
     Raises:
         PositionNotFound: purged, never executed here, or of another server without GTIDs.
@@ -58,9 +58,9 @@ def frontier_of(session: SqlSession, position: str, *, address: str, whole: bool
 def why_unreachable(options: ConnectionOptions, position: str, age: float) -> str:
     """Return why the stream cannot go on from a checkpoint's position; empty when it can.
 
-    After RESET BINARY LOGS the numbers of transactions and files begin again, and may have grown
-    beyond the position's meanwhile. So the oldest file must have begun before the checkpoint was
-    written: that write itself is behind the position, and therefore not purged.
+    After RESET BINARY LOGS the numbers of transactions and files start again, and may exceed those
+    of the position by now. So the oldest file must have been created before the checkpoint was
+    written: that write itself is after the position, and therefore not purged.
 
     Args:
         age: seconds since the checkpoint was written.
@@ -78,7 +78,7 @@ def why_unreachable(options: ConnectionOptions, position: str, age: float) -> st
         row = session.query("SELECT @@GLOBAL.server_uuid, UNIX_TIMESTAMP(CURRENT_TIMESTAMP(6))")[0]
         files = binlog_files(session)
     if found.server_uuid != str(row[0]):
-        # Numbers of another server cannot begin again here, and its files are other ones.
+        # RESET BINARY LOGS on this server does not affect the numbers of another one.
         return ""
     written = float(row[1]) - age
     if _created_at(options, files[0][0], str(row[0])) > written + _ROUNDING:
@@ -98,7 +98,7 @@ def _read(position: str) -> ServerFrontier:
 
 
 def _frontier(session: SqlSession, found: ServerFrontier, *, whole: bool) -> ServerFrontier:
-    """Hold a position against what the server has."""
+    """Return the frontier of a position, if the server can resume from it."""
     row = session.query("SELECT @@GLOBAL.server_uuid, @@GLOBAL.gtid_mode")[0]
     server = str(row[0])
     moved = found.server_uuid != server
@@ -118,8 +118,8 @@ def _frontier(session: SqlSession, found: ServerFrontier, *, whole: bool) -> Ser
 def _check_whole(session: SqlSession, origin: str) -> None:
     """Refuse a server that lacks a transaction between others of the one that was followed.
 
-    A replica that applies in parallel, without ``replica_preserve_commit_order``, may have stopped
-    so; then it has a checkpoint, and not all of what that tells of.
+    A replica that applies in parallel, without ``replica_preserve_commit_order``, may have
+    stopped with such gaps: it has the checkpoint, but not every transaction before it.
     """
     executed = GtidSet.parse(str(session.query("SELECT @@GLOBAL.gtid_executed")[0][0]))
     found = executed.only(lambda tsid: tsid == origin)
@@ -128,9 +128,9 @@ def _check_whole(session: SqlSession, origin: str) -> None:
 
 
 def _checked_set(session: SqlSession, gtids: GtidSet, *, whole: bool) -> GtidSet:
-    """Refuse a set that this server never executed, or cannot send the rest of.
+    """Refuse a set that this server never executed, or after which it purged transactions.
 
-    What earlier runs copied under identifiers of their own counts as received, though it was not.
+    Transactions of earlier runs under identifiers of their own count as received.
     """
     row = session.query("SELECT @@GLOBAL.gtid_executed, @@GLOBAL.gtid_purged")[0]
     executed, purged = (GtidSet.parse(str(text)) for text in row)
@@ -156,7 +156,7 @@ def _checked_place(session: SqlSession, place: FilePlace) -> FilePlace:
 
 
 def _created_at(options: ConnectionOptions, file: str, server_uuid: str) -> int:
-    """Read when a binlog file was begun, by the server's clock: the time of its first event."""
+    """Return when a binlog file was created, by the server's clock: the time of its first event."""
     try:
         dump = BinlogConnection(
             options,

@@ -1,9 +1,8 @@
 """How far a server's binlog reaches from the place that is read (pure; R19).
 
 The server drops a binlog file when its last event is older than ``binlog_expire_logs_seconds``
-(manual, Binary Logging Options). So it keeps an event for at least that long, and to say so is on
-the safe side. It does not drop a file that a connected reader is in, but one that waits may lose
-its connection.
+(manual, Binary Logging Options), so it keeps an event for at least that long. It does not drop a
+file that a connected reader is reading, but a reader that waits may lose its connection.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One session that threads take turns with, and that can be ended while one of them waits."""
+"""A session that threads use in turns, and that can be ended while one of them waits."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class BinlogSource:
         self._options = options
         self._closing = threading.Event()
         answer_within = math.ceil(options.wait_timeout) + 1
-        # Proofs may wait for as long as commits stall, so they have a session of their own.
+        # Proofs wait while commits stall, so they have a session of their own.
         self._control, self._proofs = (
             LentSession(connection, role=role, read_timeout=answer_within)
             for role in ("feed-control", "feed-proof")
@@ -196,7 +196,7 @@ class BinlogSource:
         return BinlogParser(compile_codec, start, followed, own=own, collations=self.collations)
 
     def _dump(self, after: object) -> BinlogConnection:
-        """Open a dump behind what was received completely."""
+        """Open a dump after the last transaction that was received completely."""
         gtids = after.gtids.copy() if isinstance(after, GtidFrontier) else None
         if gtids is not None:
             for tsid in self._own:
@@ -214,10 +214,10 @@ class BinlogSource:
         )
 
     def _authenticate(self) -> None:
-        """Log in with the other driver, so that the server remembers the password's digest.
+        """Log in with mysqlclient, so that the server caches the password's digest.
 
-        It forgets it at a restart and at FLUSH PRIVILEGES, and PyMySQL without TLS can only log
-        in to a server that remembers it.
+        The cache is emptied at a restart and at FLUSH PRIVILEGES, and PyMySQL without TLS can only
+        log in while the digest is cached.
         """
         try:
             connect(self._connection, role="feed-login").close()
@@ -247,8 +247,8 @@ class BinlogSource:
     def executed(self, session: SqlSession | None = None) -> ServerFrontier:
         """Ask for everything that is committed and visible now.
 
-        Without GTIDs: the end of the binlog, which every visible commit is before. Our own writes
-        that are not sent are left out.
+        Without GTIDs: the end of the binlog, because every visible commit is before it. Our own
+        writes that are not sent are left out.
         """
         if session is not None:
             return self._sent(self._executed_in(session))
@@ -273,16 +273,16 @@ class BinlogSource:
         return FileFrontier(found, FilePlace(file, offset))
 
     def position_here(self, session: SqlSession) -> str:
-        """Return the position behind what a session finds executed.
+        """Return the position after everything that a session finds executed.
 
-        Empty without GTIDs behind 4 GiB of one file, where no dump can begin.
+        Empty without GTIDs beyond 4 GiB of one file, where no dump can begin.
         """
         return self._executed_in(session).text()
 
     def prove_visible(self, gtids: str) -> None:
         """Wait for the transactions; without GTIDs commit something through the binlog.
 
-        Our own commit becomes visible after all that is before it in the binlog.
+        Our own commit becomes visible after all commits before it in the binlog.
         """
         if self.has_gtids and not gtids:
             return
@@ -337,7 +337,7 @@ class BinlogSource:
         connection = self._reader.connection if self._reader else None
         left = [lent.end() for lent in (self._proofs, self._control)]
         if connection is not None:
-            # The server would notice only when it next sends something.
+            # Without KILL the server would notice only when it next sends something.
             left.append(connection.id)
             self._ended = connection
             connection.interrupt()

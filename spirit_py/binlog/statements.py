@@ -1,8 +1,8 @@
 """What a statement in the binlog changes, by its text (pure; R13, R14).
 
-A server that logs rows writes DDL and administration as text, and nothing else. Every other
-statement in text is a write of a session that logs statements; :mod:`spirit_py.binlog.writes` says
-which of them may be passed over.
+A server that logs rows writes only DDL and administrative statements as text. Every other statement
+text is the write of a session that logs statements; :mod:`spirit_py.binlog.writes` decides which of
+them may be passed over.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _QUIET: Final = frozenset({
     "RELEASE", "REPAIR", "REVOKE", "ROLLBACK", "SAVEPOINT", "UNINSTALL", "XA",
 })  # fmt: skip
 _QUIET_SET: Final = frozenset({"DEFAULT", "PASSWORD", "RESOURCE", "ROLE"})
-#: Words within which the object of a DDL statement stands.
+#: Number of tokens within which a DDL statement names its object.
 _HEAD: Final = 40
 
 
@@ -72,7 +72,7 @@ class Statement:
 
 
 class Touch(NamedTuple):
-    """DDL changes a followed table; where not ``certain``, the text cannot be read, and it may."""
+    """A followed table that DDL changes, or may change, if its text is not ``certain``."""
 
     table: Table
     certain: bool
@@ -123,8 +123,7 @@ def may_name(sql: str, schema: str, table: str) -> bool:
     """Whether a DDL statement that was not read for certain may be about a table.
 
     Args:
-        sql: with what is not ASCII in hexadecimal where its characters are not known; letters of
-            ASCII are the same everywhere.
+        sql: where its character set is not known, everything but ASCII is in hexadecimal.
         table: empty for every table.
     """
     folded = sql.lower()
@@ -171,7 +170,7 @@ def read_statement(
 
 
 def _cut(sql: str, mode: SqlMode, most: int | None = None) -> tuple[list[Token], bool]:
-    """Return the first tokens of a statement, and whether nothing hindered it."""
+    """Return the first tokens of a statement, and whether all of them could be read."""
     found: list[Token] = []
     try:
         found.extend(islice(read_tokens(sql, mode, executed=True), most))
@@ -181,7 +180,7 @@ def _cut(sql: str, mode: SqlMode, most: int | None = None) -> tuple[list[Token],
 
 
 def _is_quiet(verb: str, second: str) -> bool:
-    """Whether a statement is administration, or a part of a transaction's framing."""
+    """Whether a statement is administration, or begins or ends a transaction."""
     return second in _QUIET_SET if verb == "SET" else verb in _QUIET
 
 
@@ -221,7 +220,7 @@ def _ddl_names(tokens: list[Token]) -> list[Name]:
 
 
 def _created(tokens: list[Token]) -> list[Name]:
-    """Return the names behind the word TABLE or TABLES."""
+    """Return the names after the word TABLE or TABLES."""
     found = (i for i, token in enumerate(tokens) if token.upper in {"TABLE", "TABLES"})
     at = next(found, len(tokens))
     return _names_from(tokens, _skip(tokens, at + 1, "IF", "NOT", "EXISTS"))
@@ -241,7 +240,7 @@ def _brought_in(tokens: list[Token]) -> list[Name]:
     return names
 
 
-# -- walking over tokens
+# -- reading tokens
 
 
 def _is_symbol(tokens: list[Token], at: int, symbol: str) -> bool:
@@ -249,14 +248,14 @@ def _is_symbol(tokens: list[Token], at: int, symbol: str) -> bool:
 
 
 def _skip(tokens: list[Token], at: int, *words: str) -> int:
-    """Return the index behind any of these words."""
+    """Return the index after any of these words."""
     while at < len(tokens) and tokens[at].upper in words:
         at += 1
     return at
 
 
 def _name_at(tokens: list[Token], at: int) -> tuple[Name | None, int]:
-    """Read ``name``, ``.name`` or ``schema.name`` at an index; return the index behind it too."""
+    """Read ``name``, ``.name`` or ``schema.name`` at an index; return the index after it too."""
     at += _is_symbol(tokens, at, ".")
     if at >= len(tokens) or tokens[at].kind == "symbol":
         return None, at
@@ -279,7 +278,7 @@ def _names_from(tokens: list[Token], at: int) -> list[Name]:
 
 
 def _names_after(tokens: list[Token], *words: str) -> list[Name]:
-    """Read the name behind each occurrence of these consecutive words."""
+    """Read the name after each occurrence of these consecutive words."""
     names: list[Name] = []
     for at in range(len(tokens) - len(words)):
         if all(tokens[at + i].upper == word for i, word in enumerate(words)):

@@ -1,4 +1,4 @@
-"""What a feed needs of one kind of source; everything else of it is the same for all kinds."""
+"""The interface of a feed to one kind of source, such as a MySQL server's binlog."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Stream(Protocol):
-    """One kind of source: where to begin, what comes, what the server has executed.
+    """One kind of source: its positions, its events, and what the server has executed.
 
     ``begin`` or ``resume`` first, then ``run`` in the reader thread; ``executed`` and
     ``prove_visible`` from other threads; ``close`` ends ``run``.
@@ -42,10 +42,10 @@ class Stream(Protocol):
     ) -> Frontier:
         """Open the stream at a position; raises PositionNotFound.
 
-        Called before this run writes: what is in the new tables by then is of others.
+        Called before this run writes: earlier writes to the new tables are not its own.
 
         Args:
-            settled: the place behind the earlier run's last write to a new table, at or behind
+            settled: the place after the earlier run's last write to a new table, at or after
                 ``position``; empty where that is not known.
             pass_hidden: see :meth:`passes`.
         """
@@ -62,7 +62,7 @@ class Stream(Protocol):
     def written_by_others(self) -> AbstractSet[Table]:
         """The new tables that were written to between ``settled`` and ``resume``.
 
-        All of them are known once everything that was executed at ``resume`` is received.
+        The set is complete once everything that was executed at ``resume`` is received.
         """
         ...
 
@@ -75,14 +75,14 @@ class Stream(Protocol):
         ...
 
     def position_here(self, session: SqlSession) -> str:
-        """Return the opaque position behind everything that ``session`` finds executed."""
+        """Return the opaque position after everything that ``session`` finds executed."""
         ...
 
     def prove_visible(self, gtids: str) -> None:
         """Return once everything received before the call is visible to new readers.
 
         Args:
-            gtids: what was received and is not known to be visible; empty without GTIDs.
+            gtids: transactions received and not known to be visible; empty without GTIDs.
         """
         ...
 

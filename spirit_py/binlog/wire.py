@@ -86,7 +86,7 @@ _uuids: dict[bytes, str] = {}
 
 
 def _uuid_text(raw: bytes) -> str:
-    """Print a uuid; the few there are are remembered."""
+    """Print a uuid; results are cached."""
     text = _uuids.get(raw)
     if text is None:
         text = _uuids[raw] = str(uuid.UUID(bytes=raw))
@@ -139,7 +139,7 @@ def _varlen(data: bytes, at: int) -> tuple[int, int]:
 
 
 def parse_xa_prepare(body: bytes) -> tuple[bool, str]:
-    """Return whether an XA_PREPARE event is a one-phase commit, and give its xid.
+    """Return whether an XA_PREPARE event is a one-phase commit, and its xid.
 
     The xid is written as in the statements of the binlog: ``X'31',X'',1``.
     """

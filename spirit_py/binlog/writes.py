@@ -1,7 +1,7 @@
 """Which writes in STATEMENT format may be passed over (R13; pure).
 
-A session that logs statements leaves no row image, and what its write sets off (a trigger, a view,
-a stored function, a foreign key) is nowhere in the binlog. Such a write is passed over only when it
+A session that logs statements leaves no row images, and the binlog does not show what else its
+write changes (by a trigger, a view, a stored function, a foreign key). It is passed over only if it
 writes to one table, read by one anchored match, and that table is in the schema ``mysql`` or the
 operator named it, because no such write to it reaches a followed table. Any other write stops
 the run.
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 OPTION: Final = "--pass-statement-writes"
 _SYSTEM: Final = "mysql"
 _ROWS_NEXT_TIME: Final = "SET binlog_format=ROW in that client"
-#: Nothing but keywords and blanks stands in front of a target, and what stands behind it rules out
-#: a second one. A space is one blank or more, ``~`` any number; ``#`` ends a word.
+#: Only keywords and blanks are before a target, and the text after it excludes a second target. A
+#: space stands for one blank or more, ``~`` for any number; ``#`` ends a word.
 _FORMS: Final = (
     r"(?:INSERT|REPLACE)(?: INSERT_HINT)*+(?: INTO)?+ TARGET(?:~\(| INSERT_GOES_ON#)",
     r"UPDATE(?: (?:LOW_PRIORITY|IGNORE))*+ TARGET SET#",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from spirit_py.binlog.events import Table
 
 _RECORD: Final = struct.Struct("<IBI")
-"""Which codec, event type, size of the body."""
+"""Number of the codec, event type, size of the body."""
 
 
 class XaRows:
@@ -32,7 +32,7 @@ class XaRows:
         memory_limit: bytes kept in memory.
 
     Attributes:
-        bytes: what is kept.
+        bytes: size of the events kept.
         spilled: it is kept in a temporary file.
     """
 
@@ -66,7 +66,7 @@ class XaRows:
         self.bytes += size
 
     def _spill(self) -> None:
-        """Go on in a temporary file."""
+        """Move the events to a temporary file."""
         file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the transaction
         try:
             self._file.seek(0)
@@ -81,7 +81,7 @@ class XaRows:
     def replay(self) -> Iterator[RowsChanged]:
         """Yield the events, one at a time.
 
-        An event has been replayed when the next one is asked for: a later call goes on behind it.
+        An event counts as replayed when the next one is requested: a later call continues after it.
 
         Raises:
             HandOverFailed: the next event cannot be read.
@@ -126,11 +126,11 @@ class XaTransactions:
         self.receiving: XaRows | None = None
 
     def begin(self) -> None:
-        """Keep aside the rows that come now."""
+        """Begin to set rows aside."""
         self.receiving = XaRows(self._memory_limit)
 
     def keep(self, event: RowsChanged) -> bool:
-        """Keep rows aside; False when they are of no XA transaction."""
+        """Set rows aside; False when they are of no XA transaction."""
         if self.receiving is None:
             return False
         self.receiving.append(event)
@@ -142,7 +142,7 @@ class XaTransactions:
         return self._prepared[xid] is not None
 
     def knows(self, xid: str) -> bool:
-        """Whether the transaction was prepared in this stream, and is not forgotten."""
+        """Whether the transaction was prepared in this stream and is undecided."""
         return xid in self._prepared
 
     def rows(self, xid: str) -> XaRows | None:
@@ -155,7 +155,7 @@ class XaTransactions:
             rows.close()
 
     def end(self) -> None:
-        """Drop what was received of the transaction being received."""
+        """Drop the rows of the transaction being received."""
         if self.receiving is not None:
             self.receiving.close()
         self.receiving = None

@@ -99,7 +99,7 @@ class Afresh:
 
 @dataclass(frozen=True, kw_only=True)
 class GiveUp:
-    """Drop the auxiliary tables and end (R14); the next run begins at the beginning."""
+    """Drop the auxiliary tables and end (R14); the next run starts from the beginning."""
 
     reason: str
     hint: str
@@ -237,7 +237,7 @@ def _before_the_swap(found: Found, record: CheckpointRecord, wanted: Wanted) -> 
             return GiveUp(
                 reason="another session changed the definition of"
                 f" {new if source_is_same else progress} since the migration began",
-                hint="see what was changed, then start the migration again: it begins at the"
+                hint="see what was changed, then start the migration again: it starts from the"
                 " beginning",
             )
     there = f"; this is another server, {found.server_uuid}, which has all of it"

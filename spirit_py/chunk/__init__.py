@@ -1,1 +1,1 @@
-"""How a table is cut into chunks, and how far the copy has come. Pure."""
+"""How a table is cut into chunks, and which of them are copied. Pure."""

@@ -19,7 +19,7 @@ class Chunker(Protocol):
         """Return the next chunk of about ``rows`` rows, None after the last. May ask the server."""
 
     def observed(self, chunk: Chunk, rows: int) -> None:
-        """Learn how many rows a chunk turned out to have."""
+        """Note how many rows a chunk had."""
 
     def estimated_fraction(self) -> float:
         """Return how far the cut has come, 0.0 to 1.0, an estimate."""

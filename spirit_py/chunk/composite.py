@@ -1,6 +1,6 @@
 """Chunks of any key: each upper bound is the key found ``rows`` rows further on (pure).
 
-The server compares and orders, so any type and collation will do.
+The server compares and orders the keys, so every type and collation is supported.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from spirit_py.table.mapping import TableMapping
 
 BoundaryQuery: TypeAlias = Callable[[str], Sequence[tuple[Any, ...]]]
-"""Runs a SELECT and gives its rows, values as the server sends them."""
+"""Runs a SELECT and returns its rows, with values as the server sends them."""
 
 INVISIBLE_INDEX_HINT = "/*+ SET_VAR(optimizer_switch='use_invisible_indexes=on') */ "
 
@@ -50,7 +50,7 @@ class CompositeChunker:
         return chunk
 
     def observed(self, chunk: Chunk, rows: int) -> None:
-        """Learn nothing: every boundary is looked up."""
+        """Do nothing: every boundary is looked up."""
 
     def estimated_fraction(self) -> float:
         """Return how far the cut has come, against the server's estimate of the rows."""

@@ -41,7 +41,7 @@ class OptimisticChunker(CompositeChunker):
         self._last = 0
 
     def observed(self, chunk: Chunk, rows: int) -> None:
-        """Learn how many rows a chunk had: sparse keys are better looked up."""
+        """Note how many rows a chunk had: where keys are sparse, bounds are looked up instead."""
         if chunk.number in self._computed:
             self._computed.remove(chunk.number)
             self._density = rows / chunk.target_rows

@@ -2,7 +2,7 @@
 
 An index with descending parts is walked in its own order, or in the exact reverse of it when
 its first part descends, so that every walk begins ascending and a single-column key always does.
-MySQL reads an index either way, but only these two orders come without a sort.
+MySQL reads an index in both directions, but only these two orders need no sort.
 """
 
 from __future__ import annotations

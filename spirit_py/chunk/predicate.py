@@ -82,7 +82,7 @@ def _side(
     *,
     before: bool,
 ) -> str:
-    """Render what comes after a bound, or ``before`` it or is it: an OR term a part of the key."""
+    """Render "after the bound" or "up to the bound": an OR term for each part of the key."""
     quoted = [quote_identifier(n) for n in names or [column.name for column in columns]]
     terms = []
     for place, column in enumerate(columns):
@@ -106,7 +106,7 @@ def _beyond(quoted: str, column: Column, literal: str, *, less: bool, equal: boo
 
 
 def _largest_number(column: Column) -> int | None:
-    """Return the largest number of an ENUM or small SET; None for what has a useful ``>``."""
+    """Return the largest number of an ENUM or small SET; None where ``>`` uses the index."""
     if column.data_type == "enum":
         return len(column.members)
     if column.data_type == "set" and len(column.members) <= _LISTED_SET_MEMBERS:

@@ -19,20 +19,20 @@ WINDOW = 10
 
 
 class ChunkSizer:
-    """Rows of the next chunk; feed it every finished chunk.
+    """Computes the rows of the next chunk from every finished chunk.
 
     Args:
         target_seconds: How long one chunk should take.
-        first_rows: Size of the first chunks, until there is experience.
+        first_rows: Size of the first chunks, until one has been measured.
     """
 
     def __init__(self, target_seconds: float, *, first_rows: int = FIRST_ROWS) -> None:
         self._target = target_seconds
         self._rows = _clamp(first_rows)
-        #: (seconds a row, seconds) of the last chunks that tell something about the speed.
+        #: (seconds a row, seconds) of the last chunks that were large enough to measure the speed.
         self._recent: deque[tuple[float, float]] = deque(maxlen=WINDOW)
         self._more_wanted = True
-        #: Chunks in a row that told nothing.
+        #: Chunks in succession that were too small for that.
         self._silent = 0
 
     @property
@@ -44,7 +44,7 @@ class ChunkSizer:
     def growing(self) -> bool:
         """Whether the next finished chunk will probably allow larger ones.
 
-        As long as it is so, a chunk that is cut early is cut too small.
+        While that is so, a chunk that is cut early is smaller than it could be.
         """
         return self._more_wanted and self._silent < WINDOW
 
@@ -56,8 +56,8 @@ class ChunkSizer:
     def finished(self, *, target_rows: int, rows: int, seconds: float) -> None:
         """Learn from a chunk that was cut for ``target_rows``, held ``rows`` and took ``seconds``.
 
-        A chunk far shorter than asked for (a gap in the keys, the end of the table) says
-        nothing about a full one unless it was slow as well.
+        A chunk of far fewer rows than asked for (a gap in the keys, the end of the table) does not
+        count, unless it was slow as well.
         """
         if seconds > self._target * PANIC_FACTOR:
             self._recent.clear()
@@ -71,8 +71,8 @@ class ChunkSizer:
         self._silent = 0
         self._recent.append((seconds / max(rows, 1), seconds))
         wanted = self._target / max(_p90([each for each, _ in self._recent]), 1e-9)
-        # Every chunk is a step, but chunks are in flight together: at most two steps away from
-        # what was measured, one for those that run already and one for the next.
+        # Every chunk may grow by one factor, but several are in flight at once: at most two factors
+        # above the size that was measured, one for those that run already and one for the next.
         self._rows = _clamp(int(min(wanted, self._rows * GROWTH, target_rows * GROWTH**2)))
         self._more_wanted = int(wanted) > self._rows < CEILING_ROWS
 

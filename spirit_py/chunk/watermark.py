@@ -1,4 +1,4 @@
-"""How far a copy has been dispatched and committed (pure; R3, R4).
+"""The watermarks of a copy: how far it was dispatched and committed (pure; R3, R4).
 
 Chunks are dispatched in the order of the walk and commit in any order::
 
@@ -58,7 +58,7 @@ class CopiedSoFar:
         )
 
     def ended(self) -> CopiedSoFar:
-        """Return this where nothing is left to cut."""
+        """Return the same for a table that is copied to its end."""
         return replace(self, up_to=(), finished=True)
 
 

@@ -261,5 +261,5 @@ def _lost_value(task: CopyTask, code: int, text: str) -> LostValue:
         column=column.group(1) if column else "",
         row=int(row.group(1)) if row else 0,
         hint="change the row in the source, then run the same command again: it carries on; or"
-        " change the ALTER, which begins at the beginning",
+        " change the ALTER, which starts from the beginning",
     )

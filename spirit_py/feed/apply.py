@@ -28,9 +28,9 @@ PART_BYTES: Final = 4 << 20
 class BatchApplier:
     """Applies batches of changes: one partition's, or one consistent state of a whole table.
 
-    A batch holds one change of a key (R5): its deletes come first, because what the source deletes
-    may be a row of the new table that another one becomes, and the parts of either may run in any
-    order. Only a queue's batch, which may hold several changes of a key, is applied in order.
+    A batch holds one change for each key (R5). Its deletes are applied first, because in the new
+    table a deleted key may be the key of another row; the deletes, and then the upserts, may run in
+    any order. Only a queue's batch, with several changes of a key, is applied in order.
     """
 
     def __init__(self, applier: Applier, *, threads: int, batch_rows: int) -> None:
@@ -78,7 +78,7 @@ class BatchApplier:
     def _write(
         self, mapping: TableMapping, changes: Sequence[Pending], session: SqlSession | None
     ) -> None:
-        """Write changes of one kind; only now their rows become SQL."""
+        """Render changes of one kind as SQL, and write them."""
         if changes[0].deleted:
             keys = [change.image.key_sql for change in changes]
             self._applier.delete_keys(mapping, keys, session)
@@ -110,8 +110,8 @@ class BatchApplier:
     ) -> None:
         """Apply a batch change by change, but for images that no longer are the source's.
 
-        An image that does not fit into the new table is passed over when the source's row is
-        another one by now: what made it so comes behind. Its transaction must be visible.
+        An image that does not fit into the new table is skipped if the source has another row by
+        now, because that change follows in the binlog. The image's transaction must be visible.
 
         Raises:
             ValueLost: the source still has a row that does not fit.

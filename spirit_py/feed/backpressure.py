@@ -1,6 +1,6 @@
 """Backpressure: the dispatcher waits while the buffers are full, and so does the reader (R19).
 
-Meanwhile the source's history grows, and the source keeps only so much of it.
+Meanwhile the source's binlog grows, and the source keeps it for a limited time.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 ASK_EVERY: Final = 5.0
-"""Seconds between two questions for the source's retention while the reader waits."""
+"""Seconds between two queries of the source's retention while the reader waits."""
 
 
 class Backpressure:
-    """Where the dispatcher waits for room in the buffers, and the figures of that.
+    """The dispatcher's wait for room in the buffers, and its figures.
 
     Args:
         lock: the feed's; notified whenever something was applied.
         limit: bytes in the buffers at which to wait.
-        store: what is on its way to them; nothing waits any more when it is closed.
-        press: set when something must be applied to make room.
+        store: the event store before the buffers; once it is closed, nothing waits any more.
+        press: set when changes must be applied to make room.
         retention: asks the source how far its history reaches; may block and fail.
 
     Attributes:

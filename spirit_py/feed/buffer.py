@@ -12,13 +12,13 @@ filters decide about a change:
 
 **Merging tables.** Where rows that the source keeps apart may meet in the new table
 (:attr:`~spirit_py.table.mapping.TableMapping.merging`), only whole states of the source are
-applied, once the copy is over (:mod:`spirit_py.applier.state`). So what is received of a
-transaction waits aside until it ends, and everything that waits then is taken at once.
+applied, once the copy is over (:mod:`spirit_py.applier.state`). So the changes of a transaction
+are set aside until it ends, and then all pending changes are taken at once.
 
 **Second unique keys.** A chunk that read before a unique value moved writes the value to its
 old owner and REPLACE removes the new owner, wherever that row is. So in a table with a second
 unique key every change waits for all chunks dispatched before it, not only for the one around
-its key, and nothing is dropped: then the removed row always has an image that comes later.
+its key, and nothing is dropped: then a later image restores the removed row.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Manner(enum.Enum):
     """How a batch is to be applied."""
 
     OVER = "over others"
-    """Each image by itself, over what is in its way."""
+    """Each image by itself, over rows that it conflicts with."""
     STATE = "a state"
     """All at once: it is everything up to the end of a transaction."""
     PART = "part of a state"
@@ -122,10 +122,10 @@ class ChangeBuffer:
         key_merging: several keys of the source may be one key of the new table.
 
     Attributes:
-        exact: everything that was ever written to a merging table is older than the end of what
-            waits: from now on what waits is taken as one state.
-        manner: how the batch taken last is to be applied.
-        overwrites: batches of a merging table that may have pushed a row out.
+        exact: everything that was ever written to a merging table is older than the end of the
+            pending changes: from now on these are taken as one state.
+        manner: how the last batch taken is to be applied.
+        overwrites: batches of a merging table that may have removed a row.
         bytes: counted for waiting and taken changes.
         pending: changes that are not applied, those being applied included.
     """
@@ -205,18 +205,18 @@ class ChangeBuffer:
         for change in aside:
             self._replaced(change)
         if self._cut:
-            # Part of it was taken, and what was new then is not new any more.
+            # Part of it was taken: its fresh keys may be in the new table by now.
             self.exact = False
             self.overwrites += 1
 
     def cut(self) -> None:
-        """Let what was received of a transaction be taken, where nothing else could make room."""
+        """Allow an incomplete transaction to be taken, when the buffers are full."""
         if self._aside and not self.waiting:
             self._take_over()
             self._cut = True
 
     def _take_over(self) -> None:
-        """Let what waits aside wait to be taken."""
+        """Move the changes that were set aside to the partitions."""
         aside, self._aside = self._aside, []
         for change in aside:
             earlier = self.partitions.add(change)
@@ -226,7 +226,7 @@ class ChangeBuffer:
                     self.partitions.add(change._replace(fresh=earlier.fresh))
 
     def _replaced(self, change: Pending) -> None:
-        """A later change of its key took its place."""
+        """Count a change that a later one of its key replaces."""
         change.epoch.pending -= 1
         self.pending -= 1
         self.bytes -= change.size
@@ -262,7 +262,7 @@ class ChangeBuffer:
     def give_back(self, partition: Partition) -> None:
         """Let what was taken wait again; a newer change of a key wins.
 
-        It may have been committed all the same. Where keys merge nothing of it is fresh any more.
+        It may have been committed nevertheless. Where keys merge, none of it is fresh any more.
         """
         if self._key_merging and self.manner is not Manner.OVER:
             partition.taken = [change._replace(fresh=False) for change in partition.taken]

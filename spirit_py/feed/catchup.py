@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from spirit_py.stop import StopSwitch
 
 TRIVIAL_BACKLOG: Final = 1000
-"""Pending changes that are no reason to wait."""
+"""Pending changes up to which the backlog is trivial."""
 _STALLED_ROUNDS: Final = 10
 _FIRST_PAUSE: Final = 0.5
 
@@ -48,14 +48,14 @@ def flush_backlog(apply: Callable[[], int], pending: Callable[[], int], *, trivi
 def catch_up(source: ChangeSource, stop: StopSwitch, *, tell: Callable[[str], None]) -> None:
     """Return when all that is committed now is received, and the backlog is trivial.
 
-    A feed that reconnects and a server that restarts are waited for. As long as changes come in
-    or are applied there is no limit; :data:`PATIENCE` seconds without either are one.
+    Waits for a feed that reconnects and for a server that restarts. The limit is
+    :data:`PATIENCE` seconds in which no change was received or applied.
 
     Args:
         tell: called with what is waited for, and with an empty text at the end.
 
     Raises:
-        SpiritError: the feed's own fault, the reason of the stop switch, or what it waited for.
+        SpiritError: the feed's own fault, the reason of the stop switch, or the last failure.
     """
 
     def moved() -> object:

@@ -1,14 +1,14 @@
-"""Hands the events of a stream to subscriptions, gate and ledger, in stream order.
+"""Hands the events of a stream to subscriptions, visibility gate and ledger, in stream order.
 
-Rows of a plain transaction are taken in as they come, because the server writes a transaction to
-the binlog only when it commits; the safe position moves at its end. Rows of an XA transaction are
-kept aside until it is decided.
+Rows of a plain transaction are buffered at once, because the server writes a transaction to the
+binlog only when it commits; the safe position moves at its end. Rows of an XA transaction are set
+aside until it is decided.
 
-**Rollback.** What can fail in handing on an event is tried first: decoding it, and keeping it aside
-in a file or reading it back. Only then, under the lock and in memory alone, is anything changed and
-counted. So an event is handed on whole or not at all, and where that failed for lack of memory or
-of room (:class:`~spirit_py.errors.HandOverFailed`) the store goes back to the last acknowledged
-transaction, the batch is read again, and what of it was handed on already is passed over.
+**Rollback.** The steps that can fail are done first: decoding an event, and writing its rows to a
+file or reading them back. Only then are buffers and counters changed, under the lock and in memory
+alone. So an event is handed on completely or not at all. If it fails for lack of memory or of room
+(:class:`~spirit_py.errors.HandOverFailed`), the store goes back to the last acknowledged
+transaction, the batch is read again, and events that were handed on already are skipped.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ _AFRESH: Final = "SET binlog_format=ROW in that client, then start the migration
 
 
 class Dispatcher:
-    """Takes one event after the other; called by one thread, changes state under ``lock``.
+    """Handles one event after the other; called by one thread, changes state under ``lock``.
 
     Args:
-        passable: tables to which writes in text are passed over.
+        passable: tables whose writes in STATEMENT format are passed over.
         wait_for_room: waits, without the lock, until the buffers have room.
         xa_memory: bytes of one XA transaction kept in memory.
         pause: waits so many seconds before a batch is read again.
@@ -133,7 +133,7 @@ class Dispatcher:
                 self._try_again(error)
 
     def _hand_on(self, batch: Sequence[Event]) -> None:
-        """Hand on what of a batch was not handed on before a rollback."""
+        """Hand on the events of a batch that were not handed on before a rollback."""
         before = at = self._handed_on
         try:
             for event in islice(batch, before, None):
@@ -208,7 +208,7 @@ class Dispatcher:
         """Decode row changes and buffer them.
 
         Args:
-            decided: where it was decided that they count.
+            decided: the place of the commit, or of the XA decision.
         """
         try:
             changes = event.codec.rows(event.event_type, event.body)
@@ -226,7 +226,7 @@ class Dispatcher:
             subscription.receive(changes, epoch or self._ledger.current)
 
     def _hidden(self, hidden: HiddenChange, place: Place) -> None:
-        """Pass over rows that cannot be read, where the tables will be compared as a whole.
+        """Pass over rows that cannot be read, if the tables will be compared as a whole.
 
         Raises:
             HiddenChange: where they may not be passed over.
@@ -241,7 +241,7 @@ class Dispatcher:
                 subscription.note_unread(self._ledger.current)
 
     def _committed(self, place: Place) -> None:
-        """The end of a transaction, or of nothing."""
+        """Note the end of a transaction, or a position between two."""
         if (rows := self._xa.receiving) is not None:  # XA COMMIT ... ONE PHASE
             self._replay(rows, None, place)
             self._xa.end()
@@ -260,7 +260,7 @@ class Dispatcher:
             self._take_in(event, epoch, decided)
 
     def _prepared(self, place: Place, xid: str) -> None:
-        """The end of an XA transaction's first half."""
+        """Note that an XA transaction was prepared."""
         with self._lock:
             self._gate.received(place)
             if self._xa.prepared(xid):
@@ -270,7 +270,7 @@ class Dispatcher:
             self._lock.notify_all()
 
     def _decided(self, event: XaDecided) -> None:
-        """XA COMMIT brings the rows in; XA ROLLBACK drops them."""
+        """Buffer an XA transaction's rows at XA COMMIT; drop them at XA ROLLBACK."""
         if not self._xa.knows(event.xid) and event.commit and not self._knows_all_prepared:
             raise FeedFailure(
                 f"XA transaction {event.xid} was prepared before the change feed began, and it"
@@ -292,7 +292,7 @@ class Dispatcher:
             self._lock.notify_all()
 
     def _statement(self, event: StatementSeen) -> None:
-        """Stop at a statement by which others change a table (R13, R14)."""
+        """Stop at DDL or a STATEMENT-format write of another session (R13, R14)."""
         touch = self._finder.find(event)
         if event.session_id in self._own_sessions:
             self._ended = self._ended or (touch is not None and touch.certain)
@@ -314,7 +314,7 @@ class Dispatcher:
         )
 
     def _restarted(self) -> None:
-        """The transaction received in part comes again, or never."""
+        """Forget the incomplete transaction: it is received again from its beginning, or never."""
         self._xa.end()
         with self._lock:
             self._ledger.abandoned()
@@ -322,19 +322,19 @@ class Dispatcher:
                 subscription.buffer.transaction_abandoned()
 
     def close(self) -> None:
-        """Drop what is kept aside."""
+        """Drop the rows of XA transactions that were set aside."""
         self._xa.close()
 
 
 def _statement_writes(
     subscriptions: Subscriptions, passable: Iterable[Table], stream: Stream
 ) -> StatementWrites:
-    """Return what stops at a write in text to a source or its new table."""
+    """Return the rule for writes in STATEMENT format, for the sources and their new tables."""
     tables = [(t.schema, t.name) for m in subscriptions.mappings for t in (m.source, m.target)]
     return StatementWrites(
         passable,
         TableFinder(tables, ignore_case=stream.ignore_case).has,
         ignore_case=stream.ignore_case,
-        onward="run the same command again with {} to carry on behind the statement",
-        give_up="spirit-py cleanup gives up what is done so far",
+        onward="run the same command again with {} to carry on after the statement",
+        give_up="spirit-py cleanup drops the copy made so far",
     )

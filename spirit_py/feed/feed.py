@@ -1,4 +1,4 @@
-"""The change feed: threads around store, dispatcher, buffers and ledger (design section 4).
+"""The change feed: the threads, and the store, dispatcher, buffers and ledger (design section 4).
 
 ::
 
@@ -10,7 +10,7 @@
 
 Everything that is counted, buffered or filtered changes under one lock, so that a chunk's
 dispatch and the drop filter can never disagree (R3). Nothing waits for the server under it.
-What is particular to a server is behind :class:`~spirit_py.binlog.stream.Stream`.
+Everything specific to a server is in a :class:`~spirit_py.binlog.stream.Stream`.
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 FLUSH_GRACE: Final = 1.0
-"""Seconds that a running batch has to end in by itself when the feed is closed."""
+"""Seconds that a running batch has to finish when the feed is closed."""
 JOIN_TIMEOUT: Final = 10.0
-"""Seconds that a thread has to end in."""
+"""Seconds that a thread has to end."""
 
 
 class ChangeFeed:
     """Implements :class:`spirit_py.contracts.ChangeSource` over a stream; see there.
 
-    One class because one lock guards what its calls look at. What a call does is in the module of
-    the part that it calls.
+    One class because one lock guards the state that its calls read. Each call delegates to the
+    module of its part.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class ChangeFeed:
         self._run(self._stream.resume(mappings, position, settled, pass_hidden=pass_hidden))
 
     def _run(self, start: Frontier) -> None:
-        """Make the parts that know where the stream begins, and start the threads."""
+        """Make the parts that need the beginning of the stream, and start the threads."""
         ledger = self._ledger = Ledger(start)
         dispatcher = self._dispatcher = Dispatcher(
             lock=self._lock,
@@ -197,14 +197,14 @@ class ChangeFeed:
     # -- threads
 
     def _read(self, heard: Callable[[], None]) -> None:
-        """Read the stream, whose fault travels behind the events that came before it."""
+        """Read the stream; a fault of it is delivered after the events that came before it."""
         try:
             self._stream.run(self._store.put, heard)
         except Exception as error:
             self._store.put(Failed(_as_fault(error)))
 
     def _fail(self, error: BaseException) -> None:
-        """Note a fault; the stop switch learns it, and every call that waits raises it."""
+        """Note a fault, which goes to the stop switch; every call that waits raises it."""
         if self._closing.is_set():
             return
         fault = _as_fault(error)
@@ -248,7 +248,7 @@ class ChangeFeed:
             self._dispatcher.close()
 
     def _flush_when_pressed(self) -> None:
-        """Let the flusher run when changes that were held may now be applied, and it matters."""
+        """Wake the flusher when held changes may now be applied and the buffers are full."""
         if self._backpressure.pressing():
             self._flush_wanted.set()
 
@@ -287,7 +287,7 @@ class ChangeFeed:
     def applies_paused(self) -> AbstractContextManager[None]:
         """Hold back all applying; a running batch finishes first. Not to be nested.
 
-        What was applied is visible then, so that a repair reads nothing older (R3).
+        All applied changes are visible then, so that a repair reads no older row (R3).
         """
         return _started(self._flusher).paused()
 

@@ -1,4 +1,4 @@
-"""Takes changes out of the partitions and has them applied, several at the same time."""
+"""Takes batches of changes out of the partitions and applies several at the same time."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ class _Request:
 
 
 class Flusher:
-    """Applies what waits in the buffers of a feed's tables.
+    """Applies the pending changes of a feed's tables.
 
-    Workers take a batch each, from whichever partition waits longest for its turn. What they may
-    take is asked for, in rounds, by :meth:`flush_once` and :meth:`request`.
+    Each worker takes a batch from the partition that has waited longest. Changes are requested in
+    rounds, by :meth:`flush_once` and :meth:`request`.
 
     Args:
         lock: the feed's lock; nothing here waits for the server under it.
-        mutex: what the lock is made of. Workers, and those who wait for them, have conditions of
-            their own, so that not every received transaction wakes them.
+        mutex: the mutex of ``lock``. Workers, and the threads that wait for them, have conditions
+            of their own on it, so that not every received transaction wakes them.
         workers: how many workers there are.
         ended: set when nothing may be applied any more.
         stop: once requested, no further batch is begun.
@@ -98,7 +98,7 @@ class Flusher:
     # -- asking
 
     def flush_once(self) -> int:
-        """Apply what waits at the call and need not wait longer; return the changes applied.
+        """Apply the changes that wait at the call and are not held; return how many were applied.
 
         Raises:
             Exception: the fault of a batch, which waits again.
@@ -121,7 +121,7 @@ class Flusher:
             return self._applied() - before
 
     def run(self, stopping: threading.Event, interval: float) -> None:
-        """Ask for what waits whenever that is wanted, at least every so many seconds."""
+        """Request pending changes when ``wanted`` is set, at least every ``interval`` seconds."""
         while not stopping.is_set():
             self._wanted.wait(interval)
             self._wanted.clear()
@@ -129,7 +129,7 @@ class Flusher:
                 stopping.wait(_IDLE_PAUSE)
 
     def request(self, *, wait: float) -> bool:
-        """Ask for what is not asked for yet, and wait until a worker has nothing to do.
+        """Request what is not requested yet, and wait until a worker is idle.
 
         Returns:
             Whether anything was applied meanwhile.
@@ -164,7 +164,7 @@ class Flusher:
         return sum(s.buffer.partitions.running for s in self._subscriptions.values())
 
     def _idle(self) -> bool:
-        """Whether a worker has nothing to do."""
+        """Whether a worker is idle."""
         if self._running() >= self._workers:
             return False
         return not any(any(s.buffer.partitions.ready()) for s in self._subscriptions.values())
@@ -215,7 +215,7 @@ class Flusher:
     def _apply(
         self, subscription: TableSubscription, partition: Partition, session: SqlSession | None
     ) -> None:
-        """Apply what was taken of a partition; should that fail, it waits again."""
+        """Apply the changes taken from a partition; after a failure they wait again."""
         buffer = subscription.buffer
         done = False
         points.reach("feed.flushing")
@@ -235,7 +235,7 @@ class Flusher:
     def _write(
         self, subscription: TableSubscription, partition: Partition, session: SqlSession | None
     ) -> bool:
-        """Write a batch in its manner; return whether a state was written over other rows."""
+        """Write a batch as its manner says; return whether a state was written over other rows."""
         buffer, mapping = subscription.buffer, subscription.mapping
         if buffer.manner is not Manner.OVER:
             complete = buffer.manner is Manner.STATE
@@ -254,7 +254,7 @@ class Flusher:
         except ValueLost:
             if session is not None:
                 raise
-            # What an image's row has become can be seen only once the image itself can.
+            # A later change of the row can be read only once the image itself is visible.
             with self._lock:
                 unproven = self._gate.unproven()
             self._stream.prove_visible(unproven)
@@ -262,12 +262,12 @@ class Flusher:
         return False
 
     def wake(self) -> None:
-        """Let every thread that waits look again; called under the lock."""
+        """Wake every thread that waits; called under the lock."""
         for condition in (self._lock, self._work, self._settled):
             condition.notify_all()
 
     def _failed(self, error: Exception) -> None:
-        """End all rounds; the fault goes to the calls that wait for one, or else to the feed."""
+        """End all rounds; calls that wait for one raise the fault, otherwise the feed fails."""
         with self._lock:
             for subscription in self._subscriptions.values():
                 subscription.buffer.partitions.give_up()
@@ -281,7 +281,7 @@ class Flusher:
     # -- alone
 
     def flush_in(self, session: SqlSession, subscriptions: Sequence[TableSubscription]) -> None:
-        """Apply all of these tables in one session, while all else is paused."""
+        """Apply all changes of these tables in one session, while the workers are paused."""
         with contextlib.nullcontext() if self._paused else self._quiet():
             for subscription in subscriptions:
                 self._flush_here(subscription, session)
@@ -306,7 +306,7 @@ class Flusher:
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """Hold back all flushes but those in a session; wait until what was applied is visible."""
+        """Pause all flushes but those in a session; wait until all applied changes are visible."""
         with self._quiet():
             with self._lock:
                 unproven = self._gate.unproven()
@@ -317,7 +317,7 @@ class Flusher:
 
     @contextlib.contextmanager
     def _quiet(self) -> Iterator[None]:
-        """Hold back the workers; running batches end first."""
+        """Pause the workers; running batches end first."""
         with self._pausing:
             with self._lock:
                 self._paused = True

@@ -1,8 +1,8 @@
 """Which position is safe to resume from (pure; R7, R8).
 
 Transactions are gathered in epochs, in stream order. Every pending change is counted in the
-epoch of the latest transaction that changed its key; an epoch is done when it is closed and
-nothing in it is pending; the safe position is the end of the last epoch of the done prefix.
+epoch of the latest transaction that changed its key. An epoch is done when it is closed and none
+of its changes is pending. The safe position is the end of the last epoch of the done prefix.
 A prepared XA transaction counts as pending in the epoch in which it was prepared, and its rows
 go there too when it commits.
 """
@@ -20,7 +20,7 @@ EPOCH_TRANSACTIONS: Final = 64
 
 
 class Epoch:
-    """Transactions next to each other in the stream.
+    """Consecutive transactions of the stream.
 
     Attributes:
         pending: changes and undecided XA transactions that are not applied yet; the buffers
@@ -57,7 +57,7 @@ class Ledger:
 
     @property
     def received(self) -> Frontier:
-        """Everything received completely."""
+        """The position up to which all transactions were received completely."""
         return self._received
 
     @property
@@ -71,16 +71,16 @@ class Ledger:
         return len(self._undecided)
 
     def began(self) -> None:
-        """A transaction with rows begins."""
+        """Note that a transaction with rows begins."""
         self._in_transaction = True
         self.current.transactions += 1
 
     def abandoned(self) -> None:
-        """The transaction being received comes again from its beginning, or never."""
+        """Note that the transaction being received is sent again from its beginning, or never."""
         self._in_transaction = False
 
     def committed(self, place: Place) -> None:
-        """A transaction is complete, or the stream moved on between two."""
+        """Note that a transaction is complete, or that the stream advanced between two."""
         self._received.advance(place)
         self.current.gained.advance(place)
         self._in_transaction = False
@@ -88,7 +88,7 @@ class Ledger:
             self.seal()
 
     def prepared(self, xid: str, place: Place) -> Epoch:
-        """An XA transaction with rows is prepared; return the epoch that its rows belong to."""
+        """Note that an XA transaction with rows is prepared; return the epoch of its rows."""
         epoch = self.current
         epoch.pending += 1
         self._undecided[xid] = epoch
@@ -100,7 +100,7 @@ class Ledger:
         return self._undecided.get(xid)
 
     def decided(self, xid: str) -> None:
-        """An XA transaction is decided, and its rows are taken over or dropped."""
+        """Note that an XA transaction is decided, and its rows are buffered or dropped."""
         epoch = self._undecided.pop(xid, None)
         if epoch is not None:
             epoch.pending -= 1

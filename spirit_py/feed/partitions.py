@@ -1,4 +1,4 @@
-"""Who applies which keys of one table (pure; design section 4, R5 to R7).
+"""The partitions of one table's keys, which are applied independently (pure; R5 to R7).
 
 The keys of a table are divided into **partitions**, each a range of keys::
 
@@ -6,7 +6,7 @@ The keys of a table are divided into **partitions**, each a range of keys::
       p0       p1            p2          p3
 
 Each has its own waiting changes, and at most one batch of them is being applied at a time, so
-that one worker at most works for it. What follows from that:
+that at most one worker works for it. It follows:
 
 - a key is in exactly one partition, and its changes are applied in commit order: a later one
   waits while an earlier one is being applied;
@@ -16,14 +16,14 @@ that one worker at most works for it. What follows from that:
   nothing of a child is applied before its parents have ended: those partitions that are applying
   keys of its range.
 
-Changes in different partitions are applied in any order. That is right only where no change of
-one row can touch another one, so a table with a second unique key, or one that the new table
-makes narrower, is *not divisible*: it stays one partition, whose batch is one consistent state
-of all its rows. So does a queue, of keys that Python cannot compare.
+Changes in different partitions are applied in any order. That is correct only where no change of
+one row can affect another row. So a table with a second unique key, or whose new table merges
+rows, is *not divisible*: it stays one partition, whose batch is one consistent state of all its
+rows. A queue, of keys that Python cannot compare, also stays one partition.
 
-**Rounds.** Changes gather until a round is asked for, because a row that changes often is then
-written once. A round sets the *quota* of each partition to what waits in it now; it is
-*done* for a partition once that is applied, or must wait longer. Not thread-safe.
+**Rounds.** Changes gather until a round is requested, so that a row that changes often is written
+once. A round sets the *quota* of each partition to the changes that wait in it now. It is *done*
+for a partition once these are applied, or held. Not thread-safe.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ MERGE_ROWS: Final = SPLIT_ROWS // 4
 PARTS_PER_WORKER: Final = 4
 """Partitions to aim at for each worker, so that none is idle while one is slow."""
 _SAMPLE: Final = 255
-"""Keys that are looked at to find a median."""
+"""Keys that are sampled to find a median."""
 
 
 class Pending(NamedTuple):
@@ -56,7 +56,7 @@ class Pending(NamedTuple):
 
     Attributes:
         image: the row to write, or the row that is deleted.
-        stamp: when it came, counted in dispatched chunks or in visibility proofs.
+        stamp: when it was received, counted in dispatched chunks or in visibility proofs.
         fresh: the new table has no row of this key yet; known only of an exact merging table.
     """
 
@@ -76,7 +76,7 @@ class Partition:
         waiting: the latest change of each key, or, in a queue, all changes in order.
         taken: the changes that are being applied.
         parents: partitions that this one came from, while they apply.
-        quota: changes that were asked for and are not taken yet.
+        quota: changes that were requested and are not taken yet.
         asked: the last round that the quota belongs to.
         finished: the last round that is done.
         turn: when it was last taken from, counted in batches.
@@ -101,7 +101,7 @@ class Partition:
 
     @property
     def running(self) -> frozenset[Partition]:
-        """Return what must end before a child of this one may begin, where they share keys."""
+        """Return the partitions that must end before a child with keys of theirs may begin."""
         return frozenset((self,)) if self.taken else self.parents
 
     def applies_within(self, low: Key | None, high: Key | None) -> bool:
@@ -110,18 +110,18 @@ class Partition:
         return (low is None or low <= max(keys)) and (high is None or min(keys) < high)
 
     def ask(self, number: int) -> None:
-        """Want everything that waits now."""
+        """Request everything that waits now."""
         self.quota = len(self.waiting)
         self.asked = number
         self.check_round()
 
     def check_round(self) -> None:
-        """See whether the round is done."""
+        """Note the round as done, if it is."""
         if not self.quota and not self.taken and not self.parents:
             self.finished = self.asked
 
     def begin(self, batch: Sequence[Pending], *, more: bool) -> None:
-        """Note what is being applied, and whether more may be taken in this round."""
+        """Note the changes taken, and whether more may be taken in this round."""
         self.taken = batch
         self.quota = max(0, self.quota - len(batch)) if more else 0
         self._ending = 0 if self.quota else self.asked
@@ -168,7 +168,7 @@ class Partitions:
 
     @property
     def running(self) -> int:
-        """Partitions of which something is being applied, those that were divided included."""
+        """The number of partitions being applied, including those that were divided since."""
         return len(self._running)
 
     def route(self, key: Key) -> Partition:
@@ -196,7 +196,7 @@ class Partitions:
         From a queue in order, up to the first one that must wait.
         """
         if partition.taken or partition.parents:
-            raise ValueError("something of this partition is being applied")
+            raise ValueError("a batch of this partition is being applied")
         batch: list[Pending] = []
         room = size
         full = False
@@ -248,7 +248,7 @@ class Partitions:
         return late
 
     def _ended(self, partition: Partition, *, failed: bool) -> None:
-        """Nothing of a partition is being applied any more: its children may begin."""
+        """Note that no batch of a partition is being applied any more: its children may begin."""
         partition.end(failed=failed)
         self._running.discard(partition)
         for child in self.live:
@@ -259,10 +259,10 @@ class Partitions:
     # -- rounds
 
     def ask(self, number: int, *, insist: bool) -> bool:
-        """Want everything that waits now; without ``insist`` only where nothing is wanted.
+        """Request everything that waits now; without ``insist`` only where no round is open.
 
         Returns:
-            Whether there is something to do.
+            Whether there is anything to apply.
         """
         for each in self.live:
             if insist or not each.quota:
@@ -270,13 +270,13 @@ class Partitions:
         return any(each.quota for each in self.live)
 
     def give_up(self) -> None:
-        """Want nothing any more; what is being applied still ends by itself."""
+        """Cancel all requests; batches being applied still finish."""
         for each in self.live:
             each.quota = 0
             each.check_round()
 
     def done(self, number: int) -> bool:
-        """Return whether a round that was insisted on is done."""
+        """Return whether a round that was requested with ``insist`` is done."""
         return all(each.finished >= number for each in self.live)
 
     def ready(self) -> Iterator[Partition]:
@@ -297,7 +297,7 @@ class Partitions:
                 place += 1
 
     def unite(self) -> Partition:
-        """Make one partition of all, for a flush in one session; nothing may be applied now."""
+        """Merge all partitions, for a flush in one session; none may be being applied."""
         while len(self.live) > 1:
             self.merge(self.live[0], self.live[1])
         return self.live[0]
@@ -346,7 +346,7 @@ class Partitions:
     def _replace(self, children: list[Partition], parents: tuple[Partition, ...]) -> None:
         place = self.live.index(parents[0])
         if self.live[place : place + len(parents)] != list(parents) or not self.divisible:
-            raise ValueError("these are not neighbours, or must stay whole")
+            raise ValueError("these partitions are not neighbours, or may not be merged")
         running = frozenset[Partition]().union(*(each.running for each in parents))
         self.live[place : place + len(parents)] = children
         self._lows = [each.low for each in self.live if each.low is not None]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Reception:
-    """How far the stream was received, and when the source was last heard.
+    """How far the stream was received, and when the source last sent anything.
 
     Args:
         lock: the feed's; notified whenever something was received.
@@ -59,9 +59,9 @@ class Reception:
         """Wait until all that is visible at the call was received.
 
         Args:
-            seconds: the time that it may take.
-            session: asks it for what is executed, instead of the stream's own.
-            while_moving: the time begins anew whenever something was received or applied.
+            seconds: the time limit.
+            session: reads the executed position, instead of the stream's own session.
+            while_moving: the limit starts again whenever something was received or applied.
 
         Raises:
             FeedFailure: it was not received in time.
@@ -85,7 +85,7 @@ class Reception:
         self._check()
 
     def _progress(self) -> tuple[object, ...]:
-        """Return what changes whenever something was received, passed over or applied."""
+        """Return a value that changes whenever something was received, passed over or applied."""
         totals = self._subscriptions.totals()
         received = self._ledger.received.text()
         return received, self._stream.traffic[1], totals.received, totals.applied

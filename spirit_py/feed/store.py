@@ -1,10 +1,10 @@
 """The event store between the reader and the dispatcher: a bounded ring (design section 4).
 
-Three cursors only ever grow, ``put >= get >= ack``, but for a rollback: the reader puts, the
-dispatcher gets a batch, and acknowledges it when the buffers have taken it over. A batch that could
-not be handed on is rolled back: get moves back to ack, and the batch is read again. A full ring, by
-count or by bytes, makes the reader wait. A batch holds whole transactions, where they fit; one that
-is larger than the ring comes in pieces, so that any transaction passes through bounded memory.
+Three cursors grow, ``put >= get >= ack``: the reader puts; the dispatcher gets a batch, and
+acknowledges it when the buffers have taken it over. A batch that could not be handed on is rolled
+back: get goes back to ack, and the batch is read again. A full ring, by count or by bytes, makes
+the reader wait. A batch holds complete transactions where they fit; one larger than the ring is got
+in pieces, so that a transaction of any size passes through bounded memory.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class EventStore(Generic[T]):
 
     Args:
         weigh: returns the bytes that an event counts.
-        is_boundary: whether nothing of a transaction is incomplete behind an event.
+        is_boundary: whether no transaction is incomplete after an event.
         capacity: events at most; a power of two.
         max_bytes: weight at which a put waits; one event may exceed it.
     """
@@ -64,7 +64,7 @@ class EventStore(Generic[T]):
 
     @property
     def closed(self) -> bool:
-        """Whether events are refused."""
+        """Whether the store is closed."""
         return self._closed
 
     def put(self, event: T) -> bool:
@@ -91,7 +91,7 @@ class EventStore(Generic[T]):
         )
 
     def _wait_for_room(self) -> None:
-        """Wait; what is in the ring may meanwhile be got in pieces."""
+        """Wait; meanwhile a transaction larger than the ring may be got in pieces."""
         self._reader_waits = True
         self._changed.notify_all()
         while self._full() and not self._closed:
@@ -131,7 +131,7 @@ class EventStore(Generic[T]):
             self._changed.notify_all()
 
     def rollback(self) -> None:
-        """Let everything that was got and not acknowledged come again."""
+        """Go back to the last acknowledged event: later ones are returned again by :meth:`get`."""
         with self._changed:
             self._get = self._ack
             self._changed.notify_all()

@@ -28,7 +28,7 @@ class TableSubscription:
     Args:
         lock: the feed's lock, which guards everything here.
         gate: what chunks must wait for; without GTIDs it never asks for anything.
-        wake: called when held changes may have become free.
+        wake: called when held changes may have been released.
         resumed_above: what an earlier run has committed already.
         keep_up_to: nothing up to this key is dropped (R17).
         copied: an earlier run has copied everything: nothing is held or dropped.
@@ -70,7 +70,7 @@ class TableSubscription:
             key_merging=mapping.key_merging,
         )
         self._doubts = 0
-        #: Rows of the table were not in the stream, and it was not compared since.
+        #: Changes of the table were not in the stream, and it was not compared since.
         self.has_unread_changes = False
         self._pinned: list[Epoch] = []
 
@@ -106,30 +106,30 @@ class TableSubscription:
     # -- exactness of a merging table; called under the feed's lock
 
     def claim(self) -> int:
-        """Begin to wait for everything that is executed now; return what :meth:`trust` takes."""
+        """Begin to wait for what is executed now; return the argument of :meth:`trust`."""
         return -1 if self.buffer.filters.active else self._doubts
 
     def trust(self, claim: int) -> None:
-        """Note that what was executed at a claim is received: states are exact from now on.
+        """Note that everything executed at a claim is received: states are exact from now on.
 
-        All that is in the new table was read from the source before the claim, or was applied.
-        So everything that waits, taken at once, leads to one state of the source.
+        Every row of the new table was read from the source before the claim, or was applied. So all
+        pending changes, taken at once, lead to one state of the source.
         """
         if claim == self._doubts and not (self.buffer.filters.active or self.has_unread_changes):
             self.buffer.exact = True
 
     def write_over(self) -> None:
-        """Note that rows of the new table may be newer than what waits."""
+        """Note that rows of the new table may be newer than the pending changes."""
         with self._lock:
             self._doubt()
             self.buffer.overwrites += self.mapping.merging
 
     def note_unread(self, epoch: Epoch) -> None:
-        """Note that rows of the table were not in the stream; called under the feed's lock.
+        """Note that changes of the table were not in the stream; called under the feed's lock.
 
-        A row of the new table may be one that the source has no more. In a merging table it would
-        be in the way of a state: none is exact until the table was compared, in later runs
-        neither, so the safe position stays where it is.
+        The new table may have a row that the source no longer has. In a merging table such a row
+        could conflict with a state: none is exact until the table was compared, also in later runs,
+        so the safe position does not advance.
         """
         self.has_unread_changes = True
         self._doubt()
@@ -191,9 +191,9 @@ class Subscriptions(dict["Table", TableSubscription]):
 
 
 def _images(changes: Sequence[RowChange]) -> Iterator[tuple[RowImage, bool, bool]]:
-    """Yield what becomes of which key: a new key is an upsert, an old one a delete (R6).
+    """Yield an upsert for each new key, and a delete for each old one that is gone (R6).
 
-    With each image: whether it is deleted, and whether its key was not there before.
+    With each image: whether it is a delete, and whether its key is new.
     """
     for _, before, after in changes:
         if after is None:

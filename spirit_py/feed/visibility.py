@@ -23,7 +23,7 @@ class VisibilityGate:
     """What the chunks of a copy must wait for. Not thread-safe.
 
     A chunk waits for every transaction received when it is dispatched and not proven visible;
-    a chunk that commits proves what it waited for. Waiting for all of them, not only for those
+    a chunk that commits proves these visible. Waiting for all of them, not only for those
     whose rows were dropped, also keeps a chunk from writing an older row over a change that
     was applied before the chunk read.
     """
@@ -73,7 +73,7 @@ class VisibilityProofs:
         return self._ended[place][1] if place < len(self._ended) else None
 
     def prune(self, settled: int) -> None:
-        """Forget proofs that say the same as a later one: all their chunks have committed."""
+        """Forget proofs that a later one implies: all their chunks have committed."""
         done = bisect_right(self._ended, settled, key=lambda proof: proof[1])
         if done > 1:
             last = self._ended[done - 1]

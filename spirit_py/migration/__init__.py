@@ -1,6 +1,6 @@
 """The composition root: builds every part of a migration and runs the phases in order.
 
-No SQL worth the name and no loops over rows here.
+It has no loops over rows, and of SQL no more than a few short statements.
 """
 
 from spirit_py.migration.entry import migrate

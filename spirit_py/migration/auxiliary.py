@@ -1,4 +1,4 @@
-"""The tables beside each source: created once it is noted that they are ours, kept or dropped."""
+"""The auxiliary tables of each source: created, taken over, and kept or dropped at the end."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _earlier_mapping(session: SqlSession, context: PreflightContext) -> TableMap
     if target is None:
         raise SchemaChanged(
             f"another session dropped the new table {context.schema}.{context.names.new}",
-            hint="start the migration again: it begins at the beginning",
+            hint="start the migration again: it starts from the beginning",
         )
     return mapping_of(context, target)
 
@@ -82,7 +82,7 @@ def _earlier_mapping(session: SqlSession, context: PreflightContext) -> TableMap
 def create_new_tables(
     run: Run, session: Session, contexts: Sequence[PreflightContext]
 ) -> tuple[TableMapping, ...]:
-    """Create the new tables, and check what can only be checked on them.
+    """Create the new tables, and run the checks that need them.
 
     Raises:
         Refusal: with all that was found on one table.
@@ -118,9 +118,9 @@ def leave(
     *,
     taken_over: bool,
 ) -> None:
-    """Keep what the next run can carry on with; drop what nothing can carry on with.
+    """Keep the auxiliary tables where the next run can carry on with them, otherwise drop them.
 
-    A failure on the way is reported, and hides nothing.
+    A failure here is reported, and hides no earlier error.
 
     Args:
         taken_over: the tables are an earlier run's: a refusal leaves them as they were.
@@ -138,7 +138,7 @@ def leave(
     for table in tables:
         try:
             with run.session("cleanup") as session:
-                # Behind the same address there may be another server by now (R14).
+                # Another server may answer at the same address by now (R14).
                 _drop(run, session, table)
         except ServerFault as fault:
             names = AuxiliaryNames.of(table[1])
@@ -149,7 +149,7 @@ def leave(
 
 
 def _to_be_resumed(run: Run, error: BaseException | None) -> bool:
-    """Return whether the next run may carry on: only what is of no use is dropped (R17)."""
+    """Return whether the next run may carry on (R17)."""
     if error is None or run.config.dry_run or not run.resumable:
         return False
     cause = run.stop.cause_of(error)
@@ -157,14 +157,14 @@ def _to_be_resumed(run: Run, error: BaseException | None) -> bool:
 
 
 def _drop(run: Run, session: SqlSession, table: Name) -> None:
-    """Drop what is proven to be ours beside a table; report what is not."""
+    """Drop the auxiliary tables that are proven to be ours; report the others."""
     if kept := drop_auxiliary(session, *table):
         run.warn(kept)
 
 
 def drop_checkpoints(run: Run, tables: Iterable[Name]) -> None:
-    """Drop checkpoints and sentinels after the swap; what stays is reported."""
-    # The first table's checkpoint has the record by which a later run would know of the rest.
+    """Drop checkpoints and sentinels after the swap; report those that could not be dropped."""
+    # The first table's checkpoint goes last: by its record a later run knows of the others.
     for schema, table in sorted(tables, reverse=True):
         names = AuxiliaryNames.of(table)
 
@@ -183,7 +183,7 @@ def require_unchanged(session: SqlSession, source: TableSchema) -> None:
     """Compare the source's definition again: from here on the feed sees every DDL (R14).
 
     Raises:
-        SchemaChanged: another session's DDL came between.
+        SchemaChanged: another session has changed it meanwhile.
     """
     found = read_table(session, source.schema, source.name)
     if found is None or shape_of(found) != shape_of(source):

@@ -1,4 +1,4 @@
-"""What a run writes down of its progress, so that another run can carry on (R16, R17)."""
+"""The record of a run's progress, from which another run can carry on (R16, R17)."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _ANSWER_WITHIN: Final = 5
 
 
 class Checkpoints:
-    """Writes a run's record every so often, and at its end, until the tables are swapped.
+    """Writes a run's record periodically, and at its end, until the tables are swapped.
 
-    The first record is not waited for: commits of the server may stall, and the copy need not.
+    The copy does not wait for the first record, because commits of the server may stall.
 
     Args:
         record: what the run began with.
@@ -65,12 +65,12 @@ class Checkpoints:
         return self._base.sentinel
 
     def sentinel_created(self) -> None:
-        """Note that the cutover was deferred: a sentinel that is dropped is not made again."""
+        """Note that the cutover was deferred: a dropped sentinel is not created again."""
         self._base = replace(self._base, sentinel=True)
         self.note()
 
     def note(self) -> None:
-        """Write a record now, if that is possible: an older one serves as well."""
+        """Write a record now, if that is possible; otherwise the older one stays."""
         try:
             self._writer.write_now()
         except SpiritError as error:
@@ -86,7 +86,7 @@ class Checkpoints:
         if self._ended:
             return
         self._writer.close()
-        # Before anything that may fail: an earlier record serves as well (R17).
+        # Before anything that may fail: without this record, the earlier one is still valid (R17).
         self._run.resumable = self._run.resumable or self._writer.age is not None
         connection = self._run.config.connection
         quick = replace(
@@ -102,8 +102,8 @@ class Checkpoints:
     def _settle(self, connection: ConnectionOptions) -> None:
         """Note the place after which nothing of this run writes to a new table.
 
-        What another session writes there can then be told from what we did, and the next run can
-        trust what this one's checksum has compared.
+        The next run then recognises writes of other sessions after that place, and without any it
+        need not repeat the comparisons of this run.
         """
         if not any(pair.checked_up_to() for pair in self._pairs.values()):
             return
@@ -137,7 +137,7 @@ class Checkpoints:
 
 
 def _progress(table: TableProgress, pair: CopiedPair) -> TableProgress:
-    """Return how far a table is."""
+    """Return the progress of one table."""
     copied = pair.copied_so_far()
     return replace(
         table,

@@ -1,4 +1,4 @@
-"""Drop what an abandoned migration left, after asking, and only what is proven to be ours."""
+"""``spirit-py cleanup``: drop the tables of an abandoned migration that are proven to be ours."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s"""
 
 @dataclass(frozen=True, kw_only=True)
 class Leftovers:
-    """What is beside the tables of one abandoned migration, as schema and name.
+    """The auxiliary tables of one abandoned migration, as schema and name.
 
     Attributes:
-        own: new tables and sentinels, then checkpoints: as long as one of these is there, what
-            is beside it is known to be ours.
+        own: new tables and sentinels, then checkpoints, which prove that the others are ours and so
+            are dropped last.
         old: old tables, and new ones that were, or may have been, in their tables' places: they
             may hold the only copy of rows.
-        others: what only has the right name: nothing proves that this program made it.
+        others: tables that only have the right name: nothing proves that this program made them.
     """
 
     tables: tuple[Name, ...]
@@ -68,7 +68,7 @@ def clean_up(
     ask_old: Ask,
     say: Say,
 ) -> None:
-    """Drop what a migration of this table left, and of the tables that changed together with it.
+    """Drop what a migration left of this table, and of the tables migrated together with it.
 
     Args:
         ask: before anything is dropped.
@@ -196,7 +196,7 @@ def _list(left: Leftovers, say: Say) -> None:
 
 
 def _keep(tables: Sequence[Name], why: str, say: Say) -> None:
-    """Report what stays, why, and how it is dropped by hand."""
+    """Report the tables that stay, why, and the statements that drop them."""
     say(f"kept {_names(tables)}: {why}")
     for one in tables:
         say(f"  when it is not needed: DROP TABLE {quote_table(*one)};")

@@ -91,9 +91,8 @@ class CopiedPair(Pair):
     def checked_up_to(self) -> tuple[str, ...]:
         """Return how far the checksum found no difference, as literals; any thread may ask.
 
-        Where rows may meet in the new table, a resumed run applies old images over newer rows, and
-        one of them may push out a row that was compared: then nothing counts that an earlier run
-        has compared.
+        Empty where rows may conflict in the new table: a resumed run applies old images over newer
+        rows there, and one of them may remove a row that was compared.
         """
         if self._checker is None or self.mapping.merging:
             return ()
@@ -108,7 +107,7 @@ class CopiedPair(Pair):
             self.process.warn(f"a histogram of {self.name} does not come along: {trouble}")
 
     def _show_progress(self, seen: ChecksumProgress) -> None:
-        """Do nothing: the run's figures read the comparison's progress."""
+        """Do nothing: the run's figures read the progress of the comparison themselves."""
 
     def _run(self, checker: Checker) -> ChecksumResult:
         figures = self.process.figures
@@ -120,8 +119,8 @@ class CopiedPair(Pair):
     def _compared_before(self) -> KeyBound | None:
         """Return up to where an earlier run's comparison counts; None for none of it.
 
-        It counts only when the new table was not written to since, except by the feed: the feed
-        does not bring such rows back.
+        It counts only if no other session has written to the new table since: such rows are not
+        corrected by the feed.
         """
         target = ".".join(self.target_name)
         if self._checker is not None:
@@ -143,7 +142,7 @@ class CopiedPair(Pair):
         return self.checked_to
 
     def _begin_anew(self, why: str) -> None:
-        self.process.message(f"the checksum of {self.name} begins at the beginning: {why}")
+        self.process.message(f"the checksum of {self.name} starts from the beginning: {why}")
 
 
 def follow(
@@ -155,8 +154,8 @@ def follow(
 ) -> CopiedPair:
     """Follow a table; with the record of an earlier run, from where that run stopped.
 
-    Nothing of that run may still write into the new table when its last key is read: everything
-    up to there may be a row that was deleted since.
+    No session of that run may still write to the new table when its last key is read: any row up
+    to that key may have been deleted in the source since.
     """
     pair = partial(
         CopiedPair,

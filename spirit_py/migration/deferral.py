@@ -1,8 +1,8 @@
 """The wait for the operator: the swap is made when the sentinel table is dropped.
 
-While the sentinel exists the feed goes on applying, and the tables are compared again and again.
-A comparison that is under way when the sentinel is dropped is given up: the passes before it were
-clean. Only one that had found a difference is made anew, from the start, before the swap.
+While the sentinel exists the feed applies changes, and the tables are compared repeatedly. A
+comparison that runs when the sentinel is dropped is ended, because the passes before it were clean.
+Only if it had found a difference is it repeated from the start before the swap.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LOOK_SECONDS: Final = 1.0
 
 
 class SentinelDropped(MigrationFailure):
-    """The cutover is not deferred any more; ends a comparison, never a migration."""
+    """The cutover is no longer deferred; ends a comparison, never a migration."""
 
 
 class Deferral:
@@ -60,7 +60,7 @@ class Deferral:
     def present(self) -> str:
         """Return the name of a sentinel that exists, or an empty string.
 
-        A server that is away for a while is waited for.
+        Waits for a server that does not answer.
         """
         self._run.stop.check()
         try:
@@ -70,7 +70,7 @@ class Deferral:
             raise
 
     def wait(self) -> None:
-        """Wait until no sentinel exists, comparing the tables every so often.
+        """Wait until no sentinel exists, and compare the tables periodically.
 
         Raises:
             MigrationFailure: when the time is over; the same command carries on.

@@ -1,4 +1,4 @@
-"""The dry run: what is measured meanwhile, and what the report says of it."""
+"""The dry run: its measurements, and their part of the report."""
 
 from __future__ import annotations
 

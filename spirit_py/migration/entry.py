@@ -1,4 +1,4 @@
-"""Run one migration from configuration to report, whatever happens on the way."""
+"""Run one migration from configuration to report, whether it succeeds or fails."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def migrate(
 
 
 def _left_at_once(cutover: Cutover | None) -> SpiritError:
-    """Return what a second SIGINT leaves behind: the process ends, and with it its sessions."""
+    """Return the error for a second SIGINT, which ends the process and its sessions at once."""
     if cutover is None or not cutover.renaming:
         return Interrupted(
             signal.SIGINT,

@@ -21,11 +21,11 @@ _SHOWN_DIFFERENCES = 10
 
 
 class Figures:
-    """Holds the parts that have figures, as they come to life.
+    """Holds the parts that have figures, from when they exist.
 
     Attributes:
-        report: filled by :meth:`complete`, and before by the parts that know a figure first.
-        waiting_for: what the current phase waits for, in words.
+        report: filled by :meth:`complete`; some figures are entered by other modules before.
+        waiting_for: what the current phase waits for, for the display.
         rows_total: the server's estimate of the source's rows.
     """
 
@@ -36,7 +36,7 @@ class Figures:
         self.source: ChangeSource | None = None
         self._copiers: list[tuple[TableSchema, Copier]] = []
         self._checkers: list[tuple[TableSchema, Checker]] = []
-        #: When the last comparison of each table ended that was clean.
+        #: When the last clean comparison of each table ended.
         self._clean_at: dict[str, float] = {}
         #: Rows and chunks of tables that earlier runs have copied.
         self._before = (0, 0)
@@ -113,7 +113,7 @@ class Figures:
         }
 
     def _work(self, now: float) -> dict[str, Any]:
-        """Return the part of a snapshot that the current phase's own work fills."""
+        """Return the fields of a snapshot that depend on the current phase."""
         if self.phase is Phase.COPY and self._copiers:
             return self._copy_shown()
         if self.phase in {Phase.CHECKSUM, Phase.SENTINEL} and self._checkers:
@@ -121,7 +121,7 @@ class Figures:
         return {}
 
     def _copy_shown(self) -> dict[str, Any]:
-        """Return how far the copy is: of all tables, and how fast that of the present one."""
+        """Return the progress of the copy of all tables, and the speed of the current one."""
         table = self._copiers[-1][0]
         seen = [one.statistics() for _, one in self._copiers]
         copied, rows = seen[-1], sum(one.rows for one in seen)
@@ -142,7 +142,7 @@ class Figures:
         }
 
     def _checksum_shown(self, now: float) -> dict[str, Any]:
-        """Return how far the comparison of the present table is."""
+        """Return the progress of the comparison of the current table."""
         table, checker = self._checkers[-1]
         compared = checker.progress
         if self.phase is Phase.SENTINEL and checker.result.seconds:
@@ -192,7 +192,7 @@ class Figures:
         report.difference_examples = examples[:_SHOWN_DIFFERENCES]
 
     def note_cutover(self, result: CutoverResult) -> None:
-        """Keep what the swap took."""
+        """Keep the duration and the steps of the swap."""
         report = self.report
         report.cutover_attempts = result.attempts
         report.checksum_age_seconds = round(self._clock() - min(self._clean_at.values()), 3)
@@ -206,7 +206,7 @@ class Figures:
 
 
 def _backpressure_note(seen: FeedStatistics) -> str:
-    """Return that the reader waits, and how long it may (R19)."""
+    """Return the message that the reader waits, and for how long the binlog is kept (R19)."""
     text = "the reader waits: the buffers of changes are full"
     reach = seen.retention
     if reach is None:

@@ -1,4 +1,4 @@
-"""What ``spirit-py status`` shows of each migration that left a checkpoint; nothing is touched."""
+"""What ``spirit-py status`` shows of each migration that left a checkpoint; read-only."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _AFTER_SWAP: Final = {
     ReverseState.REVERTED: "undone by a revert; only the cleanup is left",
 }
 _REVERTED: Final = "reverted"
-#: What is shown of a record as it stands there.
+#: Fields of a record that are shown unchanged.
 _OF_RECORD: Final = (
     "statement", "phase", "started_at", "runs", "seconds", "rows_copied", "copied", "position",
     "program", "totals",
@@ -97,7 +97,7 @@ class MigrationShown:
         after_swap: what is left to do after the swap, in words; empty before it.
         worked_on_by: the server session of the process that works on it now; None without one.
         again: what the same command would do, and why.
-        orphaned: why a table's part in an earlier migration is left over; empty otherwise.
+        orphaned: why the checkpoint leads to no migration; empty otherwise.
         reverse: its reverse replication; None where there is none.
     """
 
@@ -233,7 +233,7 @@ class _Listing:
         return self.grants.grant(IDENTITY_PRIVILEGES)
 
     def _migration(self, owner: Name, known: dict[str, MigrationShown]) -> MigrationShown | None:
-        """Return what the checkpoint table beside a table leads to; None for what is known."""
+        """Return the migration that a table's checkpoint leads to; None if it is listed already."""
         try:
             at = find_record(self._session, owner)
         except UnreadableCheckpoint as error:
@@ -258,7 +258,7 @@ class _Listing:
         record: CheckpointRecord | None = None,
         unreadable: str = "",
     ) -> MigrationShown:
-        """Look at a migration as ``spirit-py migrate`` does, as far as the account may."""
+        """Examine a migration as ``spirit-py migrate`` does, as far as the privileges allow."""
         session, unseen = self._session, ""
 
         def reach(position: str, age: float) -> str:
@@ -279,7 +279,7 @@ class _Listing:
             unreadable=found.unreadable,
             tables=tuple(".".join(table) for table in tables),
             worked_on_by=_worker(session, tables),
-            # Where reverse replication is lost the same command says so, and ends.
+            # Where reverse replication is lost the same command reports that, and ends.
             again="fail" if resumes and back is ReverseState.LOST else _OUTCOMES[type(decision)],
             reason=decision.reason,
             binlog=unseen or found.unreachable,
@@ -300,7 +300,7 @@ class _Listing:
         )
 
     def _unseen(self, error: FeedFailure | ServerFault) -> str:
-        """Return why the binlog cannot be looked at; raise what is not for want of a privilege."""
+        """Return why the binlog cannot be read; raise any error but that of a missing privilege."""
         if isinstance(error, ServerFault) and not access_denied(error):
             raise error
         lacks = self.grants.missing(_BINLOG)

@@ -2,7 +2,7 @@
 
 ::
 
-    preflight   definitions read, other runs locked out, an earlier run's checkpoint judged
+    preflight   definitions read, other runs locked out, resume or new start decided
     shortcut    ALGORITHM=INSTANT, or INPLACE of metadata: done, where the server can
     create      the new table of each source; a run that carries on takes over the earlier ones
     copy        every row, while the change feed applies what is written meanwhile
@@ -85,7 +85,7 @@ def run_migration(run: Run) -> None:
     """Run all phases; on return the tables are changed, or were rehearsed.
 
     Raises:
-        SpiritError: as the part that failed; everything is closed and cleaned by then.
+        SpiritError: of the phase that failed; everything is closed and cleaned by then.
     """
     with run.stack:
         _run_phases(run)
@@ -94,7 +94,7 @@ def run_migration(run: Run) -> None:
 
 
 def _run_phases(run: Run) -> None:
-    """Decide what is left to do, and do it."""
+    """Decide what to do with what an earlier run left, and run the phases that remain."""
     new: NewTables | None = None
     with run.first_session("driver") as session:
         contexts, decision = open_migration(run, session)
@@ -120,7 +120,7 @@ def _begin(
     if change_in_place(run, session, contexts, marked):
         return None
     run.report.algorithm = "copy"
-    # What is wrong with Spark's settings or Java is refused before anything is written.
+    # Wrong Spark settings and a missing Java are refused before anything is written.
     run.start_engine()
     run.enter(Phase.CREATE)
     marked()
@@ -140,7 +140,7 @@ def _resume(run: Run, session: Session, contexts: Contexts, record: CheckpointRe
 
 
 def _evaluated_at(contexts: Contexts, moment: str) -> Contexts:
-    """Let the defaults of new columns be evaluated at the time when the migration began (R22)."""
+    """Have the defaults of new columns evaluated at the time when the migration began (R22)."""
     return tuple(replace(context, moment=moment) for context in contexts)
 
 
@@ -193,7 +193,7 @@ def _copy_and_swap(run: Run, new: NewTables) -> None:
 
 
 def _follow(run: Run, new: NewTables) -> list[CopiedPair]:
-    """Start the change feed over all tables, or go on where an earlier run's stopped."""
+    """Start the change feed over all tables, or from where that of an earlier run stopped."""
     feed, applier = open_feed(run, run.stop, run.stack)
     run.figures.source = feed
     record = new.record if new.record.position else None
@@ -217,7 +217,7 @@ def _swap(
     checkpoints: Checkpoints,
     counters: dict[tuple[str, str], str],
 ) -> CutoverResult:
-    """Swap when no sentinel defers it; one that was made by hand, or between tries, counts."""
+    """Swap once no sentinel exists: one created by hand, or between two tries, counts too."""
     deferral = Deferral(run, pairs)
     if run.config.defer_cutover and not checkpoints.deferred:
         deferral.create()
@@ -249,7 +249,7 @@ def _finish(run: Run, tables: Sequence[tuple[str, str]]) -> None:
 
 
 def _clean_up(run: Run, tables: Sequence[tuple[str, str]]) -> None:
-    """Drop what the swap left; the checkpoint last, by which a later run would know of it."""
+    """Drop what the swap left; the checkpoint last, because a later run reads it."""
     run.figures.enter(Phase.CLEANUP)
     if run.config.skip_drop_after_cutover:
         left = [FORWARD.swapped_out(table) for _, table in tables]

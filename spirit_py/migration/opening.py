@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 def open_migration(
     run: Run, session: Session
 ) -> tuple[tuple[PreflightContext, ...], Resume | Afresh]:
-    """Return what is known of each table, and what is done with what an earlier run left.
+    """Return the context of each table, and what is done with the tables of an earlier run.
 
     The tables are checked and locked out for other runs. Where an earlier run has swapped them
     already, no check is run: the checks are about sources that are to be changed.
 
     Raises:
-        Refusal: with everything that the checks of all tables found.
+        Refusal: with the findings of all checks of all tables.
     """
     contexts = prepare(session, run.config)
     _describe(run, contexts)
     tables = [(context.schema, context.table) for context in contexts]
     run.label(session, contexts[0].facts, tables)
     run.lock_tables_from_other_runs(tables)
-    # Before anything is looked at: a killed run's RENAME may still be under way on the server.
+    # Before anything is read: the server may still execute a killed run's RENAME.
     _end_earlier_run(run, session)
     decision = _choose(run, session, contexts)
     if isinstance(decision, Afresh) or not decision.cleanup:
@@ -44,7 +44,7 @@ def open_migration(
 
 
 def _describe(run: Run, contexts: tuple[PreflightContext, ...]) -> None:
-    """Put what is migrated, and where, into the report."""
+    """Enter tables, statement and server into the report."""
     report, first = run.report, contexts[0]
     report.schema, report.table = first.schema, first.table
     report.tables = [f"{context.schema}.{context.table}" for context in contexts]
@@ -57,7 +57,7 @@ def _describe(run: Run, contexts: tuple[PreflightContext, ...]) -> None:
 
 
 def _end_earlier_run(run: Run, session: Session) -> None:
-    """End what a killed run still executes; an account that may not see it is refused later."""
+    """End sessions of a killed run; an account without the privilege is refused later."""
     try:
         ended = end_earlier_sessions(session, run.config.connection.label)
     except ServerFault as fault:
@@ -72,7 +72,7 @@ def _choose(run: Run, session: Session, contexts: tuple[PreflightContext, ...]) 
     """Decide what is done with what an earlier run left.
 
     Raises:
-        Refusal: by the checks, where the account may not look: they name all that it lacks.
+        Refusal: where privileges are missing, by the checks, which name all of them.
     """
     try:
         return choose(run, session, contexts)

@@ -1,4 +1,4 @@
-"""One mapping with its feed and applier: analyzed, compared and proven, in either direction.
+"""One mapping with its feed and applier, for both directions: analyze, compare, prove.
 
 In a migration the new table follows the source. In reverse replication the old table follows the
 table that has the new definition.
@@ -37,7 +37,7 @@ def open_feed(
 
     Args:
         stop: gets the fault that ends the feed.
-        judge_first: commit nothing before its warnings were judged.
+        judge_first: commit no write before its warnings were examined.
     """
     connection, options = process.config.connection, process.config.feed
     applier = SqlApplier(
@@ -56,7 +56,7 @@ def open_feed(
 
 @dataclass(kw_only=True)
 class Pair:
-    """A table, and the one that follows it by the feed.
+    """A table, and the table that follows it through the feed.
 
     Attributes:
         stop: the switch that gets the feed's faults.
@@ -89,7 +89,7 @@ class Pair:
         return ".".join(self.source_name)
 
     def analyze(self) -> None:
-        """Renew the optimizer's statistics of the target before the application meets it."""
+        """Renew the optimizer's statistics of the target before the application uses it."""
         sql = f"ANALYZE NO_WRITE_TO_BINLOG TABLE {quote_table(*self.target_name)}"
         self.process.step("analyze", lambda session: session.query(sql), stop=self.stop)
 
@@ -138,11 +138,11 @@ class Pair:
 
     @property
     def proven(self) -> bool:
-        """Whether nothing may have pushed a row out of the target since it was compared."""
+        """Whether no change can have removed a row of the target since it was compared."""
         return not self.mapping.merging or self.feed.overwrites(self.mapping) == self._proven
 
     def require_proven(self) -> None:
-        """Hold the swap back where the table must be compared once more.
+        """Refuse to swap a table that must be compared once more.
 
         Raises:
             HeldBack: it must.

@@ -1,7 +1,7 @@
-"""What work on tables needs of the process that does it, for ``migrate`` and ``revert`` alike.
+"""What ``migrate`` and ``revert`` share: configuration, sessions, Spark, messages, teardown.
 
-What is opened goes on one ExitStack and is closed in reverse; a step of the teardown logs its
-own failure, so that it never hides the error that ended the work.
+One ExitStack closes everything in reverse order. A step of the teardown logs its own failure, so
+that it never hides the error that ended the work.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _STEP_ATTEMPTS: Final = 8
 
 
 def quietly(what: str, close: Callable[[], object]) -> None:
-    """Close a part; a failure is logged and hides nothing."""
+    """Close something; a failure is logged and hides no earlier error."""
     try:
         close()
     except Exception:
@@ -75,10 +75,10 @@ class Process:
         self._engine: SparkEngine | None = None
 
     def label(self, first: Session, facts: ServerFacts, tables: Iterable[tuple[str, str]]) -> None:
-        """Let every session say which run it is of (see mysql/earlier_runs.py), the first one too.
+        """Label every session with its run (see mysql/earlier_runs.py), the first one too.
 
-        From now on every session must be of the server that answered first (R14), and evaluates
-        expressions by its settings (R22).
+        From now on every session must be on the server that answered first (R14), and evaluates
+        expressions under that server's settings (R22).
         """
         settings = evaluation_settings(facts)
         connection = replace(
@@ -97,7 +97,7 @@ class Process:
         Raises:
             Refusal: another run holds one.
         """
-        # In one order for all runs, so that two of them never wait for each other.
+        # In the same order in all runs, so that no two of them wait for each other.
         for schema, table in sorted(tables):
             lock = migration_lock(self.config.connection, schema, table, stop=self.stop)
             self.stack.enter_context(lock)
@@ -106,7 +106,7 @@ class Process:
 
     @property
     def engine(self) -> SparkEngine:
-        """Spark, which begins to start when it is first asked for."""
+        """Spark, which starts at the first use of this property."""
         if self._engine is None:
             self._engine = self._engine_factory(self.config)
             self.closing("Spark", self._engine.stop)
@@ -114,11 +114,11 @@ class Process:
         return self._engine
 
     def start_engine(self) -> None:
-        """Let Spark begin to start, while something else is done."""
+        """Begin to start Spark in the background."""
         _ = self.engine
 
     def rest_engine(self) -> None:
-        """Stop Spark for a time in which nothing is computed; it starts again when asked for."""
+        """Stop Spark while nothing is computed; the next use of :attr:`engine` starts it again."""
         engine, self._engine = self._engine, None
         if engine is not None:
             engine.stop()
@@ -126,7 +126,7 @@ class Process:
     # -- sessions
 
     def session(self, role: str, *, native: bool = False, read_timeout: int = 0) -> Session:
-        """Open a session for one step: none is kept over the days that a copy may take.
+        """Open a session for one step: none is kept for the days that a copy may take.
 
         Args:
             read_timeout: as of :func:`connect`; a metadata lock is waited for only half as long.
@@ -152,7 +152,7 @@ class Process:
             raise connection_refusal(fault, self.config.connection) from fault
 
     def step(self, role: str, work: Callable[[Session], T], *, stop: StopSwitch | None = None) -> T:
-        """Do one step in a session of its own, again when the server was away meanwhile.
+        """Do one step in a session of its own; repeat it if the server was away meanwhile.
 
         Args:
             work: may run twice.
@@ -187,7 +187,7 @@ class Process:
         self.message(f"warning: {text}")
 
     def remark(self, what: str, why: str) -> None:
-        """Report that something is left behind after the swap."""
+        """Report that a table could not be dropped after the swap."""
         self.warn(f"{what} could not be dropped: {why}; drop it by hand")
 
     # -- the end

@@ -1,4 +1,4 @@
-"""Carry on, begin afresh, or stop: what a run does with what an earlier one left (R14, R17)."""
+"""Resume, start afresh, or refuse: what a run does with what an earlier one left (R14, R17)."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 
 
 def statement_of(contexts: Iterable[PreflightContext]) -> str:
-    """Return the normal form of a run's statements, by which a checkpoint is known as its own."""
+    """Return the normal form of a run's statements, which a checkpoint must have to be resumed."""
     return normal_form({(context.schema, context.table): context.statement for context in contexts})
 
 
 def choose(run: Run, session: SqlSession, contexts: Sequence[PreflightContext]) -> Resume | Afresh:
-    """Look at what an earlier run left, and decide what is done with it. Before any check.
+    """Examine what an earlier run left, and decide what is done with it; before any check.
 
     Raises:
         Refusal: the operator must look, or it is a dry run; everything is kept.
         SchemaChanged: the migration is given up, its auxiliary tables are dropped (R14).
-        ServerFault: what is there could not be looked at; everything is kept.
+        ServerFault: what is there could not be examined; everything is kept.
     """
     tables = [(context.schema, context.table) for context in contexts]
     found = look(session, run.config.connection, tables)

@@ -1,4 +1,4 @@
-"""What every phase of a migration needs of its process."""
+"""The state of one run of ``migrate``, which all its phases share."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Run(Process):
     """One run of ``migrate``.
 
     Attributes:
-        leaving: what is opened is being closed and dropped.
+        leaving: the teardown has begun.
         resumable: a record that can be resumed from is in the checkpoint table.
         cutover: the swap, once it began.
         entered: called when a phase begins.
@@ -57,7 +57,7 @@ class Run(Process):
         self.entered: Callable[[], None] = lambda: None
 
     def hurry(self) -> None:
-        """After a stop request: end a statement of the preparation that may take for hours.
+        """After a stop request: end a statement of the preparation that may run for hours.
 
         All later phases look at the stop switch themselves, and end their statements.
         """

@@ -1,4 +1,4 @@
-"""Let the server change the tables itself where that takes no time."""
+"""Let the server change the table in place where that takes no time."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def change_in_place(
     contexts: Sequence[PreflightContext],
     mark: Callable[[], None],
 ) -> bool:
-    """Try the shortcut; True when nothing is left to do.
+    """Try the shortcut; return whether it changed the table.
 
-    Several tables are to change at one moment, for which only the copy has a way. A dry run only
-    looks at what an empty copy of the table can.
+    Several tables must change at one moment, which only the copy can do. A dry run only asks the
+    server whether it would change an empty copy of the table in place.
 
     Args:
         mark: creates the checkpoint table, which must be there before the empty copy.

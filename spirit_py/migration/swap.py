@@ -1,7 +1,7 @@
-"""The swap of several pairs in one RENAME, in either direction; the drop of what it swapped out.
+"""The swap of several pairs in one RENAME, in either direction, and the drop of the old tables.
 
-Which table comes in and which goes out is proven by what was noted beside the source: before the
-lock is asked for, under it, and again before the drop (R24).
+Both tables of each pair are proven to be the ones noted in the checkpoint table: before the lock
+request, under the lock, and again before the drop (R24).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Direction:
     leaves_as: str
 
     def swapped_out(self, table: str) -> str:
-        """Return the name of what the swap puts out of ``table``'s place."""
+        """Return the name that the table swapped out of ``table``'s place gets."""
         return str(getattr(AuxiliaryNames.of(table), self.leaves_as))
 
 
@@ -129,7 +129,7 @@ class PairSwap:
         return result
 
     def _before_lock(self, session: SqlSession) -> None:
-        """Prove what comes in, set the counters, and note which tables are to be swapped."""
+        """Prove the incoming tables, set the counters, and note which tables are to be swapped."""
         for pair in self.pairs:
             proof = _noted(session, pair.source_name, self.direction.incoming)
             require_these(session, {pair.target_name: proof})
@@ -149,8 +149,8 @@ class PairSwap:
     def _note(self, session: SqlSession, pair: Pair) -> dict[Name, Identity]:
         """Note the proofs of both tables, and that the swap is begun; return the proofs.
 
-        What we changed has another CREATE TIME; a table that was put in its place meanwhile is
-        not noted.
+        A table that we altered has another CREATE TIME; a table that another session put in its
+        place meanwhile is not noted.
         """
         incoming, outgoing = self.direction.incoming, self.direction.outgoing
         proof = _noted(session, pair.source_name, incoming)
@@ -163,7 +163,7 @@ class PairSwap:
         return {pair.target_name: changes[incoming], pair.source_name: changes[outgoing]}
 
     def _under_lock(self, session: SqlSession) -> None:
-        """Prove that the same tables are there, and that what was compared still counts."""
+        """Prove that these are the noted tables, and that their last comparison is still valid."""
         self.final_check(session)
         require_these(session, self._proofs)
         for pair in self.pairs:
@@ -179,7 +179,7 @@ def swaps_of(pairs: Iterable[Pair], direction: Direction) -> list[Swap]:
 
 
 def limits_of(config: RunConfig) -> CutoverLimits:
-    """Return the patience of a swap that the configuration asks for."""
+    """Return the configured limits of a swap."""
     return CutoverLimits(
         lock_wait=config.lock_wait_timeout,
         attempts=config.cutover_attempts,
@@ -227,7 +227,7 @@ def swap_in_new_tables(
 
 
 def _note_not_swapped(run: Run, pairs: Iterable[Pair]) -> None:
-    """Note that no RENAME was made; where that is impossible, the new tables are kept for it."""
+    """Note that no RENAME was made; if that fails, a later run keeps the new tables."""
     try:
         with run.session("cleanup") as session:
             for pair in pairs:
@@ -238,7 +238,7 @@ def _note_not_swapped(run: Run, pairs: Iterable[Pair]) -> None:
 
 
 def drop_swapped_out(process: Process, tables: Iterable[Name], direction: Direction) -> list[str]:
-    """Drop what a swap has put out of place; the swap is done whatever happens.
+    """Drop the tables that a swap put out of place; never raises for one that cannot be dropped.
 
     Args:
         tables: schema and name of each table that was swapped.

@@ -3,9 +3,8 @@
 A row image is a null bitmap and the columns that are not NULL, one after the other. Three
 functions are made for a table: ``split`` cuts an event into images and takes the keys,
 ``render`` makes SQL of an image, ``plain`` a dictionary. Each is made for a known null bitmap,
-where neighbouring columns of fixed width are read by one :class:`struct.Struct` and those not
-asked for are stepped over in one addition, and once for any bitmap, with a test for each
-nullable column.
+where neighbouring columns of fixed width are read by one :class:`struct.Struct` and unneeded ones
+are skipped in one addition; and once for any bitmap, with a test for each nullable column.
 
 The source of ``split`` for ``(id int, name varchar(20), born date)``, keyed by ``id``, all
 columns NOT NULL::

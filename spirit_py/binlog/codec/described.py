@@ -79,7 +79,7 @@ def agrees(schema: TableSchema, other: TableSchema) -> bool:
 
 
 def _reading(column: Column) -> tuple[Any, ...]:
-    """Return what decides how a column is read."""
+    """Return the properties that decide how a column is read."""
     kind = {"geometrycollection": "geomcollection"}.get(column.data_type, column.data_type)
     charset = {"utf8": "utf8mb3"}.get(column.charset or "", column.charset or "")
     unsigned = column.unsigned or kind == "year"

@@ -1,8 +1,8 @@
-"""What the row image of each column looks like and how its bytes become SQL (pure).
+"""The format of each column in a row image, and its conversion to SQL (pure).
 
 A :class:`Field` holds pieces of Python source that :mod:`spirit_py.binlog.codec.definition` puts
 together into functions specialised for one table. ``{v}`` in a piece stands for the raw
-value: what :mod:`struct` gives for ``code``, or the bytes of a column of variable length.
+value: what :mod:`struct` reads for ``code``, or the bytes of a column of variable length.
 Layouts: ``Field_*::pack`` in the server's ``field.cc``.
 """
 

@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from spirit_py.table.schema import TableSchema
 
 Kind: TypeAlias = Literal["insert", "update", "delete"]
-#: What the objects around an image weigh, measured on CPython 3.11 (64 bits).
+#: Bytes of the objects around an image, measured on CPython 3.11 (64 bits).
 _OBJECT_BYTES: Final = 300
 
 
 class ImageDecoder(Protocol):
-    """What an image needs of its codec; see :class:`spirit_py.binlog.codec.rows.RowCodec`."""
+    """The codec, as an image uses it; see :class:`spirit_py.binlog.codec.rows.RowCodec`."""
 
     schema: TableSchema
     key_names: frozenset[str]
@@ -24,7 +24,7 @@ class ImageDecoder(Protocol):
 
     @property
     def renderers(self) -> Mapping[bytes, Callable[[bytes], RenderedRow]]:
-        """By null bitmap, what makes SQL of an image."""
+        """The functions that render an image as SQL, by null bitmap."""
         ...
 
     def values(self, data: bytes) -> dict[str, Any]:
@@ -40,7 +40,7 @@ class RowImage(NamedTuple):
     """One image of a row, undecoded but for its key.
 
     Attributes:
-        codec: what can decode it.
+        codec: decodes it.
         key: the key's values; comparable as :mod:`spirit_py.table.keys` says, else exact
             values that only tell whether an update changed the key.
         data: null bitmap and column values.

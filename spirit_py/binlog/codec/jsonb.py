@@ -7,8 +7,8 @@ exactly by every server: these are SQL expressions (:mod:`spirit_py.table.json_d
 Measured on 9.7.4: an opaque value takes its type code from the expression. ``X'..'`` gives
 VARCHAR (15) at any length; BLOB (252), BINARY (254), BIT (16) and TIMESTAMP (7) come from
 a JSON_TABLE column; MEDIUMBLOB (250) and LONGBLOB (251) from an IF() whose other branch is
-that long. TINYBLOB (249) is only what is a column where it becomes JSON, so it becomes JSON
-inside of JSON_TABLE's query.
+that long. A value gets TINYBLOB (249) only if it is a column when it is converted to JSON, so that
+conversion is inside the query over JSON_TABLE.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _container(kind: int, data: bytes, start: int) -> Node:
 
 
 def _opaque(kind: int, payload: bytes) -> Node:
-    """Render a value that JSON text cannot say."""
+    """Render a value that JSON text cannot represent."""
     if kind == _DECIMAL:
         precision, scale = payload[0], payload[1]
         return _decimal(precision, scale, decimal_codec(precision, scale).show(payload[2:]))

@@ -2,8 +2,8 @@
 
 A :class:`RowCodec` is compiled once for a table map and the definition of its table. It cuts
 the body of a rows event into :class:`RowImage` objects, each a copy of its own bytes, and
-decodes no more than the key. Everything else waits until an image is rendered, so a row
-that a later change replaces in the buffer is never decoded.
+decodes only the key. The other columns are decoded when an image is rendered, so a row that a
+later change replaces in the buffer is never decoded.
 
 Bodies are given without the 19 bytes of the common event header and without the checksum.
 Types, charsets, members and lengths come from the server's definition of the table; the table
@@ -55,8 +55,8 @@ _change = partial(tuple.__new__, RowChange)
 class _ByBitmap(dict[bytes, F]):
     """Functions of one kind by null bitmap: the common bitmaps get a function of their own.
 
-    Tables show few bitmaps, but may show 2 ** columns of them, so a bitmap is worth the
-    compilation (a millisecond) only when it comes again and again.
+    A table usually has few bitmaps, but may have 2 ** columns of them, so a function is compiled
+    (which takes a millisecond) only for a bitmap that occurs often.
     """
 
     WORTH = 24
@@ -93,7 +93,7 @@ class RowCodec:
         comparable: whether keys may be deduplicated and ordered in Python (R6).
         key_names: the columns of the key.
         bitmap_bytes: bytes of an image's null bitmap.
-        renderers: by null bitmap, what makes SQL of an image.
+        renderers: the functions that render an image as SQL, by null bitmap.
     """
 
     def __init__(

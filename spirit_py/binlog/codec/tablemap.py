@@ -1,4 +1,4 @@
-"""Table map events: which columns the rows events that follow are made of (pure).
+"""Table map events: the columns of the rows events that follow them (pure).
 
 Layout (``Table_map_event`` in the server's ``rows_event.h``): table id (6 bytes), flags (2),
 schema and table name (length, text, zero byte), column count, one type code a column,
@@ -49,7 +49,7 @@ class TableMap:
     Attributes:
         nullable: for each column whether it may be NULL.
         signedness: a bit for each numeric column, first column highest, set for unsigned; None
-            where the event does not say. Newer servers count YEAR as numeric, older do not.
+            where the event does not have it. Newer servers count YEAR as numeric, older do not.
         names: column names; empty unless ``binlog_row_metadata`` is FULL.
         optional: the fields of the optional metadata, undecoded, by their type.
     """
@@ -115,7 +115,7 @@ def packed_integer(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _short_text(data: bytes, at: int) -> tuple[str, int]:
-    """Read a text with a length byte in front and a zero byte behind."""
+    """Read a text with a length byte before and a zero byte after it."""
     end = at + 1 + data[at]
     return data[at + 1 : end].decode("utf-8"), end + 1
 

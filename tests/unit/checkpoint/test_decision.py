@@ -131,7 +131,7 @@ def test_a_changed_definition_gives_the_migration_up(changes, reason):
     decision = decide(found(**changes), WANTED)
     assert isinstance(decision, GiveUp)
     assert reason in decision.reason
-    assert "begins at the beginning" in decision.hint
+    assert "starts from the beginning" in decision.hint
 
 
 def test_another_server_is_refused_whatever_its_tables_show():
