@@ -346,7 +346,7 @@ class Partitions:
     def _replace(self, children: list[Partition], parents: tuple[Partition, ...]) -> None:
         place = self.live.index(parents[0])
         if self.live[place : place + len(parents)] != list(parents) or not self.divisible:
-            raise ValueError("these partitions are not neighbours, or may not be merged")
+            raise ValueError("these partitions are not neighbours, or must stay whole")
         running = frozenset[Partition]().union(*(each.running for each in parents))
         self.live[place : place + len(parents)] = children
         self._lows = [each.low for each in self.live if each.low is not None]
