@@ -38,8 +38,14 @@ class LaneLacks(RuntimeError):
 def run(command: Sequence[str], environ: Mapping[str, str]) -> int:
     """Run a command in the repository and return its exit code."""
     print(f"lane: {' '.join(command)}", file=sys.stderr, flush=True)
+    # A SIGTERM while the child starts would end this process and not the child.
+    early: list[int] = []
+    handler = signal.signal(signal.SIGTERM, lambda number, _: early.append(number))
     child = subprocess.Popen(command, cwd=REPOSITORY, env=dict(environ))
     try:
+        signal.signal(signal.SIGTERM, handler)
+        if early:
+            signal.raise_signal(signal.SIGTERM)
         return child.wait()
     except BaseException:
         child.terminate()
