@@ -41,24 +41,12 @@ def probe(number: int) -> None:
                 wire.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
-class SocketHandle:
-    """A handle of our own on a session's socket; made in the session's thread, while idle.
+def duplicate(session: Session) -> socket.socket:
+    """Return a handle of our own on a session's socket; in the session's thread, while it is idle.
 
-    The server learns of a cut only when its statement ends: the caller also kills the session.
+    The driver may close its own number, which then becomes another file's.
     """
-
-    def __init__(self, session: Session) -> None:
-        # A duplicate: the driver may close its own number, which then becomes another file's.
-        self._socket = socket.socket(fileno=os.dup(session.fileno()))
-
-    def cut(self) -> None:
-        """End the connection: a statement that waits on it fails with error 2013."""
-        with contextlib.suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)
-
-    def close(self) -> None:
-        """Close the handle; safe to call again."""
-        self._socket.close()
+    return socket.socket(fileno=os.dup(session.fileno()))
 
 
 class CuttableSession:
@@ -68,24 +56,26 @@ class CuttableSession:
         # Never held while the server is waited for.
         self._guard = threading.Lock()
         self.session: Session | None = None
-        self._handle: SocketHandle | None = None
+        self._socket: socket.socket | None = None
 
     def take(self, session: Session) -> Session:
         """Hold a new session, while it is idle; return it."""
         with self._guard:
-            self.session, self._handle = session, SocketHandle(session)
+            self.session, self._socket = session, duplicate(session)
         return session
 
     def cut(self) -> int:
-        """Break the connection under a statement that waits.
+        """Break the connection: a statement that waits on it fails with error 2013.
 
         Returns:
-            The session to kill, because the server may still execute; 0 for none.
+            The session to kill, because the server learns of the cut only when its statement
+            ends; 0 for none.
         """
         with self._guard:
-            if self.session is None or self._handle is None:
+            if self.session is None or self._socket is None:
                 return 0
-            self._handle.cut()
+            with contextlib.suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
             return self.session.id
 
     def close(self) -> None:
@@ -93,6 +83,6 @@ class CuttableSession:
         with self._guard:
             if self.session is not None:
                 self.session.close()
-            if self._handle is not None:
-                self._handle.close()
-            self.session = self._handle = None
+            if self._socket is not None:
+                self._socket.close()
+            self.session = self._socket = None

@@ -53,7 +53,7 @@ class FakeServer:
         class Wire:
             """Notes."""
 
-            def cut(self) -> None:
+            def shutdown(self, _how: int) -> None:
                 """Note."""
                 server.cut.append(session.id)
 
@@ -68,7 +68,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> FakeServer:
     """Return a server that is not there."""
     made = FakeServer()
     monkeypatch.setattr(lending, "connect", made.connect)
-    monkeypatch.setattr(sockets, "SocketHandle", made.wire)
+    monkeypatch.setattr(sockets, "duplicate", made.wire)
     return made
 
 
