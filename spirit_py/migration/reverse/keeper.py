@@ -190,7 +190,8 @@ class Keeper:
 
     def _check(self) -> None:
         """End where a signal or a fault asks for it."""
-        asked, fault = self._process.stop.reason, self._stop.reason
+        asked = self._process.stop.reason
+        fault = asked or self._stop.reason
         if fault is None:
             return
         if asked is None and _is_final(fault):
