@@ -23,7 +23,6 @@ class Recopier(Protocol):
 
     def recopy(self, mapping: TableMapping, keys: Sequence[str]) -> int:
         """Make the new table's rows of these keys equal to the source's; return their number."""
-        ...
 
 
 def repair(

@@ -83,17 +83,14 @@ class Evaluated(Protocol):
     @property
     def time_zone(self) -> str:
         """The session's time zone for it; empty for the program's own."""
-        ...
 
     @property
     def makes_dates(self) -> bool:
         """Whether it runs with the server's modes about dates."""
-        ...
 
     @property
     def quiet(self) -> bool:
         """Whether notes can only be about columns that hold no value of the source."""
-        ...
 
 
 @contextlib.contextmanager

@@ -4,12 +4,12 @@ Spark starts the tasks of a barrier stage together or not at all, but it brings 
 task that runs, and ``barrier()`` takes about a second (measured), too long under a table lock.
 The conversation therefore goes through the one place that every task reaches anyway, the server
 (:mod:`spirit_py.spark.mailbox`). ``barrier()`` itself is not called: the driver knows that the
-gang is complete when every task has said hello, in milliseconds.
+gang is complete when every task has reported, in milliseconds.
 
 Life::
 
     driver                                   task
-    Gang(...) opens the job                  join(rank) -> member, hello
+    Gang(...) opens the job                  join(rank) -> member, report
     assemble()  <----------------------------'
     everyone("...")  ----------------------> member.handle(order) -> answer
     post(rank, order), collect() ...         ...
@@ -63,30 +63,25 @@ class GangEngine(Protocol):
     @property
     def slots(self) -> int:
         """How many tasks can run at the same time."""
-        ...
 
     def run_gang(
         self, function: Callable[[int], _R], *, size: int, group: str, description: str
     ) -> list[Outcome[_R]]:
         """Run ``function(rank)`` in ``size`` tasks at once; block until all have ended."""
-        ...
 
     def cancel(self, group: str) -> None:
         """Cancel the jobs of a group."""
-        ...
 
     def start(self) -> None:
         """Begin to start; need not wait until it has."""
-        ...
 
     def stop(self) -> None:
         """End it."""
-        ...
 
 
 @dataclass(frozen=True)
 class OrderAnswer:
-    """What a member answered to an order."""
+    """A member's answer to an order."""
 
     rank: int
     number: int
@@ -165,7 +160,7 @@ class Gang(Generic[_R]):
             self._disband()
 
     def assemble(self, timeout: float) -> None:
-        """Wait until every member has said hello.
+        """Wait until every member has reported.
 
         Raises:
             WorkersLost: when the job ended instead, or time is up.

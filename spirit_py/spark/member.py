@@ -28,24 +28,19 @@ class GangMember(Protocol[_R_co]):
     @property
     def session(self) -> SqlSession:
         """A session of the driver's server; its user variables carry the answers."""
-        ...
 
     @property
     def sessions(self) -> Sequence[tuple[str, int]]:
         """What to kill when the member does not end: server name and session id."""
-        ...
 
     def handle(self, order: str) -> str:
         """Carry out one order and answer it."""
-        ...
 
     def result(self) -> _R_co:
         """Return what is too large for the mailbox, at the end."""
-        ...
 
     def close(self) -> None:
         """Close the sessions; called once, whatever happened."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)

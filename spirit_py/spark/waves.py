@@ -57,27 +57,25 @@ class WaveEngine(Protocol):
         description: str,
     ) -> None:
         """Run one job, one task for each spec; see the engine."""
-        ...
 
     def cancel(self, group: str) -> None:
         """Cancel the jobs of a group."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class WavePlan(Generic[_S, _R]):
-    """What to run, and whom to tell.
+    """What to run, and what is called on the way.
 
     Attributes:
         function: the task, run on executors.
-        pull: gives the next task's spec, or why there is none. Called by one thread.
-        on_result: told each spec with its result once, in order of completion, by the same
+        pull: returns the next task's spec, or why there is none. Called by one thread.
+        on_result: called with each spec and its result once, in order of completion, by the same
             thread that pulls.
-        describe: gives the job's description from its specs. Nothing secret (R20).
-        on_abandon: told the specs whose tasks did not end within ``grace`` after a stop or a
+        describe: returns the job's description for its specs. Nothing secret (R20).
+        on_abandon: called with the specs whose tasks did not end within ``grace`` after a stop or a
             failure, and must end them on the server; their jobs have been cancelled by then.
         group: Spark's job group.
-        settled: tells whether results no longer change how large a task should be. Until then
+        settled: returns whether results no longer change how large a task should be. Until then
             tasks are pulled as late as the slots allow.
         grace: seconds that running tasks have to end after a stop or a failure.
     """

@@ -114,7 +114,7 @@ def test_two_equal_extra_rows_are_found(db):
 
 
 def test_an_empty_new_table_is_found_and_filled(db):
-    """A new table that nobody filled differs in every row, and the repair fills it."""
+    """An empty new table differs in every row, and the repair fills it."""
     fill(db)
     pair = Pair(db)
     result = pair.check(examples=3)
@@ -122,7 +122,7 @@ def test_an_empty_new_table_is_found_and_filled(db):
     assert pair.repair().passes == 2
 
 
-def test_more_differences_than_one_pass_repairs(db):
+def test_a_pass_repairs_a_bounded_number_of_rows(db):
     """A pass repairs a bounded number of rows, the next one finds the rest."""
     fill(db, 3000)
     pair = Pair(db)
@@ -189,7 +189,7 @@ def test_a_key_that_the_alter_orders_anew_is_compared_by_a_join(db):
     assert result.passes == 2
 
 
-def test_a_key_that_the_alter_lets_be_null(db):
+def test_rows_with_null_in_a_key_made_nullable_are_compared(db):
     """Rows are compared by it all the same, and a row that holds NULL there is not passed over."""
     db.execute("CREATE TABLE t (a INT NOT NULL, b INT NOT NULL, n INT, UNIQUE KEY u (a, b))")
     db.execute("SET SESSION cte_max_recursion_depth = 5000")
@@ -210,7 +210,7 @@ def test_a_key_that_the_alter_lets_be_null(db):
         pair.repair()
 
 
-def test_names_that_need_quoting(db):
+def test_columns_whose_names_need_quoting_are_compared(db):
     """Columns named like keywords, with quotes, backquotes, braces and percent signs."""
     db.execute(
         "CREATE TABLE t (`se``lect` INT PRIMARY KEY, `a b'\"%s{x}` VARCHAR(9), `r` INT, `s` INT)"
@@ -344,7 +344,7 @@ def test_rows_in_motion_are_no_differences(db, alter):
 
 
 def test_a_row_that_follows_one_step_behind_is_in_motion(db):
-    """The new table's row has become what the source's was: somebody brings it up to date."""
+    """The new table's row has become what the source's was: it lags, and will be equal."""
     fill(db, 100)
     pair = Pair(db).copy()
     db.execute("UPDATE _t_new SET n = -1 WHERE id IN (1, 2)")
@@ -360,7 +360,7 @@ def test_a_row_that_follows_one_step_behind_is_in_motion(db):
     assert result.in_motion == 1
 
 
-def test_a_recheck_in_another_order_of_the_key(db):
+def test_a_recheck_finds_rows_whose_key_is_ordered_anew(db):
     """Extra rows are looked for by the key taken back, changed ones by the converted key."""
     db.execute("CREATE TABLE t (k VARCHAR(20) COLLATE utf8mb4_0900_ai_ci PRIMARY KEY, n INT)")
     db.execute("INSERT INTO t VALUES ('a', 1), ('B', 2), ('c', 3)")
@@ -394,7 +394,7 @@ def test_only_what_stays_different_is_repaired(db):
 
 
 def test_a_chunker_that_leaves_a_gap_is_no_pass(db, monkeypatch):
-    """A range that nobody reads fails the checksum, however equal the rest is."""
+    """A range that is not read fails the checksum, however equal the rest is."""
     fill(db, 4000)
     pair = Pair(db).copy()
     honest = OptimisticChunker.next_chunk
@@ -441,7 +441,7 @@ def test_differences_that_come_back_end_the_checksum(db):
     assert "row (7) is changed in n" in raised.value.details
 
 
-def test_a_transaction_that_keeps_the_lock_away(db):
+def test_a_lock_that_is_not_granted_fails_and_lets_writers_through(db):
     """The lock is asked for in short turns, writers get through between, and at last it fails."""
     fill(db, 100)
     pair = Pair(db).copy()
@@ -473,7 +473,7 @@ def test_a_transaction_that_keeps_the_lock_away(db):
     assert written > 1
 
 
-def test_what_is_shown_between_two_requests_stays_true(db):
+def test_a_pause_shows_the_blocker_of_the_request_before_it(db):
     """In the pause no request waits: the blocker is named as it was at the request."""
     fill(db)
     pair = Pair(db).copy()
@@ -541,8 +541,8 @@ def test_a_lost_task_is_replaced(db):
     assert (result.rows, result.differences) == (20_000, 1)
 
 
-def test_tasks_that_are_lost_again_and_again(db):
-    """After some attempts the loss is the result."""
+def test_tasks_that_are_lost_again_and_again_end_the_checksum(db):
+    """After some attempts the checksum fails with the loss."""
     fill(db, 20_000)
     pair = Pair(db).copy()
     killer = Killer(db, 9)

@@ -269,7 +269,7 @@ SAME_WITHOUT_BOUNDARIES = [
 
 
 @pytest.mark.parametrize("kind", ["VARCHAR(20)", "VARBINARY(20)", "TEXT", "BLOB"])
-def test_values_never_lean_over_the_column_boundary(db, kind):
+def test_values_never_run_over_the_column_boundary(db, kind):
     """No text in one column can look like two, like NULL, or like a length."""
     db.execute(f"CREATE TABLE t (id INT PRIMARY KEY, v {kind}, w {kind})")
     db.execute(f"CREATE TABLE planted (id INT PRIMARY KEY, v {kind}, w {kind})")

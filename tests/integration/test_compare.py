@@ -89,7 +89,7 @@ def test_ten_rows_are_shown_and_all_are_counted(db):
     assert len(error.details) == 10
 
 
-def test_columns_by_other_names_and_left_out(db):
+def test_renamed_columns_are_compared_and_others_named(db):
     """Renamed columns are compared, others only where both have them, which is said."""
     make(db)
     copy(db)
@@ -160,7 +160,7 @@ def test_what_cannot_be_compared_is_refused(db, name):
     assert not comparison.engine.stopped
 
 
-def test_a_table_and_itself_under_another_name_of_its_server(db):
+def test_a_table_is_not_compared_with_itself_under_another_host_name(db):
     """The server's identity tells, not its address."""
     make(db)
     comparison = Comparison(db, db)
@@ -218,7 +218,7 @@ def test_without_a_lock_the_report_says_what_is_not_proven(db):
     holder.rollback()
 
 
-def test_who_is_in_the_way_of_the_lock(db):
+def test_a_blocker_of_the_lock_is_named(db):
     """A long transaction is named while the lock is waited for; then the comparison goes on."""
     make(db)
     copy(db)
@@ -368,7 +368,7 @@ def test_a_server_that_takes_no_writes_is_not_repaired(db):
     assert Comparison(db).run().outcome == "equal"
 
 
-def test_rows_that_a_unique_key_of_the_target_cannot_hold(db):
+def test_rows_that_a_unique_key_of_the_target_cannot_hold_are_named(db):
     """They are named; a repair cannot make them fit."""
     make(db)
     copy(db)
@@ -379,7 +379,7 @@ def test_rows_that_a_unique_key_of_the_target_cannot_hold(db):
     assert "row 5" in raised.value.details[0]
 
 
-def test_rows_that_a_repair_does_not_make_equal(db, db_file):
+def test_rows_that_a_repair_does_not_make_equal_are_differences(db, db_file):
     """They are reported as differences, with exit code 4, and the others are repaired."""
     for each in (db, db_file):
         each.execute("CREATE TABLE a (id INT PRIMARY KEY, n INT)")
@@ -411,7 +411,7 @@ def test_every_type_is_carried_to_another_server(db, db_file):
     assert (report.outcome, report.missing) == ("repaired", report.rows)
 
 
-def test_a_definition_that_changes_meanwhile(db):
+def test_a_definition_that_changes_meanwhile_leaves_no_verdict(db):
     """A column that came while the rows were read was not compared, so there is no verdict."""
     make(db)
     copy(db)

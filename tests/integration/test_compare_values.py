@@ -35,7 +35,7 @@ def tables(db, old, new, source, target):
         ("VARCHAR(9) CHARSET utf8mb4", "VARCHAR(9) CHARSET utf8mb3", "'😀': '?'"),
     ],
 )
-def test_a_character_that_the_target_does_not_have(db, old, new, lost):
+def test_a_character_that_the_target_does_not_have_is_a_difference(db, old, new, lost):
     """A question mark in its place is a difference; one that was there before is none."""
     source, _, target = lost.partition(": ")
     tables(db, old, new, [source, "'b?'", "NULL"], [target, "'b?'", "NULL"])
@@ -48,8 +48,8 @@ def test_a_character_that_the_target_does_not_have(db, old, new, lost):
     assert Comparison(db).run().outcome == "equal"
 
 
-def test_a_key_that_the_target_does_not_have(db):
-    """Its row is missing, however its question marks look like another row's key."""
+def test_a_row_whose_key_the_target_cannot_spell_is_missing(db):
+    """Its row is missing, although another row's key is the question marks it would become."""
     for table, charset in (("a", "utf8mb4"), ("b", "latin1")):
         db.execute(f"CREATE TABLE {table} (k VARCHAR(9) CHARSET {charset} PRIMARY KEY, z INT)")
     db.execute("INSERT INTO a VALUES ('日本', 1), ('本日', 1), ('é', 1), ('x', 1)")
@@ -76,7 +76,7 @@ def test_a_question_mark_in_a_new_table_is_found(db):
 
 
 def test_a_converted_value_that_does_not_fit_names_column_and_row(db):
-    """Also where the checksum converts through its own tables, whose names nobody knows."""
+    """Also where the checksum converts through tables of its own, which are not named."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9))")
     db.execute("INSERT INTO t VALUES (1, '1'), (2, '2')")
     pair = Pair(db, "MODIFY v INT").copy()
@@ -124,7 +124,7 @@ UNFIT = {
 
 
 @pytest.mark.parametrize("name", UNFIT)
-def test_a_value_that_the_targets_type_cannot_hold(db, name):
+def test_a_value_that_the_targets_type_cannot_hold_is_a_difference(db, name):
     """It is a difference in its column, and every other row has its verdict.
 
     A repair mends the others, leaves the target's row alone, and names it.
@@ -156,7 +156,7 @@ def test_a_value_that_the_targets_type_cannot_hold(db, name):
     assert "warning: row (5) is not repaired" in said
 
 
-def test_many_values_that_do_not_fit(db):
+def test_many_values_that_do_not_fit_are_found_in_few_statements(db):
     """Several columns of thousands of rows: the server's warnings say which, in few statements."""
     tables(db, "VARCHAR(20)", "INT", [], [])
     for table, kind in (("a", "VARCHAR(20)"), ("b", "DATE")):
@@ -227,7 +227,7 @@ def test_documents_keep_their_types_between_servers(db, db_file):
     assert (report.outcome, report.differences) == ("repaired", len(LOOKS_LIKE_TEXT) + 1)
 
 
-def test_a_server_whose_sessions_begin_read_only(db):
+def test_sessions_write_where_the_server_begins_them_read_only(db):
     """Sessions for the ALTER itself may write all the same."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY)")
     db.set_global("transaction_read_only", "ON")

@@ -335,7 +335,7 @@ def test_a_stop_lets_quick_chunks_commit(db, spark_engine):
         assert run.copier.statistics().rows == copied(db)
 
 
-def test_the_boundary_session_is_opened_again(db):
+def test_a_lost_boundary_session_is_opened_again(db):
     """The driver's session is killed between two boundaries; the next one is found all the same."""
     fill(db, 100)
     mapping = map_table(db)
@@ -350,7 +350,7 @@ def test_the_boundary_session_is_opened_again(db):
         reader.close()
 
 
-def test_the_throttle_holds_the_copy_back(db, spark_engine):
+def test_a_throttled_copy_waits(db, spark_engine):
     """While there is a reason to wait nothing is handed out, and the reason is shown."""
     fill(db, 3000)
     mapping = map_table(db)

@@ -161,14 +161,14 @@ def test_a_member_that_fails_ends_the_gang_with_its_error(db):
         run(db, fail_at_rank_one)
 
 
-def test_a_member_that_cannot_come(db):
-    """When a task fails before it says hello, the driver does not wait out its time."""
+def test_a_member_that_cannot_join_ends_the_gang_at_once(db):
+    """When a task fails before it reports, the driver does not wait for its timeout."""
     with pytest.raises(MigrationFailure, match="found no server"):
         run(db, print, member=fail_to_join)
 
 
 def test_a_lost_session_loses_the_gang(db):
-    """A member whose session is killed is noticed; the rest goes home."""
+    """A member whose session is killed is noticed; the others end."""
 
     def kill_one(together):
         together.everyone("a", 20)

@@ -128,7 +128,7 @@ def test_a_second_sigint_leaves_at_once(table):
     ],
 )
 def test_a_second_sigint_knows_of_the_swap(db, tmp_path, point, code, says, swapped):
-    """Left at once during the swap: exit code 3 only while nobody can know; then it carries on."""
+    """Left at once: exit code 3 only while the outcome is unknown; the next run carries on."""
     with migration(fill(db), tmp_path) as (command, listener):
         hold = listener.hold(point)
         command.wait_held(hold)
@@ -224,7 +224,7 @@ def test_the_report_holds_every_figure_that_an_operator_asks_for(table, tmp_path
         assert json.loads(line)["event"] in {"message", "progress"}
 
 
-def test_the_migration_goes_on_when_nobody_reads_its_output(table):
+def test_the_migration_goes_on_when_its_output_is_not_read(table):
     """The reader of the log leaves in the middle: the swap is done and the exit code is 0."""
     with copy_held(table) as (hold, cursor):
         process = start(table)
@@ -239,7 +239,7 @@ def test_the_migration_goes_on_when_nobody_reads_its_output(table):
     assert "z" in [row[0] for row in table.query("SHOW COLUMNS FROM t")]
 
 
-def test_an_interrupt_cleans_up_when_nobody_reads_its_output(table):
+def test_an_interrupt_cleans_up_when_the_output_is_not_read(table):
     """SIGINT with a log pipe that is gone: exit code 130, and the checkpoint is written."""
     with copy_held(table) as (hold, cursor):
         process = start(table)
