@@ -219,7 +219,7 @@ class BinlogConnection:
             if self._place is not None and any(sign in low for sign in _NO_EVENT):
                 return FeedFailure(
                     f"no event of the binlog begins at {self._place}: cannot read {where}",
-                    hint="give a position as spirit-py printed it (--from)",
+                    hint="use a position as spirit-py printed it (--from)",
                 )
             return FeedFailure(f"cannot read {where}", hint="see the server's error log")
         if code in _FATAL:

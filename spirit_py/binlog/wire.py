@@ -6,6 +6,7 @@ header and without checksum. Rows and table maps are the codec's, statements ``q
 
 from __future__ import annotations
 
+import functools
 import struct
 import uuid
 import zlib
@@ -82,15 +83,9 @@ def parse_gtid(body: bytes) -> tuple[str, int]:
     return _uuid_text(body[1:17]), int.from_bytes(body[17:25], "little")
 
 
-_uuids: dict[bytes, str] = {}
-
-
+@functools.cache
 def _uuid_text(raw: bytes) -> str:
-    """Print a uuid; results are cached."""
-    text = _uuids.get(raw)
-    if text is None:
-        text = _uuids[raw] = str(uuid.UUID(bytes=raw))
-    return text
+    return str(uuid.UUID(bytes=raw))
 
 
 def parse_tagged_gtid(body: bytes) -> tuple[str, int]:

@@ -157,10 +157,6 @@ class ChangeBuffer:
         """Changes that wait to be taken."""
         return self.partitions.waiting
 
-    def add(self, image: RowImage, epoch: Epoch, *, deleted: bool) -> bool:
-        """Take in one change; False when it was dropped."""
-        return self.add_all(((image, deleted, False),), epoch) > 0
-
     def add_all(self, changes: Iterable[tuple[RowImage, bool, bool]], epoch: Epoch) -> int:
         """Take in changes, in order: each an image, whether it was deleted, whether it is fresh.
 

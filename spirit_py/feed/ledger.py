@@ -46,8 +46,10 @@ class Ledger:
     def __init__(self, start: Frontier) -> None:
         self._safe = start
         self._undecided: dict[str, Epoch] = {}
-        self._received = start.copy()
-        self._in_transaction = False
+        #: The position up to which all transactions were received completely.
+        self.received = start.copy()
+        #: Whether a transaction with rows is received in part.
+        self.in_transaction = False
         self._epochs: deque[Epoch] = deque([Epoch(start.empty())])
 
     @property
@@ -56,44 +58,32 @@ class Ledger:
         return self._epochs[-1]
 
     @property
-    def received(self) -> Frontier:
-        """The position up to which all transactions were received completely."""
-        return self._received
-
-    @property
-    def in_transaction(self) -> bool:
-        """Whether a transaction with rows is received in part."""
-        return self._in_transaction
-
-    @property
     def undecided(self) -> int:
         """How many XA transactions with rows of ours wait for their decision."""
         return len(self._undecided)
 
     def began(self) -> None:
         """Note that a transaction with rows begins."""
-        self._in_transaction = True
+        self.in_transaction = True
         self.current.transactions += 1
 
     def abandoned(self) -> None:
         """Note that the transaction being received is sent again from its beginning, or never."""
-        self._in_transaction = False
+        self.in_transaction = False
 
     def committed(self, place: Place) -> None:
         """Note that a transaction is complete, or that the stream advanced between two."""
-        self._received.advance(place)
+        self.received.advance(place)
         self.current.gained.advance(place)
-        self._in_transaction = False
+        self.in_transaction = False
         if self.current.transactions >= EPOCH_TRANSACTIONS:
             self.seal()
 
-    def prepared(self, xid: str, place: Place) -> Epoch:
-        """Note that an XA transaction with rows is prepared; return the epoch of its rows."""
-        epoch = self.current
-        epoch.pending += 1
-        self._undecided[xid] = epoch
+    def prepared(self, xid: str, place: Place) -> None:
+        """Note that an XA transaction is prepared: its rows belong to the current epoch."""
+        self.current.pending += 1
+        self._undecided[xid] = self.current
         self.committed(place)
-        return epoch
 
     def epoch_of(self, xid: str) -> Epoch | None:
         """Return the epoch of a prepared XA transaction with rows of ours; None for another one."""
@@ -101,8 +91,7 @@ class Ledger:
 
     def decided(self, xid: str) -> None:
         """Note that an XA transaction is decided, and its rows are buffered or dropped."""
-        epoch = self._undecided.pop(xid, None)
-        if epoch is not None:
+        if (epoch := self._undecided.pop(xid, None)) is not None:
             epoch.pending -= 1
 
     def seal(self) -> None:

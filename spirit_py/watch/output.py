@@ -112,7 +112,7 @@ class Lines:
     def _failed(self, error: OSError) -> OutputFault:
         return OutputFault(
             f"cannot write to the standard output: {error.strerror or error}",
-            hint="the last line may be torn; give the lines another place, and go on with"
+            hint="the last line may be incomplete; write the lines to another place, and go on with"
             f" --from '{self.position}'",
             details=(f"position: {self.position}",),
         )

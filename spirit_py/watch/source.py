@@ -54,7 +54,7 @@ class ScopeSource(BinlogSource):
         return {_xid(int(str(row[0])), int(str(row[1])), str(row[3])) for row in rows}
 
     def learn(self) -> int:
-        """Read the definitions of the tables there are now; give how many tables.
+        """Read the definitions of the tables there are now; return how many.
 
         With very many tables they are read when they are needed.
         """

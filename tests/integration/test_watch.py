@@ -500,7 +500,7 @@ def test_a_full_output_gives_the_position_to_go_on_from(
         full = watch(db, *arguments, into=(path, room))
         assert full.ended() == 1
         assert "error: cannot write to the standard output: File too large" in full.errors
-        assert "hint: the last line may be torn" in full.errors
+        assert "hint: the last line may be incomplete" in full.errors
         position = full.errors.partition("\n  position: ")[2].partition("\n")[0]
         assert f"--from '{position}'" in full.errors
         *whole, _torn = path.read_bytes().split(b"\n")

@@ -135,7 +135,7 @@ class _Walk:
         self.bitmap_bytes = (len(fields) + 7) // 8
         self.optional = any(field.nullable for field in fields)
         self.bitmap = b"" if nulls is None else nulls.to_bytes(self.bitmap_bytes, "little")
-        #: Values that, when one struct reads just them, stay the tuple ``k`` that it gives.
+        #: Values that, when one struct reads just them, stay the tuple ``k`` that it returns.
         self.together: list[str] = []
         self._nulls = nulls
         self._margin = "    " * indent

@@ -36,7 +36,7 @@ def buffer(
 def add(made: ChangeBuffer, key: int | str, *, deleted: bool = False, text: str = "") -> bool:
     """Add a change in an epoch of its own."""
     image: Any = Image((key,), text=text)
-    return made.add(image, epoch(), deleted=deleted)
+    return made.add_all([(image, deleted, False)], epoch()) > 0
 
 
 def keys(batch: list[Any]) -> list[Any]:
@@ -219,11 +219,11 @@ def test_bytes_and_epochs_are_counted_exactly() -> None:
     epochs = [epoch() for _ in range(3)]
     image: Any = Image((1,), size=100)
     for one in epochs:
-        made.add(image, one, deleted=False)
+        made.add_all([(image, False, False)], one)
     assert [one.pending for one in epochs] == [0, 0, 1]
     assert made.bytes == 100 + ENTRY_BYTES
     take(made, 10)
-    made.add(image, epochs[0], deleted=True)
+    made.add_all([(image, True, False)], epochs[0])
     assert made.bytes == 2 * (100 + ENTRY_BYTES)
     give_back(made)
     assert [one.pending for one in epochs] == [1, 0, 0]

@@ -31,7 +31,7 @@ def add(made: ChangeBuffer, *keys: int, text: str = "") -> None:
     """Let changes of keys wait."""
     for key in keys:
         image: Any = Image((key,), text=text)
-        made.add(image, Epoch(CountFrontier()), deleted=False)
+        made.add_all([(image, False, False)], Epoch(CountFrontier()))
 
 
 def keys_of(changes: Any) -> list[int]:
@@ -63,7 +63,7 @@ class Model:
             range(KEYS // 10 if hot else KEYS), self.random.randint(1, 4)
         ):
             image: Any = Image((key,), text=str(self.transactions))
-            self.buffer.add(image, self.ledger.current, deleted=False)
+            self.buffer.add_all([(image, False, False)], self.ledger.current)
             self.written.setdefault(key, []).append(self.transactions)
         self.ledger.committed(Place("m", self.transactions))
 
