@@ -790,3 +790,52 @@ def test_states_are_not_exact_while_the_copy_runs(scene: Scene) -> None:
     assert not subscription.buffer.exact
     feed.block_wait()
     assert subscription.buffer.exact
+
+
+class _Short:
+    """A codec that has no memory for its one change, a number of times."""
+
+    def __init__(self, key: int, failures: int = 0) -> None:
+        self._change, self._failures = upsert(key), failures
+
+    def rows(self, _: int, __: bytes) -> list[Any]:
+        """Return the change, or fail."""
+        self._failures -= 1
+        if self._failures >= 0:
+            raise MemoryError
+        return [self._change]
+
+
+def _large(scene: Scene, *, failures: int) -> None:
+    """Append a transaction larger than the ring of 1 MiB, whose 26th event fails at first."""
+    place = Place("memory.000001", len(scene.stream._transactions) + 1)
+    codecs: list[Any] = [_Short(n, failures if n == 25 else 0) for n in range(40)]
+    rows = (RowsChanged(T, 0, bytes(100_000), codec) for codec in codecs)
+    scene.stream.append(Began(place), *rows, Committed(place))
+
+
+def test_a_rollback_in_a_transaction_larger_than_the_ring_takes_nothing_twice(scene: Scene) -> None:
+    """R7, R19: its pieces are handed on once each, and the position waits for its end."""
+    feed, subscription = scene.open(
+        table=mapping(key=column("id", "double")), soft_limit_bytes=4 << 20
+    )
+    _large(scene, failures=2)
+    until(lambda: feed._dispatcher is not None and bool(feed._dispatcher.trouble))
+    assert feed.position() == "memory;0"
+    feed.block_wait()
+    (queue,) = subscription.buffer.partitions.live
+    assert [change.image.key for change in queue.changes()] == [(n,) for n in range(40)]
+    feed.flush()
+    assert feed.position() == "memory;1"
+
+
+def test_a_feed_that_tries_again_says_why_and_closes_at_once(scene: Scene) -> None:
+    """A wait that fails names what is missing; closing waits for no pause between tries."""
+    feed, _ = scene.open(soft_limit_bytes=4 << 20)
+    _large(scene, failures=6)
+    until(lambda: feed._dispatcher is not None and feed._dispatcher._tries >= 5)
+    with pytest.raises(FeedFailure, match=r"again \(there is no memory"):
+        feed.block_wait(timeout=0.1)
+    began = time.monotonic()
+    feed.close()
+    assert time.monotonic() - began < 2.0
