@@ -70,7 +70,7 @@ def with_new_tables(
 
 
 def create_checkpoint_tables(session: SqlSession, record: CheckpointRecord) -> None:
-    """Create the checkpoint table beside each table: what comes beside it now is ours (R24)."""
+    """Create the checkpoint tables; later auxiliary tables are proven to be ours by them (R24)."""
     pointer = Pointer(home=record.home, program=__version__)
     for table in record.tables:
         first = record if table.name == record.home else pointer

@@ -2,7 +2,7 @@
 
 A row is a frozen dataclass. What is read must have exactly its fields, each of its own type; a
 dataclass refuses impossible values itself, with a ValueError. A text of another format, or with
-anything else in it, is never guessed at (R17).
+other fields, is refused (R17).
 """
 
 from __future__ import annotations

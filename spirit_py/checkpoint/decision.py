@@ -1,8 +1,8 @@
 """What a run does with what an earlier one left (pure; R14, R17).
 
-A migration starts afresh only on proof that there is nothing to resume. What could not be
-looked at proves nothing: an error on the way to :class:`Found` is raised, so that everything is
-kept. The first row that fits counts.
+A migration starts afresh only on proof that there is nothing to resume. A failed query proves
+nothing: its error is raised before a :class:`Found` exists, so that everything is kept. The first
+row that fits counts.
 
 ==============================================  ============================================
 found                                           outcome
@@ -90,7 +90,7 @@ class Afresh:
     """Begin at the beginning. The reason is empty where no earlier run has left anything.
 
     Attributes:
-        abandoned: the record that is written over.
+        abandoned: the record that is replaced.
     """
 
     reason: str = ""
@@ -177,7 +177,7 @@ def _refuse_another(reverse: ReverseFound) -> Refuse:
 
 
 def _without_record(found: Found, why: str) -> Decision:
-    """Decide where a checkpoint table is ours and has no record: an old table may be a swap's."""
+    """Decide where a checkpoint table of ours has no record: an old table may be from a swap."""
     old = [f"{table.schema}.{table.names.old}" for table in found.tables if table.old_shape]
     if not old:
         return Afresh(reason=why)
@@ -194,7 +194,7 @@ def _without_record(found: Found, why: str) -> Decision:
 def _refuse_other_server(found: Found, record: CheckpointRecord) -> Refuse:
     """Refuse a server that is not proven to have what the migration's server had (R14).
 
-    Nothing is dropped: it may be a replica that was taken for its source.
+    Nothing is dropped: the server may be a replica, addressed by mistake.
     """
     why = found.unreachable or "nothing says what it has of the first one"
     return Refuse(
@@ -223,7 +223,7 @@ def _swapped_already(reverse: ReverseFound | None) -> str:
 
 
 def _before_the_swap(found: Found, record: CheckpointRecord, wanted: Wanted) -> Decision:
-    """Decide where the source is still the source."""
+    """Decide where no swap was made."""
     tables = [(record.of(*table.name), table) for table in found.tables]
     for progress, table in tables:
         if table.new_shape and not table.new_is_ours and not table.taken_over:
@@ -277,7 +277,7 @@ def _nothing_to_resume(found: Found, record: CheckpointRecord, wanted: Wanted) -
 
 
 def _not_compared(record: CheckpointRecord) -> CheckpointRecord:
-    """Return the record without what was compared: that was on another server."""
+    """Return the record without the checksum's progress, which was on another server."""
     tables = tuple(replace(table, checked_up_to=()) for table in record.tables)
     return replace(record, tables=tables, settled_at="")
 

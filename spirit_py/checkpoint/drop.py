@@ -1,4 +1,4 @@
-"""Drop what stands beside a table where it is proven to be ours, and nothing else (R24)."""
+"""Drop auxiliary tables that are proven to be ours, and no others (R24)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def drop_left_behind(
     session: SqlSession, record: CheckpointRecord, besides: Collection[tuple[str, str]]
 ) -> list[str]:
-    """Drop what a record that is to be written over leaves beside its other tables.
+    """Drop the auxiliary tables of a replaced record's other tables.
 
     Args:
         besides: the tables of the run, which drops what is beside them itself.
@@ -36,7 +36,7 @@ def drop_left_behind(
 
 
 def _drop_one(session: SqlSession, table: tuple[str, str]) -> str:
-    """Drop one table's, unless a process works on it."""
+    """Drop those of one table, unless a process works on it."""
     name = ".".join(table)
     if busy := take_from_others(session, table):
         return f"what the earlier migration left beside {name} stays: {busy}"
@@ -60,9 +60,9 @@ def take_from_others(session: SqlSession, table: tuple[str, str]) -> str:
 def drop_auxiliary(session: SqlSession, schema: str, table: str) -> str:
     """Drop the new table, the sentinel and the checkpoint beside a table, never the old table.
 
-    The checkpoint goes last: it holds the proof of the others. Without one of ours nothing is
-    touched. Neither is anything where the new table may have been in the table's place: it may
-    hold the only copy of what the application wrote since.
+    The checkpoint goes last, because it holds the proofs of the others. Nothing is dropped
+    without a checkpoint of ours, nor where the new table may have been in the table's place: it
+    may hold the only copy of what the application wrote since.
 
     Returns:
         What was there and is not ours, for the operator; empty for nothing.

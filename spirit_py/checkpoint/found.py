@@ -1,4 +1,4 @@
-"""What an earlier run left, as the server shows it: the input of the decision (pure)."""
+"""What the server shows of an earlier run: the input of the decision (pure)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class TableFound:
             there is none.
         new_shape: the same of the new table.
         old_shape: the same of the table under the old table's name.
-        ours: a checkpoint table of this program stands beside the table.
+        ours: the table has a checkpoint table of this program.
         changed_here: the table under the source's name is the one that the migration made.
         new_is_ours: so is the one under the new table's name.
         old_is_ours: the table under the old table's name is the one from before the migration.
@@ -67,7 +67,7 @@ class TableFound:
         return None if changed and not self.new_shape else False
 
     def described(self, progress: TableProgress) -> str:
-        """Return what is there under the three names, and what is known of it, for messages."""
+        """Describe the tables under the three names, for messages."""
         if self.changed_here:
             source = "is the table that this migration made"
             if self.source_shape != progress.target_shape:
@@ -105,7 +105,7 @@ def was_swapped(tables: Iterable[TableFound], record: CheckpointRecord) -> bool 
 
 
 def may_hold_rows(schema: str, table: str) -> str:
-    """Return why a new table may hold what no other table holds."""
+    """Return why a new table may hold rows that no other table has."""
     return (
         f"the swap of {schema}.{table} was begun by an earlier run, and may have been undone by"
         f" hand: then {AuxiliaryNames.of(table).new} holds what the application wrote in between"
@@ -122,7 +122,7 @@ class ReverseState(enum.Enum):
     """What has become of the reverse replication that an earlier run began after its swap."""
 
     KEPT = "kept"
-    """The old tables are there; whether a process keeps them current is another matter."""
+    """The old tables are there; a process may or may not keep them current."""
     LOST = "lost"
     """The old tables are there, and can no longer take the tables' places."""
     REVERTED = "reverted"
@@ -131,11 +131,11 @@ class ReverseState(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class ReverseFound:
-    """Reverse replication that an earlier run began, of which there is something left.
+    """Reverse replication that an earlier run began and that is not cleaned up.
 
     Attributes:
         names: the tables, for messages.
-        until: when its time is over, for messages.
+        until: the end of its time, for messages.
         reason: why it is lost.
         undone: the tables that a revert has swapped out, for messages.
     """

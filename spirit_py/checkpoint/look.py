@@ -1,8 +1,8 @@
-"""Look at what an earlier run left; what cannot be looked at is raised, and proves nothing (R17).
+"""Examine what an earlier run left; a failed query is raised, because it proves nothing (R17).
 
 A record names its tables, and each of their checkpoint tables points back to it. Both must agree: a
-table that was migrated by itself since has a checkpoint of its own, and a record that was written
-over leaves pointers to it behind.
+table that was migrated by itself since has a record of its own, and a replaced record leaves
+pointers to it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def look(session: SqlSession, options: ConnectionOptions, tables: Sequence[Name]) -> Found:
-    """Look at what an earlier run left beside these tables.
+    """Examine what an earlier run left of these tables' auxiliary tables.
 
     Args:
         options: to ask for the binlog.
@@ -41,7 +41,7 @@ def look(session: SqlSession, options: ConnectionOptions, tables: Sequence[Name]
 
     Raises:
         ServerFault: the server could not be asked.
-        FeedFailure: the binlog could not be looked at.
+        FeedFailure: the binlog could not be examined.
     """
     unreadable = ""
     found: CheckpointRecord | Pointer | None = None
@@ -68,15 +68,15 @@ def examine(
     reach: Callable[[str, float], str],
     trusting: bool = False,
 ) -> Found:
-    """Look at the tables of one migration, after its checkpoint was read.
+    """Examine the tables of one migration, after its checkpoint was read.
 
     Args:
         home: the table whose checkpoint was read.
-        found: what stands in it; None when there is none, or none that can be read.
+        found: its first row; None when there is none, or none that can be read.
         unreadable: why a checkpoint cannot be read.
         reach: returns why the feed cannot go on from a position, of a record of that age.
-        trusting: take definitions of tables for a proof of whose they are: for an account that
-            may not see the numbers of tables, and only looks.
+        trusting: accept names and definitions as the proof that tables are ours: for
+            ``spirit-py status`` under an account that may not read the table numbers.
     """
     record = found if isinstance(found, CheckpointRecord) else None
     age, unreachable = 0.0, ""
@@ -99,7 +99,7 @@ def examine(
 def _look_at_table(
     session: SqlSession, name: Name, record: CheckpointRecord | None, *, trusting: bool
 ) -> TableFound:
-    """Look at one table and at those beside it."""
+    """Examine one table and its auxiliary tables."""
     schema, table = name
     names = AuxiliaryNames.of(table)
     shapes = [shape_here(session, schema, one) for one in (table, names.new, names.old)]
@@ -127,9 +127,9 @@ def _look_at_table(
 
 
 def _damage(session: SqlSession, record: CheckpointRecord) -> str:
-    """Return which bound of a record cannot be a key of its table; empty when all can.
+    """Return the bound of a record that cannot be a key of its table; empty when all can.
 
-    A table whose definition has changed is left out: the decision goes by that.
+    A table whose definition has changed is left out: the decision tests that itself.
     """
     for progress in record.tables:
         bounds = {"copied_up_to": progress.copied_up_to, "checked_up_to": progress.checked_up_to}
@@ -155,7 +155,7 @@ def _is_key(source: TableSchema, index: Index, literals: tuple[str, ...]) -> boo
 
 @dataclass(frozen=True, kw_only=True)
 class RecordFound:
-    """Where the checkpoint table beside a table leads to.
+    """The record that a table's checkpoint table leads to.
 
     Attributes:
         record: of the migration that the table takes part in; None without one.

@@ -1,11 +1,11 @@
-"""Which tables beside a source are the migration's: noted as they are made, and looked up (R24).
+"""The proofs of which auxiliary tables are the migration's: noted, and verified (R24).
 
-The new table is built under a name with a random token, and gets its own name when
-it is noted which one it is: wherever a run ends, each table is proven to be ours, or it is not.
+The new table is built under a name with a random token, and gets its own name once its identity is
+noted. So wherever a run ends, each table either is proven to be ours or is not.
 
-A statement is replicated with its time, and so a table has the same CREATE TIME on every server
-that carried it out; another table put in its place has a later one. Together with the definition
-that proves a table on another server, where its numbers are noted instead of those of the first.
+A statement is replicated with its time, so a table has the same CREATE TIME on every server that
+executed it; another table put in its place has a later one. CREATE TIME and definition together
+prove a table on another server, whose table numbers are then noted instead.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def begin_proofs(session: SqlSession, schema: str, table: str) -> Proofs:
 
 
 def read_proofs(session: SqlSession, schema: str, table: str) -> Proofs:
-    """Return what was noted; nothing readable, and no checkpoint table, prove nothing."""
+    """Return the noted proofs; empty ones without a checkpoint table, or one that can be read."""
     try:
         return CheckpointTable(schema, table).read(session, Proofs) or Proofs()
     except UnreadableCheckpoint:
@@ -62,7 +62,7 @@ def note_proofs(session: SqlSession, schema: str, table: str, **changes: Any) ->
 
 
 def renew_proofs(session: SqlSession, schema: str, table: str, **changes: Any) -> Proofs:
-    """Note the new table again, after a change of ours: that gives it another CREATE TIME."""
+    """Note the new table again, after we altered it: it has another CREATE TIME then."""
     noted = read_proofs(session, schema, table).new
     found = identity(session, schema, AuxiliaryNames.of(table).new)
     new = found if noted.is_same(found) else noted
@@ -70,7 +70,7 @@ def renew_proofs(session: SqlSession, schema: str, table: str, **changes: Any) -
 
 
 def proven(session: SqlSession, schema: str, table: str, proofs: Proofs) -> frozenset[str]:
-    """Return which names beside a table, its own included, are of tables that are proven."""
+    """Return the names, of a table and its auxiliary tables, whose tables are proven."""
     names = AuxiliaryNames.of(table)
     known = {names.new: proofs.new, names.old: proofs.source, names.undone: proofs.new}
     known[table] = proofs.new
@@ -81,9 +81,9 @@ def proven(session: SqlSession, schema: str, table: str, proofs: Proofs) -> froz
 def proofs_here(
     session: SqlSession, schema: str, table: str, progress: TableProgress | None
 ) -> Proofs:
-    """Return what was noted beside a table, as this server knows it.
+    """Return the proofs of a table's auxiliary tables, translated to this server.
 
-    What cannot be proven stays as it was noted: of another server, which proves nothing here.
+    A proof that cannot be translated stays that of another server, and proves nothing here.
 
     Args:
         progress: of the table in the checkpoint's record; None where there is none.

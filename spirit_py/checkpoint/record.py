@@ -1,9 +1,8 @@
-"""What the checkpoint table holds about a migration (pure): its record, a pointer, the proofs.
+"""The rows of the checkpoint table about a migration (pure): record, pointer, proofs.
 
 Nothing secret is in it (R20). The record of a migration of several tables is in the checkpoint
 table of one of them, its *home*; the checkpoint tables of the others only point there. The proofs
-have a row of their own beside each table, so that a record that cannot be read takes no proof with
-it.
+are a separate row in each table's checkpoint table, so that they can be read without the record.
 """
 
 from __future__ import annotations
@@ -77,8 +76,8 @@ class CheckpointRecord:
         server_uuid: the server that the migration runs on.
         phase: value of :class:`spirit_py.phases.Phase`.
         position: the change feed's safe position, opaque; empty before the feed started.
-        settled_at: the feed's position behind the run's last write to a new table, opaque; empty
-            as long as it may write, and after a run that was killed.
+        settled_at: the feed's position after the run's last write to a new table, opaque; empty
+            while it may write, and after a run that was killed.
         started_at: when the first run began, ISO 8601 in UTC.
         seconds: seconds worked in all runs together.
         runs: how many runs there were, this one included.
@@ -140,7 +139,7 @@ class CheckpointRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class Pointer:
-    """What stands in the checkpoint table of a table whose migration's record is elsewhere.
+    """The row of a checkpoint table whose migration's record is in that of another table.
 
     Attributes:
         home: the table whose checkpoint table holds the record.
@@ -153,7 +152,7 @@ class Pointer:
 
 @dataclass(frozen=True, kw_only=True)
 class Proofs:
-    """What proves which of the tables beside a source are this migration's (R24).
+    """The proofs of which auxiliary tables of a source are this migration's (R24).
 
     Attributes:
         building: the name under which the new table is built, with a random token.
@@ -170,7 +169,7 @@ class Proofs:
 
 
 def home_of(tables: Iterable[tuple[str, str]]) -> tuple[str, str]:
-    """Return the table whose checkpoint table holds the record, in whatever order they come."""
+    """Return the table whose checkpoint table holds the record; independent of their order."""
     return min(tables)
 
 

@@ -15,9 +15,9 @@ from spirit_py.table.names import lock_name
 from spirit_py.table.reverse import ReverseChanges
 
 FOLLOWING: Final = "following"
-"""The old tables follow the new ones; a process sees to it, or another one may go on with it."""
+"""The old tables follow the new ones: a process applies the changes, or another may continue."""
 REVERTING: Final = "reverting"
-"""The swap back may be under way: the names of the tables tell whether it was made."""
+"""The swap back may be under way: the names of the tables show whether it was made."""
 ENDED: Final = "ended"
 """The old tables follow no more; the reason is in the record."""
 
@@ -106,7 +106,7 @@ class RevertRequest:
     """What ``spirit-py revert`` asks of the process that runs reverse replication.
 
     Attributes:
-        token: of this one request, by which its answer is known from that to an earlier one.
+        token: random, of this request; its answer has the same token.
         skip_drop: keep the tables that are swapped out.
     """
 
@@ -125,7 +125,7 @@ class RevertAnswer:
 
     Attributes:
         state: :data:`WORKING`, :data:`DONE` or :data:`FAILED`.
-        said: everything that was said so far, oldest first; why it failed comes last.
+        said: all messages so far, oldest first; the cause of a failure is the last.
         exit_code: of the error, once it failed.
     """
 

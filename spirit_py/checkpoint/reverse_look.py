@@ -1,4 +1,4 @@
-"""Find the reverse replication of a table, and what has become of it."""
+"""Find the reverse replication of a table, and its state."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Where(enum.Enum):
-    """In which of its two states reverse replication is; the RENAME between them is atomic."""
+    """Where the old table is, before or after the atomic RENAME of a revert."""
 
     FORWARD = "the old table is beside the table"
     BACK = "the old table is in its place"
@@ -55,7 +55,7 @@ def find_reverse(session: SqlSession, schema: str, table: str) -> ReverseRecord 
             f"the record of reverse replication of {schema}.{table} cannot be read: {error}",
             hint="use the version of spirit-py that wrote it",
         ) from error
-    # A pointer that was left behind leads to the migration of other tables.
+    # An obsolete pointer leads to the migration of other tables.
     known = record is not None and (schema, table) in {one.source for one in record.tables}
     return record if known else None
 
@@ -63,8 +63,8 @@ def find_reverse(session: SqlSession, schema: str, table: str) -> ReverseRecord 
 def where_is(session: SqlSession, record: ReverseRecord) -> Where:
     """Look at the tables, while no process swaps them.
 
-    Before a revert was begun, an old table that is gone was dropped: the definitions alone do not
-    tell, because a migration may leave the one that it found.
+    If no revert was begun, an old table that is gone was dropped. The definitions alone do not
+    show that, because a migration may leave the definition unchanged.
     """
     seen = {_where(session, table) for table in record.tables}
     where = seen.pop() if len(seen) == 1 else Where.UNCLEAR

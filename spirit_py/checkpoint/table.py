@@ -10,8 +10,8 @@ id  row
 5   the proofs of which tables are the migration's
 ==  ==================================================================================
 
-The comment of the table is the proof that it is the program's own, and not another tool's (R17);
-one DROP ends all of it.
+The comment of the table proves that it is the program's own, and not another tool's (R17); one DROP
+removes all rows.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class CheckpointTable:
         points.reach("checkpoint.created")
 
     def exists(self, session: SqlSession) -> bool:
-        """Return whether the table exists, whoever made it."""
+        """Return whether the table exists, made by this program or not."""
         return bool(session.query(_COMMENT, self._name))
 
     def is_ours(self, session: SqlSession) -> bool:
@@ -148,7 +148,7 @@ class CheckpointTable:
         return None
 
     def withdraw(self, session: SqlSession, request: RevertRequest) -> None:
-        """Delete a request, which was answered or is not wanted any more; another one stays."""
+        """Delete a request that was answered or withdrawn; a newer one stays."""
         text = string_literal(to_text(request))
         session.execute(
             f"DELETE FROM {self._table} WHERE id = {_IDS[RevertRequest]} AND record = {text}"

@@ -1,17 +1,17 @@
-"""Writes the checkpoint while the migration runs: every so often, and when it is asked to.
+"""Writes the checkpoint while the migration runs: periodically, and on request.
 
-**In which order a record is taken does not matter.** It has a low watermark L and a safe position
-P of the change feed. They may be some moments apart:
+**The order in which a record's fields are read does not matter.** It has a low watermark L and a
+safe position P of the change feed, which may be read at different times:
 
 - *L first.* A change that the feed passed over between the two was applied, or it was dropped
   because its key was above the high watermark, and so above L: the resumed copy reads it.
-- *P first.* Every change behind P comes again, whatever was copied meanwhile.
+- *P first.* Every change after P is received again, whatever was copied meanwhile.
 
 In both cases a chunk above L that had committed is copied again, which is harmless, and what was
-deleted of it since comes again from behind P; the resumed feed does not drop it (R17).
+deleted of it since is received again after P; the resumed feed does not drop it (R17).
 
-An older record is as good as a newer one: it only means more work. So a write whose answer was
-lost, and which the server carries out late, does no harm.
+An older record is as valid as a newer one: a resume only repeats more work. So a write whose
+answer was lost, and which the server executes late, does no harm.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class CheckpointWriter:
 
 
 def _hopeless(error: Exception) -> bool:
-    """Return whether waiting will not help: a fault that is not the server's passing state."""
+    """Return whether a fault is permanent, so that trying again cannot help."""
     if isinstance(error, ServerFault):
         return disposition(error) is Disposition.FATAL and not error.hint
     return True

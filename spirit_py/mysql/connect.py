@@ -96,8 +96,8 @@ def connect(
         wait_timeout: Seconds that the session may idle.
         read_timeout: Seconds after which an answer counts as lost (error 2013); 0 for never.
             The server goes on with the statement.
-        native: Keep the server's ``sql_mode``, time zone and checks, as a client of the
-            operator would have them: for the ALTER itself (R10).
+        native: Keep the server's ``sql_mode``, time zone and checks, as the operator's own client
+            has them: for the ALTER itself (R10).
         asks_for_lock: The session is about to take the run's advisory lock; every other one of
             a run is refused when another run has it.
 
@@ -150,7 +150,7 @@ def another_server(address: str, *, found: str, wanted: str) -> AnotherServer:
 
 
 def identity(options: ConnectionOptions, role: str) -> tuple[str, ...]:
-    """Return what a session sets to say whose it is and what for, as assignments for SET (R24).
+    """Return the SET assignments that name a session's origin, role and run (R24).
 
     A session without it is never killed by its number: see :mod:`spirit_py.mysql.kill`.
     """
@@ -182,7 +182,7 @@ def _prepare(
 
 
 def _keep_warnings(session: Session) -> None:
-    """Have all warnings kept where the account may say so; a list that is cut is found (R10)."""
+    """Raise ``max_error_count`` if the account may; a list that is cut short is detected (R10)."""
     try:
         session.execute(f"SET SESSION max_error_count={MOST_WARNINGS}")
     except ServerFault as fault:
@@ -191,7 +191,7 @@ def _keep_warnings(session: Session) -> None:
 
 
 def evaluate_with(session: Session, settings: Iterable[tuple[str, str]]) -> None:
-    """Apply to an open session the settings by which it evaluates expressions."""
+    """Apply to an open session the settings under which it evaluates expressions."""
     session.execute("SET " + ", ".join(_evaluation(settings)))
 
 
@@ -228,10 +228,10 @@ def _open(options: ConnectionOptions, role: str, *, database: str, read_timeout:
 
 
 def another_mode_may_do(code: int, mode: str) -> bool:
-    """Return whether a failure may be the TLS mode's fault.
+    """Return whether another TLS mode may avoid a failure.
 
-    An account that requires TLS is denied without it; under TLS a denial is the last word, and
-    the password is not sent once more in the clear (R20).
+    An account that requires TLS is denied without it. After a denial under TLS no other mode is
+    tried, so that the password is not sent in the clear (R20).
     """
     plain = mode == "DISABLED"
     return code in ({TLS_REQUIRED, ACCESS_DENIED} if plain else {TLS_FAULT})
@@ -240,9 +240,9 @@ def another_mode_may_do(code: int, mode: str) -> bool:
 def tls_modes(options: ConnectionOptions) -> tuple[str, ...]:
     """Return the driver's TLS modes to try, in order.
 
-    Connector/C reads PREFERRED as DISABLED (measured), so the program prefers by itself. On
-    this machine's own address plain comes first: a handshake costs 30 ms, and an account that
-    requires TLS answers with "access denied".
+    Connector/C reads PREFERRED as DISABLED (measured), so the program tries both modes itself.
+    On this machine's own address no TLS is tried first: a handshake costs 30 ms, and an account
+    that requires TLS answers with "access denied".
     """
     if options.socket:
         return ("DISABLED",)
@@ -271,7 +271,7 @@ def _arguments(options: ConnectionOptions, mode: str) -> dict[str, Any]:
     if options.socket:
         arguments["unix_socket"] = options.socket
     else:
-        # To the client library "localhost" means its socket file, which was not asked for.
+        # The client library reads "localhost" as its socket file, which was not asked for.
         host = "127.0.0.1" if options.host == "localhost" else options.host
         arguments |= {"host": host, "port": options.port}
     if options.ssl and mode != "DISABLED":

@@ -1,9 +1,9 @@
-"""Sessions of an earlier run that the server still has: they must not write any more (R18).
+"""End the sessions of an earlier run that the server still has: they must not write (R18).
 
 A program that was killed leaves its statements running on the server. So every session of a run
 names in a user variable its run and the tables of that run; the next run for one of
-these tables, which holds their advisory locks, ends what is left of others before it looks at
-anything.
+these tables, which holds their advisory locks, ends the sessions of other runs before it reads
+anything else.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _POLL_SECONDS: Final = 0.05
-#: A chunk that is rolled back takes no longer than it took to write.
+#: Rolling a chunk back takes no longer than writing it.
 _PATIENCE: Final = 60.0
 
 _SESSIONS: Final = """
@@ -33,7 +33,7 @@ WHERE v.VARIABLE_NAME = 'spirit_py_run' AND t.PROCESSLIST_ID IS NOT NULL"""
 
 
 def earlier_sessions(session: SqlSession, label: str) -> list[int]:
-    """Find the sessions of other runs that are about one of the label's tables."""
+    """Find the sessions of other runs on one of the label's tables."""
     own, *marks = label.split()
     return [
         int(number)
@@ -43,7 +43,7 @@ def earlier_sessions(session: SqlSession, label: str) -> list[int]:
 
 
 def end_own_statements(session: SqlSession, label: str) -> None:
-    """End what the sessions of this run execute now, but for this one; the sessions stay."""
+    """End the statements of this run's other sessions; the sessions stay."""
     own, *_ = label.split()
     for number, said in session.query(_SESSIONS):
         if str(said).split()[:1] == [own] and int(number) != session.id:
@@ -51,7 +51,7 @@ def end_own_statements(session: SqlSession, label: str) -> None:
 
 
 def end_earlier_sessions(session: SqlSession, label: str) -> int:
-    """Kill the sessions of earlier runs and wait until they are gone; return how many there were.
+    """Kill the sessions of earlier runs and wait for their end; return how many there were.
 
     A killed session rolls back before the server forgets it.
 

@@ -6,8 +6,8 @@ options, so that the driver, the executors and a session that is opened days lat
 
 The time zone is not among them: sessions stay in '+00:00', in which a TIMESTAMP can be compared
 and read without loss, and change it around a statement that writes (``TableMapping.time_zone``).
-Nor are the server's modes about dates: a session takes every date that a column holds, and has
-them only around a statement that may make a date of something else
+Nor are the server's modes for dates: a session accepts every date that a column holds, and sets
+these modes only around a statement that may convert another type to a date
 (``TableMapping.makes_dates``).
 """
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from spirit_py.mysql.facts import ServerFacts
 
 STRICT_SQL_MODE: Final = "STRICT_ALL_TABLES,ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO"
-#: What sets the session's mode back to its own.
+#: Sets the session's mode back to its own.
 OWN_SQL_MODE: Final = "@spirit_py_sql_mode"
-#: What gives a session the mode in which dates are made.
+#: Sets the mode in which values are converted to dates.
 DATE_SQL_MODE: Final = "@spirit_py_date_sql_mode"
 
 _LENIENT_SQL_MODE: Final = "ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO"
-"""Lets ENUM 0 and invalid dates into a table of the types that they come from."""
+"""The mode that accepts ENUM 0 and invalid dates in columns of the type that already holds them."""
 
 _VARIABLES: Final = (
     "block_encryption_mode",
@@ -57,7 +57,7 @@ def evaluation_settings(facts: ServerFacts) -> tuple[tuple[str, str], ...]:
 
 
 def evaluating_mode(sql_mode: str) -> str:
-    """Return the program's strict mode with what of the server's changes a computed value.
+    """Return the program's strict mode with those modes of the server that change computed values.
 
     Division by zero is an error where a native ALTER makes it one; NULL otherwise, as there.
     """
@@ -78,7 +78,7 @@ def date_mode(sql_mode: str) -> str:
 
 
 class Evaluated(Protocol):
-    """What says how a statement is evaluated: a mapping, or a chunk's task."""
+    """How a statement is to be evaluated; implemented by a mapping and by a chunk's task."""
 
     @property
     def time_zone(self) -> str:
@@ -113,20 +113,20 @@ def evaluating(session: SqlSession, what: Evaluated, *, notes: bool = False) -> 
 
 @contextlib.contextmanager
 def as_stored(session: SqlSession) -> Iterator[None]:
-    """Let every value that the source holds into columns of the same type."""
+    """Accept every value of the source in columns of the same type."""
     with _setting(session, "sql_mode", string_literal(_LENIENT_SQL_MODE), OWN_SQL_MODE):
         yield
 
 
 @contextlib.contextmanager
 def _setting(session: SqlSession, name: str, value: str, usual: str) -> Iterator[None]:
-    """Change a variable of the session for a while.
+    """Change a variable of the session while the context is open.
 
     After a fault it is set back too, and should that fail the first fault is the one raised.
 
     Args:
-        value: SQL for what it is for the while.
-        usual: SQL for what it is set back to.
+        value: SQL of the temporary value.
+        usual: SQL of the value it is set back to.
     """
     session.execute(f"SET SESSION {quote_identifier(name)}={value}")
     try:

@@ -1,4 +1,4 @@
-"""What the program needs to know about the server, read once."""
+"""The server's version and settings, read once."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def read_facts(session: SqlSession) -> ServerFacts:
 
 
 def require_mysql(facts: ServerFacts) -> None:
-    """Refuse any other server, before it is asked what it would not understand.
+    """Refuse any other server, before a statement that it might not understand.
 
     Raises:
         Refusal: naming the server's version.

@@ -1,4 +1,4 @@
-"""Sort errors of the server once, three ways: retry, outcome unknown, fatal (design section 8).
+"""Classify errors of the server: retry, outcome unknown, fatal (design section 8).
 
 The numbers are MySQL's (manual, Error Message Reference): 1000-1999 and 3000 up come from the
 server, 2000-2999 and 5000-5099 from the client library.
@@ -53,7 +53,7 @@ LOST: Final = frozenset(
         1159,  # network: timeout reading
         1160,  # network: error writing
         1161,  # network: timeout writing
-        1927,  # connection was killed, as the client library words it
+        1927,  # connection was killed, as reported by the client library
         2006,  # server has gone away
         2012,  # error in server handshake
         2013,  # lost connection during query
@@ -132,14 +132,14 @@ def disposition(error: BaseException, *, committing: bool = False) -> Dispositio
 
 
 def connection_lost(error: BaseException) -> bool:
-    """Return whether the error means that the session is gone and with it all it held."""
+    """Return whether the error means that the session is lost, with its locks and transaction."""
     return isinstance(error, ServerFault) and error.code in LOST
 
 
 def server_away(error: BaseException) -> bool:
-    """Return whether the server does not serve us now: away, on its way down or up, or full.
+    """Return whether the server cannot be used now: unreachable, shutting down, starting, or full.
 
-    A session that was ended counts too: why it was is not known until another one is open.
+    A session that was ended counts too: the reason is not known until another one is opened.
     """
     return isinstance(error, ServerFault) and error.code in _AWAY
 
@@ -150,7 +150,7 @@ def access_denied(error: BaseException) -> bool:
 
 
 def server_fault(error: Exception, *, where: str) -> ServerFault:
-    """Turn an exception of the driver into ours.
+    """Return our error for an exception of the driver.
 
     Args:
         error: what MySQLdb raised; its arguments are a number and a text, or a text.
@@ -194,7 +194,7 @@ _CONNECTION_FAULTS: Final = (
         "{text}",
         "wait, or raise max_connections or the account's limits",
     ),
-    # The same number stands for a wrong password and for an account that requires TLS.
+    # A wrong password and an account that requires TLS have the same error number.
     (
         (ACCESS_DENIED, 1698),
         "the server does not accept user {user} with this password",

@@ -1,7 +1,7 @@
-"""What the account may do, from ``SHOW GRANTS``: privileges of active roles are in it.
+"""The account's privileges, from ``SHOW GRANTS``, which includes those of active roles.
 
-The catalogue hides what an account has no privilege on, and a hidden table is not an absent one:
-without :meth:`Grants.require` a run would start afresh, or leave what takes up the disk.
+The catalogue hides tables on which an account has no privilege. Without :meth:`Grants.require` a
+run would take a hidden table for an absent one, and start afresh or leave it on the disk.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ALL = frozenset({"ALL", "ALL PRIVILEGES"})
 # ALL does not grant dynamic privileges at schema level, and these are global anyway.
 _EVERYWHERE = "*"
 IDENTITY_PRIVILEGES: Final = ("PROCESS",)
-"""What it takes to read information_schema.INNODB_TABLES, which proves whose tables are."""
+"""The privilege for information_schema.INNODB_TABLES, which proves which tables are ours."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +113,7 @@ class Grants:
         """Refuse an account that could not see, or not do, what is asked for.
 
         Args:
-            instead: what the operator may do where the GRANT is too much.
+            instead: the alternative for an operator who does not want to grant that.
 
         Raises:
             Refusal: with the GRANT that is missing.
@@ -135,7 +135,7 @@ def _includes(grant: Grant, privilege: str) -> bool:
 
 
 def scope_of(schema: str) -> str:
-    """Return what a GRANT on a schema, or of global privileges, is on."""
+    """Return the scope of a GRANT, as it follows ON."""
     return f"{quote_identifier(schema)}.*" if schema else "*.*"
 
 

@@ -1,4 +1,4 @@
-"""KILL, of sessions that are proven to be the ones that are meant (R24)."""
+"""KILL, only for sessions whose identity is proven (R24)."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ WHERE t.PROCESSLIST_ID = %s AND v.VARIABLE_VALUE = CAST(@spirit_py_origin AS BIN
 def kill_own(session: SqlSession, victim: int, *, statement: bool = False) -> str:
     """Kill a session that was opened by the same options as this one, and no other (R24).
 
-    A number that was remembered may be an application's by now: the numbers begin again when the
-    server restarts, and another server has its own. So the victim is asked first who it is; no
-    number is given out twice as long as this session, which asks and kills, lives.
+    A remembered session number may be that of an application by now: a restarted server starts
+    numbering again, and another server has its own numbers. So the session's origin is read
+    first. While this session, which reads and kills, lives, no number is used twice.
 
     Args:
         statement: kill what it executes, not the session.
@@ -48,8 +48,8 @@ def kill_own(session: SqlSession, victim: int, *, statement: bool = False) -> st
 def kill_session(session: SqlSession, victim: int, *, statement: bool = False) -> str:
     """Kill a session; return the reason when that was not possible, else an empty string.
 
-    The caller has found it through the same session a moment ago, by a named lock of ours or by
-    what it says of itself; for a number that was remembered there is :func:`kill_own`.
+    The caller has just found it through the same session, by a named lock of ours or by its
+    origin; for a remembered number use :func:`kill_own`.
 
     A session that has gone by itself counts as killed. A session of our own account needs no
     privilege, another one's needs CONNECTION_ADMIN.
@@ -69,10 +69,10 @@ def kill_session(session: SqlSession, victim: int, *, statement: bool = False) -
 
 
 def end_sessions(options: ConnectionOptions, victims: Collection[int]) -> None:
-    """Kill sessions of our own as far as the server lets us; within seconds, never raises.
+    """Kill sessions of our own as far as the server allows; within seconds, never raises.
 
-    The server closes a killed session's connection at once, also where its statement goes on:
-    a commit that waits for the commits before it (measured, 9.7).
+    The server closes a killed session's connection at once, even while its statement continues,
+    such as a commit that waits for earlier commits (measured, 9.7).
     """
     if not victims:
         return

@@ -1,14 +1,14 @@
-"""The copy's transactions under identifiers of their own, which the feed need not receive.
+"""Commit the copy under GTIDs of its own, which the server need not send to the feed.
 
-A dump leaves out what its reader says that it has. It may say so of transactions that are not
-executed yet, as long as they are not the server's own (measured: for those the server refuses,
-error 1236). So a chunk's statement commits as number ``n`` of a uuid that belongs to one table
+A dump leaves out the GTIDs that its reader reports as received. These may be of transactions not
+executed yet, if they are not the server's own (for its own the server refuses with error 1236,
+measured). So a chunk's statement commits as number ``n`` of a uuid that belongs to one table
 in one run, and the feed asks for the binlog with all numbers of that uuid marked as received.
 
-A number that is used already makes the server skip a statement without an error. That a
-session has the number to itself is what ``@@SESSION.gtid_owned`` says: it holds the number from
-``SET gtid_next`` on, which takes it and looks whether it was used in one step. Where it does not,
-the statement commits under a number of the server's own.
+With a number that is used already the server skips the statement without an error. Whether the
+session owns the number is in ``@@SESSION.gtid_owned`` after ``SET gtid_next``, which checks and
+takes the number in one step. If it does not, the statement commits under a number of the server's
+own.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NUMBERS: Final = 2**63 - 1
 
 
 def new_run() -> str:
-    """Return a text that tells one run's identifiers from all others'."""
+    """Return a random text that distinguishes one run's identifiers from all others."""
     return secrets.token_hex(8)
 
 
@@ -55,7 +55,7 @@ def committing_as(session: SqlSession, gtid: str) -> Iterator[None]:
     An identifier that is used already is not used again: the statement then commits as usual.
 
     Raises:
-        ServerFault: also when the session cannot be set back: it is not to be used any more.
+        ServerFault: also when gtid_next cannot be set back: the session must be closed then.
     """
     if not gtid:
         yield

@@ -1,4 +1,4 @@
-"""Ask servers about their binlog files, their replicas, and their own replication.
+"""Query servers for their binlog files, their replicas, and their own replication.
 
 Since 8.0.1 every transaction carries when it was committed at its origin, and a replica's
 performance_schema shows that for what it applies and has applied (manual, The
@@ -80,7 +80,7 @@ class Channel:
     """One channel through which a replica receives.
 
     Attributes:
-        trouble: why it does not go on; empty when receiver and applier run.
+        trouble: why it is stopped; empty when receiver and applier run.
     """
 
     source_uuid: str

@@ -1,4 +1,4 @@
-"""One patience with the server for the whole program, and retries that share the stop switch.
+"""Retries of the whole program: how long the server may be away, and what is tried again.
 
 ====================================  =========================================================
 fault                                 what :func:`retrying` does
@@ -41,7 +41,7 @@ PATIENCE: Final = 600.0
 
 
 class Patience:
-    """How long the server may still be away; begins anew when it has answered.
+    """How long the server may still be away; starts again when it has answered.
 
     Args:
         seconds: for which it may be away.
@@ -84,8 +84,8 @@ def retrying(
         first_pause: pauses are random below it, doubled each time up to ``longest_pause``.
         committing: a lost connection leaves the outcome open, so it is raised at once.
         on_retry: called with the number of the failed attempt, from 1, and its fault.
-        hiccups: errors, as far as they are resumable, that mean the server's absence.
-        progress: gives another answer whenever something was done; then patience begins anew.
+        hiccups: errors that mean, if they are resumable, that the server is away.
+        progress: returns another value after any progress; then ``patience`` starts again.
     """
     passing = 0
     away = Patience(patience, clock=clock)

@@ -1,4 +1,4 @@
-"""Which run a session is of: its label, and whether that run still has its tables (R18)."""
+"""A session's run: its label, and whether that run still holds the locks of its tables (R18)."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def _mark(table: tuple[str, str]) -> str:
 def refuse_when_taken_over(session: SqlSession, label: str) -> None:
     """Refuse a session of a run whose table another run has the advisory lock of.
 
-    A worker of a dead run may live on for a while, and open a new session when its last one was
-    ended. Such a session carries its label before it looks here. So either the other run had the
-    lock by then, and the session is refused; or it takes the lock later, and then its own look
-    for sessions of earlier runs, which comes after that, finds this one.
+    A worker of a dead run may survive it, and open a new session when its last one was ended.
+    Such a session has its label before this check. So either the other run held the lock
+    already, and the session is refused; or it takes the lock later, and its search for sessions
+    of earlier runs, which follows, finds this one.
 
     Raises:
         MigrationFailure: another run has taken over.

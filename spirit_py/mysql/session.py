@@ -1,4 +1,4 @@
-"""One server session: statements in, raw rows out, with the session's identity at hand.
+"""One server session: executes statements, returns raw rows, and knows its id and role.
 
 What comes back, measured with mysqlclient 2.3 on MariaDB Connector/C 3.3 against MySQL 9.7:
 
@@ -87,7 +87,7 @@ class Session:
 
     @property
     def info(self) -> str:
-        """What the server says about the last statement: ``Records: 3  Duplicates: 0 ...``."""
+        """The server's summary of the last statement: ``Records: 3  Duplicates: 0 ...``."""
         said = self._connection.info()
         return said.decode() if isinstance(said, bytes) else said or ""
 
@@ -115,11 +115,11 @@ class Session:
 
     @contextlib.contextmanager
     def kept_alive(self, longest: float) -> Iterator[None]:
-        """Keep the session from idling while its thread waits for something else.
+        """Keep the session alive while its thread waits for something else.
 
         For a session with a short ``wait_timeout``: as long as this process runs, the server
-        hears of it every second, at most for ``longest`` seconds. A session that is lost shows
-        at the next statement. What a statement left behind (its warnings) is gone afterwards.
+        gets a ping every second, for at most ``longest`` seconds. The next statement fails if the
+        session is lost. The warnings of the last statement are gone afterwards.
         """
 
         def keep(stopping: threading.Event) -> None:
@@ -133,7 +133,7 @@ class Session:
             yield
         finally:
             thread.stop()
-            # To its end: a connection must not be closed while a thread uses it.
+            # Without a timeout: a connection must not be closed while a thread uses it.
             thread.wait(None)
 
     def fileno(self) -> int:

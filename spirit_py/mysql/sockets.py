@@ -1,4 +1,4 @@
-"""A session's socket: probed while it is quiet, and broken when no KILL can reach the server.
+"""A session's socket: keepalive probes, and shutdown when no KILL can reach the server.
 
 While a thread waits for an answer, no other thread may use the driver's connection. On a network
 that drops all packets that thread would wait until its read timeout.
@@ -22,10 +22,10 @@ _UNANSWERED_MILLISECONDS: Final = 45_000
 
 
 def probe(number: int) -> None:
-    """Have the operating system notice within a minute that the other end of a socket is gone.
+    """Have the operating system detect within a minute that the other end of a socket is gone.
 
-    A statement may run for hours without a byte, so no read timeout can tell. What the system can
-    not set it leaves as it is.
+    A statement may run for hours without a byte, so a read timeout cannot detect it. Options that
+    the system does not have are left out.
 
     Args:
         number: of the connection's socket.

@@ -1,1 +1,1 @@
-"""Locks of the server, the sessions that hold them, and what stands in their way."""
+"""Named locks and table locks of the server, and the sessions that block them."""

@@ -1,6 +1,6 @@
 """Blockers: sessions whose locks our table lock waits for, and which of them may be killed.
 
-:func:`find_blockers` asks the server, :func:`reason_to_spare` is the rule, without a server.
+:func:`find_blockers` queries the server; :func:`reason_to_spare` is the rule, without a server.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LONGEST_STATEMENT: Final = 200
 _TABLE_LOCKS: Final = frozenset({"SHARED_READ_ONLY", "SHARED_NO_READ_WRITE", "SHARED_NO_WRITE"})
 _DEFINITION_LOCKS: Final = frozenset({"SHARED_UPGRADABLE", "EXCLUSIVE"})
 
-# The lock of a statement that only looks at a table's definition stops no LOCK TABLES.
+# The lock of a statement that only reads a table's definition blocks no LOCK TABLES.
 _BLOCKERS: Final = """
 SELECT g.OWNER_THREAD_ID, MIN(g.OWNER_EVENT_ID), t.PROCESSLIST_ID, t.PROCESSLIST_USER,
        t.PROCESSLIST_HOST, t.PROCESSLIST_DB, t.PROCESSLIST_COMMAND, t.PROCESSLIST_TIME,
@@ -90,7 +90,7 @@ class Blocker:
     system: bool = False
 
     def __str__(self) -> str:
-        """Return who it is and what it is doing, without values of the user's data."""
+        """Describe session and activity, without values of the user's data."""
         if self.session is None:
             return "a prepared XA transaction without a session"
         doing = "idle in a transaction" if self.idle else "executing"
@@ -111,7 +111,7 @@ def reason_to_spare(
 
     Args:
         blocked_for: seconds for which this very lock has been seen to block ours; below
-            ``patience`` it counts as merely fast.
+            ``patience`` it may be a short transaction.
         own: sessions of this program.
     """
     if blocker.session is None:
@@ -136,7 +136,7 @@ def reason_to_spare(
 def find_blockers(session: SqlSession, waiter: int) -> list[Blocker]:
     """Find the sessions whose granted metadata locks the session ``waiter`` waits for.
 
-    Ask at most once in :data:`FRESH_SECONDS`, else ``rows_modified`` is that of a time before.
+    Call at most once in :data:`FRESH_SECONDS`, otherwise ``rows_modified`` is out of date.
 
     Raises:
         ServerFault: 1142 when the user may not read performance_schema.
@@ -188,7 +188,7 @@ def _blocker(
 
 
 def kill_blocker(session: SqlSession, blocker: Blocker) -> str:
-    """Kill the very session that was judged, as long as it still holds that very lock (R24).
+    """Kill a session if it still holds the lock that it was judged by (R24).
 
     Returns:
         As :func:`kill_session`; also where it no longer blocks.

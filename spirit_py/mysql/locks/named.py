@@ -1,8 +1,8 @@
-"""Named locks of the server: who has one, and one that a run holds to its end (R15, R18).
+"""Named locks of the server: their holders, and the lock that a run holds to its end (R15, R18).
 
-A session that loses its connection loses its table locks at once; its named locks go last of
-all, when everything it executed has ended. So ``IS_USED_LOCK`` of a name that a session took
-tells, without any privilege, whether that session can still do anything.
+A session that loses its connection loses its table locks at once, and its named locks last, when
+everything it executed has ended. So ``IS_USED_LOCK`` of a name that a session took shows, without
+any privilege, whether that session can still execute anything.
 """
 
 from __future__ import annotations
@@ -116,9 +116,9 @@ class AdvisoryLock:
             raise
 
     def _keep(self, stopping: threading.Event) -> None:
-        """Check regularly that the lock is still ours; return when asked to, raise when it is not.
+        """Check regularly that the lock is still ours; raise when it is not.
 
-        While there is no session, one is tried for every second.
+        While there is no session, try each second to open one.
         """
         often = min(_TRY_AGAIN_SECONDS, self._keep_alive)
         while not stopping.wait(self._keep_alive if self._session else often):
@@ -134,7 +134,7 @@ class AdvisoryLock:
                     raise
 
     def _lost(self, error: BaseException) -> None:
-        """Stop the migration: it is no longer the only one."""
+        """Stop the migration: another one may have begun."""
         why = error.message if isinstance(error, SpiritError) else repr(error)
         failure = MigrationFailure(
             f"the lock that keeps a second {self._purpose} away was lost: {why}",

@@ -1,10 +1,10 @@
 """Table locks whose possession can be proven, and the session that holds one (R15, R23).
 
 A process may be frozen, or cut off from the server, while its session holds a lock on a table of
-the application. The server ends a session that idles for ``wait_timeout``, and with it the lock:
-so that time is short from before the request for the lock on. It counts between two statements
-only (measured: a request may wait longer; the time begins when its answer is sent). What has to
-wait under the lock for something else keeps the session alive meanwhile.
+the application. The server ends a session that idles for ``wait_timeout``, and with it the lock, so
+this timeout is made short before the lock is requested. It counts between two statements only
+(measured: a request may wait longer; the time begins when its answer is sent). While code waits
+under the lock for something else, it keeps the session alive.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def open_lock_session(
 
 
 def let_go_when_silent(session: SqlSession) -> None:
-    """Have the server end the session when it hears nothing; right before the lock request.
+    """Have the server end the session after a short silence; call it right before the lock request.
 
     The network timeouts are for a statement that was sent in part, and an answer that is not read.
     """

@@ -1,7 +1,7 @@
-"""Watches over one request for a table lock, and over the lock, from a session of its own.
+"""Watches one request for a table lock, and the lock, from a session of its own.
 
-While the lock request waits, the watch notes the blockers, kills by the rules, and ends the
-request when its time is over or a stop was asked for. While the lock is held, it ends the
+While the lock request waits, the watch notes the blockers, kills those that may be killed, and ends
+the request when its time is over or after a stop request. While the lock is held, it ends the
 locking session, and with it the lock, when the time limit is over and RENAME was not sent yet.
 """
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from spirit_py.stop import StopSwitch
 
 _LOG = logging.getLogger(__name__)
-#: Of the time until a kill, the part for which a blocker must have been seen.
+#: Fraction of the time until a kill for which a blocker must have been seen.
 _PATIENCE: Final = 0.3
 _LEAST_LOOKS: Final = 3
 _PAUSE_SECONDS: Final = 0.5
@@ -42,7 +42,7 @@ _PAUSE_SECONDS: Final = 0.5
 
 @dataclass(eq=False)
 class LockWatch:
-    """A context around the lock request and all that happens under the lock.
+    """A context around the lock request and the work under the lock.
 
     Args:
         session: the watch's own, used by its thread only.
@@ -82,7 +82,7 @@ class LockWatch:
         self.verdict = ""
 
     def holding(self) -> None:
-        """Note that the lock is held from now on; returns at once."""
+        """Note that the lock is held."""
         with self._changed:
             self._held_until = self.clock() + self.hold
             self._changed.notify_all()
@@ -98,7 +98,7 @@ class LockWatch:
             return not self._ended
 
     def _run(self, _stopping: threading.Event) -> None:
-        """Watch; every failure to look is logged and leaves the lock request to its timeout."""
+        """Watch; a failed query is logged, and the lock request ends by its timeout."""
         try:
             if self._watch_waiting():
                 self._watch_holding()
@@ -106,7 +106,7 @@ class LockWatch:
             _LOG.warning("cannot watch over the table lock: %s", fault.message)
 
     def _watch_waiting(self) -> bool:
-        """Look at the blockers until the lock is held; False when the watch is over."""
+        """Watch the blockers until the lock is held; False when the watch is over."""
         began = self.clock()
         kill_at = self.kill_after
         pause = self._pause(0.9 * self.wait if kill_at is None else kill_at)
@@ -134,7 +134,7 @@ class LockWatch:
 
     @staticmethod
     def _pause(until: float) -> float:
-        """Return the seconds between two looks, of which at least three come before ``until``.
+        """Return the seconds between two queries, so that at least three are made before ``until``.
 
         Never shorter than it takes to see fresh sizes: see :func:`find_blockers`.
         """
@@ -186,7 +186,7 @@ class LockWatch:
                 left = (self._held_until or 0.0) - self.clock()
                 if left <= 0 or self.stop.requested:
                     break
-                # Short, because nothing wakes this condition when a stop is asked for.
+                # Short, because a stop request does not wake this condition.
                 self._changed.wait(min(left, _PAUSE_SECONDS / 2))
             if self._finished:
                 return

@@ -50,8 +50,8 @@ def read_table(session: SqlSession, schema: str, table: str) -> TableSchema | No
 
     Names come back as the server keeps them, which may differ in case from what was asked for.
     """
-    # Without fresh statistics AUTO_INCREMENT may be old; invisible keys of the server's own
-    # making exist since 8.0.30 and may be hidden.
+    # Cached statistics may have an old AUTO_INCREMENT; generated invisible primary keys exist since
+    # 8.0.30 and may be hidden.
     session.execute("SET SESSION information_schema_stats_expiry = 0")
     session.execute("/*!80030 SET SESSION show_gipk_in_create_table_and_information_schema = ON */")
     found = session.query(_TABLE, (schema, table))
@@ -89,7 +89,7 @@ def existing_tables(session: SqlSession, schema: str, names: Sequence[str]) -> s
 def shape_of(table: TableSchema) -> str:
     """Return a definition's text without the counter, which writers change at any time.
 
-    A column that the snapshot guard left when it was broken off does not count either.
+    A column left by an interrupted snapshot guard is removed too.
     """
     return without_guard_column(_COUNTER.sub("", table.create_sql))
 
@@ -117,7 +117,7 @@ def _show_create(session: SqlSession, schema: str, table: str) -> str:
 
 
 def _with_members(session: SqlSession, schema: str, table: str, column: Column) -> Column:
-    """Read the members of an ENUM or SET anew where the catalogue may have lost letters.
+    """Read the members of an ENUM or SET from a table where the catalogue may have lost letters.
 
     Measured on 9.7: COLUMN_TYPE and SHOW CREATE TABLE show every letter above U+FFFF as ``?``.
     A temporary table (not logged) holds one row for each member.

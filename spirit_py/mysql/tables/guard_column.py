@@ -1,4 +1,4 @@
-"""The column of the snapshot guard: added and dropped with ALGORITHM=INSTANT, known by its mark."""
+"""The snapshot guard's column: added and dropped with ALGORITHM=INSTANT, marked by a comment."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MOST_COLUMNS: Final = 1016
 
 
 def without_guard_column(create_sql: str) -> str:
-    """Return a definition's text without the column of a guard that was broken off."""
+    """Return a definition's text without the column of an interrupted guard."""
     return _DEFINITION.sub("", create_sql)
 
 
@@ -62,7 +62,7 @@ def row_versions(session: SqlSession, schema: str, table: str) -> int | None:
 
 
 def why_no_version_left(session: SqlSession, schema: str, table: str) -> str:
-    """Return why a table has no room for a column that comes and goes; empty when it has."""
+    """Return why the guard's column cannot be added and dropped; empty when it can."""
     most = most_row_versions(str(session.query("SELECT @@version")[0][0]))
     used = row_versions(session, schema, table)
     if used is None:
@@ -114,7 +114,7 @@ def add_column(session: SqlSession, schema: str, table: str, name: str) -> None:
 
 
 def drop_column(session: SqlSession, schema: str, table: str, name: str) -> None:
-    """Drop the guard's column, and never by a rebuild: that makes another table of it (R24)."""
+    """Drop the guard's column, never by a rebuild: that would make another table of it (R24)."""
     session.execute(
         f"ALTER TABLE {quote_table(schema, table)} DROP COLUMN {quote_identifier(name)},"
         " ALGORITHM=INSTANT"
@@ -122,7 +122,7 @@ def drop_column(session: SqlSession, schema: str, table: str, name: str) -> None
 
 
 def drop_guard_columns(session: SqlSession, schema: str, table: str) -> None:
-    """Drop what a guard that was broken off left in a table of ours.
+    """Drop the column that an interrupted guard left in a table of ours.
 
     Raises:
         MigrationFailure: the server does not do that instantly.

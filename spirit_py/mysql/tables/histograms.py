@@ -1,4 +1,4 @@
-"""Column histograms: those that a native ALTER would keep come along to the new table.
+"""Column histograms: the new table gets those that a native ALTER would keep.
 
 Measured on 9.7, whatever the algorithm: ALTER TABLE drops the histograms of columns that it names
 in MODIFY, CHANGE, RENAME or DROP COLUMN, that it gives another character set, or that a new unique
@@ -38,7 +38,7 @@ def carry_histograms(
             build it.
 
     Returns:
-        The server's messages about those that it did not take.
+        The server's messages about those that it refused.
     """
     source, target = mapping.source, mapping.target
     pairs = [(pair.old, pair.new) for pair in mapping.pairs] + _generated(source, target)
@@ -79,7 +79,7 @@ def _histograms(session: SqlSession, table: TableSchema) -> dict[str, str]:
 
 
 def _lasting(found: str) -> dict[str, Any]:
-    """Return what two histograms must have in common."""
+    """Return the part of a histogram that is compared."""
     parsed: dict[str, Any] = json.loads(found)
     return {name: value for name, value in parsed.items() if name != "last-updated"}
 

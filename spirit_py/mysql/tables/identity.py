@@ -1,12 +1,12 @@
-"""Which table it is, whatever it is called: InnoDB's number of it (R24).
+"""A table's identity, independent of its name: InnoDB's table number (R24).
 
 A number is given to one table only, and RENAME TABLE and a restart leave it as it is. A table that
-is made anew under the name of another one has another number, as has one that was rebuilt. Each
-partition has a number of its own, so that a table has several; as long as one of them is the
-same, it is the same table.
+is created under the name of another one has another number, as has one that was rebuilt. Each
+partition has a number of its own, so a table may have several; if two tables share one, they are
+the same table.
 
-Each server gives its own numbers, so that those of another one prove nothing. What a replica has
-of a table is when it was made: CREATE TIME is that of the statement, wherever that is carried out.
+Each server has its own numbers, so that those of another one prove nothing. A replica has the same
+CREATE TIME of a table: it is the time of the statement, on whichever server that is executed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _PARTITION: Final = r"(?:#[pP]#.*)?"
 
 @dataclass(frozen=True, kw_only=True)
 class Identity:
-    """What one table is known by; false where there is none, or it cannot be told from others.
+    """The identity of one table; false where there is none, or it is ambiguous.
 
     Attributes:
         server: ``server_uuid`` of the server that gave the numbers.
@@ -61,7 +61,7 @@ class Identity:
         return self.server == other.server and not self.numbers.isdisjoint(other.numbers)
 
     def is_replica_of(self, other: Identity) -> bool:
-        """Return whether one statement made or altered both last, each on a server of its own."""
+        """Return whether one statement made, or last altered, both tables, on two servers."""
         apart = self.server != other.server and bool(self and other)
         return apart and self.born == other.born > 0
 
@@ -71,7 +71,7 @@ NOTHING: Final = Identity()
 
 
 def identity(session: SqlSession, schema: str, table: str) -> Identity:
-    """Return what a table is known by, named as the server keeps it.
+    """Return the identity of a table, by its name as the server keeps it.
 
     Two names that differ in letters outside of ASCII alone may look alike: then the answer is
     empty, which proves nothing.

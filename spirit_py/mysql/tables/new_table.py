@@ -1,4 +1,4 @@
-"""Create the new table, keep its AUTO_INCREMENT counter up, drop auxiliary tables."""
+"""Create the new table, raise its AUTO_INCREMENT counter, drop auxiliary tables."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def _drop_quietly(session: SqlSession, schema: str, new: str) -> None:
 def _complete_copy(
     session: SqlSession, source: TableSchema, new: str, checks: Mapping[str, str]
 ) -> None:
-    """Bring over what LIKE leaves behind: names of CHECK constraints, and the counter."""
+    """Add what LIKE leaves out: names of CHECK constraints, and the counter."""
     made = {str(row[0]) for row in session.query(_OWN_CHECKS, (source.schema, new))}
     clauses = []
     if made != set(checks.values()):
@@ -212,7 +212,7 @@ def names_of_checks(session: SqlSession, source: TableSchema, new: str = "") -> 
 
 
 def _judged(session: SqlSession, sql: str, what: str) -> None:
-    """Run DDL; what the server refuses for the statement's sake is a refusal."""
+    """Run DDL; raise a refusal where the server rejects the statement itself."""
     try:
         session.execute(sql)
     except ServerFault as error:
@@ -230,7 +230,7 @@ def server_refusal(error: ServerFault, what: str) -> Refusal:
 
 
 def set_auto_increment(session: SqlSession, mapping: TableMapping, counter: str) -> None:
-    """Set the new table's counter to what the ALTER gives, or behind the largest value there.
+    """Set the new table's counter to the ALTER's value, or after the largest value in the table.
 
     Once every row is copied: then the server does what it would have done in a native ALTER. The
     source's own counter does not matter, as it does not there.
@@ -260,7 +260,7 @@ def align_auto_increment(session: SqlSession, mapping: TableMapping) -> int | No
     names = [
         name for table in (mapping.source, mapping.target) for name in (table.schema, table.name)
     ]
-    # The catalogue shows NULL as long as no number was given out.
+    # The catalogue shows NULL until the first number was generated.
     source, target = (int(found or 1) for found in session.query(_COUNTERS, names)[0])
     if target >= source:
         return target
@@ -274,13 +274,13 @@ def drop_table(session: SqlSession, schema: str, name: str) -> None:
 
 
 def drop_building(session: SqlSession, schema: str, table: str, building: str) -> None:
-    """Drop what a run that was killed had begun to build; its name is the proof."""
+    """Drop the table that a killed run had begun to build; its random name is the proof."""
     if is_building_name(table, building):
         drop_table(session, schema, building)
 
 
 def create_sentinel(session: SqlSession, schema: str, name: str) -> None:
-    """Create a sentinel with the mark of ours, if there is none."""
+    """Create a sentinel with our comment, if there is none."""
     session.execute(
         f"CREATE TABLE IF NOT EXISTS {quote_table(schema, name)} (id INT PRIMARY KEY)"
         f" COMMENT={comment_literal(_SENTINEL_MARK)}"

@@ -1,1 +1,1 @@
-"""Values of rows: which are equal, which would be lost, which are computed once for all."""
+"""Values of rows: duplicates, values that would be lost, and defaults computed once."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = 10
 RANGE_ROWS = 100_000
-"""Rows of a range, but that all rows of one value are in the same."""
+"""Rows of a range; all rows with one value are in the same range."""
 _ROWS = "`_spirit_py_rows`"
 _ARRAY = re.compile(r"cast\((?P<json>.*) as (?P<type>.+?) array\)\Z", re.IGNORECASE | re.DOTALL)
 _ARRAY_TYPES = {"unsigned": "BIGINT UNSIGNED", "signed": "BIGINT"}
@@ -132,7 +132,7 @@ def _by_index(
 ) -> Generator[str]:
     """Yield index hint and condition of each range of an index's column."""
     column = mapping.source.column(walk.columns[0])
-    # NULL is equal to nothing; without this it would be the first range's bound.
+    # NULL equals no value; without this it would be the first range's bound.
     first = f"{quote_identifier(column.name)} IS NOT NULL"
     table = quote_table(mapping.source.schema, mapping.source.name)
     within = ranges(session, table, walk, [column], rows=RANGE_ROWS, lower=first)
@@ -144,10 +144,10 @@ def _by_index(
 def duplicates_sql(mapping: TableMapping, index: Index, limit: int, where: str = "") -> str:
     """Build the query: a row for each duplicate, its last value the number of rows.
 
-    ``where`` stands behind the source's name: an index hint and a condition.
+    ``where`` follows the source's name: an index hint and a condition.
 
-    A name of ours could be a column of the table's, which GROUP BY and HAVING would take: so
-    they name places of the list and the count itself, and columns are qualified.
+    An alias of ours could be the name of a column, which GROUP BY and HAVING would use instead.
+    So they refer to positions of the list and to the count itself, and columns are qualified.
     """
     rows = _sources(mapping, index, where)
     key = (f"{_ROWS}.{quote_identifier(name)}" for name in mapping.new_key_columns)
@@ -174,7 +174,7 @@ class _Sources:
 
     @property
     def present(self) -> str:
-        """The condition that no part is NULL, which is equal to nothing."""
+        """The condition that no part is NULL, because NULL equals no value."""
         return " AND ".join(f"{part} IS NOT NULL" for part in self.parts)
 
 

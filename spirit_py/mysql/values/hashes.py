@@ -32,7 +32,7 @@ class Hashes:
     Args:
         own: names that no column of either table has: of the hash, of the row's number, and one
             for each column of the chunk key.
-        selecting: gives a SELECT without its list, over a range of the source.
+        selecting: returns a SELECT without its list, over a range of the source.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Hashes:
     def _hashed(self) -> str:
         """Return the hash of the parts; parts that the server equates have the same.
 
-        Their types are the server's to say, since a part may be any expression.
+        The server is asked for their types, since a part may be any expression.
         """
         shape = quote_table(self._mapping.source.schema, _SHAPE)
         names = [quote_identifier(f"p{number}") for number in range(len(self._parts))]

@@ -1,4 +1,4 @@
-"""How the server says that a value cannot be stored as it is: errors, and warnings (R10).
+"""The server's errors and warnings for values that cannot be stored unchanged (R10).
 
 The errors are those of a strict session for a row that a column, a key or a check cannot take; one
 list for the copy, the change feed and the checksum. The numbers are MySQL's (manual, Error Message
@@ -7,10 +7,9 @@ Reference); those that a row of some table was seen to give on 9.7.4 are tried i
 not among them: a wrong number of columns (1136), a column without a default that is not named
 (1364).
 
-Of the warnings, one about a generated column tells of no lost value: when it is rounded or cut it
-gives a note at each write, as it does at every INSERT of the application, and a native ALTER
-succeeds. But the server's list of warnings has an end, and behind many such notes one about a
-plain column would not be seen.
+A warning about a generated column does not mean a lost value: if it is rounded or cut, each write
+has a note, as has every INSERT of the application, and a native ALTER succeeds. But the server's
+list of warnings is limited, and after many such notes one about a plain column would not be in it.
 """
 
 from __future__ import annotations
