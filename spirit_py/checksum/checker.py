@@ -61,7 +61,7 @@ class Checker:
         feed: applies changes to the new table; None compares two tables that nothing keeps
             equal, as they are at the moment of the snapshot.
         applier: repairs; None only reports: one pass, and :meth:`run` returns what it found.
-        on_progress: told now and then how far the checksum is; must not block.
+        on_progress: called now and then with how far the checksum is; must not block.
         resume_above: the :attr:`low_watermark` of an earlier run of the same migration, whose
             feed this one's goes on from; the first pass begins above it.
         follower: of two servers, the side that replicates from the other with GTIDs.

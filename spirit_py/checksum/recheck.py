@@ -30,7 +30,7 @@ class Recheck:
     Args:
         join: opens the sessions; a new pair for each reading.
         pauses: seconds to wait before each reading.
-        on_wait: told what is waited for, and an empty text at the end.
+        on_wait: called with what is waited for, and an empty text at the end.
     """
 
     def __init__(

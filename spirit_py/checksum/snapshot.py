@@ -3,7 +3,7 @@
 Writers of the source wait while the lock is held, so this is short: the changes are flushed
 before the lock is asked for, the last of them under it, then every reader opens its snapshot
 (which takes no table lock itself; measured: it sees all that the lock's session wrote) and the
-lock goes.
+lock is released.
 
 While the lock is asked for, new writers queue behind it. So requests are short and the pauses
 between them at least twice as long: an application waits for a third of the time at most
@@ -12,7 +12,7 @@ named while they are waited for, and again when the last request was in vain.
 
 There is no snapshot over two servers. But while the table of the server that is replicated from is
 locked, nothing new for it can come into its binlog; a replica that has executed what that server
-had executed by then holds the same rows, until the lock goes. GTIDs tell when that is so.
+had executed by then holds the same rows, until the lock is released. GTIDs show when that is so.
 
 The lock is that of :mod:`spirit_py.mysql.locks.table`: the server ends it when this process is
 frozen or cut off, the watch when it is held too long. Then another request is made.
@@ -77,7 +77,7 @@ class SnapshotLock:
     """Takes the table lock for the moment in which the snapshots open.
 
     Args:
-        on_wait: told what is waited for before each request, and an empty text at the end.
+        on_wait: called with what is waited for before each request, and an empty text at the end.
     """
 
     def __init__(self, what: Comparison, *, on_wait: Callable[[str], None]) -> None:
@@ -135,8 +135,8 @@ class SnapshotLock:
     ) -> LockFigures:
         if self._what.feed is not None:
             self._what.feed.catch_up(self._on_wait)
-        # LOCK TABLES may hold the new table while it queues for the source: nothing of ours
-        # may want to write there meanwhile.
+        # LOCK TABLES may hold the new table while it waits for the source: nothing of ours may
+        # write there meanwhile.
         with contextlib.ExitStack() as stack:
             if self._what.feed is not None:
                 stack.enter_context(self._what.feed.applies_paused())
@@ -159,7 +159,7 @@ class SnapshotLock:
         )
 
     def _catch_up_before(self, locks: list[_Side], attempt: int) -> bool:
-        """Let a replica come near before anybody has to wait; False where it is not waited for."""
+        """Let a replica catch up before writers have to wait; False where it is not waited for."""
         if not self._what.follower or attempt > _CATCH_UP_ATTEMPTS:
             return False
         self._on_wait("the replica to catch up")
@@ -175,7 +175,7 @@ class SnapshotLock:
         *,
         following: bool,
     ) -> float:
-        """Take the locks one after the other; give when the first was held."""
+        """Take the locks one after the other; return when the first was held."""
         what = f"the table lock of its snapshot (request {attempt})"
         began: float | None = None
 

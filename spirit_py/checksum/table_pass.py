@@ -60,7 +60,7 @@ class TablePass:
         sizer: steers the size of the chunks; knows the passes before.
         above: where an earlier run's pass has come to; None for the beginning.
         show: publishes changed fields of a :class:`ChecksumProgress`, given by name.
-        on_snapshot: told what each snapshot cost, and the seconds until the tasks had come.
+        on_snapshot: called with what each snapshot cost, and the seconds until the tasks had come.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class TablePass:
         return self._options.tasks or self._what.engine.slots
 
     def run(self) -> tuple[PassCoverage, list[RowDifference]]:
-        """Go over the whole table once; give what was compared and rows that differ."""
+        """Go over the whole table once; return what was compared, and rows that differ."""
         coverage = self._coverage
         found: list[RowDifference] = []
         lost = 0

@@ -21,7 +21,7 @@ class BoundaryReader:
 
     Args:
         stop: Ends the pauses between tries.
-        tell: Told what is waited for, and an empty text at the end.
+        tell: Called with what is waited for, and an empty text at the end.
     """
 
     def __init__(

@@ -78,7 +78,7 @@ class Copier:
     Args:
         engine: Spark, started or starting.
         query: Runs a SELECT in a driver session, to name the row of an error.
-        subscription: Told of every chunk before it is handed out and after it committed.
+        subscription: Learns of every chunk before it is handed out and after it committed.
         throttled: returns the reason to wait now, or an empty text; asked before every chunk.
         stop: When requested, nothing more is handed out, and :meth:`run` raises its reason.
         before: What earlier runs have copied; the chunker begins above it.

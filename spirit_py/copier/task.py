@@ -1,7 +1,7 @@
 """What an executor does: copy one chunk, in the one MySQL session of its Python process.
 
 This module runs in another process, maybe on another machine: everything it needs is in the
-task, and everything it has to say is in the result. It imports rules and mysql only.
+task, and everything that it returns is in the result. It imports rules and mysql only.
 """
 
 from __future__ import annotations

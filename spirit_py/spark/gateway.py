@@ -57,7 +57,7 @@ class JavaProcess:
             )
 
     def wait_for_gateway(self, folder: Path) -> tuple[int, str]:
-        """Wait until the JVM has written where its gateway listens; give port and secret.
+        """Wait until the JVM has written where its gateway listens; return port and secret.
 
         Raises:
             MigrationFailure: when the JVM left or did not answer.
