@@ -73,7 +73,7 @@ class SqlApplier:
             ValueLost: a value does not fit unchanged (R10), or a row is larger than a packet.
             ServerFault: what stayed after the retries.
         """
-        # One row that must be staged takes all along: several may be of one key, in order.
+        # If one row must be staged all are: several may be of one key, in order.
         if mapping.converted or mapping.merging or any(row.staged for row in rows):
             for at in range(0, len(rows), self._batch_rows):
                 part = rows[at : at + self._batch_rows]

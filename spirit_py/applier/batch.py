@@ -48,15 +48,15 @@ def replace_rows(mapping: TableMapping, rows: Sequence[str], bounds: Bounds) -> 
 
 
 def upsert_verb(mapping: TableMapping) -> str:
-    """Return the verb that writes rows over rows of the same key."""
+    """Return the verb that writes rows over rows of the same key, such as REPLACE."""
     return "INSERT" if mapping.kept else "REPLACE"
 
 
 def upsert_tail(mapping: TableMapping) -> str:
-    """Get what stands behind the rows: where columns are kept, how a row is written over another.
+    """Return the ON DUPLICATE KEY UPDATE clause for tables with kept columns; empty for others.
 
-    ``VALUES()`` is deprecated from 8.0.20 on; what replaces it is not there before 8.0.19. Kept
-    columns are named, or ``ON UPDATE CURRENT_TIMESTAMP`` would change them.
+    ``VALUES()`` is deprecated from 8.0.20 on; its replacement does not exist before 8.0.19. Kept
+    columns are named, because ``ON UPDATE CURRENT_TIMESTAMP`` would change them otherwise.
     """
     if not mapping.kept:
         return ""

@@ -1,7 +1,7 @@
-"""Deletes by keys that the new table equates differently: the server converts the keys too.
+"""Deletes by keys that compare differently in the new table: the server converts the keys.
 
-A literal of the old value does not always find the new one: a column that pads, or that is of
-another type or collation, holds something else than what the literal says.
+A literal of the old value does not always find the new one: a column that pads, or has another type
+or collation, may store another value.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def convert(
 
 
 def _converted(session: SqlSession, mapping: TableMapping, statement: str) -> bool:
-    """Run a conversion; False when a key does not fit, and some may be there, or none."""
+    """Run a conversion; False when a key does not fit; some keys may be converted then."""
     try:
         session.execute(statement)
         judge_warnings(session, mapping)
@@ -103,7 +103,7 @@ def delete_converted(mapping: TableMapping, *, but: str = "") -> str:
     Without aliases, which a multi-table DELETE looks for in the session's default schema.
 
     Args:
-        but: a flag of the staged spellings; those that have it stay.
+        but: a flag column of the staged spellings; rows of flagged spellings stay.
     """
     target, converted = target_table(mapping), stage_table(mapping, "new_keys")
     which = converted
@@ -117,7 +117,7 @@ def delete_converted(mapping: TableMapping, *, but: str = "") -> str:
 
 
 def found(mapping: TableMapping, into: str = "new_keys") -> str:
-    """Return when a row of the new table has a converted key."""
+    """Return the condition that a row of the new table has a converted key."""
     target, converted = target_table(mapping), stage_table(mapping, into)
     return " AND ".join(
         f"{target}.{quote_identifier(name)} = {converted}.{quote_identifier(name)}"

@@ -5,8 +5,8 @@ share a statement. So the large literals of such a row go to the server piece by
 variables, and the statement names the variables. A user variable holds bytes: text gets its
 character set back by ``CONVERT(... USING ...)``, which takes bytes as they are.
 
-What a variable can hold ends at ``max_allowed_packet`` as well: no function of the server gives
-a longer string.
+A variable is limited to ``max_allowed_packet`` as well: no function of the server returns a longer
+string.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The staged path: rows go through a temporary table of the old column types (R10).
 
-The server then converts them exactly as the copy's ``REPLACE ... SELECT`` and a native ALTER
-do, which a literal written straight into the new column may not.
+The server then converts them exactly as the copy's ``REPLACE ... SELECT`` and a native ALTER do; a
+literal written directly into the new column may be converted otherwise.
 """
 
 from __future__ import annotations
@@ -95,9 +95,9 @@ def fill_stage(
     rows: Sequence[RenderedRow],
     bounds: Bounds,
 ) -> str:
-    """Put rows into a new staging table; they fit, because they come from such columns.
+    """Put rows into a new staging table, which has the types of their columns.
 
-    Only the number 0 of an ENUM needs a lenient mode, and says that it was "truncated".
+    Only the number 0 of an ENUM needs a lenient mode, and causes the warning "truncated".
     """
     stage = make_row_stage(session, mapping)
     texts = [row.sql for row in rows]

@@ -1,11 +1,11 @@
 """One whole state of the source, applied at once to a table whose rows may meet (R11, R21).
 
-Where rows that the source keeps apart may stand in each other's way in the new table, an image by
-itself says nothing: what looks like a duplicate may be a value that moves. So everything that
-waits at the end of a transaction is taken together, and goes into the new table in one
-transaction of its own: first all of its keys are deleted, then the latest image of each key is
-inserted. Behind that the new table is that state, and a row that could not be inserted is a
-duplicate that the source itself held then. Nothing is pushed out.
+Where rows of the source may conflict in the new table, a single image cannot be judged: an apparent
+duplicate may be a value that moves between rows. So all changes pending at the end of a transaction
+are written to the new table in one transaction: first all of their keys are deleted, then the
+latest image of each key is inserted. After that the new table has that state of the source, and a
+row that could not be inserted is a duplicate that the source itself had then. No other row is
+removed.
 
 Where the new table equates keys in another way, one key of the source may be written in several
 ways, each of them another key of the new table. The new table may have any of them that a change
@@ -58,12 +58,12 @@ def write(
     complete: bool,
     again: bool = False,
 ) -> bool:
-    """Stage changes, and write what they lead to in one transaction.
+    """Stage changes, and write the resulting state in one transaction.
 
     Args:
-        again: it may have been written before, with an answer that was lost.
-        complete: what is written ends with a transaction of the source. Otherwise rows in the
-            way are written over, because they may have moved away in what is still to come.
+        again: it may have been written already, by an attempt whose answer was lost.
+        complete: the state ends with a transaction of the source. Otherwise conflicting rows are
+            written over, because later changes may move them away.
 
     Returns:
         Whether rows may have been written over others.
@@ -140,7 +140,7 @@ def _stage_spellings(
     bounds: Bounds,
     numbered: Sequence[tuple[int, KeyedChange]],
 ) -> None:
-    """Stage the keys as they are written; the first change of each says whether it is fresh."""
+    """Stage the spellings of the keys; the first change of each decides whether it is fresh."""
     number, key = number_column(mapping), identifier_list(mapping.key.columns)
     texts = [_behind(f"{n}, X'{_digest_of(c.key)}', {c.fresh:d}", c.key) for n, c in numbered]
     names = f"({number}, {_digest(mapping)}, {_fresh(mapping)}, {key})"
@@ -155,12 +155,12 @@ def _behind(first: str, row: str) -> str:
 
 
 def _fresh(mapping: TableMapping) -> str:
-    """Return the quoted column that says that a staged spelling is fresh."""
+    """Return the quoted column that marks a staged spelling as fresh."""
     return number_column(mapping, "_spirit_py_fresh")
 
 
 def _digest(mapping: TableMapping) -> str:
-    """Return the quoted column that is the same for one spelling only."""
+    """Return the quoted column that identifies a spelling."""
     return number_column(mapping, "_spirit_py_spelling")
 
 

@@ -1,1 +1,1 @@
-"""Is the copy right? Compares source and new table over one snapshot, and repairs."""
+"""The checksum: compares source and new table in one snapshot, and repairs differences."""

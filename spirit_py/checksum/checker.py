@@ -121,21 +121,21 @@ class Checker:
 
     @property
     def low_watermark(self) -> KeyBound | None:
-        """Up to where the present pass is done and clean; may be asked from any thread.
+        """The key up to which the current pass is done and clean; for any thread.
 
-        It moves when a snapshot is given back (``yield_seconds``), because only then its part
-        of the pass is proven. None at the beginning, from the first difference of a pass on,
-        after the last pass, and where the new table orders the key anew.
+        It advances when a snapshot is closed (``yield_seconds``), because only then its part of
+        the pass is proven. None at the beginning, from the first difference of a pass on, after
+        the last pass, and where the new table orders the key differently.
 
-        A later run may go on above it (``resume_above``), with a feed that goes on from a position
-        at or before the snapshot; docs/verification.md says why that is sound.
+        A later run may begin above it (``resume_above``), with a feed that resumes at a position
+        at or before the snapshot; docs/verification.md has the proof.
         """
         return None if self._current is None else self._current.clean_up_to
 
     def run(self) -> ChecksumResult:
         """Compare, repair and compare again, until a pass over the whole table is clean.
 
-        Without an applier: one pass, whatever it finds.
+        Without an applier: one pass, clean or not.
 
         Raises:
             DuplicateForUnique: rows differ because a new UNIQUE key cannot hold them.
@@ -186,7 +186,7 @@ class Checker:
         return 0 if feed is None or not self._mapping.merging else feed.overwrites(self._mapping)
 
     def _pass(self, number: int) -> tuple[PassCoverage, list[RowDifference]]:
-        """Go over the whole table once; the first pass may begin where an earlier run ended."""
+        """Compare the whole table once; the first pass may begin where an earlier run ended."""
         self._show(passes=number, fraction=0.0, rows=0, differences=0)
         self._current = TablePass(
             self._what,
@@ -200,7 +200,7 @@ class Checker:
         return found
 
     def _patiently(self, work: Callable[[], T]) -> T:
-        """Do what may be done twice; a server or a feed that is away is waited for."""
+        """Do work that may be repeated; wait for a server or a feed that is away."""
         return patiently(
             work, self._what.source, self._what.stop, tell=self._wait_for, hiccups=(FeedFailure,)
         )
@@ -208,7 +208,7 @@ class Checker:
     def _confirmed(
         self, coverage: PassCoverage, found: Sequence[RowDifference]
     ) -> list[RowDifference]:
-        """Look at differing rows again; those in motion are no differences."""
+        """Read differing rows again; rows in motion are not differences."""
         if not self._options.recheck_pauses or not found:
             return list(found)
         look = Recheck(

@@ -1,4 +1,4 @@
-"""What a checksum compares, where, and by what means."""
+"""What a checksum compares, on which servers, and with which helpers."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from spirit_py.table.mapping import TableMapping
 
 Follower: TypeAlias = Literal["", "source", "target"]
-"""Which side replicates from the other; empty where neither does, or no GTID tells."""
+"""The side that replicates from the other; empty where neither does, or without GTIDs."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """What is compared, by whom, and how; the same for every pass.
+    """The tables, servers and helpers of a comparison; the same for every pass.
 
     Attributes:
         target: None when the new table is on the source's server.
@@ -45,7 +45,7 @@ class Comparison:
 
     @property
     def join(self) -> JoinChecksum:
-        """What opens the sessions of a task."""
+        """The function that opens the sessions of a task."""
         return JoinChecksum(
             source=self.source,
             target=self.target,

@@ -1,4 +1,4 @@
-"""Which part of the table a pass has compared, so that no pass is less than the whole (pure).
+"""The part of the table that a pass has compared, to prove that a pass is complete (pure).
 
 A pass is cut into segments, each read in one snapshot; a segment counts only as a whole. Its
 chunks must follow each other without a gap, each must be answered once, and their rows must
@@ -40,7 +40,7 @@ class PassCoverage:
     segment: Segment = field(default_factory=lambda: Segment(None))
 
     def begin_segment(self) -> None:
-        """Begin to read above what is compared; an unfinished segment is forgotten."""
+        """Begin a segment above the compared range; an unfinished segment is discarded."""
         self.segment = Segment(self.lower)
 
     @property
@@ -144,5 +144,5 @@ class Segment:
 
 
 def _literals(bound: KeyBound | None) -> tuple[str, ...] | None:
-    """Return a bound's literals, which alone say where it is."""
+    """Return a bound's literals, by which bounds are compared."""
     return None if bound is None else bound.literals

@@ -22,7 +22,7 @@ _BATCH: Final = 500
 
 
 class Recheck:
-    """Parts rows that differ from rows that are in motion.
+    """Separates rows that differ from rows that are in motion.
 
     A row is in motion when it is equal now, or when the new table's row has become what the
     source's was at an earlier reading: then it lags, and will be equal.
@@ -46,7 +46,7 @@ class Recheck:
         self._stop = stop
         self._on_wait = on_wait
         self._plan = ComparisonPlan(mapping=join.mapping)
-        #: For each key what the source held whenever the row differed.
+        #: For each key the source's hashes at each reading in which the row differed.
         self._seen: dict[tuple[Any, ...], list[_Held]] = {}
 
     def confirm(self, found: Sequence[RowDifference]) -> list[RowDifference]:

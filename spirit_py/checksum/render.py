@@ -1,14 +1,14 @@
-"""How one column's values enter the hash, so that equal values, and only these, look equal (pure).
+"""The text of one column's values in the hash: equal for equal values, and only for these (pure).
 
-Every value becomes text from which it can be read back without doubt (:func:`field`); for each type
+Every value becomes text from which it can be read back exactly (:func:`field`); for each type
 docs/verification.md has its form, and why. Numbers and temporal values print digits and ``-+.: e``
 only, so that a comma ends them. FLOAT itself prints six digits, the DOUBLE that it is widened to
 the shortest text that reads back as the same double.
 
-CONVERT puts ``?`` for a character that the new character set does not have, and says nothing; an
-ALTER refuses such a value (R10). It is known by its question marks: there are more of them behind
-the conversion than before it. Measured on 9.7 for every pair of character sets, with all codes of
-the old one: it is so exactly where INSERT ... SELECT warns.
+CONVERT replaces a character that the new character set does not have by ``?`` without a warning; an
+ALTER refuses such a value (R10). It is recognised by its question marks: the text has more of them
+after the conversion than before. Measured on 9.7 for every pair of character sets, with all codes
+of the old one: it is so exactly where INSERT ... SELECT warns.
 
 Sessions are in time zone '+00:00' (design section 8), so a TIMESTAMP's text is its instant.
 One binary argument that no column outranks (COLLATE binary; a mere _binary literal gives way
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from spirit_py.table.schema import Column
 
 Place: TypeAlias = Literal["alone", "row", "end"]
-"""Where a field stands: alone, among the arguments of the row's CONCAT, or at their end."""
+"""The place of a field: alone, among the arguments of the row's CONCAT, or last of them."""
 
 _COLON: Final = "_binary':' COLLATE `binary`"
 INTEGERS: Final = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
@@ -133,7 +133,7 @@ def whole(old: Column, new: Column) -> bool:
 
 
 def unless_lost(old: Column, name: str, new: Column, text: str) -> str:
-    """Render ``text``, but what is equal to nothing where the character set loses a character.
+    """Render ``text``, or a value that equals no other where the character set loses a character.
 
     Args:
         name: the old column.

@@ -33,8 +33,8 @@ def repair(
 ) -> int:
     """Copy the differing rows again; return the number of keys treated.
 
-    Nothing is applied meanwhile: a row image that is older than the row just copied must come
-    after it, or it would be undone; what comes later brings the row to its last state again.
+    Applying is paused meanwhile: an older row image applied between reading and writing a row would
+    be lost. Images applied later bring the row to its latest state again.
 
     Raises:
         ChecksumFailure: a missing row had values that only the new table held; nothing was done.
@@ -57,7 +57,7 @@ def repair(
 
 
 def _refuse_unknown_values(mapping: TableMapping, differences: Sequence[RowDifference]) -> None:
-    """Refuse to make a row anew that had values of its own: its copy would have the defaults."""
+    """Refuse to insert a missing row that had values of its own: the copy would have defaults."""
     missing = [difference for difference in differences if difference.kind == "missing"]
     if not mapping.kept or not missing:
         return

@@ -1,4 +1,4 @@
-"""What a checksum found, and what it was asked for (pure)."""
+"""The options and the result of a checksum (pure)."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class ChecksumOptions:
             waits, new writers of the table wait behind it.
         lock_attempts: requests before the checksum gives up.
         lock_hold: seconds after which a lock that is still held is given up, and asked for again.
-        yield_seconds: age at which a snapshot is given back and taken anew.
+        yield_seconds: age at which a snapshot is closed and a new one taken.
         max_passes: passes over the table, the last of which must be clean.
         max_repairs: differing rows that one pass repairs at most; more is a systematic fault.
         examples: rows shown.
@@ -119,14 +119,14 @@ class ChecksumOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ChecksumProgress:
-    """How far a checksum is.
+    """The progress of a checksum.
 
     Attributes:
         passes: the pass that runs, from 1; 0 before the first.
         fraction: how much of this pass is handed out, 0.0 to 1.0, an estimate.
         rows: rows of the source compared in this pass.
         differences: differing rows found in this pass.
-        waiting_for: what it waits for, in words; empty while it compares.
+        waiting_for: what it waits for, for display; empty while it compares.
     """
 
     passes: int = 0

@@ -5,10 +5,10 @@ before the lock is asked for, the last of them under it, then every reader opens
 (which takes no table lock itself; measured: it sees all that the lock's session wrote) and the
 lock is released.
 
-While the lock is asked for, new writers queue behind it. So requests are short and the pauses
-between them at least twice as long: an application waits for a third of the time at most
+While a lock request waits, new writers queue behind it. So requests are short and the pauses
+between them at least twice as long: the application waits for a third of the time at most
 (docs/verification.md). No blocker is killed: a checksum can wait, at no cost but time. Blockers are
-named while they are waited for, and again when the last request was in vain.
+named while they are waited for, and again when the last request failed.
 
 There is no snapshot over two servers. But while the table of the server that is replicated from is
 locked, nothing new for it can come into its binlog; a replica that has executed what that server
@@ -55,7 +55,7 @@ _SAME_WAIT: Final = 3
 _FLUSH_SECONDS: Final = 10.0
 #: Seconds that a replica gets to catch up before the lock is asked for.
 _CATCH_UP_SECONDS: Final = 30
-#: Requests before which a replica gets time to catch up; later ones take it as it is.
+#: Requests before which a replica gets time to catch up; later ones do not wait for it.
 _CATCH_UP_ATTEMPTS: Final = 3
 
 
@@ -85,7 +85,7 @@ class SnapshotLock:
         self._on_wait = on_wait
 
     def take(self, open_snapshots: Callable[[], object]) -> LockFigures:
-        """Call ``open_snapshots`` while both tables stand still and are up to date.
+        """Call ``open_snapshots`` while both tables are locked and up to date.
 
         Raises:
             ChecksumFailure: when the lock was not granted.
@@ -276,14 +276,14 @@ def _catch_up(leader: SqlSession, follower: SqlSession, seconds: int) -> None:
 
 
 def _passing(error: MigrationFailure) -> bool:
-    """Return whether another attempt may do better: the feed's hiccups end no checksum."""
+    """Return whether another attempt may succeed: temporary faults of the feed end no checksum."""
     if isinstance(error, ServerFault):
         return disposition(error) is Disposition.RETRY
     return error.resumable
 
 
 def _pausing(attempt: int, seen: list[Blocker]) -> str:
-    """Return that nothing is asked for just now; it stays true however long the pause is."""
+    """Return the message about a pause between two requests."""
     who = f"; blocked at the request by: {_named(seen)}" if seen else ""
     return f"the table lock of its snapshot (a pause for writers after request {attempt}){who}"
 

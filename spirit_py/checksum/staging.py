@@ -1,12 +1,12 @@
 """Stage a chunk's values for the server to convert, also where some do not fit the new type.
 
-An ALTER stops at the first value that does not fit, and so does a migration: strict mode makes
-it an error. Of two tables that are compared one may hold such values all the same. They are equal
-to nothing, and every other row wants its verdict. So where the strict conversion of a chunk
-fails, its rows are converted by INSERT IGNORE, and those that the server warns about are marked:
-IGNORE makes warnings of strict mode's errors. What fails with IGNORE too (JSON, geometry), or
-leaves it open, is halved until one row is left, whose columns are tried one by one. Open is a note
-about text in a DECIMAL: it may have more behind a number, an error, or more digits, which is none.
+An ALTER stops at the first value that does not fit, and so does a migration: strict mode makes it
+an error. But one of two compared tables may have such values. They equal no value, and all other
+rows must still be compared. So where the strict conversion of a chunk fails, its rows are converted
+by INSERT IGNORE, which turns strict mode's errors into warnings, and rows with warnings are marked.
+If INSERT IGNORE fails too (JSON, geometry), or a warning is ambiguous, the chunk is halved until
+one row is left, whose columns are tried one by one. A note about text in a DECIMAL is ambiguous:
+other characters after a number would be an error in strict mode, more digits would not.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from spirit_py.checksum.query import ComparisonPlan, Selection
     from spirit_py.contracts import SqlSession
 
-#: A character set or collation is deprecated; what it means is not in doubt.
+#: A character set or collation is deprecated; the value is converted exactly.
 HARMLESS_WARNINGS: Final = frozenset({1287, 3719, 3778})
 _WHERE: Final = re.compile(r"for column '_spirit_py_c(\d+)' at row (\d+)$")
 _NUMBERS: Final = INTEGERS | {"decimal", "float", "double"}
@@ -39,7 +39,7 @@ def stage(session: SqlSession, plan: ComparisonPlan, wanted: Selection) -> Compa
     """Fill the staging tables with some rows; return the plan by which to read them.
 
     Raises:
-        ServerFault: what is not the fault of a value.
+        ServerFault: for an error that no value causes.
     """
     if not plan.staged:
         return plan
@@ -101,9 +101,9 @@ def _stage_what_fits(
 
 
 def _ignoring(session: SqlSession, plan: ComparisonPlan) -> dict[int, set[int]] | None:
-    """Convert what fits; return, for each row's number, the places that do not fit.
+    """Convert values that fit; return, for each row's number, the places of those that do not.
 
-    None when the warnings leave that open; then nothing is converted.
+    None when the warnings are ambiguous; then nothing is converted.
     """
     try:
         with evaluating(session, plan.mapping, notes=True):

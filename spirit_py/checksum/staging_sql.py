@@ -210,7 +210,7 @@ def take_back(plan: ComparisonPlan) -> str:
 def mark_unfit(plan: ComparisonPlan, places: Collection[int], numbers: Collection[int]) -> str:
     """Note the places of staged columns whose values do not fit; ``numbers`` are the rows'.
 
-    What a lenient server has made of these values goes: a key must lead nowhere.
+    Values that INSERT IGNORE has made of them are replaced by NULL: such a key must find no row.
     """
     old, new = stage_table(plan.mapping, "old"), stage_table(plan.mapping, "new")
     gone = ", ".join(f"{new}.`{stage_column('c', place)}` = NULL" for place in places)

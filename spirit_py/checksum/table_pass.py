@@ -6,8 +6,8 @@ two outstanding for each task: cutting the whole table beforehand would read it 
 thread, and a fixed split of the keys would leave slots idle behind a gap of 10^9 or a wide row.
 Only figures come back through the mailbox; differing rows are the tasks' results.
 
-Lost tasks cost their segment: it is read anew in a new snapshot, above the low watermark. So does
-a server that restarts, once it answers again.
+When tasks are lost, or the server restarts, the segment is read again in a new snapshot, above the
+low watermark.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class TablePass:
     """One pass; :meth:`run` once.
 
     Args:
-        sizer: steers the size of the chunks; knows the passes before.
-        above: where an earlier run's pass has come to; None for the beginning.
+        sizer: sets the size of the chunks, from those of earlier passes too.
+        above: the end of an earlier run's pass; None for the beginning.
         show: publishes changed fields of a :class:`ChecksumProgress`, given by name.
         on_snapshot: called with what each snapshot cost, and the seconds until the tasks had come.
     """
@@ -83,7 +83,7 @@ class TablePass:
 
     @property
     def clean_up_to(self) -> KeyBound | None:
-        """Up to where whole segments held no difference; from any thread.
+        """The key up to which complete segments had no difference; for any thread.
 
         None at the beginning, when a difference was found, and when the pass is over.
         """
@@ -117,7 +117,7 @@ class TablePass:
         return coverage, found
 
     def _segments(self) -> Iterator[list[RowDifference]]:
-        """Read segment after segment, above what is proven; return the differing rows of each."""
+        """Read segment after segment, above the proven range; yield the differing rows of each."""
         coverage = self._coverage
         with connect(self._what.source, role="checksum-cut", read_timeout=_CUT_SECONDS) as session:
             chunker = make_chunker(self._what.mapping, session.query)
@@ -192,7 +192,7 @@ class TablePass:
 
     @staticmethod
     def _idlest(gang: Gang[list[RowDifference]]) -> int | None:
-        """Return the task with the least to do; None when all have enough."""
+        """Return the task with the fewest outstanding chunks; None when all have enough."""
         rank = min(range(gang.size), key=gang.outstanding)
         return rank if gang.outstanding(rank) < _OUTSTANDING else None
 
@@ -214,7 +214,7 @@ class TablePass:
         )
 
     def _verify(self, gang: Gang[list[RowDifference]]) -> None:
-        """Prove that every row was read; find the rows of the new table that no chunk saw."""
+        """Prove that every row was read; find rows of the new table that no chunk has."""
         coverage, aligned = self._coverage, self._plan.aligned
         span = encode_chunk(coverage.segment.span)
         orders = [{"do": "count", "side": side, "chunk": span} for side in (SOURCE, TARGET)]

@@ -1,4 +1,4 @@
-"""What a checksum's task does on an executor: read both tables in one snapshot, and compare.
+"""A checksum's task on an executor: reads both tables in one snapshot, and compares them.
 
 Orders and answers are JSON, small enough for the mailbox of :mod:`spirit_py.spark.gang`:
 
@@ -115,7 +115,7 @@ class SnapshotReader:
 
     def take_snapshot(self) -> None:
         """Open the snapshot; it lasts until the sessions close."""
-        # READ ONLY would forbid to create the staging tables.
+        # In a READ ONLY transaction the staging tables could not be created.
         read_only = "" if self._plan.staged else ", READ ONLY"
         for session in self._both():
             session.execute(f"START TRANSACTION WITH CONSISTENT SNAPSHOT{read_only}")
@@ -157,7 +157,7 @@ class SnapshotReader:
             return self._aggregate(self.session, source, chunk), other.result()
 
     def _aggregate(self, session: SqlSession, sql: str, chunk: Chunk) -> tuple[int, int]:
-        """Run an aggregate; return the count and the hash. A warning would make it blind."""
+        """Run an aggregate; return count and hash. With a warning the hash would prove nothing."""
         count, digest = session.query(sql)[0]
         self._no_warnings(session, chunk)
         # Of no rows the server gives zeros, as long as its widest possible hash.
@@ -198,7 +198,7 @@ class SnapshotReader:
         return self._keep(self.unmatched(None))
 
     def unmatched(self, among: Keys | None) -> list[RowDifference]:
-        """List rows of the new table, all or some, that no source row leads to."""
+        """List rows of the new table, all or some, that have no source row."""
         sql = query.unmatched_target_rows(self._plan, self._spec.most_differences, among)
         keys = [_key_text(self._plan.new_key, row) for row in self.session.query(sql)]
         return [RowDifference(key=key, kind="extra") for key in keys]
@@ -253,7 +253,7 @@ def _bytes(item: Any) -> bytes:
 
 
 def _key_text(columns: Sequence[Column], row: Sequence[Any]) -> str:
-    """Render a key; one with NULL finds no row, but says which is meant."""
+    """Render a key; one with NULL finds no row, and is for messages."""
     if None not in row:
         return row_key_sql(columns, row)
     parts = [
@@ -280,7 +280,7 @@ def differences(source: Rows, target: Rows) -> list[RowDifference]:
 
 
 def encode_chunk(chunk: Chunk) -> dict[str, Any]:
-    """Turn a chunk into JSON's types; comparable keys stay behind, only SQL text travels."""
+    """Turn a chunk into JSON's types; without comparable keys, only with SQL text."""
     return {
         "number": chunk.number,
         "lower": None if chunk.lower is None else chunk.lower.literals,

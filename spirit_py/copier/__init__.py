@@ -1,1 +1,1 @@
-"""The rows that exist already, copied inside the server by statements that Spark spreads."""
+"""The copy of the existing rows, by statements inside the server that Spark distributes."""

@@ -1,4 +1,4 @@
-"""The driver of the copy: cut a chunk, open it in the change feed, have it copied, learn.
+"""The driver of the copy: cut a chunk, dispatch it in the change feed, have it copied, measure.
 
 Everything here runs in the one thread that called :meth:`Copier.run`, except
 :meth:`Copier.statistics`.
@@ -117,7 +117,7 @@ class Copier:
         self._prefix = CommittedPrefix(KeyBound(literals=before.up_to) if before.up_to else None)
         self._fraction_before = min(1.0, before.rows / max(mapping.source.estimated_rows, 1))
         self._chunks: dict[int, Chunk] = {}
-        #: Server sessions that executors hold open between chunks.
+        #: Server sessions that executors keep open between chunks.
         self._sessions: set[int] = set()
 
     def run(self) -> None:
@@ -162,7 +162,7 @@ class Copier:
         return self._so_far
 
     def _fraction(self) -> float:
-        """Return how much of the table is cut: what earlier runs copied, and this one's part."""
+        """Return the fraction of the table that is cut, earlier runs included."""
         before = self._fraction_before
         return before + (1 - before) * self._chunker.estimated_fraction()
 
@@ -199,7 +199,7 @@ class Copier:
         )
 
     def _gtid(self, chunk: Chunk) -> str:
-        """Name the chunk's transaction: each chunk has a number of its own, without gaps."""
+        """Return the GTID of a chunk's transaction: numbers without gaps, one for each chunk."""
         run = self._options.own_writes
         if not run:
             return ""
@@ -268,7 +268,7 @@ class Copier:
                 for column, literal in zip(columns, literals, strict=True)
             )
             details = (*details, f"in or near the row with {key}")
-        # RENAME TABLE will give the server's own names of constraints back to the table.
+        # RENAME TABLE will give the table its original names of constraints again.
         made, final = (
             f"'{table.name}_chk_" for table in (self._mapping.target, self._mapping.source)
         )
@@ -291,8 +291,8 @@ class Copier:
 def backlog_reason(feed: FeedStatistics) -> str:
     """Return why the copy waits for the change feed (R19); empty when it does not.
 
-    The copy adds to the binlog that the feed has to read: while the feed cannot keep up with
-    the application, the copy leaves it the server.
+    The copy adds to the binlog that the feed has to read. So it pauses while the feed cannot keep
+    up with the application.
     """
     if not feed.backpressure:
         return ""

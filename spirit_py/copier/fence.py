@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 _EARLIER_SECONDS: Final = 30.0
 _POLL_SECONDS: Final = 0.05
 
-# GET_LOCK names are metadata locks of their own kind (manual 29.12.13.3).
+# Named locks are metadata locks of the type USER LEVEL LOCK (manual 29.12.13.3).
 _HELD: Final = """
 SELECT l.OBJECT_NAME
 FROM performance_schema.metadata_locks l
@@ -55,8 +55,8 @@ def end_chunks(
 ) -> None:
     """Kill the sessions that hold these locks, and wait until they have ended.
 
-    A killed session rolls back first and gives its named lock back last, so a free lock means
-    that nothing more will be written.
+    A killed session rolls back first and releases its named lock last, so a free lock proves that
+    nothing more will be written.
 
     Args:
         of: the table, for messages.

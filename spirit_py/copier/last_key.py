@@ -1,7 +1,7 @@
 """The last key that an earlier run has copied into the new table (R17).
 
-A delete of a row that is in the new table must not be left to the copy, which only ever adds rows.
-So nothing up to the last key that the new table has may be dropped. Read it when nothing of the
+A delete of a row that is in the new table must not be left to the copy, which only adds rows. So no
+change up to the last key of the new table may be dropped. Read that key when no session of the
 earlier run can write any more, and before the feed begins.
 """
 

@@ -17,7 +17,7 @@ _RATE_SECONDS: Final = 10.0
 
 @dataclass(frozen=True, kw_only=True)
 class CopyStatistics:
-    """How the copy goes. Rows and chunks are counted when they have committed.
+    """The progress of the copy. Rows and chunks are counted when they have committed.
 
     Attributes:
         fraction: how much has been cut, 0.0 to 1.0, an estimate.
@@ -46,7 +46,7 @@ class CopyMeter:
     """Counts chunks, rows and waits, and sizes the next chunk. Thread-safe.
 
     Args:
-        rows: rows that earlier runs have copied; they count, but say nothing about the speed.
+        rows: rows that earlier runs have copied; they count, but not for the speed.
         chunks: their chunks.
     """
 

@@ -53,13 +53,13 @@ class CopyTask:
         sql: the statement that copies it.
         time_zone: the session's time zone for it; empty for the program's own.
         makes_dates: it runs with the server's modes about dates.
-        recomputed: columns that hold no value of the source: notes about them count nothing.
-        quiet: a note can be about nothing else.
+        recomputed: columns that hold no value of the source: notes about them are ignored.
+        quiet: notes can only be about such columns.
         lock: the name of its fence, held while the statements run (R18).
         visibility: GTID set to wait for before reading; empty for none (R3).
         visibility_timeout: seconds for which none of it may become visible.
-        gtid: what its transaction is called, so that the change feed need not receive it; empty
-            for a number of the server's own.
+        gtid: the GTID of its transaction, so that the change feed need not receive it; empty for
+            one of the server's own.
     """
 
     number: int
@@ -205,7 +205,7 @@ def _wait_until_visible(session: Session, task: CopyTask) -> None:
         return
     wait = "SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, %s)"
     missing, left = None, str(session.value(_MISSING, (task.visibility,)))
-    # As long as more of them become visible there is no limit.
+    # The limit starts again whenever more of them have become visible.
     while left and left != missing:
         if not session.value(wait, (left, str(task.visibility_timeout))):
             return

@@ -1,12 +1,12 @@
 """One try of a cutover, from its sessions to the unlock (R15).
 
-Only what stands between the arrows holds up the application::
+The application waits only between the arrows::
 
     open the sessions; drain the feed again; pause the feed's own applying
     LOCK TABLES t WRITE, _t_new WRITE            waits for running transactions
     --> wait until the feed has received all     nothing is missing
         flush through the locking session        nothing is pending
-        final checks (injected)                  nothing was eaten (R11)
+        final checks (injected)                  no row was replaced (R11)
         snapshot guard                           no transaction reads half a copy
         RENAME TABLE t TO _t_old, _t_new TO t    in the same session, never on a new one
     --> stop the feed, UNLOCK TABLES
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _RENAME_WAIT_SECONDS: Final = 1
-#: Pending changes that cost no more than a statement does.
+#: Pending changes that are applied in about one statement.
 _NEARLY_NOTHING: Final = 10
 _CATCH_UP_ROUNDS: Final = 8
 
@@ -47,7 +47,7 @@ _CATCH_UP_ROUNDS: Final = 8
 def open_attempt(
     number: int, plan: CutoverPlan, guard: SnapshotGuard, stack: contextlib.ExitStack
 ) -> Attempt:
-    """Do all that needs no lock: open the sessions, and leave next to nothing to be applied.
+    """Do everything that needs no lock: open the sessions, and apply nearly all changes.
 
     The feed's own applying is paused, because LOCK TABLES may have the new table while it
     waits for the source.
@@ -62,9 +62,9 @@ def open_attempt(
     check_names(session, plan.swaps)
     _catch_up(plan)
     stack.enter_context(plan.source.applies_paused())
-    # The session ends before the feed applies again: what is left of it may hold the lock.
+    # The session ends before the feed applies again, because it may still hold the lock.
     stack.enter_context(opened.pop_all())
-    # Should this process be frozen or cut off, the server soon ends session and lock (R23).
+    # If this process is frozen or cut off, the server soon ends session and lock (R23).
     let_go_when_silent(session)
     watch = LockWatch(
         watcher,
@@ -109,7 +109,7 @@ class Attempt:
     """The try that is under way: :meth:`lock`, :meth:`swap`, and :meth:`unlock` in any case.
 
     Attributes:
-        fence: the named lock that this session holds as long as it can do anything.
+        fence: the named lock that this session holds while it can execute anything.
         swapped: the swap is known to be done.
         renaming: RENAME was sent, or is about to be, and it is not known that it failed.
         position: the feed's safe position, everything being applied.
@@ -138,8 +138,8 @@ class Attempt:
         """Wait for the table lock.
 
         Raises:
-            TryFailed: others had the tables.
-            ServerFault: the session was lost, or nothing is known of who had them.
+            TryFailed: other sessions held the tables.
+            ServerFault: the session was lost, or the blockers are unknown.
         """
         points.reach("cutover.lock")
         try:
@@ -176,7 +176,7 @@ class Attempt:
             self._note_place()
 
     def unlock(self) -> None:
-        """Release the lock, at once and whatever happened."""
+        """Release the lock, after success and failure alike."""
         self.watch.finish()
         # Where the session is lost or closed, the lock is gone with it.
         with contextlib.suppress(ServerFault):
@@ -214,8 +214,8 @@ class Attempt:
     def _rename(self) -> None:
         """Send the RENAME; return when the swap is done.
 
-        Because of the order, no RENAME is sent any more when, after a stop request,
-        :attr:`renaming` is not set.
+        The order of the steps guarantees that after a stop request no RENAME is sent unless
+        :attr:`renaming` is set already.
         """
         self.renaming = True
         try:

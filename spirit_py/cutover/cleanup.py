@@ -30,13 +30,13 @@ def drop_old_table(
 ) -> str:
     """Drop a table that no migration needs any more.
 
-    The swap is done: whatever goes wrong here is returned, never raised. Each try has a session of
-    its own, so that a server that restarts is waited for, and waits ``lock_wait`` seconds for
-    readers that still have the table open.
+    The swap is done, so a failure is returned, never raised. Each try has a session of its own, so
+    that a restart of the server is survived, and waits ``lock_wait`` seconds for readers that still
+    have the table open.
 
     Args:
         patience: seconds for which the server may be away.
-        proof: what the table is known by; another table of its name stays (R24).
+        proof: the table's identity; another table of its name stays (R24).
 
     Returns:
         An empty string, or why there is still a table of this name.

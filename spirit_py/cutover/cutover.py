@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from spirit_py.cutover.plan import CutoverPlan, CutoverResult
 
 _DRAIN_ROUNDS: Final = 5
-#: Pending changes that are worth opening sessions for the lock.
+#: Pending changes up to which the sessions for the lock are opened.
 _TRIVIAL_BACKLOG: Final = 200
 
 
@@ -84,7 +84,7 @@ class Cutover:
         )
 
     def _try(self, number: int) -> CutoverResult:
-        """Make one try; faults that another try may not meet become :class:`TryFailed`."""
+        """Make one try; temporary faults become :class:`TryFailed`."""
         try:
             self._drain()
             return self._with_sessions(number)
@@ -104,7 +104,7 @@ class Cutover:
             raise
 
     def _drain(self) -> None:
-        """Bring the feed up to now while nothing is locked."""
+        """Let the feed catch up, without a lock."""
         source = self._plan.source
         for _ in range(_DRAIN_ROUNDS):
             self._plan.stop.check()

@@ -1,9 +1,9 @@
 """The snapshot guard: no transaction reads half a copy after the swap.
 
 InnoDB lets a snapshot read any table whose definition did not change since the snapshot was
-taken. The new table has been there for as long as the copy took: a REPEATABLE READ transaction
-that began meanwhile and looks at the table first after the swap would see what was copied by
-then, without an error. A native ALTER gives it error 1412 (table definition has changed). A column
+taken. The new table exists since the copy began: a REPEATABLE READ transaction that began during
+the copy and first reads the table after the swap would see the rows copied by then, without an
+error. After a native ALTER it gets error 1412 (table definition has changed). A column
 that is added and dropped again with ALGORITHM=INSTANT does the same (measured: 5 ms and two row
 versions), so that is done in the locking session right before the RENAME.
 """
@@ -74,10 +74,10 @@ class SnapshotGuard:
     _broken: str = ""
 
     def prepare(self, session: SqlSession, connection: ConnectionOptions) -> None:
-        """Choose the columns' names, and drop what a try that was broken off left; no lock yet.
+        """Choose the columns' names, and drop the columns of an interrupted try; without a lock.
 
         Raises:
-            CutoverFailure: a guard is to be set in any case, and there is no room for one.
+            CutoverFailure: the mode is ``on``, and a table can have no more such columns.
             MigrationFailure: what is left cannot be dropped.
         """
         columns = []
@@ -97,7 +97,7 @@ class SnapshotGuard:
         """Make the new tables unreadable for older snapshots; in the locking session.
 
         Raises:
-            CutoverFailure: it is to be done in any case, and cannot be.
+            CutoverFailure: the mode is ``on``, and a column cannot be added.
             TryFailed: a column could not be dropped; the next try is without a guard.
         """
         if self.mode == "off":
@@ -145,13 +145,13 @@ class SnapshotGuard:
             raise TryFailed(f"the snapshot guard's column is left in {self._broken}") from fault
 
     def _refused(self) -> None:
-        """Note that there is no guard; end the cutover where it was asked for."""
+        """Note that there is no guard; end the cutover if the mode is ``on``."""
         if self.mode == "on":
             raise _refusal(self._why_not)
         self.outcome = f"not possible: {self._why_not}"
 
     def tell(self) -> None:
-        """Report what the guard did to whom; after the swap."""
+        """Report, after the swap, which transactions the guard affects."""
         who = "; ".join(self.snapshots)
         if self.outcome == "done" and who:
             self.message(
@@ -174,10 +174,10 @@ def why_not_now(session: SqlSession, swaps: Sequence[Swap]) -> str:
 
 
 def require_guard(session: SqlSession, swaps: Sequence[Swap], mode: GuardMode) -> None:
-    """Look before any work whether the guard can be set.
+    """Check before any work whether the guard can be set.
 
     Raises:
-        CutoverFailure: it is to be set in any case, and cannot be.
+        CutoverFailure: the mode is ``on``, and it cannot be set.
     """
     if mode == "on" and (why := why_not_now(session, swaps)):
         raise _refusal(why)

@@ -48,7 +48,7 @@ def open_locking_session(
 
 
 def _end(connection: ConnectionOptions, session: Session, fence: str, patience: float) -> None:
-    """Close the locking session, and see to it that the server has ended it too.
+    """Close the locking session, and wait until the server has ended it too.
 
     A session that lost its connection while it waited for the lock would still get it.
     """
@@ -60,10 +60,10 @@ def _end(connection: ConnectionOptions, session: Session, fence: str, patience: 
 
 @contextlib.contextmanager
 def quick_turns() -> Iterator[None]:
-    """Let a thread that has its answer from the server run again soon.
+    """Switch threads quickly, so that a thread with an answer from the server runs soon.
 
-    A thread of ours that computes, such as the feed's reader, otherwise keeps the interpreter
-    for 5 ms each time, and under the lock about ten answers are waited for.
+    Otherwise a computing thread, such as the feed's reader, keeps the interpreter for 5 ms each
+    time, and about ten answers are waited for under the lock.
     """
     usual = sys.getswitchinterval()
     sys.setswitchinterval(_TURN_SECONDS)

@@ -1,4 +1,4 @@
-"""Whether the tables of a swap are there, and are the ones that are meant (R24)."""
+"""Whether the tables of a swap exist, and are the noted ones (R24)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def existing(session: SqlSession, swap: Swap) -> ExistingTables:
 
 
 def check_names(session: SqlSession, swaps: Sequence[Swap]) -> None:
-    """Check that the tables are there, and that nothing stands in an old table's place.
+    """Check that the tables exist, and that no table has an old table's name.
 
     Raises:
         CutoverFailure: naming the table.
@@ -52,7 +52,7 @@ def check_names(session: SqlSession, swaps: Sequence[Swap]) -> None:
 
 
 def require_these(session: SqlSession, proofs: Mapping[Name, Identity]) -> None:
-    """Require tables to be the very ones that are to be swapped, also under their lock (R24).
+    """Require tables to have the noted identities, also under their lock (R24).
 
     Raises:
         SchemaChanged: naming those that are gone, or are others.

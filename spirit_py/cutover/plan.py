@@ -1,4 +1,4 @@
-"""What a cutover is to do, how long it may take, and its result."""
+"""The tables, the limits and the result of a cutover."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Swap:
 
 @dataclass(frozen=True, kw_only=True)
 class CutoverLimits:
-    """How patient a cutover is. Seconds.
+    """Time limits and number of tries of a cutover. Seconds.
 
     Attributes:
         lock_wait: the longest wait for the table lock, and so the longest time for which the
@@ -72,8 +72,8 @@ class CutoverLimits:
     def wait_for(self, attempt: int) -> int:
         """Return the whole seconds that try number ``attempt``, from 1, waits for the lock.
 
-        The last two tries wait ``lock_wait``, each earlier one half of the next: an application
-        that is merely busy is not made to stand still for long.
+        The last two tries wait ``lock_wait``, each earlier one half of the next, so that the
+        writers of a busy application do not queue for long.
         """
         halvings = max(0, self.attempts - 1 - attempt)
         return max(1, math.ceil(self.lock_wait * 0.5**halvings))
@@ -138,15 +138,15 @@ class CutoverResult:
 
     Attributes:
         lock_wait_ms: milliseconds that the lock request of the last try waited.
-        lock_held_ms: milliseconds from having the lock to having it given back.
+        lock_held_ms: milliseconds from getting the lock to its release.
         position: the feed's safe position at the swap (opaque).
         killed: the sessions killed in all tries, with what they were doing.
         guard: what the snapshot guard did; see :class:`spirit_py.cutover.guard.SnapshotGuard`.
         snapshots: the transactions that may have held a snapshot from before the swap.
         answer_lost: the answer to the RENAME was lost, and the tables proved the swap.
-        after_rename: the place right behind the RENAME (opaque), from which another feed gets
-            everything that is written to the swapped tables. Empty when it was not asked for,
-            and when ``answer_lost``: then the lock was gone before the place could be noted.
+        after_rename: the place right after the RENAME (opaque), from which another feed gets
+            everything that is written to the swapped tables. Empty when it was not asked for, and
+            when ``answer_lost``: then the lock was lost before the place could be noted.
     """
 
     attempts: int

@@ -61,7 +61,7 @@ def rename(session: Session, plan: CutoverPlan, *, fence: str, server: str) -> b
             raise
         lost: BaseException = fault
     except BaseException as interruption:
-        # A second SIGINT while the driver waited: the server has its statement all the same.
+        # A second SIGINT while the driver waited: the server has received the statement.
         lost = interruption
     else:
         return True
@@ -100,7 +100,7 @@ def find_outcome(
     patience: float,
     clock: Clock = time.monotonic,
 ) -> Verdict:
-    """Look until the outcome is known; UNKNOWN when it is not within ``patience`` seconds.
+    """Query until the outcome is known; UNKNOWN when it is not within ``patience`` seconds.
 
     A stop request does not end this: the operator needs the answer.
 
@@ -136,10 +136,10 @@ def _looks(
 
 
 def look(options: ConnectionOptions, *, fence: str, swaps: Sequence[Swap]) -> Evidence:
-    """Look once, on a new connection; NO_ANSWER where that is impossible.
+    """Query once, on a new connection; NO_ANSWER where that is impossible.
 
-    The tables are only looked at when the fence is free. A session that still holds it is
-    killed: no other can hold that name.
+    The tables are read only when the fence is free. A session that still holds it is killed: only
+    the locking session takes a lock of that name.
     """
     try:
         with connect(options, role="look", read_timeout=_READ_TIMEOUT) as session:

@@ -1,8 +1,8 @@
-"""Whether the swap was done: a rule from what can be seen to the next step (pure, R15).
+"""Whether the swap was done: the rule from the evidence to the next step (pure, R15).
 
-RENAME of several tables is atomic (manual 15.1.38, Atomic DDL), so the names that exist tell
-which of the two states the server is in, as soon as nothing can change it any more. That is so
-when the session that sent the RENAME is gone: its named lock (the fence) is free.
+RENAME of several tables is atomic (manual 15.1.38, Atomic DDL), so the existing names show in which
+of the two states the server is, once no session can change it any more. That is so when the session
+that sent the RENAME is gone: its named lock (the fence) is free.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Verdict(enum.Enum):
     DONE = "done"
     NOT_DONE = "not done"
     UNKNOWN = "unknown"
-    """Nothing more can be learned by looking: an operator must judge."""
+    """No query can decide it: the operator must."""
     END_SESSION = "end session"
     """The session that sent the RENAME still exists: kill it, then look again."""
     LOOK_AGAIN = "look again"
@@ -35,7 +35,7 @@ class ExistingTables:
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """What a look at the server showed.
+    """The result of one query of the server.
 
     Attributes:
         server: ``server_uuid`` of the server that answered; None when none did.
@@ -52,7 +52,7 @@ NO_ANSWER = Evidence(server=None)
 
 
 def judge(evidence: Evidence, *, server: str) -> Verdict:
-    """Return what the evidence means.
+    """Return the verdict on the evidence.
 
     Args:
         server: ``server_uuid`` of the server that was sent the RENAME. Another one behind the
