@@ -52,6 +52,7 @@ class Checkpoints:
         self._writer = self._writer_to(run.config.connection)
         run.closing("the checkpoint", self._last)
         run.entered = self._writer.request
+        run.recorded = lambda: run.resumable or self._writer.age is not None
         self._writer.start()
         self._writer.request()
 
@@ -87,7 +88,7 @@ class Checkpoints:
             return
         self._writer.close()
         # Before anything that may fail: without this record, the earlier one is still valid (R17).
-        self._run.resumable = self._run.resumable or self._writer.age is not None
+        self._run.resumable = self._run.recorded()
         connection = self._run.config.connection
         quick = replace(
             connection, connect_timeout=min(connection.connect_timeout, _LAST_CONNECT_SECONDS)

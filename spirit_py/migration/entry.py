@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from spirit_py.config import MigrationConfig
     from spirit_py.contracts import Reporter
-    from spirit_py.cutover.cutover import Cutover
 
 
 def migrate(
@@ -54,18 +53,20 @@ def migrate(
             stop=switch,
             reporter=reporter,
             status=figures.snapshot,
-            left_at_once=lambda: _left_at_once(run.cutover),
+            left_at_once=lambda: _left_at_once(run),
             hurry=run.hurry,
         )
     return report
 
 
-def _left_at_once(cutover: Cutover | None) -> SpiritError:
+def _left_at_once(run: Run) -> SpiritError:
     """Return the error for a second SIGINT, which ends the process and its sessions at once."""
+    cutover = run.cutover
     if cutover is None or not cutover.renaming:
+        run.report.resumable = run.recorded()
+        how = ": it carries on from the last checkpoint" if run.report.resumable else ""
         return Interrupted(
-            signal.SIGINT,
-            hint="the source is whole, and the same command carries on from the last checkpoint",
+            signal.SIGINT, hint=f"the source table is whole; run the same command again{how}"
         )
     if cutover.swapped:
         return Interrupted(

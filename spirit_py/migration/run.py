@@ -34,6 +34,7 @@ class Run(Process):
     Attributes:
         leaving: the teardown has begun.
         resumable: a record that can be resumed from is in the checkpoint table.
+        recorded: whether there is one already, while the run still writes them.
         cutover: the swap, once it began.
         entered: called when a phase begins.
     """
@@ -53,6 +54,7 @@ class Run(Process):
         self.figures = figures
         self.leaving = False
         self.resumable = False
+        self.recorded: Callable[[], bool] = lambda: self.resumable
         self.cutover: Cutover | None = None
         self.entered: Callable[[], None] = lambda: None
 

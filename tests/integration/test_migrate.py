@@ -102,10 +102,14 @@ def test_a_signal_during_the_copy_leaves_the_source_whole(table, number, code):
     assert_source_whole(table)
 
 
-def test_a_second_sigint_leaves_at_once(table):
-    """The second SIGINT does not wait for a chunk that hangs; no session stays on the server."""
+def test_a_second_sigint_leaves_at_once(table, tmp_path):
+    """The second SIGINT does not wait for a chunk that hangs; no session stays on the server.
+
+    The report says that the run can be resumed, as after the first one.
+    """
+    report = tmp_path / "report.json"
     with copy_held(table) as (hold, cursor):
-        process = start(table)
+        process = start(table, "--report-json", str(report))
         hold()
         process.send_signal(signal.SIGINT)
         assert process.stderr is not None
@@ -113,7 +117,8 @@ def test_a_second_sigint_leaves_at_once(table):
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=MINUTE)
         assert process.returncode == 130, errors
-        assert "the same command carries on" in errors
+        assert "run the same command again: it carries on from the last checkpoint" in errors
+        assert json.loads(report.read_text())["resumable"] is True
         cursor.execute("ROLLBACK")
     assert_kept_and_clean_up(table)
     assert_source_whole(table)
@@ -122,7 +127,7 @@ def test_a_second_sigint_leaves_at_once(table):
 @pytest.mark.parametrize(
     ("point", "code", "says", "swapped"),
     [
-        ("cutover.locked", 130, "the source is whole", False),
+        ("cutover.locked", 130, "the source table is whole", False),
         ("cutover.rename", 3, "may or may not have happened", False),
         ("cutover.renamed", 130, "the swap is done", True),
     ],
