@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from dataclasses import replace
 from typing import Any
 
@@ -180,6 +181,36 @@ def test_a_request_of_a_revert_that_ended_is_not_carried_out(table, spark_engine
         assert changed.checkpoint.answer_to(session, stale) is not None
     assert "extra" in changed.columns()
     changed.revert()
+    assert following.result() is True
+    assert "extra" not in changed.columns()
+
+
+def test_a_second_revert_is_answered_as_the_first(table, spark_engine, monkeypatch):
+    """Two reverts ask one process; it swaps back once, and both end well."""
+    changed = SwappedTable(table, "ADD COLUMN extra INT", engine=spark_engine)
+    prove, proving, go_on = SwapBack.prove, threading.Event(), threading.Event()
+
+    def held(self: SwapBack) -> None:
+        proving.set()
+        assert go_on.wait(60)
+        prove(self)
+
+    monkeypatch.setattr(SwapBack, "prove", held)
+    following = changed.keep()
+    reverts = [BackgroundCall(changed.revert)]
+    assert proving.wait(60)
+    with connect(changed.connection, role="test") as session:
+        first = changed.checkpoint.read(session, RevertRequest)
+        reverts.append(BackgroundCall(changed.revert))
+        until(
+            lambda: changed.checkpoint.read(session, RevertRequest) not in (None, first),
+            "the second request",
+        )
+    go_on.set()
+    for revert in reverts:
+        said = revert.result()
+        assert said.said("has its old definition again")
+        assert not said.said("going on in its place")
     assert following.result() is True
     assert "extra" not in changed.columns()
 

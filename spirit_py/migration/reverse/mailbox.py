@@ -149,12 +149,23 @@ class RevertMailbox:
         self._put(replace(self._answer, state=DONE))
         until, stop = time.monotonic() + _ANSWER_SECONDS, self._process.stop
         while time.monotonic() < until and not stop.requested:
-            if self._try(self._withdrawn, "no look at the request"):
+            if self._try(self._all_answered, "no look at the request"):
                 return
             stop.wait(0.1)
 
-    def _withdrawn(self, session: Session) -> bool:
-        return self._checkpoint.read(session, RevertRequest) is None
+    def _all_answered(self, session: Session) -> bool:
+        """Whether every revert that waits has its answer: one more may have asked meanwhile.
+
+        There is room for one request and one answer, so the next is answered once the asker
+        before it has gone.
+        """
+        answered = RevertRequest(token=self._answer.token)
+        if named_lock_holder(session, answered.lock) is not None:
+            return False
+        request = self._checkpoint.read(session, RevertRequest)
+        if request is not None and request.token != answered.token:
+            self._put(replace(self._answer, token=request.token))
+        return request is None
 
     # -- the session
 
