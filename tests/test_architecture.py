@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import graphlib
+import pkgutil
 import re
 import tomllib
 from collections import defaultdict
@@ -109,6 +110,23 @@ def test_a_docstring_begins_with_what_the_code_does():
         and re.match(r"(Give|Tell|Say)s?\b", ast.get_docstring(node) or "")
     }
     assert said == set()
+
+
+def _exists(name):
+    try:
+        pkgutil.resolve_name(name)
+    except (ImportError, AttributeError):
+        owner, _, field = name.rpartition(".")
+        return "." in owner and field in getattr(pkgutil.resolve_name(owner), "__annotations__", {})
+    return True
+
+
+def test_every_reference_of_a_docstring_leads_to_code():
+    """What a docstring names by its path, such as :mod:`spirit_py.sql`, exists."""
+    named = re.compile(r":(?:mod|class|func|meth|attr|data):`~?(spirit_py[\w.]*)`")
+    found = {name for path in MODULES for name in named.findall(path.read_text())}
+    assert found
+    assert sorted(name for name in found if not _exists(name)) == []
 
 
 def test_threads_are_started_in_one_place():

@@ -1,8 +1,7 @@
 """The command line: options to a frozen configuration, errors to a message, a hint, an exit code.
 
 One module a command; ``groups`` has the options that they share, ``values`` how these are read,
-``outcome`` how a command ends. Nothing heavy is
-imported before a command really runs.
+``outcome`` how a command ends. Large modules are imported only when a command runs.
 """
 
 from __future__ import annotations

@@ -179,9 +179,9 @@ def _rename(text: str) -> tuple[str, str]:
 def target_connection(
     options: dict[str, Any], source: ConnectionOptions
 ) -> ConnectionOptions | None:
-    """Return the way to the target's server; None where nothing differs from the source's.
+    """Return the connection options of the target; None where they are those of the source.
 
-    What stands on the command line wins over the option file, which wins over the source's.
+    The command line takes precedence over the option file, and both over the source's options.
     """
     from spirit_py.mysql import optionfile
 

@@ -70,14 +70,14 @@ connection_options = group(
         help="MySQL option file; its [client] group is read.",
     ),
 )
-"""The options that say how to reach the server."""
+"""The options of the connection to the server."""
 
 spark_options = group(
     option("--spark-master", default="", help="Spark master. [default: local[threads]]"),
     option("--spark-conf", multiple=True, metavar="KEY=VALUE", help="Passed to Spark; repeatable."),
     option("--spark-ui", is_flag=True, help="Open Spark's web interface."),
 )
-"""The options that say how Spark runs."""
+"""The options of Spark."""
 
 swap_options = group(
     option(
@@ -102,7 +102,7 @@ swap_options = group(
         " swapped table; auto: where a transaction is open for seconds, such as a dump's.",
     ),
 )
-"""The options that say how patient the swap is, and with whom."""
+"""The options of the swap's lock: how long it is waited for, and whom it may end."""
 
 yield_option = option(
     "--checksum-yield-timeout",
@@ -119,8 +119,8 @@ statement_writes_option = option(
     multiple=True,
     type=TableName(),
     metavar="SCHEMA.TABLE",
-    help="Pass over writes in STATEMENT format to this table of others: none of them"
-    " reaches a table that is migrated or followed; repeatable.",
+    help="Pass over other clients' writes in STATEMENT format to this table: state that none"
+    " of them changes a table that is migrated or followed; repeatable.",
 )
 """The option that names tables whose writes in STATEMENT format may be passed over."""
 
@@ -141,4 +141,4 @@ log_options = group(
     ),
     option("--verbose", is_flag=True, help="Tracebacks; Spark's log in ./spirit-py-spark.log."),
 )
-"""The options that say what is printed."""
+"""The options of log and display."""

@@ -29,7 +29,7 @@ class ErrorsShown:
         self._verbose = verbose
 
     def __enter__(self) -> None:
-        """Let warnings of the program's parts reach the operator, tracebacks only if asked."""
+        """Show the program's warnings to the operator, tracebacks only with ``--verbose``."""
         from spirit_py.status.logs import to_terminal
 
         _open_standard_streams()
@@ -75,7 +75,7 @@ def say(text: str) -> None:
 
 
 def _open_standard_streams() -> None:
-    """Open closed standard streams on /dev/null, so that no socket gets their numbers."""
+    """Open closed standard streams on /dev/null, so that no socket gets their descriptors."""
     import os
 
     for number, name in enumerate(("stdin", "stdout", "stderr")):

@@ -1,4 +1,4 @@
-"""How the values of options are read: types that click checks, and what is checked together."""
+"""How the values of options are read: click types, and checks over several options."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def refuse_undecodable(options: dict[str, Any]) -> None:
 
 
 def named_alike(kind: type, options: dict[str, Any]) -> dict[str, Any]:
-    """Return what fills the fields of a configuration that are named like options."""
+    """Return the values for the fields of a configuration that are named like options."""
     values = {
         each.name: options[each.name] for each in dataclasses.fields(kind) if each.name in options
     }
@@ -125,7 +125,7 @@ def connection_of(options: dict[str, Any]) -> ConnectionOptions:
 
 
 def given_server(options: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return what the command line says of a server; the port may stand in ``--host`` too.
+    """Return the server that the command line names; the port may be part of ``--host``.
 
     Args:
         prefix: of the options' names.

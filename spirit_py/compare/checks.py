@@ -1,4 +1,4 @@
-"""What must be true before two tables are compared, and before one of them is repaired."""
+"""The checks before two tables are compared, and before one of them is repaired."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PERFORMANCE_SCHEMA: Final = "performance_schema"
 
 @dataclass(frozen=True, kw_only=True)
 class Side:
-    """One of the two tables, and what its server and the account there are like.
+    """One of the two tables, with its server and the account's grants there.
 
     Attributes:
         what: ``source`` or ``target``, for messages.
@@ -51,7 +51,7 @@ def open_side(what: str, session: SqlSession, schema: str, table: str) -> Side:
     """Read one side.
 
     Raises:
-        Refusal: when the server is no MySQL that will do, or there is no such InnoDB table.
+        Refusal: when the server is not a supported MySQL, or has no such InnoDB table.
     """
     facts = read_facts(session)
     require_mysql(facts)
@@ -146,7 +146,7 @@ def _session_findings(source: Side, matching: Matching) -> Iterator[Finding]:
 def require_repairable(
     source: Side, target: Side, matching: Matching, *, two_servers: bool
 ) -> None:
-    """Refuse a repair that could do harm, or would not do what was asked for.
+    """Refuse a repair that could do harm, or could not succeed.
 
     Raises:
         Refusal: with all reasons.

@@ -1,7 +1,7 @@
 """Repair between two servers: rows are read from one and written to the other as literals.
 
 Within one server the applier copies rows by ``INSERT ... SELECT``; here they pass through this
-process, as the change feed's row images do, and take the applier's path for these.
+process and are applied like the change feed's row images.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _MOST_UNFIT: Final = 1000
 class FittingRows:
     """Implements :class:`spirit_py.checksum.repair.Recopier`: repairs the rows that fit.
 
-    A value that the target's type cannot hold makes a whole batch fail, and nothing of it is
-    written then. It is halved until the rows that do not fit are alone.
+    A value that the target's type cannot hold makes a whole batch fail without a write. The batch
+    is halved until the rows that do not fit are alone.
 
     Attributes:
         unfit: the keys of these rows, with the reason; they are not tried again.
@@ -57,7 +57,7 @@ class FittingRows:
             return self._copier.recopy(mapping, keys)
         except ValueLost as error:
             if len(keys) == 1 or len(self.unfit) >= _MOST_UNFIT:
-                # The message goes on with the server's words, which hold the value.
+                # The rest of the message is the server's, with the value.
                 self.unfit |= dict.fromkeys(keys, error.message.partition(": ")[0])
                 return 0
         middle = len(keys) // 2
@@ -79,7 +79,7 @@ class TwoServerCopier:
     def recopy(self, mapping: TableMapping, keys: Sequence[str]) -> int:
         """Make the target's rows of these keys equal to the source's; return the keys treated.
 
-        Rows that the source does not have go first: one may stand in the way of another.
+        Rows that the source does not have are deleted first: they may conflict with others.
         """
         found, rows = self._read(mapping, keys)
         there = _there(mapping)
@@ -115,14 +115,14 @@ class TwoServerCopier:
 
 
 def _there(mapping: TableMapping) -> TableMapping:
-    """Return the mapping of the target to itself: rows arrive in its own types and names."""
+    """Return the mapping of the target to itself: rows are read in its own types and names."""
     target = mapping.target
     key = new_key_index(mapping)
     return replace(
         mapping,
         source=target,
         pairs=tuple(ColumnPair(old=pair.new, new=pair.new) for pair in mapping.pairs),
-        # In the order of the keys that come: theirs is the source's.
+        # In the order of the keys, which is the source's.
         key=replace(key, parts=_in_order(key.parts, mapping.new_key_columns)),
         tightened=(),
     )

@@ -1,9 +1,9 @@
 """JSON documents carried to another server, where text alone would change their numbers (pure).
 
-In a document's text an unsigned number, a DECIMAL and a date look like others; read again they
-would be an INTEGER, a DOUBLE and a STRING. So the types of all nodes come beside the text, in
-the order of :func:`spirit_py.checksum.render.node_types`, and what text cannot say, or says in a
-way that not every server reads exactly, is written as SQL (:mod:`spirit_py.table.json_document`),
+A document's text does not show the types of an unsigned number, a DECIMAL and a date; read again
+they would be an INTEGER, a DOUBLE and a STRING. So the types of all nodes are read with the text,
+in the order of :func:`spirit_py.checksum.render.node_types`, and values that text cannot represent,
+or that not every server reads exactly, are written as SQL (:mod:`spirit_py.table.json_document`),
 as :mod:`spirit_py.binlog.codec.jsonb` does with documents in binary form.
 """
 
@@ -86,7 +86,7 @@ def _node(value: Any, kind: Kind, below: dict[int, list[Kind]]) -> Node:
 
 
 def _scalar_sql(value: Any, kind: Kind) -> str:
-    """Render any other scalar that text cannot say; empty where text can."""
+    """Render any other scalar that text cannot represent; empty where it can."""
     if kind in _IN_TEXT:
         return ""
     if kind == "DECIMAL":

@@ -1,4 +1,4 @@
-"""Compare two tables from options to report, whatever happens on the way."""
+"""Compare two tables from options to report, whether it succeeds or fails."""
 
 from __future__ import annotations
 

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Matching:
-    """Two tables and what of them is compared.
+    """Two tables, and their compared columns.
 
     Attributes:
         mapping: the compared columns and the key; both tables exist and are full.
-        ignored: columns that are left out because it was asked for.
+        ignored: columns that the operator leaves out.
         only_source: columns that the target has no partner for.
         only_target: columns that the source has no partner for.
         computed: generated columns of both tables that are not read: they are computed from
@@ -123,7 +123,7 @@ def _partners(
     taken = list(partners.values())
     if len(set(taken)) < len(taken) or len(partners) < len(renames):
         raise Refusal("--map names a column twice", hint="give each column at most one partner")
-    # A column whose name now is another one's partner has none of its own any more.
+    # A column whose namesake is another column's partner has no partner itself.
     by_name = {
         column.name.lower(): column.name.lower()
         if column.name.lower() not in partners.values()

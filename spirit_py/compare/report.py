@@ -1,4 +1,4 @@
-"""What a comparison of two tables found: written as JSON, and shown as a summary."""
+"""The result of a comparison of two tables: written as JSON, and shown as a summary."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class CompareReport(OutcomeReport):
     threads: int = 0
 
     def note_matching(self, matching: Matching) -> None:
-        """Keep what is compared, and what is not."""
+        """Enter the compared columns, and those that are not."""
         mapping = matching.mapping
         self.key = f"{mapping.key.name} ({', '.join(mapping.key.columns)})"
         self.columns = [[pair.old.name, pair.new.name] for pair in mapping.compared]
@@ -74,7 +74,7 @@ class CompareReport(OutcomeReport):
         self.computed_columns = list(matching.computed)
 
     def note_result(self, result: ChecksumResult) -> None:
-        """Keep what the checksum found, as far as it came."""
+        """Enter the result of the checksum, also of one that failed."""
         for name in _SAME:
             setattr(self, name, getattr(result, name))
         for kind, rows in asdict(result.counts).items():
@@ -92,7 +92,7 @@ class CompareReport(OutcomeReport):
         ]
 
     def summary(self) -> list[str]:
-        """Return the summary of a comparison that came to its end, a line each."""
+        """Return the lines of the summary of a finished comparison."""
         one, other = (f"{side['schema']}.{side['table']}" for side in (self.source, self.target))
         verdict = {
             "equal": "are equal",

@@ -1,4 +1,4 @@
-"""One comparison: what is checked before, the checksum, and the verdict."""
+"""One comparison: the checks before it, the checksum, and the verdict."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ class CompareRun:
     # -- the comparison
 
     def _repairer(self, matching: Matching) -> FittingRows:
-        """Return what repairs the target, which no migration may swap meanwhile."""
+        """Return the applier that repairs the target, after locking out migrations of it."""
         options, target = self._options, matching.mapping.target
         there = options.target_server
         self._stack.enter_context(
@@ -205,7 +205,7 @@ class CompareRun:
         return FittingRows(TwoServerCopier(options.source, applier))
 
     def _check(self, checker: Checker) -> None:
-        """Run the checksum; that rows still differ after a repair is judged at the end."""
+        """Run the checksum; rows that still differ after a repair are reported at the end."""
         try:
             checker.run()
         except ChecksumFailure as failure:

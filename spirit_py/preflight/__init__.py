@@ -1,1 +1,1 @@
-"""May this migration run? One check a file; all of them run, all findings are reported together."""
+"""Whether a migration may run: one check a file; all run, and report their findings together."""

@@ -1,4 +1,4 @@
-"""What a check gets, and its findings: each a cause and a remedy of one line."""
+"""The context of a check, and its findings: each a cause and a remedy of one line."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class PreflightContext:
         made: source to new table; None before the new table was created.
         moment: when the migration began, ISO 8601 in UTC: defaults of new columns are evaluated
             for that time; empty where nothing is to be written.
-        tell: takes a line about a check that takes long.
+        tell: shows a line about a check that takes long.
         check_stop: raises when a stop was asked for; called between the statements of such a check.
     """
 
@@ -78,7 +78,7 @@ class PreflightContext:
 
 
 class Severity(enum.Enum):
-    """What follows from a finding."""
+    """The consequence of a finding."""
 
     REFUSAL = "refusal"
     """The migration may not run."""
@@ -88,7 +88,7 @@ class Severity(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One thing that a check found.
+    """One finding of a check.
 
     Attributes:
         check: the check's name.
@@ -105,7 +105,7 @@ class Finding:
 
 
 Findings: TypeAlias = Iterator[Finding]
-"""What a check yields; nothing where all is well."""
+"""The findings of a check; none if it passes."""
 
 
 def refuse(cause: str, remedy: str, details: Sequence[str] = ()) -> Finding:

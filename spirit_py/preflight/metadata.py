@@ -1,4 +1,4 @@
-"""Which clauses touch nothing but metadata when they run INPLACE (pure)."""
+"""Which clauses change only metadata when they run INPLACE (pure)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _REBUILDS = frozenset(
 
 
 def why_not_metadata_only(source: TableSchema, statement: AlterStatement) -> str:
-    """Return the first clause that does more than touch metadata; empty when none does."""
+    """Return the first clause that may change more than metadata; empty when none does."""
     for clause in statement.parsed:
         if not _metadata_only(source, clause):
             return f"{clause.text!r} may rebuild the table or an index"
@@ -56,8 +56,8 @@ def _metadata_only(source: TableSchema, clause: Clause) -> bool:
 def _same_but_longer(source: TableSchema, clause: Clause) -> bool:
     """Return whether a definition only lengthens a VARCHAR or VARBINARY.
 
-    The server refuses INPLACE by itself when the length needs another byte; NULL to NOT NULL or
-    back it would do INPLACE by a rebuild, so that must be seen here.
+    The server itself refuses INPLACE when the length needs another byte. But it changes NULL to
+    NOT NULL or back INPLACE by a rebuild, so that is excluded here.
     """
     found = _VARIABLE.match(clause.body)
     if found is None or not source.has_column(clause.name):

@@ -1,4 +1,4 @@
-"""The way in: read everything, run the checks, make the mapping.
+"""The preflight phase: read server and tables, run the checks, make the mapping.
 
 Life::
 
@@ -62,7 +62,7 @@ def prepare(session: SqlSession, config: MigrationConfig) -> tuple[PreflightCont
 
 
 def _refuse_twice(contexts: tuple[PreflightContext, ...]) -> None:
-    """Refuse two statements for one table: what the second starts from is not clear."""
+    """Refuse two statements for one table: the definition that the second changes is not clear."""
     seen: set[tuple[str, str]] = set()
     for context in contexts:
         name = (context.schema, context.table)

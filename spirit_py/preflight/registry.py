@@ -92,7 +92,7 @@ CHECKS: tuple[Check, ...] = (
 
 
 def run_checks(contexts: Sequence[PreflightContext], *scopes: CheckScope) -> tuple[Finding, ...]:
-    """Run all checks of these scopes for all tables; what two tables share is reported once.
+    """Run all checks of these scopes for all tables; equal findings are reported once.
 
     Returns:
         The warnings.
@@ -117,7 +117,7 @@ def run_checks(contexts: Sequence[PreflightContext], *scopes: CheckScope) -> tup
 
 
 def _findings(check: Check, context: PreflightContext) -> list[Finding]:
-    """Run one check; where the server does not allow it to look, that is a refusal too."""
+    """Run one check; a query that the server refuses is a refusal too."""
     try:
         return list(check.run(context))
     except Refusal as error:

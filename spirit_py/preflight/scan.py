@@ -1,4 +1,4 @@
-"""Look for one row in the source, for a limited time."""
+"""Search for one row in the source, for a limited time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def refuse_row(
     """Refuse a row that meets a condition on a column; warn when it is not known in time.
 
     Args:
-        doubt: what is not known then, behind "whether".
+        doubt: what is not known then, after "whether".
     """
     key = context.mapping.key.columns
     try:

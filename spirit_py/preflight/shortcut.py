@@ -1,7 +1,7 @@
-"""Let the server change the table itself where that takes no time: INSTANT, or metadata only.
+"""Let the server change the table in place where that takes no time: INSTANT, or metadata only.
 
-The server is the judge of INSTANT. INPLACE says nothing about the cost (an added index is built
-in place for hours), so it is tried only for clauses known to touch metadata alone: manual 17.12.1
+INSTANT is left to the server. INPLACE may be expensive (an added index is built in place for
+hours), so it is tried only for clauses known to change only metadata: manual 17.12.1
 (Online DDL Operations), column "Only Modifies Metadata", measured on 9.7.
 """
 
@@ -67,7 +67,7 @@ def try_shortcut(
     *,
     attempts: int = 5,
 ) -> ShortcutResult:
-    """Change the table by INSTANT, else by an INPLACE that only touches metadata.
+    """Change the table by INSTANT, else by an INPLACE that changes only metadata.
 
     Args:
         native: A session with the server's own settings; runs the ALTER.
@@ -75,8 +75,8 @@ def try_shortcut(
 
     Raises:
         Refusal: when the server refuses the statement for another reason than the algorithm.
-        MigrationFailure: when the lock could not be had; the table is as it was.
-        OutcomeUnknown: when the answer was lost and the table could not be looked at.
+        MigrationFailure: when the lock was not granted; the table is unchanged.
+        OutcomeUnknown: when the answer was lost and the table could not be examined.
     """
     runner = _Runner(
         native=native,
@@ -130,7 +130,7 @@ def _choose(
 
 
 def _versions_used_up(session: SqlSession, source: TableSchema) -> str:
-    """Return that the table had as many INSTANT changes as it may have; its copy had none."""
+    """Return that the table has no row version left; its empty copy has used none."""
     used = row_versions(session, source.schema, source.name) or 0
     return f"the table has {used} row versions already" if used >= _MOST_VERSIONS else ""
 
@@ -185,7 +185,7 @@ class _Runner:
         raise error
 
     def _changed(self, error: ServerFault) -> bool:
-        """Look whether an ALTER whose answer was lost has taken effect.
+        """Return whether an ALTER whose answer was lost has taken effect.
 
         DDL is atomic: once the lost session is gone, the definition is the old one or the new.
         """

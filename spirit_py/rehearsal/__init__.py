@@ -1,4 +1,4 @@
-"""What a migration costs the server, measured while a dry run makes it.
+"""The rehearsal: measures what a migration costs the server, during a dry run.
 
 ::
 
@@ -8,6 +8,6 @@
     rehearsal.measure_tables(pairs)        while the new tables are still there
     figures = rehearsal.stop()             RehearsalFigures
 
-``figures`` is the result, ``binlog`` and ``lag`` are the pure rules, ``replica`` asks one
-replica, ``rehearsal`` has the thread that asks all of them every few seconds.
+``figures`` is the result, ``binlog`` and ``lag`` are the pure rules, ``replica`` queries one
+replica, ``rehearsal`` has the thread that queries all of them every few seconds.
 """

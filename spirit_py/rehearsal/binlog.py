@@ -1,4 +1,4 @@
-"""Adds up what a server writes to its binlog, whatever is purged meanwhile (pure)."""
+"""Counts the bytes that a server writes to its binlog, across purges (pure)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ if TYPE_CHECKING:
 
 
 class BinlogMeter:
-    """Bytes written since the first look.
+    """Bytes written since the first sample.
 
-    Every look adds what the files have grown since the one before. A file that was purged
-    between two looks costs only what was written to it after it was seen last, so look often.
+    Every sample adds the growth of the files since the one before. Of a file that was purged
+    between two samples only its growth since the earlier one is missed, so sample often.
     """
 
     def __init__(self) -> None:
@@ -28,6 +28,6 @@ class BinlogMeter:
         self._seen = now
 
     def _growth(self, name: str, size: int) -> int:
-        """Return what is new in one file; one that became smaller was begun anew (RESET)."""
+        """Return the growth of one file; one that became smaller is a new file (RESET)."""
         before = (self._seen or {}).get(name, 0)
         return size - before if size >= before else size

@@ -1,10 +1,10 @@
 """How far a replica is behind, from two independent sources (pure).
 
-*Marks* of the source say what was committed by when. A replica that has not reached a mark is
-behind by at least the mark's age: true whatever stopped it, and no clock but ours is read, but
-only as fine as the marks are taken. *Timestamps* in the replica's performance_schema are as fine
-as transactions, but know only what the replica has received, by the clocks of two machines.
-Each is at most the truth, so the larger one counts.
+*Marks* are positions of the source at known times. A replica that has not reached a mark is behind
+by at least the mark's age. That holds for any cause and needs only our clock, but is only as
+precise as the marks are frequent. *Timestamps* in the replica's performance_schema are exact for
+each transaction, but cover only received transactions, by the clocks of two machines. Neither
+exceeds the true lag, so the larger one counts.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class Marks:
         self._newest = ""
 
     def add(self, mark: Mark) -> None:
-        """Take a mark; one that says nothing new is passed over."""
+        """Add a mark, unless the position is that of the last one."""
         if mark.place and mark.place != self._newest:
             self._newest = mark.place
             self._waiting.append(mark)
             if len(self._waiting) > _MOST_MARKS:
-                # The oldest says how far behind; every second of the others is enough.
+                # The oldest gives the lag; every second of the others is enough.
                 del self._waiting[1::2]
 
     def age(self, now: float, reached: Callable[[str], bool]) -> float:

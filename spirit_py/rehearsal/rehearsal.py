@@ -1,4 +1,4 @@
-"""The thread that measures while a run lasts."""
+"""The thread that takes samples during a run."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"""
 class Rehearsal:
     """Measures disk, binlog, replicas and locks of one run; :meth:`start`, then :meth:`stop`.
 
-    It only reads, in sessions of its own, and never fails the run: what cannot be measured is
-    said in the figures.
+    It only reads, in sessions of its own, and never fails the run: figures that cannot be measured
+    are reported as such.
 
     Args:
         connection: the server that the run is on.

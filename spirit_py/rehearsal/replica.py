@@ -1,4 +1,4 @@
-"""One replica, asked again and again how far it is behind."""
+"""The lag of one replica, sampled repeatedly."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 _CONNECT_SECONDS: Final = 3
 _READ_SECONDS: Final = 10
 _AGAIN_SECONDS: Final = 15.0
-"""Pause after a failed connection, which would hold up the sampling of the others."""
+"""Pause after a failed connection attempt, which delays the samples of the others."""
 _NO_REPLICA: Final = "it is no replica"
 
 
 class ReplicaMeter:
-    """Samples one replica; used by one thread. No method raises for what the replica does.
+    """Samples one replica; used by one thread. No method raises for a fault of the replica.
 
     Args:
         options: how to reach it.

@@ -1,4 +1,4 @@
-"""All tasks at once, in conversation with the driver: Spark's barrier mode plus a mailbox.
+"""Gangs: tasks that run at the same time and exchange messages with the driver.
 
 Spark starts the tasks of a barrier stage together or not at all, but it brings nothing to a
 task that runs, and ``barrier()`` takes about a second (measured), too long under a table lock.
@@ -15,10 +15,10 @@ Life::
     post(rank, order), collect() ...         ...
     finish()  -----------------------------> member.result(), member.close()
 
-A task works off its orders one by one; the driver keeps a few outstanding, so that no task
-waits between two. When a member is lost (its session vanishes, or its process dies), or the
-driver's session is, the gang as a whole is: :class:`~spirit_py.errors.WorkersLost`, and the
-caller starts a new one. A member that finds the driver's session gone ends by itself.
+A task handles its orders one by one; the driver keeps a few outstanding, so that no task waits
+between two. When a member's session or process, or the driver's session, is lost, the whole gang
+fails with :class:`~spirit_py.errors.WorkersLost`, and the caller starts a new one. A member ends
+when it finds the driver's session gone.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _R = TypeVar("_R")
 
-#: While members have work for much longer, the driver looks less often, and leaves them the CPU.
+#: While members have much work left, the driver polls less often, to leave them the CPU.
 _LONGEST_LOOK_SECONDS: Final = 0.02
 SILENT_SECONDS: Final = 45
 _CHECK_SECONDS: Final = 5.0
@@ -102,8 +102,8 @@ class Gang(Generic[_R]):
     """The driver's end. Use as a context; one thread.
 
     Args:
-        control: a session of the driver, of no other use while the gang lives.
-        join: runs on executors and gives the member of a rank; must pickle.
+        control: a session of the driver, used for nothing else while the gang exists.
+        join: runs on executors and returns the member of a rank; must pickle.
         kill: kills a session by server name and id, when a member does not end.
         description: for Spark's UI. Nothing secret (R20).
     """
@@ -189,7 +189,7 @@ class Gang(Generic[_R]):
         return len(self._seats[rank].outstanding)
 
     def collect(self) -> list[OrderAnswer]:
-        """Return the answers that have come; none after a look of some milliseconds.
+        """Return the answers received; empty after waiting some milliseconds.
 
         Raises:
             WorkersLost: when a member is gone.
@@ -213,8 +213,9 @@ class Gang(Generic[_R]):
         Only when nothing else is outstanding.
 
         Args:
-            timeout: seconds for all answers. With it they are looked for all the time: the
-                application may be waiting behind a table lock.
+            timeout: seconds for all answers. With it they are polled without pauses: the
+            application
+                may be waiting for a table lock.
         """
         asked: dict[tuple[int, int], int] = {}
         for place, order in enumerate(orders):
@@ -268,7 +269,7 @@ class Gang(Generic[_R]):
             ) from fault
 
     def _read(self) -> list[OrderAnswer]:
-        """Read every member's variable; notice who is missing."""
+        """Read every member's variable; note missing members."""
         self._stop.check()
         with self._conversing():
             letters = self._mailbox.letters(self._control)
@@ -290,11 +291,11 @@ class Gang(Generic[_R]):
         ]
 
     def _silent(self) -> bool:
-        """Look now and then whether the server has heard nothing of a member for too long."""
+        """Return whether the session of a member has idled for too long; queried now and then."""
         if time.monotonic() < self._next_silence_check:
             return False
         self._next_silence_check = time.monotonic() + _CHECK_SECONDS
-        # Where a member has a second server, its session on this one idles rightly.
+        # A member that works on a second server may let its session here idle.
         threads = [seat.thread for seat in self._seats if len(seat.sessions) == 1]
         return self._mailbox.silent(self._control, threads, SILENT_SECONDS)
 
@@ -350,5 +351,5 @@ class Gang(Generic[_R]):
 
 
 def is_transient(error: SpiritError) -> bool:
-    """Return whether a new gang may do better."""
+    """Return whether a new gang may succeed."""
     return isinstance(error, WorkersLost) or disposition(error) is Disposition.RETRY

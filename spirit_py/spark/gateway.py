@@ -1,4 +1,4 @@
-"""The JVM of Spark as a process of ours: started apart from the terminal, and surely ended."""
+"""The JVM of Spark as a child process: detached from the terminal, and always ended."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class JavaProcess:
             "_PYSPARK_DRIVER_CONN_INFO_PATH": str(log.parent / _INFO_FILE),
         }
         with log.open("wb") as output:
-            # The JVM leaves when this pipe breaks, so it cannot outlive the driver.
+            # The JVM exits when this pipe breaks, so it cannot outlive the driver.
             self._popen = subprocess.Popen(
                 [*command, "pyspark-shell"],
                 stdin=subprocess.PIPE,

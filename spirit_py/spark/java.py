@@ -22,7 +22,7 @@ _REMEDY = (
 )
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 _ANSWER_SECONDS = 30
-#: By which MySQL's own programs take a password.
+#: The variable from which MySQL's own programs read a password.
 _OF_CLIENTS: Final = "MYSQL_PWD"
 
 

@@ -1,9 +1,9 @@
-"""Letters between the driver and the members of a gang, in user variables of their sessions.
+"""Messages between the driver and the members of a gang, in user variables of their sessions.
 
-Each side keeps its letters in a user variable of its own session and reads the other side's in
-``performance_schema.user_variables_by_thread``: 0.1 ms a look, no privilege but SELECT there, no
-table, no binlog event, no port of the driver that a firewall may close, and everything is gone
-with the session.
+Each side writes its messages to a user variable of its own session and reads the other side's in
+``performance_schema.user_variables_by_thread``. A read takes 0.1 ms and needs only SELECT there.
+There is no table, no binlog event and no port of the driver that a firewall may close, and
+everything is removed with the session.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ WHERE PROCESSLIST_ID = CONNECTION_ID()"""
 
 @dataclass(frozen=True)
 class Mailbox:
-    """Where one gang's letters are. Picklable: both ends have it.
+    """The variables of one gang's messages. Picklable: both sides have it.
 
     Attributes:
         name: of the members' variables; those of the driver end in the member's rank.
@@ -53,10 +53,9 @@ class Mailbox:
         driver.execute(f"SET @{self.name}_{rank} = %s", (json.dumps(list(orders)),))
 
     def letters(self, driver: SqlSession) -> list[tuple[int, Any]]:
-        """Return each member's server thread and letter.
+        """Return each member's server thread and message.
 
-        The letter is None between the making of a variable and its first value, and while a
-        session ends.
+        The message is None before a new variable has its first value, and while a session ends.
         """
         rows = driver.query(_LETTERS, (self.name,))
         return [(int(thread), None if text is None else json.loads(text)) for thread, text in rows]
@@ -65,16 +64,16 @@ class Mailbox:
     def silent(driver: SqlSession, threads: Collection[int], seconds: int) -> bool:
         """Return whether the session of one of these server threads has idled for so long.
 
-        A member looks for its orders every few milliseconds or waits for a statement. Its session
-        idles only where what it sends does not arrive, or what it is sent: a network that swallows
-        everything tells neither side, and a statement that counts a segment may rightly take
-        hours, so that no read timeout would do.
+        A member polls for orders every few milliseconds or waits for a statement. So its session
+        idles only if packets are lost in either direction. A network that drops all packets is
+        reported to neither side, and no read timeout is possible, because a statement that counts
+        a segment may take hours.
         """
         found = _SILENT.format(", ".join(str(int(thread)) for thread in threads))
         return bool(threads) and bool(driver.query(found, (seconds,))[0][0])
 
     def write(self, member: SqlSession, letter: dict[str, Any]) -> None:
-        """Replace a member's letter to the driver."""
+        """Replace a member's message to the driver."""
         member.execute(f"SET @{self.name} = %s", (json.dumps(letter),))
 
     def orders(self, member: SqlSession, rank: int) -> list[tuple[int, str]]:

@@ -1,4 +1,4 @@
-"""What a task of a gang does on an executor: join, work off orders, return a result."""
+"""A task of a gang on an executor: joins, handles orders, returns a result."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _R = TypeVar("_R")
 _R_co = TypeVar("_R_co", covariant=True)
 
 LOOK_SECONDS: Final = 0.002
-"""Seconds between two looks into the mailbox."""
+"""Seconds between two reads of the mailbox."""
 FINISH: Final = ""
-"""The order with which the work is over."""
+"""The order that ends a member."""
 _KEPT_ANSWERS: Final = 8
 
 
 class GangMember(Protocol[_R_co]):
-    """What one task of a gang does. Used by one thread; every method may block."""
+    """The work of one task of a gang. Used by one thread; every method may block."""
 
     @property
     def session(self) -> SqlSession:
@@ -31,27 +31,27 @@ class GangMember(Protocol[_R_co]):
 
     @property
     def sessions(self) -> Sequence[tuple[str, int]]:
-        """What to kill when the member does not end: server name and session id."""
+        """The sessions to kill when the member does not end: server name and session id."""
 
     def handle(self, order: str) -> str:
         """Carry out one order and answer it."""
 
     def result(self) -> _R_co:
-        """Return what is too large for the mailbox, at the end."""
+        """Return the final result, which may be too large for the mailbox."""
 
     def close(self) -> None:
-        """Close the sessions; called once, whatever happened."""
+        """Close the sessions; called once, also after a failure."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GangTask(Generic[_R]):
-    """What Spark ships: joins the gang and works off orders. Picklable."""
+    """The function that Spark ships: joins the gang and handles orders. Picklable."""
 
     join: Callable[[int], GangMember[_R]]
     mailbox: Mailbox
 
     def __call__(self, rank: int) -> _R:
-        """Be the member of that rank until the driver says that it is over."""
+        """Run the member of that rank until the driver ends it."""
         member = self.join(rank)
         try:
             return self._serve(rank, member)
@@ -59,7 +59,7 @@ class GangTask(Generic[_R]):
             member.close()
 
     def _serve(self, rank: int, member: GangMember[_R]) -> _R:
-        """Report for work, then answer orders in sequence until the last one."""
+        """Write the hello message, then answer orders in sequence until the last one."""
         idle = threading.Event()
         done = 0
         answers: list[tuple[int, str]] = []

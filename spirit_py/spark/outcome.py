@@ -1,4 +1,4 @@
-"""What became of one task, as it travels from an executor to the driver."""
+"""The outcome of one task, sent from an executor to the driver."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class Outcome(Generic[_R]):
 
 
 def guarded(index: int, function: Callable[[_S], _R], spec: _S) -> Outcome[_R]:
-    """Run a task's function; an exception comes back as a value, not as Spark's stack trace.
+    """Run a task's function; return an exception as a value, instead of Spark's stack trace.
 
-    An error of the program's own tree travels as it is; anything else is a bug, and comes as
-    a :class:`~spirit_py.errors.MigrationFailure` with the trace in its details.
+    An error of the program's own tree is returned as it is; any other is a bug, and becomes a
+    :class:`~spirit_py.errors.MigrationFailure` with the trace in its details.
     """
     began = time.monotonic()
     result: _R | None = None

@@ -1,10 +1,10 @@
-"""Spark as a guest: a quiet JVM of ours, the way to it, and the SparkContext.
+"""Start and stop Spark: its JVM, PySpark's gateway to it, and the SparkContext.
 
 The only importer of pyspark. A plain SparkContext is enough and starts faster than a
 SparkSession. The JVM runs in a session (``setsid``) of its own, so that neither the terminal's
 Ctrl-C nor its hang-up reaches it or the Python workers before the driver could stop in order;
-when the driver dies, the JVM sees the end of its standard input and leaves, and the Python
-workers with it.
+when the driver dies, the JVM reads the end of its standard input and exits, and the Python workers
+with it.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class SparkRuntime:
         spark_conf = SparkConf(loadDefaults=False).setAll(list(conf.items()))
         self.context = SparkContext(conf=spark_conf, gateway=self._gateway)
         self._application = str(self.context.applicationId)
-        # It would print the exception at length; the job's own result has what it lacks.
+        # PySpark would print the whole exception; the job's own result has the outcomes.
         self.context._accumulatorServer.handle_error = _note_lost_feedback  # noqa: SLF001
         self.context.pythonExec = self._worker_python(conf)
         self.context.addPyFile(str(ship_package(scratch)))
@@ -88,7 +88,7 @@ class SparkRuntime:
         return True
 
     def _worker_python(self, conf: dict[str, str]) -> str:
-        """Return the workers' interpreter: the driver's own, where the operator says nothing."""
+        """Return the workers' interpreter: the driver's own, unless the operator sets another."""
         chosen = conf.get("spark.pyspark.python", "")
         if not single_machine(self._config):
             chosen = chosen or os.environ.get("PYSPARK_PYTHON", "")
@@ -117,7 +117,7 @@ class SparkRuntime:
         return int(scheduler.maxNumConcurrentTasks(profile))
 
     def abandon(self) -> None:
-        """Make a start that is under way fail, and none begin."""
+        """Make a start under way fail, and prevent a later one."""
         with self._lock:
             self._abandoned = True
             if self._process is not None:
@@ -146,14 +146,14 @@ class SparkRuntime:
         if not stopper.wait(_STOP_SECONDS):
             _log.info("Spark did not stop within %.0f s and is killed", _STOP_SECONDS)
         if self._config.spark_master.startswith("local-cluster["):
-            # Spark's own workers log into the Spark folder and leave that behind.
+            # Spark's own workers log into the Spark folder and do not remove that.
             work = Path(_bundled_spark()) / "work"
             shutil.rmtree(work / self._application, ignore_errors=True)
             with contextlib.suppress(OSError):
                 work.rmdir()
 
     def _forget_gateway(self) -> None:
-        """Undo what PySpark left in this process, so that another engine can start."""
+        """Reset PySpark's global state in this process, so that another engine can start."""
         if self._gateway is None:
             return
         from pyspark import SparkContext
@@ -178,7 +178,7 @@ class SparkRuntime:
 
 
 def _note_lost_feedback(_request: object, address: object) -> None:
-    """Log that the JVM broke off what its tasks report; in the handler of the exception."""
+    """Log that the JVM interrupted a task's report; call it in the exception's handler."""
     _log.debug("the feedback of Spark from %s was cut off", address, exc_info=True)
 
 

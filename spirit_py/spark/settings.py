@@ -1,4 +1,4 @@
-"""What Spark is started with: settings, environment, log configuration, the shipped package."""
+"""Spark's settings, environment, log configuration, and the shipped package."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _UNWANTED: Final = frozenset(
 )
 _SPARK_PLACES: Final = frozenset({"SPARK_HOME", "SPARK_CONF_DIR"})
 _LOCAL: Final = re.compile(r"local(\[(\*|\d+)(,\d+)?\])?$")
-#: What Spark takes, its cluster managers' forms included.
+#: The masters that Spark accepts, including those of its cluster managers.
 _MASTER: Final = re.compile(
     r"local(\[(\*|0*[1-9]\d*)(\s*,\s*0*[1-9]\d*)?\])?"
     r"|local-cluster\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\]"
@@ -41,7 +41,7 @@ VERBOSE_LOG: Final = Path("spirit-py-spark.log")
 """Spark's log in the working folder, where ``--verbose`` asks for it."""
 #: Tries of one task. ``local[n]`` alone means one try.
 _TASK_TRIES: Final = 4
-#: Light on memory and quick to start; the JVM only schedules.
+#: Little memory and a quick start; the JVM only schedules.
 _JVM_OPTIONS: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 
@@ -56,13 +56,13 @@ def single_machine(config: SparkConfig) -> bool:
 
 
 def master(config: SparkConfig) -> str:
-    """Return the master as Spark is told: by default never above this machine's cores."""
+    """Return the master for Spark: by default with no more slots than this machine has cores."""
     cores = max(1, min(config.threads, os.cpu_count() or 1))
     return config.spark_master or f"local[{cores},{_TASK_TRIES}]"
 
 
 def settings(config: SparkConfig, scratch: Path) -> dict[str, str]:
-    """Return the Spark settings: ours, then the operator's over them.
+    """Return the Spark settings: ours, overridden by the operator's.
 
     Raises:
         UsageFault: for a master that Spark does not know, for what is no Spark setting, and
@@ -79,16 +79,16 @@ def settings(config: SparkConfig, scratch: Path) -> dict[str, str]:
         "spark.task.maxFailures": str(_TASK_TRIES),
         "spark.python.task.killTimeout": "500ms",
         "spark.locality.wait": "0s",
-        # Else a folder of our name in the current directory would be taken for the package.
+        # Otherwise a folder of our name in the current directory would be imported as the package.
         "spark.executorEnv.PYTHONSAFEPATH": "1",
         "spark.driver.memory": "512m",
     }
     if not config.spark_ui:
-        # What only the UI shows is not kept, so that the JVM's memory does not grow with the table.
+        # Data of the UI alone is not kept, so that the JVM's memory does not grow with the table.
         kept = {"Jobs": 50, "Stages": 50, "Tasks": 1000, "DeadExecutors": 10}
         ours |= {f"spark.ui.retained{what}": str(count) for what, count in kept.items()}
     if single_machine(config):
-        # Nothing of a local run needs a name service or is offered to the network.
+        # A local run needs no name service, and opens no port to the network.
         ours |= {
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
@@ -106,7 +106,7 @@ def settings(config: SparkConfig, scratch: Path) -> dict[str, str]:
 
 
 def _require_known(config: SparkConfig) -> None:
-    """Refuse what Spark would fail on, or ignore, only after it has started."""
+    """Refuse settings that Spark would reject only after its start, or ignore."""
     if config.spark_master and not _MASTER.fullmatch(config.spark_master):
         raise UsageFault(
             f"--spark-master {config.spark_master!r} is no master that Spark knows",

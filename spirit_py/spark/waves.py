@@ -1,10 +1,10 @@
 """Keep every slot busy: tasks go to Spark in waves, results come back one by one.
 
-A Spark job costs tens of milliseconds, so a job takes several tasks. The next wave is handed
-over while enough of the earlier ones still wait, so that no slot runs dry while the driver and
-Spark talk. Tasks are pulled only when a wave is made: what to do next, and whether, is decided
-at the last moment. As long as every result changes what the next task should be, waves are of
-one round, and one at most waits. Nothing here knows what a task does.
+A Spark job costs tens of milliseconds, so a job has several tasks. The next wave is submitted while
+tasks of the earlier ones still wait, so that no slot idles while Spark starts a job. Tasks are
+pulled only when a wave is made, so the next task is decided as late as possible. While results
+still change the size of the next task, a wave has one task for each slot, and at most one wave
+waits. This module does not know what a task does.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _WAVE_THREADS: Final = 6
 
 
 class Pull(enum.Enum):
-    """What there is instead of a task."""
+    """The reason why there is no task."""
 
     WAIT = "wait"
     """Nothing now (throttled): ask again."""
     END = "end"
-    """Nothing any more."""
+    """There are no more tasks."""
 
 
 class WaveEngine(Protocol):
@@ -99,8 +99,8 @@ class _WaveEnded:
 class WaveRunner(Generic[_S, _R]):
     """Runs one plan to its end; use once.
 
-    Whatever fails (a task, a job, ``pull`` or ``on_result``), the tasks that run are seen to
-    their end before :meth:`run` raises.
+    After a failure (of a task, a job, ``pull`` or ``on_result``) the running tasks end before
+    :meth:`run` raises.
 
     Args:
         slots: How many tasks Spark runs at a time.
@@ -122,7 +122,7 @@ class WaveRunner(Generic[_S, _R]):
         self._stop = stop
         self._clock = clock
         self._events: queue.SimpleQueue[tuple[int, Outcome[_R]] | _WaveEnded] = queue.SimpleQueue()
-        #: Specs whose outcome has not come, by (wave, index in the wave).
+        #: Specs without an outcome yet, by (wave, index in the wave).
         self._outstanding: dict[tuple[int, int], _S] = {}
         self._running_waves: set[int] = set()
         self._next_wave = 0
@@ -155,7 +155,7 @@ class WaveRunner(Generic[_S, _R]):
         return self._failure is not None or self._stop.requested
 
     def _wave_size(self) -> tuple[int, int]:
-        """Return the next wave's tasks, and up to how many others may wait or run beside it.
+        """Return the size of the next wave, and how many other tasks may wait or run meanwhile.
 
         One round, or more of short tasks that have settled.
         """
@@ -166,7 +166,7 @@ class WaveRunner(Generic[_S, _R]):
         return size, max(size, 2 * self._slots)
 
     def _fill(self, pool: ThreadPoolExecutor) -> None:
-        """Hand over waves while fewer tasks wait than keep the slots busy until the next one."""
+        """Submit waves while fewer tasks wait than keep the slots busy until the next one."""
         while not self._ended and not self._halted() and len(self._running_waves) < _WAVE_THREADS:
             size, beside = self._wave_size()
             if len(self._outstanding) > beside:
@@ -242,7 +242,7 @@ class WaveRunner(Generic[_S, _R]):
                 self._fail(error)
 
     def _fail(self, error: BaseException) -> None:
-        """Keep the first failure; what fails after a stop request is its consequence."""
+        """Keep the first failure; failures after a stop request are its consequences."""
         if self._failure is None and not self._stop.requested:
             self._failure = error
 

@@ -27,7 +27,7 @@ _PARTITION_HEADS = (("PARTITION", "BY"), ("REMOVE", "PARTITIONING"))
 
 
 def read_clauses(sql: str, tokens: tuple[Token, ...]) -> tuple[Clause, ...]:
-    """Read all clauses behind the table's name.
+    """Read all clauses after the table's name.
 
     Raises:
         Refusal: for a clause that is not understood or cannot be honoured.
@@ -103,7 +103,7 @@ def _add(cursor: Cursor) -> Iterator[Clause]:
 
 
 def _constraint(cursor: Cursor) -> Clause | None:
-    """Read an index or a constraint behind ADD; None when a column comes."""
+    """Read an index or a constraint after ADD; None when it is a column."""
     symbol = ""
     if cursor.take("CONSTRAINT") and not _constraint_head(cursor):
         symbol = cursor.name("the constraint's name")
@@ -152,7 +152,7 @@ def _column(cursor: Cursor, kind: ClauseKind, name: str, new_name: str = "") -> 
 def _subject(
     cursor: Cursor, index: Kind, check: Kind, constraint: Kind, column: Kind
 ) -> tuple[Kind, str]:
-    """Read the kind and the name of what DROP or ALTER is about; without a keyword, a column's."""
+    """Read kind and name of the object of DROP or ALTER; without a keyword, a column."""
     if cursor.take_any("INDEX", "KEY"):
         return index, cursor.name("the index's name")
     if cursor.take("CHECK"):
@@ -175,7 +175,7 @@ def _drop(cursor: Cursor) -> Iterator[Clause]:
 
 
 def _ended(cursor: Cursor, clause: Clause) -> Clause:
-    """Refuse words behind the end of a clause."""
+    """Refuse words after the end of a clause."""
     if clause.body:
         raise refused.unknown_clause(cursor)
     return clause

@@ -28,16 +28,16 @@ class Cursor:
         return self.at >= len(self.tokens)
 
     def keyword(self, ahead: int = 0) -> str:
-        """Return the keyword that comes next, in upper case; empty when none does."""
+        """Return the next token as a keyword in upper case; empty when it is none."""
         here = self.at + ahead
         return self.tokens[here].upper if here < len(self.tokens) else ""
 
     def starts_with(self, *words: str) -> bool:
-        """Return whether these keywords come next."""
+        """Return whether the next tokens are these keywords."""
         return all(self.keyword(ahead) == word for ahead, word in enumerate(words))
 
     def take(self, *words: str) -> bool:
-        """Step over these keywords when all of them come next."""
+        """Step over these keywords if they are the next tokens."""
         if not self.starts_with(*words):
             return False
         self.at += len(words)
@@ -52,21 +52,21 @@ class Cursor:
         return word
 
     def symbol(self, symbol: str) -> bool:
-        """Return whether this symbol comes next."""
+        """Return whether the next token is this symbol."""
         return not self.done and self.tokens[self.at].is_symbol(symbol)
 
     def take_symbol(self, symbol: str) -> bool:
-        """Step over a symbol when it comes next."""
+        """Step over a symbol if it is the next token."""
         if not self.symbol(symbol):
             return False
         self.at += 1
         return True
 
     def name(self, what: str) -> str:
-        """Read the name of something.
+        """Read a name.
 
         Raises:
-            Refusal: when no name comes next.
+            Refusal: when the next token is no name.
         """
         if self.done or not self.tokens[self.at].is_identifier:
             raise Refusal(
@@ -81,7 +81,7 @@ class Cursor:
         return self.tokens[self.at - 1].value
 
     def rest(self) -> tuple[Token, ...]:
-        """Return the tokens that were not read, and step behind them."""
+        """Return the tokens that were not read, and step after them."""
         left = self.tokens[self.at :]
         self.at = len(self.tokens)
         return left
@@ -131,8 +131,8 @@ def _is_call(tokens: tuple[Token, ...], at: int) -> bool:
 def normal_text(tokens: tuple[Token, ...]) -> str:
     """Write tokens in a normal form: lower-case words and names, strings in single quotes.
 
-    Texts that mean something else have other normal forms: a name stays in quotes where it would
-    be read otherwise without them.
+    Texts of different meaning have different normal forms: a name keeps its quotes if it would be
+    read differently without them.
     """
     return " ".join(_normal(tokens, at) for at in range(len(tokens)))
 

@@ -2,8 +2,8 @@
 
 Written here rather than borrowed: where a comment begins (``--`` needs a blank after it), what
 a double quote means and whether a backslash escapes depend on MySQL and on ``sql_mode``, and a
-lexer that is wrong about any of these would split the clauses at the wrong comma. It serves the
-operator's statements and those of a binlog alike.
+lexer that is wrong about any of these would split the clauses at the wrong comma. It reads the
+operator's statements and those of a binlog.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _PLAIN_NUMBER = re.compile(r"[0-9]+\Z")
 _HINT = "write the clause plainly, without the comment"
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "0": "\0", "Z": "\x1a"}
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
-#: What stands between two quotes, without and with backslash escapes. Possessive, because a step
-#: that can be taken back is remembered.
+#: The text between two quotes, without and with backslash escapes. The quantifiers are possessive,
+#: so that the regular expression engine stores no state for backtracking.
 _INSIDE: Final = {
     (quote, escapes): re.compile(
         rf"{quote}((?:[^{quote}\\]++|\\.|{quote}{quote})*+){quote}"
@@ -50,7 +50,7 @@ class Token:
             ``string`` or ``symbol`` (one character).
         value: the text without its quotes and escapes.
         start: offset of the first character.
-        end: offset behind the last character.
+        end: offset after the last character.
     """
 
     kind: TokenKind
@@ -96,7 +96,7 @@ def tokenize(sql: str, mode: SqlMode, *, executed: bool = False) -> tuple[Token,
     """Return all tokens of a text; comments and blanks are left out.
 
     Args:
-        executed: the text is a statement of a binlog, which a server has accepted: what stands in
+        executed: the text is a statement of a binlog, which a server has accepted: the content of
             version comments counts.
 
     Raises:
@@ -130,7 +130,7 @@ def read_tokens(sql: str, mode: SqlMode, *, executed: bool = False) -> Iterator[
 
 
 def _skip_comment(sql: str, at: int, *, hints: bool) -> int:
-    """Return the offset behind a comment that means nothing to any server.
+    """Return the offset after a comment that every server ignores.
 
     Args:
         hints: optimizer hints are comments: they name and change nothing.
@@ -167,7 +167,7 @@ def _quoted(sql: str, at: int, kind: TokenKind, *, escapes: bool) -> Token:
             f"the statement ends inside a quote that was opened at {sql[at : at + 20]!r}",
             hint="close the quote",
         )
-    # A quote behind a backslash is escaped, not doubled: so each escape is read by itself.
+    # A quote after a backslash is escaped, not doubled: so each escape is read by itself.
     parts = _ESCAPED.split(found[1]) if escapes else [found[1]]
     for index, part in enumerate(parts):
         parts[index] = _ESCAPES.get(part, part) if index % 2 else part.replace(quote * 2, quote)

@@ -1,4 +1,4 @@
-"""What a statement means: its table and its clauses, each with its kind and names."""
+"""A parsed statement: its table and its clauses, each with its kind and names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from spirit_py.sql import quote_identifier, quote_table
 
 
 class ClauseKind(enum.StrEnum):
-    """What one clause of an ALTER TABLE does."""
+    """The kind of one clause of an ALTER TABLE."""
 
     ADD_COLUMN = "add column"
     ADD_INDEX = "add index"
@@ -79,8 +79,8 @@ class AlterStatement:
     """An ALTER TABLE that this program may carry out.
 
     Attributes:
-        clauses: everything behind ``ALTER TABLE t``, as written (comments included), ready to
-            be put behind another table's name; never empty.
+        clauses: the text after ``ALTER TABLE t``, as written (comments included), which can follow
+            another table's name; never empty.
         parsed: the clauses one by one.
     """
 
@@ -96,7 +96,7 @@ class AlterStatement:
 
     @property
     def normalized(self) -> str:
-        """The statement in a form that is the same however it is spelled."""
+        """The statement in a normal form, independent of its spelling."""
         clauses = ", ".join(clause.normalized for clause in self.parsed)
         return f"ALTER TABLE {quote_table(self.schema, self.table)} {clauses}"
 
@@ -125,7 +125,7 @@ class AlterStatement:
 
     @property
     def auto_increment(self) -> str:
-        """The table's counter that the statement gives, as SQL; empty when it gives none.
+        """The table's counter that the statement sets, as SQL; empty when it sets none.
 
         The last one counts, as on the server.
         """

@@ -96,7 +96,7 @@ def _statement(schema: str, table: str, sql: str, tokens: tuple[Token, ...]) -> 
 
 
 def _create_index(cursor: Cursor, kind: str, default_schema: str, mode: SqlMode) -> AlterStatement:
-    """Rewrite CREATE INDEX to the ADD INDEX that means the same."""
+    """Rewrite CREATE INDEX as the equivalent ADD INDEX."""
     name = cursor.name("the index's name")
     using = ""
     if cursor.take("USING"):
@@ -111,7 +111,7 @@ def _create_index(cursor: Cursor, kind: str, default_schema: str, mode: SqlMode)
 
 
 def _without_modifiers(cursor: Cursor) -> str:
-    """Refuse ALGORITHM and LOCK behind the index; return the rest as written."""
+    """Refuse ALGORITHM and LOCK after the index; return the rest as written."""
     depth = 0
     start = cursor.at
     while not cursor.done:

@@ -1,4 +1,4 @@
-"""Clauses that cannot be honoured, each with its reason and what to do instead."""
+"""Clauses that are not supported, each with its reason and what to do instead."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def refuse_clause(cursor: Cursor) -> None:
 
 
 def foreign_key(cursor: Cursor) -> Refusal:
-    """Refuse a new foreign key, whichever way it is written."""
+    """Refuse a new foreign key, in each of its forms."""
     return Refusal(
         f"a foreign key cannot be added: {cursor.excerpt()!r}; the new table would be tied to"
         " others while it is filled, and the tables referred to would be locked",
@@ -88,7 +88,7 @@ def other_engine(value: str) -> Refusal:
 
 
 def unknown_clause(cursor: Cursor) -> Refusal:
-    """Refuse a clause that is not understood: nothing is guessed."""
+    """Refuse an unknown clause."""
     return Refusal(
         f"the clause is not understood: {cursor.excerpt()!r}",
         hint="check the spelling against the server's manual, or run the ALTER natively",

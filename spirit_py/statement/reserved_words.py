@@ -1,7 +1,7 @@
-"""The words that are no names unless they are quoted (manual 11.3, Keywords and Reserved Words).
+"""The words that are names only in quotes (manual 11.3, Keywords and Reserved Words).
 
 As ``information_schema.KEYWORDS`` of MySQL 9.7 has them, with those that earlier versions
-reserved. A word too many does no harm: a name is then told from the same name without quotes.
+reserved. A superfluous word does no harm: a quoted name then differs from the unquoted one.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _PLAIN: Final = re.compile(r"[a-z_\u0080-\U0010ffff][0-9a-z_$\u0080-\U0010ffff]*
 
 
 def bare_name(name: str) -> str:
-    """Write a quoted name, in lower case; without quotes where it means the same."""
+    """Write a quoted name, in lower case; without quotes where they are not needed."""
     folded = name.lower()
     plain = _PLAIN.fullmatch(folded) is not None and folded not in RESERVED
     return folded if plain else quote_identifier(folded)

@@ -1,9 +1,9 @@
-"""Carry a definition and an ALTER over to another table name: CHECK names are the hard part.
+"""Rewrite a definition and an ALTER for another table name, with other names of CHECK constraints.
 
 A CHECK constraint's name is unique in its schema, so the new table cannot use the source's.
 RENAME TABLE renames every constraint whose name begins with ``<table>_chk_`` (manual 15.1.20.6;
-measured: case-sensitive), so those get the new table's prefix and come back by themselves. Any
-other name gets one underscore in front or, if it has one, loses it.
+measured: case-sensitive), so those get the new table's prefix, and RENAME restores them. Any other
+name gets an underscore in front or, if it has one, loses it.
 """
 
 from __future__ import annotations

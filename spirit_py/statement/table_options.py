@@ -37,7 +37,7 @@ _INNODB = "innodb"
 
 
 def is_option(cursor: Cursor) -> bool:
-    """Return whether a table option comes next."""
+    """Return whether the next tokens are a table option."""
     return any(cursor.starts_with(*words) for words, _ in _HEADS)
 
 

@@ -1,4 +1,4 @@
-"""Log records of the program's parts as single lines; tracebacks only for those who ask."""
+"""Log records as single lines; tracebacks only with ``--verbose``."""
 
 from __future__ import annotations
 
@@ -28,5 +28,5 @@ def to_terminal(*, verbose: bool) -> None:
     handler.setFormatter(LineFormatter(verbose=verbose))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.getLogger("spirit_py").setLevel(logging.DEBUG if verbose else logging.WARNING)
-    # The bridge to the JVM reports at length what its callers handle.
+    # Py4J logs exceptions that its callers handle.
     logging.getLogger("py4j").setLevel(logging.INFO if verbose else logging.CRITICAL)

@@ -35,10 +35,10 @@ class PlainReporter:
         self._last: tuple[str, float] = ("", float("-inf"))
 
     def start(self) -> None:
-        """Nothing to prepare."""
+        """Do nothing."""
 
     def stop(self) -> None:
-        """Nothing to clean."""
+        """Do nothing."""
 
     def message(self, text: str, **fields: object) -> None:
         """Write one event with its figures."""
@@ -71,7 +71,7 @@ def _figures(snapshot: MigrationStatus) -> dict[str, Any]:
 
 
 def describe(snapshot: MigrationStatus) -> str:
-    """Put a snapshot into one line that answers: where, how far, how long, what for."""
+    """Describe a snapshot in one line: phase, progress, time, and what it waits for."""
     parts = [f"[{snapshot.phase.value}] {snapshot.table} {human_seconds(snapshot.elapsed)}"]
     if snapshot.rows is not None:
         total = f" of ~{human_count(snapshot.rows_total)}" if snapshot.rows_total else ""

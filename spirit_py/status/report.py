@@ -27,10 +27,10 @@ _TOLD_AGE = 30.0
 
 @dataclass(kw_only=True)
 class OutcomeReport:
-    """What the reports of all commands have in common: how it ended, and the file.
+    """The common base of all reports: the outcome, and the file.
 
     Attributes:
-        outcome: one word of what a report's own class says, or of :attr:`SpiritError.outcome`.
+        outcome: one of those that the subclass lists, or :attr:`SpiritError.outcome`.
         exit_code: of the process (R16).
     """
 
@@ -60,7 +60,7 @@ class OutcomeReport:
     def written(
         self, path: Path | None, reporter: Reporter, *, complete: Callable[[], None]
     ) -> Iterator[None]:
-        """Write the report at the end of the context, whatever happens in it.
+        """Write the report at the end of the context, also after an error.
 
         Args:
             complete: called before, to fill in the last figures.
@@ -77,7 +77,7 @@ class OutcomeReport:
     def write(self, path: Path | None, reporter: Reporter) -> None:
         """Write the JSON (:func:`write_whole`), if a file was asked for.
 
-        That it cannot be written is told, and changes nothing about the outcome.
+        A failure to write it is reported, and does not change the outcome.
         """
         if path is None:
             return
@@ -98,7 +98,7 @@ class MigrationReport(OutcomeReport):
             ``interrupted``, or ``reverse replication lost``: the change itself is done then.
         table: the first table; ``tables`` has all of them, with their schemas.
         algorithm: ``instant``, ``inplace``, ``copy``, or empty when it was not decided.
-        rehearsal: what a dry run measured; ``rehearsal_lines`` says the same in words.
+        rehearsal: the figures of a dry run; ``rehearsal_lines`` are the same as text.
         reason: why that algorithm, or why it failed.
         checksum_age_seconds: from the end of the last clean comparison to the swap; of several
             tables, that of the one whose comparison ended first.

@@ -1,4 +1,4 @@
-"""Output never decides: a display that fails falls silent, and the migration goes on (R16)."""
+"""A failed display is switched off, and the migration continues (R16)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 class SafeReporter:
     """Passes everything on to a reporter until it first fails.
 
-    A closed terminal, a full disk or a pipe whose reader left must not end a migration of days,
-    and must not turn a finished swap into a failure.
+    A closed terminal, a full disk or a pipe without a reader must not end a migration of days, nor
+    turn a finished swap into a failure.
     """
 
     def __init__(self, reporter: Reporter) -> None:

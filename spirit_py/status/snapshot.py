@@ -1,4 +1,4 @@
-"""The state of a migration at one moment, as an operator asks for it.
+"""A snapshot of a migration's state, for the operator.
 
 What is not known is None and is shown as unknown, never as zero.
 """
@@ -22,7 +22,7 @@ class MigrationStatus:
         eta: seconds until the phase's own work ends.
         pending: changes received and not yet applied.
         feed_lag: seconds between a change on the server and its receipt.
-        waiting_for: what the migration waits for, in words; empty when it waits for nothing.
+        waiting_for: what the migration waits for, for display; empty when it does not wait.
         path: the phases that this run goes through; empty for those of a migration.
     """
 

@@ -17,7 +17,7 @@ _UUID = re.compile(r"^server-uuid=(.+)$", re.MULTILINE)
 _SIZES = """
 SELECT DATA_LENGTH, INDEX_LENGTH FROM information_schema.TABLES
 WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"""
-# Of a smaller table it is not reported that the free space is unknown.
+# For smaller tables no warning is given that the free space is unknown.
 _SMALL = 1 << 30
 
 
@@ -49,7 +49,7 @@ def check(context: PreflightContext) -> Findings:
 def _written_before(context: PreflightContext) -> tuple[int, int]:
     """Return the bytes of rows and of indexes that an earlier run has written already.
 
-    They are carried on with, or dropped before the first row is written anew.
+    They are resumed, or dropped before the first row is written again.
     """
     if not is_ours(context):
         return 0, 0

@@ -29,8 +29,8 @@ def all_foreign_keys(session: SqlSession, schema: str, table: str) -> list[tuple
 def check(context: PreflightContext) -> Findings:
     """Refuse a table that refers to others or is referred to.
 
-    A key that refers to the table would follow it to ``_t_old`` at the swap, and cascades of a
-    key write no events of their own for the child.
+    A key that refers to the table would refer to ``_t_old`` after the swap, and before MySQL 9.6
+    cascades write no events for the child.
     """
     if context.grants.has_global("PROCESS"):
         rows = all_foreign_keys(context.session, context.schema, context.table)

@@ -1,6 +1,6 @@
 """Auxiliary tables that exist already and are not this program's are never touched.
 
-A sentinel that was made by hand is how the operator defers the swap, not a leftover.
+With a sentinel created by hand the operator defers the swap: it is no leftover.
 """
 
 from __future__ import annotations
@@ -55,6 +55,6 @@ def check(context: PreflightContext) -> Findings:
 def is_ours(context: PreflightContext) -> bool:
     """Return whether this table's checkpoint table was made by this program.
 
-    The proof is its mark; whether its row can be read is another matter.
+    The proof is its comment, whether or not its row can be read.
     """
     return CheckpointTable(context.schema, context.table).is_ours(context.session)

@@ -1,6 +1,6 @@
 """Writes that reach the table through another server: LOCK TABLES is local (R15).
 
-A row that another server writes under the old definition may arrive behind the swap. So a server
+A row that another server writes under the old definition may arrive after the swap. So a server
 that is one of several writable ones is refused, unless the operator states that the table
 is written nowhere else (``--writes-only-here``).
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _VARIABLES: Final = """
 SELECT LOWER(VARIABLE_NAME), VARIABLE_VALUE FROM performance_schema.global_variables
 WHERE VARIABLE_NAME IN ('group_replication_single_primary_mode', 'wsrep_on')"""
-# Each part of a channel may run without the other: what waits in the relay log is a write as well.
+# Receiver and applier may run separately: changes in the relay log are writes as well.
 _CHANNELS: Final = """
 SELECT c.CHANNEL_NAME, c.SERVICE_STATE, a.SERVICE_STATE
 FROM performance_schema.replication_connection_status c
@@ -61,7 +61,7 @@ def check(context: PreflightContext) -> Findings:
 
 
 def causes(seen: Surroundings, schema: str, table: str) -> Iterator[str]:
-    """Name each way by which writes of other servers reach a table (pure)."""
+    """Yield each reason why writes of other servers may reach a table (pure)."""
     if seen.in_group and seen.variables.get("group_replication_single_primary_mode") == "OFF":
         yield "the server is in a replication group with several primaries"
     if seen.variables.get("wsrep_on") == "ON":
@@ -75,14 +75,14 @@ def causes(seen: Surroundings, schema: str, table: str) -> Iterator[str]:
 def may_write(filters: Iterable[tuple[str, str]], schema: str, table: str) -> bool:
     """Return whether a channel's filters let row events of a table pass.
 
-    What names the table in another case, and what is not sure, lets it pass.
+    In doubt, and where a filter's name differs only in case, they do.
     """
     rules: dict[str, list[str]] = {}
     for name, rule in filters:
         rules.setdefault(name.upper(), []).append(rule)
     full = f"{schema}.{table}"
     folded = full.lower()
-    # A filter by schema says nothing of a write as text: that goes by the client's own schema.
+    # For a statement, filters by schema use the client's default schema, not the table's.
     if full in rules.get("REPLICATE_DO_TABLE", ()):
         return True
     if full in rules.get("REPLICATE_IGNORE_TABLE", ()):

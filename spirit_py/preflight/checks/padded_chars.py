@@ -1,4 +1,4 @@
-"""PAD_CHAR_TO_FULL_LENGTH: a native ALTER would store the blanks that it reads (R22)."""
+"""PAD_CHAR_TO_FULL_LENGTH: a native ALTER would store the padding blanks (R22)."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ def check(context: PreflightContext) -> Findings:
         prepared = context.session.query("XA RECOVER CONVERT XID")
     except ServerFault as error:
         if error.code in _NEEDS_PRIVILEGE:
-            return  # The check of the privileges names what is missing.
+            return  # The check of the privileges names the missing one.
         raise
     if prepared:
         yield warn(

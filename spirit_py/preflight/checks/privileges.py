@@ -1,4 +1,4 @@
-"""Every privilege that the migration needs, named before it is missed."""
+"""Every privilege that the migration needs, checked before anything is written."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PERFORMANCE_SCHEMA = "performance_schema"
 
 
 def check(context: PreflightContext) -> Findings:
-    """Name each missing privilege together with the GRANT that gives it."""
+    """Report each missing privilege with its GRANT."""
     grants, schema = context.grants, context.schema
     names = context.names
     tables = (context.table, names.new, names.old, names.checkpoint, names.sentinel)

@@ -1,4 +1,4 @@
-"""Global settings under which changes cannot be followed (R2, R3, R5), or nothing be written."""
+"""Global settings under which changes cannot be followed (R2, R3, R5), or writes are refused."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from spirit_py.preflight.check import Findings, PreflightContext, refuse
 
 
 def check(context: PreflightContext) -> Findings:
-    """Refuse a server with such a setting; what a session sets for itself the feed sees (R13)."""
+    """Refuse a server with such a setting; session settings are detected by the feed (R13)."""
     facts = context.facts
     if not facts.is_on("log_bin"):
         yield refuse(

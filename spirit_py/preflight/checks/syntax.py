@@ -1,4 +1,4 @@
-"""What is to be done: read the statement as the server reads it."""
+"""The statement: parsed here, and by the server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
     from spirit_py.statement import AlterStatement
 
-#: PREPARE says these of what surrounds the statement; no verdict on its text.
+#: Errors of PREPARE about the statement's environment, not about its text.
 _NO_VERDICT = frozenset(
     {
         1046,  # no database selected: our sessions have no default schema
@@ -71,7 +71,7 @@ def _refusal(fault: ServerFault) -> Refusal:
 
 
 def objection(session: SqlSession, sql: str, sql_mode: str) -> ServerFault | None:
-    """Return what the server has against the text of a statement; None when it can read it.
+    """Return the server's error for the text of a statement; None when it can be parsed.
 
     PREPARE parses and executes nothing.
 
@@ -87,7 +87,7 @@ def objection(session: SqlSession, sql: str, sql_mode: str) -> ServerFault | Non
     except ServerFault as error:
         if connection_lost(error):
             raise
-        # What the account may do is looked at by a check of its own.
+        # Privileges have a check of their own.
         return None if error.code in _NO_VERDICT or access_denied(error) else error
     finally:
         session.execute(f"SET SESSION sql_mode = {string_literal(before)}")

@@ -1,4 +1,4 @@
-"""Triggers would stay on the old table, which is no longer written to."""
+"""Triggers would stay on the old table, which the application no longer writes to."""
 
 from __future__ import annotations
 
