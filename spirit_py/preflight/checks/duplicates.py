@@ -23,10 +23,13 @@ def check(context: PreflightContext) -> Findings:
             context.session, mapping, index, seen=_now_and_then(context, index.name)
         )
         if found:
-            count = f"{EXAMPLES} or more" if len(found) == EXAMPLES else str(len(found))
+            count = "one value is"
+            if len(found) > 1:
+                more = " or more" if len(found) == EXAMPLES else ""
+                count = f"{len(found)}{more} values are"
             yield refuse(
                 f"the new unique key {index.name} meets duplicates in {mapping.source.name}:"
-                f" {count} values are in several rows",
+                f" {count} in several rows",
                 "change or delete these rows, or make the key wider",
                 [str(duplicate) for duplicate in found],
             )
