@@ -1,4 +1,4 @@
-"""Work out the mapping from the two definitions and the statement's renames (pure)."""
+"""Build the mapping from the two definitions and the statement's renames (pure)."""
 
 from __future__ import annotations
 

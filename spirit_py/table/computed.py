@@ -1,9 +1,9 @@
-"""What both tables compute alike: for the checksum (R22) and for unique keys (R11; pure).
+"""Values that both tables compute alike: for the checksum (R22) and unique keys (R11; pure).
 
-What is stored in the source was computed by the sessions that wrote it; what is stored in the new
-table by this program. They are equal when the expression is the same, nothing that it reads has
-changed its type, and the sessions evaluated it as the server does now. VIRTUAL columns are left
-out: both tables compute them from compared columns the moment they are read.
+Stored values of the source were computed by the sessions that wrote them, those of the new table by
+this program. They are equal when the expression is the same, the columns that it reads have not
+changed their types, and the sessions evaluated it as the server does now. VIRTUAL columns are left
+out: both tables compute them from compared columns when they are read.
 """
 
 from __future__ import annotations
@@ -75,11 +75,11 @@ class Alike:
         )
 
     def expression(self, text: str) -> bool:
-        """Return whether an expression, which is the same in both tables, reads the same."""
+        """Return whether an expression, which is the same in both tables, reads the same values."""
         return all(self.column(name) for name in column_names(text))
 
     def steady(self, text: str) -> bool:
-        """Return whether such an expression gives the same too, whichever session evaluates it."""
+        """Return whether such an expression also has the same value in every session."""
         columns = [self._source.column(name) for name in column_names(text) if self.column(name)]
         return (
             self.expression(text)

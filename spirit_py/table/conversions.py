@@ -1,6 +1,6 @@
 """Which changes of a column's type keep every value, and SQL that converts one (pure).
 
-A whitelist: what is not known to be safe is called converted, and then the server converts.
+A whitelist: every other change counts as a conversion, which the server makes.
 Sources: manual 13 (Data Types) for the ranges; 15.1.9 (ALTER TABLE) for what a native ALTER does.
 """
 
@@ -25,7 +25,7 @@ _FRACTIONAL = frozenset({"time", "datetime", "timestamp"})
 
 
 class Conversion(enum.Enum):
-    """How an old value becomes a value of the new column, so that a native ALTER would agree."""
+    """How an old value is converted to the new column, with the result of a native ALTER."""
 
     NONE = "none"
     """A literal of the old value is the new value."""
@@ -143,8 +143,8 @@ def key_usable(old: Column, new: Column) -> bool:
 def value_in_new_column(old: Column, new: Column) -> str:
     """Return the old column's value as the new column compares it.
 
-    To look for rows that a new unique key takes for equal before anything is copied (R11): it need
-    not be the value exactly, only equate and part the same rows as the new column does.
+    Used to search for duplicates of a new unique key before the copy (R11). It need not be the
+    exact value, but must compare as the new column's values do.
     """
     name = quote_identifier(old.name)
     return name if equality_kept(old, new) else cast_to(name, old, new)

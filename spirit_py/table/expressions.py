@@ -1,8 +1,8 @@
-"""Expressions of a definition: what they read, and which are the same in every session (pure).
+"""Expressions of a definition: the columns they read, and whether sessions differ in them (pure).
 
-A generated column or an index over an expression holds what the session that wrote the row made
-of it: in its own time zone, SQL mode, precision of a division. The new table computes it anew, in
-the server's settings. So a whitelist: what is not known to be steady may come out otherwise.
+A generated column or an index over an expression holds the value computed by the session that wrote
+the row, in its own time zone, SQL mode and precision of division. The new table computes it again,
+under the server's settings. So a whitelist: any other expression may have another value there.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CHECK: Final = re.compile(r"^  (?:CONSTRAINT `(?:[^`]|``)+` )?CHECK \((.*)$", r
 #: The catalogue shows quotes with a backslash. A string with any other escape is not matched.
 _STRING: Final = re.compile(r"\\?'[^'\\]*\\?'")
 _WORD: Final = re.compile(r"[A-Za-z_]\w*")
-#: ``/`` is none: its digits are a setting.
+#: Without ``/``: its precision is a setting.
 _SIGNS: Final = re.compile(r"[\s\d.,()+*%<>=!&|^~-]*")
 
 _WORDS: Final = frozenset(
@@ -63,14 +63,14 @@ def evaluated_expressions(target: TableSchema, fresh: Collection[str]) -> Iterat
 
 
 def steady_expression(text: str) -> bool:
-    """Return whether an expression gives the same in every session, as far as its columns do."""
+    """Return whether an expression has the same value in every session, if its columns do."""
     rest = _STRING.sub(" ", without_names(text))
     words = {word.lower() for word in _WORD.findall(rest)}
     return words <= _WORDS and _SIGNS.fullmatch(_WORD.sub(" ", rest)) is not None
 
 
 def steady_column(column: Column) -> bool:
-    """Return whether an expression reads, or a generated column takes, the same in every session.
+    """Return whether a column has the same value in every session, read or computed.
 
     A CHAR has its padding blanks in one SQL mode and none in the others.
     """

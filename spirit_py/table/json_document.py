@@ -1,8 +1,8 @@
 """Nodes of a JSON document as JSON text, or as SQL where the text would not give them back (pure).
 
-A document of nothing but what its text says is one ``CAST(_utf8mb4 X'..' AS JSON)``. The arrays
-and objects on the way to anything else become ``JSON_ARRAY`` and ``JSON_OBJECT`` around an SQL
-expression of that very type and value.
+A document that JSON text represents exactly is one ``CAST(_utf8mb4 X'..' AS JSON)``. Arrays and
+objects with any other value in them become ``JSON_ARRAY`` and ``JSON_OBJECT`` around an SQL
+expression of its exact type and value.
 
 **Doubles.** The parser of JSON text in MySQL 8.0 does not round correctly: it takes the digits as
 one whole number, makes it a double, and multiplies or divides that by a power of ten. Of doubles
@@ -38,7 +38,7 @@ class Node(NamedTuple):
     """A value of a document, or a whole document.
 
     Attributes:
-        text: the value as JSON text, as a reader is shown it.
+        text: the value as JSON text, as it is shown.
         sql: an SQL expression; empty where the text alone gives the value and its type.
     """
 

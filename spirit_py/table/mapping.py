@@ -1,4 +1,4 @@
-"""Which column of the source becomes which column of the new table (pure)."""
+"""The mapping of the source's columns to those of the new table (pure)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ColumnPair:
     def value_from(self, sql: str) -> str:
         """Return what to select for the new column, where ``sql`` is the old column.
 
-        For every ``INSERT`` or ``REPLACE ... SELECT`` that converts, from whichever table.
+        For every ``INSERT`` or ``REPLACE ... SELECT`` that converts, from any table.
         """
         if self.by_instant:
             return instant_text(sql)
@@ -77,7 +77,7 @@ class TableMapping:
         new_key_columns: the names of the key's columns in the new table, in key order.
         tightened: unique indexes of the new table that the source does not guarantee (R11); not
             those over columns that are merely narrowed.
-        time_zone: the server's time zone, when what a write evaluates depends on it: the
+        time_zone: the server's time zone, when the values that a write evaluates depend on it: the
             conversion of a TIMESTAMP to or from another type, or an expression of the new table
             (:mod:`spirit_py.table.time_zone`). Every statement that writes the new table runs in
             it, deletes too, which look for the entries of indexes. Empty otherwise.
@@ -86,9 +86,9 @@ class TableMapping:
         fills: new columns that every write must name a constant for (see
             :mod:`spirit_py.table.new_columns`): ``REPLACE INTO new (pairs, fills) SELECT pairs,
             constants``.
-        kept: columns of the target that no write may touch: rows that exist keep what they have
-            there. Then rows are written with ``INSERT ... ON DUPLICATE KEY UPDATE``, and the key
-            must be the target's only unique one (:mod:`spirit_py.table.reverse`).
+        kept: columns of the target that no write may change in existing rows. Then rows are
+            written with ``INSERT ... ON DUPLICATE KEY UPDATE``, and the key must be the target's
+            only unique one (:mod:`spirit_py.table.reverse`).
     """
 
     source: TableSchema
@@ -116,14 +116,14 @@ class TableMapping:
     def recomputed(self) -> frozenset[str]:
         """Names in lower case of columns of the new table that hold no value of the source.
 
-        Generated columns, and new ones. That one is rounded is noted, and no loss (R10).
+        Generated columns, and new ones. A note that one was rounded means no loss (R10).
         """
         carried = {pair.new.name for pair in self.pairs}
         return frozenset(c.name.lower() for c in self.target.columns if c.name not in carried)
 
     @cached_property
     def quiet(self) -> bool:
-        """Whether a note can only be about such a column: no carried one is converted."""
+        """Whether notes can only be about such columns, because no carried one is converted."""
         return bool(self.recomputed) and not any(pair.converted for pair in self.pairs)
 
     @cached_property
@@ -150,10 +150,10 @@ class TableMapping:
 
     @cached_property
     def merging(self) -> bool:
-        """Whether rows that the source keeps apart may meet in the new table.
+        """Whether different rows of the source may conflict in the new table.
 
-        They may be one row there, or stand in each other's way. Then what one image does depends
-        on the others, and only a whole state of the source can be judged (R11, R21).
+        They may be one row there, or be duplicates in a unique key. Then the effect of one image
+        depends on the others, and only a complete state of the source can be judged (R11, R21).
         """
         return bool(self.tightened) or self.key_merging
 
@@ -181,15 +181,15 @@ class TableMapping:
 
     @cached_property
     def fill_values(self) -> tuple[str, ...]:
-        """SQL literals to select behind the old columns, one for each fill."""
+        """SQL literals to select after the old columns, one for each fill."""
         return tuple(fill.sql for fill in self.fills)
 
 
 def makes_dates(target: TableSchema, pairs: Collection[ColumnPair]) -> bool:
-    """Return whether writing a row of the new table may make a date of something else.
+    """Return whether writing a row of the new table may convert another type to a date.
 
-    The server's modes say which dates there are: in expressions, and where another type becomes
-    a date or a time. A column that is one already is no reason, nor is the time of a default.
+    The server's modes decide which dates are valid in expressions and in conversions from other
+    types. Columns that are dates already do not matter, nor do defaults that read the clock.
     """
     if any(
         pair.old.data_type != pair.new.data_type in _DATED and pair.old.data_type not in TEMPORALS

@@ -1,8 +1,8 @@
 """Names of the auxiliary tables and locks of a migration (pure).
 
-MySQL cuts nothing: an identifier above 64 characters is an error (manual 11.2.1), and two
-long source names that share their first characters must not meet in one auxiliary name.
-A long name is therefore shortened to a prefix and a digest of the whole.
+MySQL does not truncate names: an identifier above 64 characters is an error (manual 11.2.1). Two
+long source names with the same first characters must not get the same auxiliary name. So a long
+name is shortened to a prefix and a digest of the whole.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class AuxiliaryNames:
 
     @classmethod
     def of_checkpoint(cls, name: str) -> AuxiliaryNames | None:
-        """Return the names that go with a checkpoint table's; None when it is not named as one."""
+        """Return the names that belong to a checkpoint table's name; None for another name."""
         stem = name.removeprefix("_").removesuffix("_chkpnt")
         found = cls._with(stem)
         return found if found.checkpoint == name else None
@@ -75,7 +75,7 @@ def is_building_name(table: str, name: str) -> bool:
 def lock_name(purpose: str, *parts: object) -> str:
     """Build a name for ``GET_LOCK``, at most 64 characters, from any parts.
 
-    The parts are hashed with a separator that no part can forge.
+    The parts are hashed with a separator that no part can contain.
     """
     digest = hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
     return f"spirit-py:{purpose}:{digest}"[:MAX_IDENTIFIER]

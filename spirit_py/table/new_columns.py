@@ -1,4 +1,4 @@
-"""Values that existing rows get in a new column, as a native ALTER would fill it (pure; R22).
+"""The values of existing rows in a new column, as after a native ALTER (pure; R22).
 
 A NOT NULL column without a default gets the type's implicit default (manual 13.6, measured on
 9.7), while a strict INSERT that leaves such a column out is an error: so writes name the value.
@@ -80,14 +80,14 @@ def value_of_fresh_column(column: Column, fills: dict[str, str]) -> str:
 
 
 def of_the_moment(mapping: TableMapping) -> tuple[Column, ...]:
-    """Return the new columns whose default is the same for all rows of a moment."""
+    """Return the new columns whose default reads the clock and is the same for all rows."""
     return tuple(
         column for column in _by_clock(mapping) if not _BY_ROW.search(_bare(column.default or ""))
     )
 
 
 def of_each_write(mapping: TableMapping) -> tuple[Column, ...]:
-    """Return the new columns whose default reads the time together with what differs by row."""
+    """Return the new columns whose default reads the clock, and also differs from row to row."""
     alike = of_the_moment(mapping)
     return tuple(
         column
@@ -127,7 +127,7 @@ def instant_literal(moment: datetime, digits: int) -> str:
 
 
 def from_unix(seconds: str) -> datetime:
-    """Turn what ``UNIX_TIMESTAMP`` gives into an instant, to the microsecond."""
+    """Turn a result of ``UNIX_TIMESTAMP`` into an instant, to the microsecond."""
     whole, _, rest = seconds.partition(".")
     since = timedelta(seconds=int(whole), microseconds=int(f"{rest:0<6}"[:6]))
     return datetime(1970, 1, 1, tzinfo=UTC) + since

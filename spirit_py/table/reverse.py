@@ -1,17 +1,17 @@
 """The migration's mapping reversed: from the table as it is now to the old one (pure).
 
-**What the old table cannot hold.** The values of a column that only the new table has are lost in a
-revert, which is reported before. A value that does not fit the old column (BIGINT back to INT), or
-a row that an old UNIQUE key, CHECK or partition refuses, ends reverse replication and never fails
-the application: the new table stays as it is.
+**Values that the old table cannot hold.** The values of a column that only the new table has are
+lost in a revert, which is reported before. A value that does not fit the old column (BIGINT back to
+INT), or a row that violates an old UNIQUE key, CHECK or partition, ends reverse replication and
+never fails the application: the new table stays as it is.
 
-**What only the old table has.** A column that the ALTER dropped keeps its values in rows that still
-exist, and gets its default in new ones. REPLACE would reset it, so rows are written with
-``INSERT ... ON DUPLICATE KEY UPDATE`` of the mapped columns. That updates the right row only while
-the key is the one unique index in which a row can meet another one: so a dropped column is refused
-together with a second unique key of the old table, or with a key whose old type may hold two rows
-of the new table for one. A row whose key changes counts as deleted and new. A row that is missing
-in the old table cannot be copied again, because its values in dropped columns are not known.
+**Columns that only the old table has.** A column that the ALTER dropped keeps its values in
+existing rows, and gets its default in new ones. REPLACE would reset it, so rows are written with
+``INSERT ... ON DUPLICATE KEY UPDATE`` of the mapped columns. That updates the right row only if no
+other unique index can have a duplicate. So a dropped column is refused together with a second
+unique key of the old table, or with a key whose old type may merge two rows of the new table. A row
+whose key changes counts as deleted and new. A row that is missing in the old table cannot be copied
+again, because its values in dropped columns are not known.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class ReverseChanges:
 
 
 def losses_of(mapping: TableMapping, table: str) -> list[str]:
-    """Return what a revert would lose, a line for each kind, for the operator.
+    """Describe what a revert would lose, a line for each kind, for the operator.
 
     Args:
         mapping: from the table as it is now to the old one.
@@ -136,7 +136,7 @@ def _impossible(reason: str, remedy: str = "") -> Refusal:
 
 
 def _kept(mapping: TableMapping) -> tuple[Column, ...]:
-    """Return the plain columns of the target that nothing is written to."""
+    """Return the plain columns of the target that are not written."""
     written = {pair.new.name for pair in mapping.pairs}
     return tuple(
         column
@@ -146,7 +146,7 @@ def _kept(mapping: TableMapping) -> tuple[Column, ...]:
 
 
 def _merging_key(mapping: TableMapping) -> str:
-    """Return a key column in whose old type two different new values may be one; or empty."""
+    """Return a key column whose old type may merge two different new values; empty without one."""
     for now, name in zip(mapping.key_columns, mapping.new_key_columns, strict=True):
         if not values_stay_apart(now, mapping.target.column(name)):
             return name
@@ -154,7 +154,7 @@ def _merging_key(mapping: TableMapping) -> str:
 
 
 def _second_unique(mapping: TableMapping) -> str:
-    """Return a unique index of the target in which two different keys may meet; or empty."""
+    """Return a unique index of the target that rows of different keys may violate; or empty."""
     key = {name.lower() for name in mapping.new_key_columns}
     for index in mapping.target.indexes:
         whole = {

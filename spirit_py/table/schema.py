@@ -58,7 +58,7 @@ class Column:
 
     @property
     def type_identity(self) -> tuple[object, ...]:
-        """What makes two columns' stored values mean the same, collation aside.
+        """The properties by which stored values of two columns mean the same, collation aside.
 
         The members are in it because the catalogue's ``column_type`` shows every letter of them
         beyond U+FFFF as a question mark.

@@ -1,8 +1,8 @@
 """Temporal values as integers in the server's order, and their text (pure).
 
-A value is carried as the integer that MySQL packs it into, without the sign offset: it
-orders as the server orders, keeps zero dates and 31 February, and costs nothing to take from
-a row image (source: ``my_time.cc``, ``my_*_packed_to_binary``). ``fraction`` bytes (0 to 3)
+A value is the integer that MySQL packs it into, without the sign offset: it sorts as on the server,
+keeps zero dates and 31 February, and is read from a row image without a conversion (source:
+``my_time.cc``, ``my_*_packed_to_binary``). ``fraction`` bytes (0 to 3)
 hold the fractional digits: 1 byte for 1 and 2 digits, 2 for 3 and 4, 3 for 5 and 6.
 """
 
@@ -70,7 +70,7 @@ def _show_fraction(precision: int) -> Show:
 
 
 def _show_clock(precision: int) -> tuple[int, Show]:
-    """Return the bits of the fraction, and what shows hours, minutes, seconds and fraction."""
+    """Return the bits of the fraction, and the function for hours, minutes, seconds, fraction."""
     shift = 8 * fraction_bytes(precision)
     two = _TWO
     if not precision:
@@ -113,7 +113,7 @@ def _show_timestamp(precision: int, offset: str = "") -> Show:
     """Make the function that shows a TIMESTAMP in UTC; 0 is the zero timestamp.
 
     Args:
-        offset: what stands behind all but the zero timestamp, which has no zone.
+        offset: appended to all but the zero timestamp, which has no zone.
     """
     shift = 8 * fraction_bytes(precision)
     mask, fraction = (1 << shift) - 1, _show_fraction(precision)

@@ -1,4 +1,4 @@
-"""What a write evaluates in the session's time zone (pure; R22).
+"""Whether a write depends on the session's time zone (pure; R22).
 
 Measured on 9.7 in a zone that repeats an hour: a TIMESTAMP literal with an offset stores its very
 instant; ``INSERT ... SELECT`` of a TIMESTAMP, a comparison of one with any literal and a join over
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from spirit_py.table.schema import TableSchema
 
-#: Every function, type and unit whose value is or reads a date or a time has one of these in its
-#: name. A word too many costs a SET around a write; one too few writes another value.
+#: Every function, type and unit that reads or returns a date or a time has one of these in its
+#: name. A superfluous word costs a SET around a write; a missing one leads to a wrong value.
 _TEMPORAL: Final = re.compile(
     r"date|time|now|day|hour|minute|second|week|month|quarter|year|zone|interval", re.IGNORECASE
 )
@@ -43,7 +43,7 @@ def instant_text(sql: str) -> str:
 
 
 def evaluated_in_zone(target: TableSchema, fresh: Collection[str]) -> bool:
-    """Return whether writing a row of the new table may evaluate what depends on the time zone.
+    """Return whether writing a row of the new table may depend on the time zone.
 
     Args:
         fresh: columns that a write leaves to their defaults.

@@ -31,7 +31,7 @@ def tightened_indexes(
     An index is guaranteed when rows that are equal in it would have been equal in some unique
     index of the source, where a value that the new type cannot hold is an error and no row: so a
     column that is merely narrowed (BIGINT to INT, VARCHAR(100) to (50)) tightens nothing.
-    Whatever is not known to be so counts as tightened.
+    Every other index counts as tightened.
     """
     by_old = {pair.old.name.lower(): pair for pair in pairs}
     alike = Alike(source, target, pairs)
@@ -87,8 +87,8 @@ def _same_or_finer(
 ) -> bool:
     """Return whether rows equal in ``part`` of the new index were equal in ``old``.
 
-    A computed value counts only where everything that it is computed from, and how, is the same,
-    and no session computes it otherwise: the new table does it anew.
+    A computed value counts only if the expression and the columns that it reads are the same and
+    every session computes the same, because the new table computes it again.
     """
     if part.column is None or old.column is None:
         same = part.expression is not None and part.expression == old.expression
@@ -103,5 +103,5 @@ def _same_or_finer(
 
 
 def _covers(new: int | None, old: int | None) -> bool:
-    """Return whether a prefix (None: the whole column) says at least as much as the old one."""
+    """Return whether a prefix (None: the whole column) is at least as long as the old one."""
     return new is None or (old is not None and new >= old)

@@ -1,6 +1,6 @@
-"""Values of key columns and columns in general: lossless literals, and how to select them (pure).
+"""Values of columns: lossless literals, and the expressions to select them (pure).
 
-Three forms of a value meet here. The *text* is what a ``SELECT`` over a text-protocol
+There are three forms of a value. The *text* is what a ``SELECT`` over a text-protocol
 connection returns for :func:`key_select_expressions`. The *value* is a typed Python value
 (:mod:`spirit_py.table.keys` lists them; text and binary are bytes, FLOAT and DOUBLE a float).
 The *literal* is SQL text whose meaning depends on no session setting but ours (design
@@ -78,7 +78,7 @@ def introducer(charset: str) -> str:
 
 
 def row_introducer(charset: str) -> str:
-    """Return what stands before ``X'..'`` of text in a row: nothing where it would only warn."""
+    """Return the introducer for text in a row; empty where it would only cause a warning."""
     return "" if charset in _WARNED_ABOUT else f"{introducer(charset)} "
 
 

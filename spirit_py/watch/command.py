@@ -1,4 +1,4 @@
-"""Follow the change stream from options to the last line."""
+"""``spirit-py watch``: follow the change stream from options to the last line."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def watch(options: WatchConfig, *, descriptor: int, note: Callable[[str], None])
 
     Args:
         descriptor: where the lines go.
-        note: shows the operator a remark, beside the lines.
+        note: shows the operator a remark, apart from the lines.
 
     Returns:
         0 at the end that was asked for, 141 when the reader of the output has gone.
@@ -74,7 +74,7 @@ class _Watch:
         self._arrived = False
 
     def run(self) -> int:
-        """Open, follow, and say where it ended."""
+        """Open and follow the stream, and report where it ended."""
         options = self._options
         _check_position(options.position)
         stream = self._connected()
@@ -101,7 +101,7 @@ class _Watch:
             stream.close()
 
     def _connected(self) -> ScopeSource:
-        """Ask the server what kind it is; one that cannot be reached is a refusal."""
+        """Connect, and read the server's facts; an unreachable server is a refusal."""
         options = self._options
         try:
             return ScopeSource(
@@ -172,16 +172,16 @@ class _Watch:
         return not self._reached(follower)
 
     def _reached(self, follower: Follower) -> bool:
-        """Return whether everything up to the end that was asked for has come."""
+        """Return whether everything up to the requested end was received."""
         if self._target is not None and follower.progress.received.reaches(self._target):
             self._arrived = True
         return self._arrived
 
     def _end(self, position: str, *, whole: bool) -> int:
-        """Print the last line, and say why it ended.
+        """Print the last line, with the reason of the end.
 
         Args:
-            whole: the thread has ended, so that nothing is half written.
+            whole: the thread has ended, so that no line is incomplete.
         """
         reason = self._stop.reason
         error = self._raised
@@ -201,7 +201,7 @@ class _Watch:
         raise error
 
     def _interrupted(self) -> Interrupted | None:
-        """Return the end by a signal; one goes on from the last line that was written whole."""
+        """Return the error for a signal; its hint has the position of the last complete line."""
         reason = self._stop.reason
         if not isinstance(reason, Interrupted):
             return None
@@ -235,6 +235,6 @@ def _check_passable(passable: Iterable[tuple[str, str]], scope: Scope) -> None:
 def _fit_hint(error: SpiritError) -> None:
     """Replace a hint about migrations: nothing is migrated here."""
     if isinstance(error, PositionNotFound):
-        error.hint = "what came since is lost to this stream; follow from now, without --from"
+        error.hint = "the changes since then are not available; follow from now, without --from"
     elif "migration" in error.hint:
         error.hint = ONWARD

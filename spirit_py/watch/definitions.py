@@ -1,10 +1,10 @@
-"""The columns of followed tables, as they were where the stream is.
+"""The columns of followed tables, as of the stream's current position.
 
 A table map describes itself when ``binlog_row_metadata`` is FULL. Otherwise it has types and no
-names, and the server only knows the definition of now. One is therefore read at the start, at a
-DDL and at a table map that needs it, together with what the server had executed by then, and
-must agree with the table map. When a DDL turns out to be older than the definition that rows
-before it were described by, they may have been described wrongly: then the stream stops.
+names, and the server only has the current definition. So a definition is read at the start, at a
+DDL and at a table map that needs it, together with the server's executed position, and must agree
+with the table map. If the stream then reaches a DDL that the server had executed before a
+definition was read, rows before that DDL may have been described wrongly: then the stream stops.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _Known:
     """A definition.
 
     Attributes:
-        executed: what the server had executed when it was read: it is that of this place.
+        executed: the server's executed position when it was read.
         described: rows have been described by it, and their table map does not describe itself.
     """
 
@@ -71,7 +71,7 @@ class Definitions:
         self._known: dict[Table, _Known] = {}
 
     def learn(self, table: Table) -> None:
-        """Read a definition before it is needed; a table that is not there is passed over."""
+        """Read a definition before it is needed; a table that does not exist is skipped."""
         known = self._settled(table)
         if known is not None:
             self._known[table] = known
@@ -80,7 +80,7 @@ class Definitions:
         """Make the codec of a table map.
 
         Raises:
-            SchemaChanged: when the server's definition is another one by now, or gone.
+            SchemaChanged: when the server has another definition by now, or none.
         """
         table = table_map.schema, table_map.table
         if table_map.names and (codec := self._by_itself(table, table_map)) is not None:
@@ -103,8 +103,8 @@ class Definitions:
     def _by_itself(self, table: Table, table_map: TableMap) -> RowCodec | None:
         """Make the codec of a table map that has names and members (binlog_row_metadata=FULL).
 
-        The server's definition is preferred where it says the same, because it has more to say
-        (display widths, unique keys). None when the table map is not enough.
+        The server's definition is preferred where both agree, because it has more (display widths,
+        unique keys). None when the table map does not have everything.
         """
         schema = described(table_map, self._collations)
         if schema is None:
@@ -119,7 +119,7 @@ class Definitions:
 
     @staticmethod
     def _fitting(table_map: TableMap, known: _Known | None) -> RowCodec | None:
-        """Make a codec of what is known; None when that is nothing, or is not that table map's."""
+        """Make a codec of the known definition; None without one, or if it does not fit."""
         if known is None:
             return None
         with contextlib.suppress(SchemaChanged):
@@ -143,13 +143,13 @@ class Definitions:
         )
 
     def altered(self, statement: Statement, seen: StatementSeen) -> bool:
-        """Note a DDL statement of the stream; True when a definition is another one now.
+        """Note a DDL statement of the stream; return whether a definition has changed.
 
         Args:
-            statement: what was read in ``seen``.
+            statement: the statement as read from ``seen``.
 
         Raises:
-            SchemaChanged: when rows before it were described by the definition behind it.
+            SchemaChanged: when rows before it were described by the definition after it.
         """
         touched = [
             table
@@ -174,7 +174,7 @@ class Definitions:
 
 
 def _same(known: TableSchema, schema: TableSchema) -> bool:
-    """Return whether a definition says of a row what the table map's own does, the key included."""
+    """Return whether a definition describes rows as the table map's own does, the key included."""
     keys = [found.primary_key and found.primary_key.columns for found in (known, schema)]
     return agrees(known, schema) and keys[0] == keys[1]
 
@@ -193,7 +193,7 @@ def _reaches(executed: Frontier, place: Place) -> bool:
 
 
 def _harmless(seen: StatementSeen, behind: TableSchema) -> bool:
-    """Return whether rows from before a statement are described by the definition behind it."""
+    """Return whether the definition after a statement describes rows from before it correctly."""
     primary = behind.primary_key
     keyed = primary is not None and bool(primary.columns)
     return seen.certain and all(

@@ -41,16 +41,16 @@ _OLDER: Final = "prepared before the start: its rows, if it has any, are not in 
 class Follower:
     """Takes one event after the other, in one thread.
 
-    Rows of an XA transaction are kept aside, in a file when they are many, and come at its XA
-    COMMIT (R8): what is printed is committed. A transaction that the stream breaks off comes
-    again from its beginning, behind a record ``restarted``.
+    Rows of an XA transaction are set aside, in a file when they are many, and printed at its XA
+    COMMIT (R8): only committed rows are printed. A transaction that a lost connection interrupts
+    is printed again from its beginning, after a record ``restarted``.
 
     Args:
         out: takes each record.
         flush: called when a transaction is complete.
         forget: called when a definition has changed.
-        writes: stops at a write in text that may not be passed over.
-        heartbeat: seconds of quiet after which to say so; 0 for never.
+        writes: raises for a write in STATEMENT format that may not be passed over.
+        heartbeat: seconds without a record after which to print a heartbeat; 0 for never.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Follower:
         self._said_at = self._clock()
 
     def _began(self, place: Place, xid: str) -> None:
-        """A transaction with rows of the scope; those of an XA transaction wait."""
+        """Print the beginning of a transaction with rows of the scope, XA transactions aside."""
         if xid:
             self._xa.begin()
             return
@@ -131,7 +131,7 @@ class Follower:
         self._said_at = self._clock()
 
     def _committed(self, place: Place) -> None:
-        """The end of a transaction; one without rows or statements of the scope says nothing."""
+        """Print the end of a transaction, unless it had no rows or statements of the scope."""
         if (rows := self._xa.receiving) is not None:  # XA COMMIT ... ONE PHASE
             self._replay(rows, place)
             self._xa.end()
@@ -155,7 +155,7 @@ class Follower:
             self._print_rows(event, place)
 
     def _prepared(self, place: Place, xid: str) -> None:
-        """An XA transaction is prepared; without rows of the scope it does not matter."""
+        """Print that an XA transaction with rows of the scope is prepared."""
         if not self._xa.prepared(xid):
             self.progress.advance(place)
             self._quiet(place)
@@ -165,7 +165,7 @@ class Follower:
         self._flush()
 
     def _decided(self, event: XaDecided) -> None:
-        """XA COMMIT prints the rows; XA ROLLBACK drops them."""
+        """Print the rows of an XA transaction at XA COMMIT; drop them at XA ROLLBACK."""
         place, xid = event.place, event.xid
         rows, known = self._xa.rows(xid), self._xa.knows(xid)
         if rows is not None and event.commit:
@@ -182,7 +182,7 @@ class Follower:
             self._flush()
 
     def _statement(self, event: StatementSeen) -> None:
-        """DDL is printed; rows that were logged as a statement are not known (R13)."""
+        """Print DDL; stop at a STATEMENT-format write that may not be passed over (R13)."""
         self._writes.take(event)
         found = [one for one in readings(event) if one.ddl]
         uncertain = not all(one.exact for one in found)
@@ -214,7 +214,7 @@ class Follower:
         self._statements.clear()
 
     def _restarted(self) -> None:
-        """What came since the last complete transaction comes again, or never."""
+        """Print that events since the last complete transaction are sent again, or never."""
         self._xa.end()
         self._statements.clear()
         if self._open:
@@ -223,11 +223,11 @@ class Follower:
             self._flush()
 
     def _quiet(self, place: Place) -> None:
-        """Nothing of the scope happened; say so when that was asked for."""
+        """Print a heartbeat when nothing of the scope happened for long enough."""
         if self._heartbeat and self._clock() - self._said_at >= self._heartbeat:
             self._say("heartbeat", place)
             self._flush()
 
     def close(self) -> None:
-        """Drop what is kept aside."""
+        """Drop the rows that were set aside."""
         self._xa.close()

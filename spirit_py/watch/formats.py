@@ -25,7 +25,7 @@ def as_json(found: Record) -> Line:
 
 
 def as_text(found: Record) -> Line:
-    """Write a record as one line for a reader; long values are cut."""
+    """Write a record as one line of text; long values are cut."""
     when = found.get("executed_at") or "-"
     where = ".".join(found[name] for name in ("schema", "table") if found.get(name))
     said = [when, found["kind"], where, _row(found)]
@@ -43,7 +43,7 @@ _WITH_POSITION = frozenset({"start", "end", "heartbeat", "restarted"})
 
 
 def _row(found: Record) -> str:
-    """Show the key of a row and what is new in it."""
+    """Show the key of a row and its new values."""
     before, after = found.get("before"), found.get("after")
     columns = after or before
     if not columns:

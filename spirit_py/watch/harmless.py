@@ -1,8 +1,8 @@
-"""Which DDL leaves a table's rows described as they were: names, members and key (pure).
+"""Which DDL does not change the description of a table's rows: names, members, key (pure).
 
-Each clause must be proven harmless by its head, and what is not understood is not harmless. In
-the server's grammar clauses are divided by commas, so a head speaks for its whole piece. In a
-binlog whatever still stands in a version comment was executed: the server spoils the others.
+Each clause must be proven harmless by its head; an unknown clause is not. In the server's grammar
+clauses are separated by commas, so a head decides for its whole clause. In a binlog the content of
+every version comment was executed: the server turns the others into plain comments.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ _WHAT: Final = "a name"
 
 
 def leaves_rows_as_described(sql: str, *, plain_backslash: bool = False, keyed: bool) -> bool:
-    """Return whether rows from before a DDL statement are described by the definition behind it.
+    """Return whether the definition after a DDL statement describes rows from before it correctly.
 
     Args:
-        sql: as it stands in a binlog, so that a server has accepted it.
+        sql: from a binlog, so that a server has accepted it.
         plain_backslash: the session's sql_mode has NO_BACKSLASH_ESCAPES.
-        keyed: rows are known by the table's primary key behind the statement.
+        keyed: the table has a primary key after the statement, which identifies its rows.
     """
     try:
         verdict = _statement(Cursor(sql, _tokens(sql, plain_backslash=plain_backslash)))
@@ -76,7 +76,7 @@ def leaves_rows_as_described(sql: str, *, plain_backslash: bool = False, keyed: 
 
 
 def _tokens(sql: str, *, plain_backslash: bool) -> tuple[Token, ...]:
-    """Cut a statement where double quotes may be those of names or of strings.
+    """Tokenize a statement whose double quotes may be those of names or of strings.
 
     Raises:
         Refusal: when the two readings cut it differently.
@@ -102,7 +102,7 @@ def _statement(cursor: Cursor) -> _Verdict:
 
 
 def _create(cursor: Cursor) -> _Verdict:
-    """CREATE INDEX, or CREATE TRIGGER behind its DEFINER."""
+    """Judge CREATE INDEX, or CREATE TRIGGER after its DEFINER."""
     kind = cursor.take_any("UNIQUE", "FULLTEXT", "SPATIAL")
     if cursor.take("INDEX"):
         return _K if kind == "UNIQUE" else _H
@@ -144,9 +144,9 @@ def _clause(cursor: Cursor) -> _Verdict:
 
 
 def _goes_on(cursor: Cursor) -> bool:
-    """Return whether a piece goes on with the names of ORDER BY or of partitions.
+    """Return whether a piece continues the names of ORDER BY or of partitions.
 
-    No clause consists of one name, or has ASC, DESC or INTO (all reserved) behind its first word.
+    No clause consists of one name, or has ASC, DESC or INTO (all reserved) after its first word.
     """
     first, *rest = cursor.tokens or (None,)
     if first is None or not first.is_identifier:

@@ -1,4 +1,4 @@
-"""Lines to a file descriptor, whole transactions at a time."""
+"""Writes lines to a file descriptor, complete transactions at a time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _FULL: Final = 1 << 16
 _LOOK_SECONDS: Final = 0.2
 _PATIENCE: Final = 2.0
-"""Seconds that a reader has to go on reading in when the end was asked for."""
+"""Seconds that a slow reader is waited for after a stop request."""
 
 
 class OutputClosed(Exception):
@@ -26,25 +26,25 @@ class OutputClosed(Exception):
 
 
 class OutputFault(SpiritError):
-    """The lines cannot be written: no room, say. The hint has the position to go on from."""
+    """The lines cannot be written, for example for lack of room. The hint has the position."""
 
 
 class OutputStuck(Exception):
-    """The reader does not go on reading, and the end was asked for; a line is half written."""
+    """The reader does not continue reading after a stop request; the last line is incomplete."""
 
 
 class Lines:
     """Gathers lines and writes them; not through ``sys.stdout``.
 
-    A thread that waits in a write to a full pipe could not be stopped, and would keep the lock
-    of ``sys.stdout``, which the interpreter wants at its end. One thread at a time.
+    A thread that waits in a write to a full pipe could not be stopped, and would hold the lock of
+    ``sys.stdout``, which the interpreter needs at its exit. For one thread at a time.
 
     Args:
-        ending: whether the end was asked for.
+        ending: returns whether a stop was requested.
 
     Attributes:
-        position: of the last line that was written whole, or of the first one before any was:
-            going on from it misses nothing.
+        position: of the last complete line, or of the first line before any was written; a run
+            from it misses nothing.
     """
 
     def __init__(self, descriptor: int, ending: Callable[[], bool]) -> None:
@@ -60,7 +60,7 @@ class Lines:
         self._for_reading = mode == os.O_RDONLY
 
     def add(self, line: Line) -> None:
-        """Add a line; it is written at once when much has gathered. Raises as ``flush``."""
+        """Add a line; written at once when the buffer is large. Raises as ``flush``."""
         self._gathered += line.text.encode("utf-8", "backslashreplace")
         self._gathered += b"\n"
         self._ends.append((len(self._gathered), line.position))
@@ -73,8 +73,8 @@ class Lines:
 
         Raises:
             OutputClosed: the reader has gone.
-            OutputStuck: when the reader does not go on though the end was asked for.
-            OutputFault: when writing fails; then again at each call, and nothing is written.
+            OutputStuck: when the reader does not continue after a stop request.
+            OutputFault: when writing fails, and at each later call.
         """
         if self._fault is not None:
             raise self._fault
@@ -94,12 +94,12 @@ class Lines:
     def _write(self, data: memoryview) -> int:
         """Write what fits; 0 when nothing fitted for a while."""
         try:
-            # A pipe that is open for reading is never writable: let the write say what is wrong.
+            # A descriptor open for reading only is never writable: let the write raise the error.
             if not self._for_reading:
                 _, writable, _ = select.select([], [self._descriptor], [], _LOOK_SECONDS)
                 if not writable:
                     return 0
-            # So much fits into a pipe that is writable at all.
+            # A pipe that is writable takes at least so many bytes.
             return os.write(self._descriptor, data[: select.PIPE_BUF])
         except BlockingIOError:
             return 0

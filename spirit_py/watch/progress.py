@@ -1,4 +1,4 @@
-"""From where to go on so that nothing is missed (R7, R8; pure)."""
+"""The position from which a later run misses nothing (R7, R8; pure)."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ if TYPE_CHECKING:
 
 
 class Progress:
-    """The position behind the last complete transaction, never past an undecided XA one.
+    """The position after the last complete transaction, never past an undecided XA one.
 
-    With GTIDs the set has a hole where an undecided XA transaction was prepared: resuming brings
-    that one again and nothing else. With files the position stays in front of the first.
+    With GTIDs the set has a gap where an undecided XA transaction was prepared: after a resume only
+    that one is sent again. With files the position stays before the first undecided one.
 
     Args:
         start: where the stream begins.
     """
 
     def __init__(self, start: ServerFrontier) -> None:
-        #: Everything that came completely, prepared XA transactions included.
+        #: Everything received completely, including prepared XA transactions.
         self.received = start.copy()
         self._undecided: dict[str, tuple[Place, str]] = {}
         self._text = ""
 
     def advance(self, place: Place) -> None:
-        """A transaction is complete, or the stream moved on between two."""
+        """Note that a transaction is complete, or that the stream advanced between two."""
         self.received.advance(place)
         self._text = ""
 
     def prepared(self, xid: str, place: Place) -> None:
-        """The rows of an XA transaction came; it is not decided."""
+        """Note that an XA transaction is prepared and undecided."""
         self._undecided[xid] = (place, self.received.text())
         self.advance(place)
 
     def decided(self, xid: str, place: Place) -> None:
-        """An XA transaction is decided."""
+        """Note that an XA transaction is decided."""
         self._undecided.pop(xid, None)
         self.advance(place)
 

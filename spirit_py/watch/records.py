@@ -1,7 +1,7 @@
 """The records that ``spirit-py watch`` prints: one flat event each (design section 4; pure).
 
-A consumer needs no other look at the server: a row brings the names, types and key of its
-columns with it. ``docs/change-feed.md`` describes every field.
+A consumer needs no query of the server: a row has the names, types and key of its columns.
+``docs/change-feed.md`` describes every field.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def record(kind: str, position: str, place: Place | None = None, **fields: Any) 
     """Build an event.
 
     Args:
-        position: opaque; going on from it brings everything behind this event, and the event
-            itself again unless it ends its transaction.
+        position: opaque; a run from it yields everything after this event, and the event itself
+            again unless it ends its transaction.
         place: where it is in the binlog; None for an event of the program's own.
     """
     made: Record = {"kind": kind, "position": position}
@@ -88,7 +88,7 @@ def _same(value: Any, other: Any) -> bool:
 
 
 def _shown(value: Any, column: Column) -> Record:
-    """Return a value as text, and how it was made text where it is not the value itself."""
+    """Return a value as text, with its encoding if the text is not the value itself."""
     match value:
         case None | str():
             return {"value": value}

@@ -58,7 +58,7 @@ class Scope:
 
 
 class TableNames(dict[bytes, "Table"]):
-    """The followed tables by the names in their table maps: as many as there turn out to be."""
+    """The followed tables by the names in their table maps, tested by pattern."""
 
     def __init__(self, scope: Scope) -> None:
         super().__init__()

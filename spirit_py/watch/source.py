@@ -37,7 +37,7 @@ class ScopeSource(BinlogSource):
         self._events: BinlogParser | None = None
 
     def open(self, position: str) -> ServerFrontier:
-        """Open the stream behind a position, or at what is committed and visible now.
+        """Open the stream after a position, or after everything committed and visible now.
 
         Raises:
             PositionNotFound: purged, of another server, or never executed here.
@@ -85,7 +85,7 @@ class ScopeSource(BinlogSource):
         return self._events
 
     def _definition(self, table: Table) -> TableSchema | None:
-        """Read a definition in the reader's thread; a lost server is met again by the stream."""
+        """Read a definition in the reader's thread; the stream also handles a lost server."""
         try:
             with self._control.lend() as session:
                 return read_table(session, *table)

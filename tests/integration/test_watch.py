@@ -324,7 +324,7 @@ def test_a_purged_position_is_refused(either_db: Database, watch) -> None:
     found = watch(db, "--from", start.lines[-1]["position"])
     assert found.ended() == 1
     assert "cannot resume" in found.errors
-    assert "hint: what came since is lost to this stream" in found.errors
+    assert "hint: the changes since then are not available" in found.errors
     assert found.lines == []
 
 
