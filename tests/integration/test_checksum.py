@@ -504,23 +504,25 @@ def test_a_stop_ends_the_checksum(db):
 
 
 class Killer:
-    """Kills a task's session when the first chunk of a gang is compared, so many times."""
+    """Kills a task's session when the first chunk of a gang is compared, so many times.
 
-    def __init__(self, db, times: int) -> None:
+    Args:
+        engine: counts the gangs, of which each is struck once.
+    """
+
+    def __init__(self, db, engine: ThreadEngine, times: int) -> None:
         self._db = db
+        self._engine = engine
         self.left = times
-        self._last = 0
-        self._waiting = False
+        self._struck = 0
 
     def __call__(self, progress: ChecksumProgress) -> None:
         """Hear how far the checksum is; what it says of its wait for the lock is passed over."""
-        waited, self._waiting = self._waiting, bool(progress.waiting_for)
-        if waited or self._waiting:
+        if progress.waiting_for or not progress.rows or not self.left:
             return
-        begins = self._last == 0 or progress.rows <= self._last
-        self._last = progress.rows
-        if not progress.rows or not begins or not self.left:
+        if self._struck == self._engine.runs:
             return
+        self._struck = self._engine.runs
         self.left -= 1
         ((victim,),) = self._db.query(
             "SELECT t.processlist_id FROM performance_schema.threads t"
@@ -535,7 +537,8 @@ def test_a_lost_task_is_replaced(db):
     fill(db, 20_000)
     pair = Pair(db).copy()
     db.execute("UPDATE _t_new SET n = 0 WHERE id = 19999")
-    engine, killer = ThreadEngine(), Killer(db, 2)
+    engine = ThreadEngine()
+    killer = Killer(db, engine, 2)
     result = pair.check(engine=engine, on_progress=killer, target_seconds=0.001)
     assert (killer.left, engine.runs, result.snapshots) == (0, 3, 3)
     assert (result.rows, result.differences) == (20_000, 1)
@@ -545,9 +548,10 @@ def test_tasks_that_are_lost_again_and_again_end_the_checksum(db):
     """After some attempts the checksum fails with the loss."""
     fill(db, 20_000)
     pair = Pair(db).copy()
-    killer = Killer(db, 9)
+    engine = ThreadEngine()
+    killer = Killer(db, engine, 9)
     with pytest.raises(WorkersLost):
-        pair.check(on_progress=killer, target_seconds=0.001)
+        pair.check(engine=engine, on_progress=killer, target_seconds=0.001)
     assert killer.left == 6
 
 

@@ -292,6 +292,21 @@ def test_one_migration_of_a_table_runs_at_a_time(db, advisory):
         pass
 
 
+def test_the_lock_of_a_run_that_is_just_ending_is_waited_for(db, advisory, name):
+    """The server may hold the lock of a killed run for a moment: the next run is not refused."""
+    with connect(connection_options(db), role="test") as ending:
+        assert take_named_lock(ending, name)
+        second = advisory(StopSwitch())
+        call = BackgroundCall(second.acquire)
+        waiting = (
+            "SELECT processlist_id FROM performance_schema.threads"
+            " WHERE processlist_state = 'User lock'"
+        )
+        until(lambda: db.query(waiting), "the second run's request")
+    call.result()
+    second.close()
+
+
 def test_advisory_lock_comes_back(db, advisory, name, session):
     """A lost session is opened again, and the lock taken again, without a stop."""
     stop = StopSwitch()

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _KEEP_ALIVE_SECONDS: Final = 20.0
 _TRY_AGAIN_SECONDS: Final = 1.0
+#: The server may take a moment to end the session of a run that was killed just now.
+_LAST_RUN_SECONDS: Final = 3.0
 
 
 def take_named_lock(session: SqlSession, name: str, *, timeout: float = 0) -> bool:
@@ -104,7 +106,7 @@ class AdvisoryLock:
     def _take(self) -> Session:
         session = connect(self._options, role="advisory", read_timeout=30, asks_for_lock=True)
         try:
-            if take_named_lock(session, self._name):
+            if take_named_lock(session, self._name, timeout=_LAST_RUN_SECONDS):
                 return session
             holder = named_lock_holder(session, self._name)
             raise Refusal(
