@@ -1,7 +1,7 @@
 """Measure whole migrations, the feed, the swap and the decoder, each beside its peers.
 
 Whatever is compared takes turns in one run, several rounds, and medians are compared, because a
-machine does other things as well. docs/benchmarks.md says what each scenario is.
+machine does other things as well. docs/benchmarks.md describes each scenario.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _run(scenario: Scenario, sizes: Sizes, provider: Provider) -> tuple[Outcome,
         try:
             outcome = scenario.measure(server, rows, sizes)
         except (Exception, SystemExit) as error:
-            # The scenarios behind it are worth having all the same.
+            # The scenarios after it are still measured.
             traceback.print_exc()
             failed = {"FAILED": f"{type(error).__name__}: {error}"}
             outcome = Outcome(scenario=scenario.name, rows=rows, figures=[], notes=failed)
@@ -125,7 +125,7 @@ def _run(scenario: Scenario, sizes: Sizes, provider: Provider) -> tuple[Outcome,
 
 
 def cpu_beyond_the_start(outcomes: Sequence[Outcome]) -> Figure | None:
-    """Return what a million rows more cost the program and Spark, between two sizes idle."""
+    """Return the CPU of program and Spark for a million rows more, between two idle scenarios."""
     found = {each.scenario: each for each in outcomes}
     if not {"small", "idle"} <= found.keys():
         return None

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from benchmarks.sessions import Address
     from benchmarks.tables import Table
 
-#: A writer that is late catches up with at most so many seconds of its writes.
+#: A late writer makes up for at most so many seconds of its writes.
 _MOST_LATE = 0.1
-#: Numbers that one application after another begins with lie so far apart.
+#: Distance between the first numbers of successive applications.
 _APART = 1_234_577
 
 #: When a write began, and how long it took, in seconds.

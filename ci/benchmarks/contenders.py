@@ -1,4 +1,4 @@
-"""Who takes turns at changing the table, and how each is started."""
+"""The contenders that change the table in turns, and how each is started."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OURS, TAGGED = "spirit-py", "spirit-py --tag-own-writes"
 COPY, INPLACE = "ALGORITHM=COPY", "ALGORITHM=INPLACE"
 THREADS = "plain threads"
 AGGREGATE = "SQL aggregate"
-#: What the report has, and is worth keeping beside a turn.
+#: Figures of the report that are kept with a turn.
 _REPORTED = (
     "chunks", "rows_copied", "changes_received", "changes_applied", "peak_buffered_bytes",
     "backpressure_seconds", "checksum_passes", "chunks_repaired", "lock_wait_ms", "lock_held_ms",
@@ -52,7 +52,7 @@ class Task:
 
 @dataclass(kw_only=True)
 class Ran:
-    """What a contender can say of itself.
+    """The figures that a contender itself reports.
 
     Attributes:
         began: when the first phase began, in monotonic seconds.
@@ -94,7 +94,7 @@ def ours(task: Task, meter: Meter) -> Ran:
 
 
 def whole_phases(seconds: float, phases: Mapping[str, float], start: float) -> dict[str, float]:
-    """Put what lies before the first phase and behind the last around the report's phases."""
+    """Add the time before the first phase and after the last to the report's phases."""
     start = max(0.0, min(start, seconds - sum(phases.values())))
     end = max(0.0, seconds - start - sum(phases.values()))
     return {"start": round(start, 3), **phases, "end": round(end, 3)}
@@ -136,11 +136,11 @@ def plain_threads(task: Task, _meter: Meter) -> Ran:
 
 
 def bare_aggregate(task: Task, _meter: Meter) -> Ran:
-    """Compare the table with itself by hand: what the checksum is measured against.
+    """Compare the table with itself in plain SQL; the checksum is measured against it.
 
-    Each connection takes an equal part of the keys. It keeps no snapshot and no lock, does not
-    tell NULL from nothing, and cannot say which row differs. Twice the same table is read, as
-    the checksum reads two that are alike.
+    Each connection reads an equal part of the keys, without snapshot and lock. The hash leaves
+    NULLs out, and does not show which row differs. The same table is read twice, as the checksum
+    reads two equal ones.
     """
     from concurrent.futures import ThreadPoolExecutor
 
@@ -191,7 +191,7 @@ def _run(
     """Run a program to its end; return the seconds.
 
     Raises:
-        Failed: when it ended with an error; with the last of what it said.
+        Failed: when it ended with an error; with its last lines of output.
     """
     with log.open("wb") as said:
         began = time.monotonic()
@@ -239,7 +239,7 @@ def spans(ran: Ran) -> dict[str, tuple[float, float]]:
 
 
 def fill(turn: Turn, ran: Ran, metered: Metered) -> None:
-    """Put into a turn what the contender and the meter know."""
+    """Enter the figures of the contender and of the meter into a turn."""
     turn.seconds = round(ran.seconds, 3)
     turn.phases = {name: round(spent, 3) for name, spent in ran.phases.items()}
     turn.notes |= ran.notes

@@ -1,4 +1,4 @@
-"""How long the application's writes wait through a swap, next to the same RENAME done bare.
+"""How long the application's writes wait during a swap, compared with a bare RENAME.
 
 Writers in a process of their own write at a steady rate all the time. In turn a table is swapped
 by the program, and by LOCK TABLES, RENAME TABLE, UNLOCK TABLES alone, which loses every change
@@ -41,7 +41,7 @@ SWAPS = 20
 LOAD = Load(writers=16, rate=1000.0)
 #: Milliseconds beyond the wait for running transactions that are good enough (design section 6).
 GOAL = 50.0
-#: Seconds of a span around the end of a swap: before it, and behind it.
+#: Seconds of a span around the end of a swap: before it, and after it.
 BEFORE, BEHIND = 0.3, 0.2
 
 
@@ -143,7 +143,7 @@ class _Swapping:
         self._address = address
 
     def measure(self, application: Application, swaps: int) -> Stalls:
-        """Swap so often in each way, in alternating order."""
+        """Swap a number of times in each way, in alternating order."""
         ours: list[Stall] = []
         bare: list[Stall] = []
         calm: list[Stall] = []
@@ -233,7 +233,7 @@ def _align(session: Any, mapping: TableMapping) -> None:
 
 
 def _settle() -> None:
-    """Let pass what the copy did to the writers, which belongs to no swap's span."""
+    """Wait until the copy's effects on the writers are over: they belong to no swap's span."""
     time.sleep(2 * BEFORE)
 
 

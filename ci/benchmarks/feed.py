@@ -1,7 +1,7 @@
 """How fast the change feed applies changes.
 
 The same stretch of the binlog is read by the feed, which applies it to a new table, and by
-mysql-replication alone, which only decodes it. Beside it the same rows are written without any
+mysql-replication alone, which only decodes it. For comparison the same rows are written without a
 feed: as a loop of one REPLACE for each, and as REPLACE statements of as many rows, over as many
 sessions, as the feed's, which is the most that the server can take.
 """

@@ -1,4 +1,4 @@
-"""What the benchmarks use of the program's inside, all in one place.
+"""All uses of the program's internals by the benchmarks.
 
 Whole migrations go through the command line. Only the feed, the swap and the decoder are measured
 by themselves.

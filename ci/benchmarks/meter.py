@@ -1,6 +1,6 @@
 """What a migration costs while it runs: CPU by process and by the server's threads, rows so far.
 
-Everything is read from ``/proc`` and ``performance_schema``, by looking again and again.
+Everything is sampled from ``/proc`` and ``performance_schema``.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 #: Seconds between two looks at the rows; every so many looks at processes and threads.
 _TICK, _PROCESSES, _THREADS = 0.05, 4, 10
 _HERTZ = os.sysconf("SC_CLK_TCK")
-#: The new tables of the tools that there are.
+#: The names of the tools' new tables.
 _NEW_TABLES = ("_t_new", "_t_gho")
-#: What the server's own threads are for, by how their names begin.
+#: The purposes of the server's own threads, by the beginning of their names.
 _SERVER_THREADS = {
     "ib_pg_flush": "page cleaner",
     "ib_log": "redo log",
@@ -47,7 +47,7 @@ WHERE OBJECT_SCHEMA = '{SCHEMA}' AND OBJECT_NAME IN {_NEW_TABLES}"""
 
 @dataclass(frozen=True, kw_only=True)
 class Metered:
-    """What was seen between start and stop. Times are monotonic seconds.
+    """The samples between start and stop. Times are monotonic seconds.
 
     Attributes:
         cpu: seconds by kind of process: server, application, driver, jvm, workers, tool; and
@@ -207,7 +207,7 @@ class _Processes:
                 if pid in found:
                     _, ticks, name = found[pid]
                     self._ticks[pid] = max(self._ticks.get(pid, 0), ticks)
-                    # What began as its parent's copy may be another program by now.
+                    # A forked process may execute another program by now.
                     self._kinds[pid] = "jvm" if (kind, name) == ("workers", "java") else kind
                 used[self._kinds[pid]] += self._ticks.get(pid, 0)
         return {kind: ticks / _HERTZ for kind, ticks in used.items()}

@@ -73,7 +73,7 @@ def _stacked(axis: Any, bars: Mapping[str, Mapping[str, float]]) -> None:
     total = max((sum(parts.values()) for parts in bars.values()), default=0.0)
     for part in dict.fromkeys(part for parts in bars.values() for part in parts):
         values = [bars[name].get(part, 0.0) for name in names]
-        # What would be too thin to see needs no entry in the legend.
+        # A part too thin to see needs no entry in the legend.
         label = part if max(values) > 0.01 * total else None
         starts = [left[name] for name in names]
         axis.barh(names, values, left=starts, label=label, color=_COLOURS.get(part))

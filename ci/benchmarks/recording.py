@@ -1,7 +1,7 @@
 """The statements by which the program copies, taken from the server's general log.
 
-What the log holds is what plain threads run in their turn: the same ranges, in the same
-transactions, each session's in its own order. Nothing has to be known about the copier.
+Plain threads run the statements of the log in their turn: the same ranges, in the same
+transactions, each session's in its own order. This needs no knowledge of the copier.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _SETTINGS = (
 
 @dataclass(kw_only=True)
 class Recording:
-    """How a new table came to be.
+    """The statements that made and filled a new table.
 
     Attributes:
         before: statements that made it.

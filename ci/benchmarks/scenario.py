@@ -1,4 +1,4 @@
-"""What a scenario is, and what it comes to."""
+"""A scenario, its goals, and its outcome."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Figure:
 
 @dataclass(kw_only=True)
 class Outcome:
-    """What a scenario gave.
+    """The result of a scenario.
 
     Attributes:
         turns: of a scenario whose contenders take turns, all of them.

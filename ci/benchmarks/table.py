@@ -1,4 +1,4 @@
-"""The outcomes as text: who took how long, what it cost, and the ratios with their goals."""
+"""The outcomes as text: times, costs, and the ratios with their goals."""
 
 from __future__ import annotations
 
@@ -114,6 +114,6 @@ def _waits(turns: Sequence[Turn], phase: str) -> str:
 
 
 def _listed(seconds: Mapping[str, float]) -> str:
-    """Return what is not next to nothing, as text."""
+    """Return the entries that are not negligible, as text."""
     shown = [f"{name} {spent:.1f}" for name, spent in seconds.items() if spent >= _SHOWN]
     return ", ".join(shown) or "-"

@@ -27,7 +27,7 @@ class Table:
     """One shape.
 
     Attributes:
-        definition: what stands in the parentheses of CREATE TABLE.
+        definition: the text in the parentheses of CREATE TABLE.
         columns: those that are filled.
         values: their expressions over ``n``, the row's number.
         finish: an ALTER after the rows are in.
@@ -42,7 +42,7 @@ class Table:
     write: Callable[[int, int, int], str]
 
     def create(self, address: Address, rows: int) -> None:
-        """Create the schema anew, and fill the table."""
+        """Create the schema again, and fill the table."""
         with Session(address, schema="") as session:
             session.execute(f"DROP DATABASE IF EXISTS {SCHEMA}")
             session.execute(f"CREATE DATABASE {SCHEMA}")

@@ -55,7 +55,7 @@ class Tool:
 
 
 def gh_ost(call: Call) -> list[str]:
-    """Return the call: on the primary itself, old table dropped, everything else as it comes."""
+    """Return the call: on the primary itself, old table dropped, otherwise its defaults."""
     return [
         "gh-ost",
         f"--conf={call.credentials}",

@@ -1,4 +1,4 @@
-"""What one turn of one contender gave, and what several turns come to."""
+"""The figures of one turn of one contender, and the medians of several."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Turn:
 
 
 def in_turns(names: Sequence[str], rounds: int) -> list[tuple[int, str]]:
-    """Return who has which round: everyone once a round, each round begun by another one."""
+    """Return the order of each round: each contender once, and each round begun by another one."""
     order = []
     for number in range(rounds):
         first = number % len(names)
@@ -71,7 +71,7 @@ def of(turns: Sequence[Turn], contender: str) -> list[Turn]:
 
 
 def median(values: Iterable[float | None]) -> float | None:
-    """Return the median of the values that there are."""
+    """Return the median of the known values."""
     found = [value for value in values if value is not None]
     return statistics.median(found) if found else None
 

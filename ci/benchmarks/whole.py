@@ -1,7 +1,7 @@
 """Whole changes of a table: the contenders take turns, under an application or on an idle server.
 
-A turn begins when the server has written what the turn before it left. The first round is begun
-by ours, the next by the contender behind it, and so on; medians are compared.
+A turn begins when the server has written the dirty pages of the turn before it. The first round is
+begun by ours, the next by the contender after it, and so on; medians are compared.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def say(text: str) -> None:
 
 
 def measure(whole: Whole, name: str, server: MySQLServer, rows: int, sizes: Sizes) -> Outcome:
-    """Fill the table and let everyone have their turns."""
+    """Fill the table and run all contenders in turns."""
     address = Address.of(server)
     task = Task(
         address=address,
@@ -59,7 +59,7 @@ def measure(whole: Whole, name: str, server: MySQLServer, rows: int, sizes: Size
     for number, contender in turn.in_turns(who, sizes.rounds):
         _restore(whole, address)
         tidy(address)
-        # Binlogs of a server that was named are its owner's.
+        # Binlogs of a server that the operator named are not purged.
         settle(address, purge=server.datadir is not None)
         made = Turn(contender=contender, round=number)
         _take(made, whole, task, server, rows)
@@ -92,7 +92,7 @@ def _restore(whole: Whole, address: Address) -> None:
 
 
 def tidy(address: Address) -> None:
-    """Drop what a contender that failed has left."""
+    """Drop the tables of a contender that failed."""
     with Session(address) as session:
         for (name,) in session.query(
             "SELECT TABLE_NAME FROM information_schema.TABLES"
@@ -152,7 +152,7 @@ def _take(made: Turn, whole: Whole, task: Task, server: MySQLServer, rows: int) 
 
 
 def _curve(made: Turn, metered: Metered, rows: int) -> None:
-    """Keep when rows came."""
+    """Keep the number of rows over time."""
     made.first_row, made.last_row = metered.first_row, metered.reached(rows)
     full = max((count for _, count in metered.rows), default=0)
     # The new table is counted under this name until it is swapped in.
