@@ -75,8 +75,8 @@ def insert_rows(
     """Return INSERT statements that put rows into a staging table.
 
     Args:
-        table: the table, and behind it its columns in parentheses.
-        tail: what stands behind the rows.
+        table: the table, followed by its columns in parentheses.
+        tail: the text after the rows.
     """
     return _filled(f"INSERT INTO {table} VALUES ", tail, rows, bounds, mapping)
 

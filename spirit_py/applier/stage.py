@@ -120,8 +120,8 @@ def fill(
     """Put rows into a staging table, inside :func:`as_stored`.
 
     Args:
-        into: the table, and behind it its columns in parentheses.
-        tail: what stands behind the rows.
+        into: the table, followed by its columns in parentheses.
+        tail: the text after the rows.
         allowed: warnings that mean no loss.
     """
     for statement in insert_rows(into, texts, bounds, mapping, tail):

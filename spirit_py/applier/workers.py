@@ -117,7 +117,7 @@ class Worker:
 def _take(session: SqlSession, fence: str, *, end_holder: bool) -> None:
     """Take a lock that a lost session may hold.
 
-    Only who holds the lock is ended: ids of sessions begin anew when a server restarts.
+    Only the lock's holder is ended: a restarted server starts numbering sessions again.
     """
     name = string_literal(fence)
     if end_holder:

@@ -155,7 +155,7 @@ class BinlogConnection:
         raise AssertionError("there is always one TLS mode to try")
 
     def _check_server(self, connection: Connection[Any]) -> None:
-        """Refuse another server behind the same address (R14)."""
+        """Refuse another server at the same address (R14)."""
         with connection.cursor() as cursor:
             cursor.execute("SELECT @@GLOBAL.server_uuid")
             row = cursor.fetchone()

@@ -14,7 +14,7 @@ read                                            be from a swap; else afresh
 no checkpoint                                   afresh; nothing is reported
 a pointer to the record of several tables       afresh
 another statement                               afresh
-another server behind the address, whose GTIDs  refused: everything is kept (R14)
+another server at the address, whose GTIDs      refused: everything is kept (R14)
 do not prove that it has all that the first had
 a revert was made or reverse replication lost   resume, with the cleanup
 tables that are neither from before the swap    refused: everything is kept
@@ -29,7 +29,7 @@ the binlog no longer has the position, or the   afresh
 server never executed it
 a definition that another session changed       given up: dropped, and the run ends (R14)
 anything else                                   resume; on another server, which has all that
-                                                the first had, all is compared anew
+                                                the first had, all is compared again
 ==============================================  ============================================
 
 Instead of *afresh* and *given up*: refused where a swap was begun and the new table is still there,

@@ -51,7 +51,7 @@ def repair(
                 if mapping.merging and feed is not None:
                     feed.write_over(mapping)
     if mapping.merging and feed is not None:
-        # What was copied is newer than what waits: only behind it is a duplicate one.
+        # Copied rows are newer than pending changes: duplicates count only after these.
         feed.block_wait()
     return treated
 

@@ -114,7 +114,7 @@ class Attempt:
         renaming: RENAME was sent, or is about to be, and it is not known that it failed.
         position: the feed's safe position, everything being applied.
         answer_lost: the answer to RENAME was lost, and the tables proved the swap.
-        after_rename: the place behind the RENAME; empty when it was not noted.
+        after_rename: the place after the RENAME; empty when it was not noted.
     """
 
     number: int
@@ -238,7 +238,7 @@ class Attempt:
             _LOG.exception("the change feed did not stop")
 
     def _note_place(self) -> None:
-        """Note the place behind the RENAME, before other sessions can write to the tables."""
+        """Note the place after the RENAME, before other sessions can write to the tables."""
         with self._step("position"):
             try:
                 self.after_rename = self.plan.source.position_here(self.session)

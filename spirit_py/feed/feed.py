@@ -307,7 +307,7 @@ class ChangeFeed:
             return self._ledger.safe_text()
 
     def position_here(self, session: SqlSession) -> str:
-        """Return the place behind everything that is executed now; see the contract."""
+        """Return the place after everything that is executed now; see the contract."""
         return self._stream.position_here(session)
 
     def pending(self) -> int:

@@ -80,7 +80,7 @@ class PairSwap:
         counters: the AUTO_INCREMENT that statements give, by schema and name of the source; the
             other targets get the sources' counters.
         held_back: returns the name of a sentinel that exists, or an empty string.
-        note_position: note the place behind the RENAME.
+        note_position: note the place after the RENAME.
         cutover: the swap itself.
     """
 

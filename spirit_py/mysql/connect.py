@@ -141,7 +141,7 @@ def connect_first(options: ConnectionOptions, *, role: str, read_timeout: int = 
 
 
 def another_server(address: str, *, found: str, wanted: str) -> AnotherServer:
-    """Make the error for another server behind the same address (R14)."""
+    """Return the error for another server at the same address (R14)."""
     return AnotherServer(
         f"another server answers at {address}: {found}, not {wanted}",
         hint="run the same command again on the server that is the source now: it carries on where"

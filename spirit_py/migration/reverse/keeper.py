@@ -78,7 +78,7 @@ def begin(
     """Write the first record, right after the swap; its checkpoint table exists.
 
     Args:
-        position: the place right behind the RENAME.
+        position: the place right after the RENAME.
         seconds: how long the old tables are to follow.
     """
     now = session.value("SELECT UNIX_TIMESTAMP(NOW(6))")

@@ -119,7 +119,7 @@ def _by_hashes(
 
 
 def _selecting(mapping: TableMapping, index: Index, keys: Sequence[str], where: str) -> str:
-    """Return what stands behind the list of a SELECT of the index's parts and the chunk key."""
+    """Return the text after the list of a SELECT of the index's parts and the chunk key."""
     old = zip(mapping.key.columns, keys, strict=True)
     more = [f"{quote_identifier(name)} AS {key}" for name, key in old]
     limit = where if where.startswith(" LIMIT") else ""
