@@ -69,16 +69,6 @@ class ServerFacts:
         """``@@global.sql_mode``: what a native ALTER runs under."""
         return self.text("sql_mode")
 
-    @property
-    def lower_case_table_names(self) -> int:
-        """0: names are case-sensitive; 1: kept in lower case; 2: compared in lower case."""
-        return self.number("lower_case_table_names")
-
-    @property
-    def max_allowed_packet(self) -> int:
-        """Bytes that a statement may have."""
-        return self.number("max_allowed_packet", 1 << 20)
-
 
 def version_numbers(version: str) -> tuple[int, int, int]:
     """Return the numbers of a version such as ``8.4.2-commercial``; zeros when it has none."""

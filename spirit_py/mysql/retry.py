@@ -70,7 +70,6 @@ def retrying(
     patience: float = PATIENCE,
     first_pause: float = 0.2,
     longest_pause: float = 10.0,
-    committing: bool = False,
     on_retry: Callable[[int, BaseException], None] | None = None,
     hiccups: tuple[type[SpiritError], ...] = (),
     progress: Callable[[], object] | None = None,
@@ -82,7 +81,6 @@ def retrying(
         attempts: tries of a call that meets passing faults.
         patience: seconds for which the server may be away.
         first_pause: pauses are random below it, doubled each time up to ``longest_pause``.
-        committing: a lost connection leaves the outcome open, so it is raised at once.
         on_retry: called with the number of the failed attempt, from 1, and its fault.
         hiccups: errors that mean, if they are resumable, that the server is away.
         progress: returns another value after any progress; then ``patience`` starts again.
@@ -95,7 +93,7 @@ def retrying(
         return isinstance(error, hiccups) and error.resumable
 
     def worth_another_try(error: BaseException) -> bool:
-        return hiccup(error) or disposition(error, committing=committing) is Disposition.RETRY
+        return hiccup(error) or disposition(error) is Disposition.RETRY
 
     def enough(state: RetryCallState) -> bool:
         nonlocal passing, seen

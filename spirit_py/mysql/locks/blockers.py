@@ -13,8 +13,6 @@ from spirit_py.mysql.faults import ACCESS_NEEDS_PRIVILEGE
 from spirit_py.mysql.kill import kill_session
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from spirit_py.contracts import SqlSession
 
 MOST_ROWS_TO_ROLL_BACK: Final = 1_000_000
@@ -100,24 +98,15 @@ class Blocker:
         return f"{text}, rows changed: {rows}{said}"
 
 
-def reason_to_spare(
-    blocker: Blocker,
-    *,
-    blocked_for: float,
-    patience: float,
-    own: Collection[int] = (),
-) -> str:
+def reason_to_spare(blocker: Blocker, *, blocked_for: float, patience: float) -> str:
     """Return why a blocker must not be killed; an empty string when it may be.
 
     Args:
         blocked_for: seconds for which this very lock has been seen to block ours; below
             ``patience`` it may be a short transaction.
-        own: sessions of this program.
     """
     if blocker.session is None:
         return "it has no session: end it with XA COMMIT or XA ROLLBACK (see XA RECOVER)"
-    if blocker.session in own:
-        return "it is a session of this program"
     if blocker.system:
         return "it belongs to the server"
     if blocker.table_locks:

@@ -15,7 +15,7 @@ KILLABLE = Blocker(
 
 def spared(blocker: Blocker, *, blocked_for: float = 30.0) -> str:
     """Return the reason to spare a blocker under the usual patience."""
-    return reason_to_spare(blocker, blocked_for=blocked_for, patience=10.0, own={99})
+    return reason_to_spare(blocker, blocked_for=blocked_for, patience=10.0)
 
 
 def test_a_slow_session_may_be_killed():
@@ -28,7 +28,6 @@ def test_a_slow_session_may_be_killed():
     ("change", "reason"),
     [
         ({"session": None}, "XA RECOVER"),
-        ({"session": 99}, "of this program"),
         ({"system": True}, "belongs to the server"),
         ({"table_locks": True}, "LOCK TABLES"),
         ({"defining": True}, "definition"),

@@ -57,15 +57,6 @@ def test_the_last_fault_is_raised_after_the_last_try():
     assert work.calls == 3
 
 
-def test_lost_during_commit_is_not_tried_again():
-    """When a commit may have happened, nothing is run twice."""
-    work = Flaky(2013)
-
-    with pytest.raises(ServerFault):
-        retrying(StopSwitch(), committing=True, first_pause=0.001)(work)
-    assert work.calls == 1
-
-
 def test_a_stop_request_ends_a_pause():
     """A pause of hours ends when a stop is asked for, with its reason and without a try."""
     stop, work, began = StopSwitch(), Flaky(*[1205] * 10), threading.Event()
