@@ -6,14 +6,14 @@ SIGINT and SIGTERM become a stop request, so that every thread ends in order.
 from __future__ import annotations
 
 import contextlib
+import logging
 import signal
 import threading
 import time
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import Interrupted
-from spirit_py.status.ticker import shown
-from spirit_py.threads import Background
+from spirit_py.threads import Background, every
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,11 +24,12 @@ if TYPE_CHECKING:
     from spirit_py.status.snapshot import MigrationStatus
     from spirit_py.stop import StopSwitch
 
+_log = logging.getLogger(__name__)
 _LOOK_SECONDS = 0.5
 #: Seconds that a statement may run after a stop request before it is ended.
 _PATIENCE_SECONDS = 2.0
-
-
+_SHOW_SECONDS: Final = 0.5
+_SHOW_JOIN_SECONDS: Final = 5.0
 _WORK: Final = "work"
 
 
@@ -53,7 +54,7 @@ def run_command(
         SpiritError: what ended the work; the reason of a stop request where that came first.
     """
     try:
-        with stop_on_signals(stop), shown(status, reporter):
+        with stop_on_signals(stop), _shown(status, reporter):
             run_aside(work, stop, reporter.message, hurry=hurry)
     except BaseException as error:
         interrupted = isinstance(error, KeyboardInterrupt)
@@ -66,6 +67,27 @@ def run_command(
 def work_goes_on() -> bool:
     """Whether the work of a command still runs after a second SIGINT."""
     return any(thread.name == f"spirit-py-{_WORK}" for thread in threading.enumerate())
+
+
+@contextlib.contextmanager
+def _shown(snapshot: Callable[[], MigrationStatus], reporter: Reporter) -> Iterator[None]:
+    """Show ``snapshot()`` through ``reporter`` while the context is open.
+
+    A snapshot that cannot be taken is logged and skipped: the display never stops a migration.
+    """
+
+    def show() -> None:
+        try:
+            reporter.progress(snapshot())
+        except Exception:
+            _log.debug("no snapshot", exc_info=True)
+
+    reporter.start()
+    try:
+        with Background("status", every(_SHOW_SECONDS, show), join_seconds=_SHOW_JOIN_SECONDS):
+            yield
+    finally:
+        reporter.stop()
 
 
 @contextlib.contextmanager
