@@ -35,7 +35,6 @@ from spirit_py.migration.auxiliary import (
 from spirit_py.migration.checkpoints import Checkpoints
 from spirit_py.migration.copied import follow
 from spirit_py.migration.deferral import Deferral
-from spirit_py.migration.dry import begin_rehearsal, note_rehearsal
 from spirit_py.migration.opening import open_migration
 from spirit_py.migration.pair import open_feed
 from spirit_py.migration.resuming import statement_of
@@ -48,12 +47,14 @@ from spirit_py.migration.reverse.phase import (
 from spirit_py.migration.shortcuts import change_in_place
 from spirit_py.migration.swap import FORWARD, drop_swapped_out, swap_in_new_tables
 from spirit_py.phases import Phase
+from spirit_py.rehearsal.rehearsal import Rehearsal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spirit_py.checkpoint.record import CheckpointRecord
     from spirit_py.checkpoint.reverse import ReverseTable
+    from spirit_py.checksum.result import ChecksumResult
     from spirit_py.cutover.plan import CutoverResult
     from spirit_py.migration.copied import CopiedPair
     from spirit_py.migration.run import Run
@@ -158,7 +159,7 @@ def _new_tables(
 
 def _copy_and_swap(run: Run, new: NewTables) -> None:
     """Copy while changes are applied, drain, check, swap."""
-    rehearsal = begin_rehearsal(run) if run.config.dry_run else None
+    rehearsal = _begin_rehearsal(run) if run.config.dry_run else None
     pairs = _follow(run, new)
     feed = pairs[0].feed
     checkpoints = None if rehearsal else Checkpoints(run, new.record, feed, pairs)
@@ -174,7 +175,7 @@ def _copy_and_swap(run: Run, new: NewTables) -> None:
     run.enter(Phase.CHECKSUM)
     results = [pair.check() for pair in pairs]
     if rehearsal is not None:
-        note_rehearsal(run, rehearsal, pairs, results)
+        _note_rehearsal(run, rehearsal, pairs, results)
     if checkpoints is None:
         return
     swapped = _swap(run, pairs, checkpoints, new.counters)
@@ -209,6 +210,29 @@ def _follow(run: Run, new: NewTables) -> list[CopiedPair]:
     run.report.start_position = feed.position()
     run.message("the change feed runs", position=run.report.start_position)
     return pairs
+
+
+def _begin_rehearsal(run: Run) -> Rehearsal:
+    """Begin to measure what the migration costs the server."""
+    rehearsal = Rehearsal(run.config.connection, run.config.replicas, run.stop)
+    run.closing("the rehearsal's meter", rehearsal.stop)
+    rehearsal.start()
+    return rehearsal
+
+
+def _note_rehearsal(
+    run: Run, rehearsal: Rehearsal, pairs: Sequence[CopiedPair], results: Sequence[ChecksumResult]
+) -> None:
+    """Put the figures into the report, while the new tables are still there."""
+    for pair, result in zip(pairs, results, strict=True):
+        rehearsal.note_lock(f"the checksum's snapshot of {pair.name}", result.lock_held_ms)
+    rehearsal.measure_tables(pair.target_name for pair in pairs)
+    # Under identifiers of its own the copy is not received, and so not counted.
+    counted = not run.config.feed.own_writes
+    own = pairs[0].feed.statistics().own_bytes if counted else None
+    figures = rehearsal.stop(own_binlog_bytes=own)
+    run.report.rehearsal = figures.to_dict()
+    run.report.rehearsal_lines = figures.lines()
 
 
 def _swap(
