@@ -12,8 +12,7 @@ from spirit_py.config import host_and_port
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.replication import binlog_files, binlog_status, known_replicas
-from spirit_py.rehearsal.binlog import BinlogMeter
-from spirit_py.rehearsal.figures import RehearsalFigures, ReplicaFigures, TableDisk
+from spirit_py.rehearsal.figures import BinlogMeter, RehearsalFigures, ReplicaFigures, TableDisk
 from spirit_py.rehearsal.lag import Mark
 from spirit_py.rehearsal.replica import ReplicaMeter
 from spirit_py.threads import Background

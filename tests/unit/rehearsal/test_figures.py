@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 
-from spirit_py.rehearsal.binlog import BinlogMeter
-from spirit_py.rehearsal.figures import RehearsalFigures, ReplicaFigures, TableDisk
+from spirit_py.rehearsal.figures import BinlogMeter, RehearsalFigures, ReplicaFigures, TableDisk
 from spirit_py.rehearsal.lag import Mark, Marks
 
 
