@@ -1,17 +1,37 @@
-"""A chunk: a range of the chunk key, half open above its lower bound."""
+"""A chunk, and the order in which its key is walked (pure).
+
+An index with descending parts is walked in its own order, or in the exact reverse of it when
+its first part descends, so that every walk begins ascending and a single-column key always does.
+MySQL reads an index in both directions, but only these two orders need no sort.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
 from spirit_py.table.keys import ComparableKey, KeyBound, KeyLiterals
 
-__all__ = ["Chunk", "ComparableKey", "KeyBound", "KeyLiterals"]
+if TYPE_CHECKING:
+    from spirit_py.table.schema import Index
+
+__all__ = [
+    "Chunk",
+    "ComparableKey",
+    "Directions",
+    "KeyBound",
+    "KeyLiterals",
+    "precedes",
+    "walk_directions",
+]
+
+Directions: TypeAlias = tuple[bool, ...]
+"""For each part of the key whether it is walked in descending order."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Chunk:
-    """All rows with ``lower < key <= upper``; None is the open end.
+    """A range of the chunk key: all rows with ``lower < key <= upper``; None is the open end.
 
     Attributes:
         number: dispatch order from 0; never reused in a run.
@@ -32,3 +52,17 @@ class Chunk:
             return open_end if bound is None else ", ".join(bound.literals)
 
         return f"#{self.number} ({side(self.lower, '-inf')}; {side(self.upper, '+inf')}]"
+
+
+def walk_directions(key: Index) -> Directions:
+    """Return the direction of each part of the walk; the first is never descending."""
+    reverse = key.parts[0].descending
+    return tuple(part.descending != reverse for part in key.parts)
+
+
+def precedes(left: ComparableKey, right: ComparableKey, directions: Directions) -> bool:
+    """Return whether ``left`` comes before ``right`` in the walk."""
+    for one, other, descending in zip(left, right, directions, strict=True):
+        if one != other:
+            return bool(one > other) if descending else bool(one < other)
+    return False

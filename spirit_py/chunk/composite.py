@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from spirit_py.chunk.chunk import Chunk, KeyBound
-from spirit_py.chunk.order import walk_directions
+from spirit_py.chunk.chunk import Chunk, KeyBound, walk_directions
 from spirit_py.chunk.predicate import above, order_by
 from spirit_py.sql import quote_identifier, quote_table
 from spirit_py.table.values import bound_from_row, key_select_expressions

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spirit_py.chunk.chunk import Chunk, KeyBound
+from spirit_py.chunk.chunk import Chunk, KeyBound, walk_directions
 from spirit_py.chunk.composite import (
     BoundaryQuery,
     CompositeChunker,
     forced_source,
     index_hint,
 )
-from spirit_py.chunk.order import walk_directions
 from spirit_py.chunk.predicate import above
 from spirit_py.sql import quote_identifier
 

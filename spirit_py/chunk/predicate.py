@@ -16,8 +16,7 @@ from spirit_py.sql import quote_identifier
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spirit_py.chunk.chunk import Chunk, KeyBound
-    from spirit_py.chunk.order import Directions
+    from spirit_py.chunk.chunk import Chunk, Directions, KeyBound
     from spirit_py.table.schema import Column
 
 #: A SET of more members has too many values to list; its chunks are right, but not fast.
@@ -55,7 +54,7 @@ def chunk_predicate(
     Args:
         columns: The key's columns in key order.
         chunk: Its bounds hold one SQL literal for each column; for ENUM and SET a number.
-        directions: The walk, of :func:`spirit_py.chunk.order.walk_directions`.
+        directions: The walk, of :func:`spirit_py.chunk.chunk.walk_directions`.
         names: The columns' names where they differ, as in the new table.
     """
     sides = []

@@ -19,7 +19,7 @@ import enum
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from spirit_py.chunk.order import Directions, precedes
+from spirit_py.chunk.chunk import Directions, precedes
 
 if TYPE_CHECKING:
     from spirit_py.chunk.chunk import Chunk, ComparableKey, KeyBound
@@ -119,7 +119,7 @@ class WatermarkTracker(CommittedPrefix):
     """The watermarks of one table's copy, and which keys they let be dropped or hold.
 
     Args:
-        directions: the walk, of :func:`spirit_py.chunk.order.walk_directions`.
+        directions: the walk, of :func:`spirit_py.chunk.chunk.walk_directions`.
         keep_up_to: no key up to this one is ever :meth:`above_high`: an earlier run may have
             copied it (R17). ``OpenEnd.END`` for no key at all; ``OpenEnd.BEGINNING`` keeps nothing
             more than the high watermark does.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
+from spirit_py.chunk.chunk import walk_directions
 from spirit_py.chunk.composite import forced_source, index_hint
-from spirit_py.chunk.order import walk_directions
 from spirit_py.chunk.predicate import chunk_predicate, order_by
 from spirit_py.sql import identifier_list, quote_identifier, quote_table
 

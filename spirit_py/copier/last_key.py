@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spirit_py.chunk.order import walk_directions
+from spirit_py.chunk.chunk import walk_directions
 from spirit_py.chunk.watermark import OpenEnd
 from spirit_py.sql import quote_identifier, quote_table
 from spirit_py.table.keys import comparable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spirit_py.chunk.order import walk_directions
+from spirit_py.chunk.chunk import walk_directions
 from spirit_py.chunk.watermark import OpenEnd, WatermarkTracker
 from spirit_py.feed.buffer import ChangeBuffer, Counters, Filters
 from spirit_py.feed.visibility import VisibilityProofs

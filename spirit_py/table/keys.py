@@ -65,7 +65,7 @@ def comparable_column(column: Column) -> bool:
 def comparable(columns: Sequence[Column]) -> bool:
     """Return whether keys over these columns may be deduplicated and ordered in Python (R6).
 
-    The order is ascending by value for every part; :mod:`spirit_py.chunk.order` reverses the
+    The order is ascending by value for every part; :mod:`spirit_py.chunk.chunk` reverses the
     comparison of descending parts.
     """
     return bool(columns) and all(comparable_column(column) for column in columns)

@@ -9,10 +9,10 @@ from dataclasses import replace
 
 import pytest
 
+from spirit_py.chunk.chunk import walk_directions
 from spirit_py.chunk.chunker import make_chunker
 from spirit_py.chunk.composite import CompositeChunker, forced_source
 from spirit_py.chunk.optimistic import OptimisticChunker
-from spirit_py.chunk.order import walk_directions
 from spirit_py.chunk.predicate import chunk_predicate
 from tests.kits.tables import map_table, open_session
 

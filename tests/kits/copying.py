@@ -6,8 +6,8 @@ import contextlib
 import threading
 from typing import TYPE_CHECKING, Any
 
+from spirit_py.chunk.chunk import walk_directions
 from spirit_py.chunk.chunker import make_chunker
-from spirit_py.chunk.order import walk_directions
 from spirit_py.chunk.watermark import WatermarkTracker
 from spirit_py.copier.boundary import BoundaryReader
 from spirit_py.copier.copier import Copier, CopyOptions

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.chunk.order import walk_directions
+from spirit_py.chunk.chunk import walk_directions
 from spirit_py.chunk.predicate import above, order_by, up_to
 from spirit_py.sql import binary_literal, quote_identifier, quote_table
 from spirit_py.table.values import bound_from_row, key_select_expressions
