@@ -79,15 +79,9 @@ class TablePass:
         self._show = show
         self._on_snapshot = on_snapshot
         self._coverage = PassCoverage(lower=above if self._plan.aligned else None)
-        self._clean_up_to = self._coverage.lower
-
-    @property
-    def clean_up_to(self) -> KeyBound | None:
-        """The key up to which complete segments had no difference; for any thread.
-
-        None at the beginning, when a difference was found, and when the pass is over.
-        """
-        return self._clean_up_to
+        #: The key up to which complete segments had no difference; for any thread to read.
+        #: None at the beginning, when a difference was found, and when the pass is over.
+        self.clean_up_to = self._coverage.lower
 
     @property
     def counted(self) -> bool:
@@ -125,7 +119,7 @@ class TablePass:
             while not coverage.complete:
                 found = self._segment(chunker)
                 clean = self._plan.aligned and not coverage.differences
-                self._clean_up_to = coverage.lower if clean else None
+                self.clean_up_to = coverage.lower if clean else None
                 yield found
 
     def _await_servers(self) -> None:
@@ -202,7 +196,7 @@ class TablePass:
         counts = Counts(**said["counts"])
         coverage.segment.answer(chunk.number, said["source"], said["target"], counts)
         if counts.total:
-            self._clean_up_to = None
+            self.clean_up_to = None
         self._sizer.finished(
             target_rows=chunk.target_rows, rows=said["source"], seconds=said["seconds"]
         )

@@ -98,7 +98,7 @@ class SnapshotReader:
             self.take_snapshot()
             return "{}"
         if said["do"] == "extra":
-            return json.dumps({"counts": asdict(self._find_extra())})
+            return json.dumps({"counts": asdict(self._keep(self.unmatched(None)))})
         chunk = decode_chunk(said["chunk"])
         if said["do"] == "count":
             return json.dumps({"rows": self._count(said["side"], chunk)})
@@ -133,7 +133,7 @@ class SnapshotReader:
         self._stage(chunk)
         source, target = self._aggregates(chunk)
         seconds = time.monotonic() - began
-        counts = Counts() if source == target else self._narrow(chunk)
+        counts = Counts() if source == target else self._keep(differences(*self._rows(chunk)))
         if source != target and not counts.total:
             raise ChecksumFailure(
                 f"chunk {chunk} differs ({source[0]} and {target[0]} rows), but no row in it does"
@@ -177,9 +177,6 @@ class SnapshotReader:
     def _stage(self, wanted: Selection) -> None:
         self._plan = stage(self.session, self._plan, wanted)
 
-    def _narrow(self, chunk: Chunk) -> Counts:
-        return self._keep(differences(*self._rows(chunk)))
-
     def _rows(self, wanted: Selection) -> tuple[Rows, Rows]:
         plan = self._plan
         source = self.session.query(query.rows(plan, SOURCE, wanted))
@@ -193,9 +190,6 @@ class SnapshotReader:
             shown = len(self._found) < self._spec.examples
             self._found.append(self._explained(difference) if shown else difference)
         return count(found)
-
-    def _find_extra(self) -> Counts:
-        return self._keep(self.unmatched(None))
 
     def unmatched(self, among: Keys | None) -> list[RowDifference]:
         """List rows of the new table, all or some, that have no source row."""

@@ -78,17 +78,14 @@ def rename(session: Session, plan: CutoverPlan, *, fence: str, server: str) -> b
     if verdict is Verdict.NOT_DONE:
         raise TryFailed(f"the connection was lost before RENAME took effect: {lost}") from lost
     if verdict is not Verdict.DONE:
-        raise _unknown(plan.swaps[0], lost) from lost
+        swap = plan.swaps[0]
+        raise OutcomeUnknown(
+            f"the answer to RENAME was lost, and whether it was done could not be seen: {lost}",
+            hint="look at the tables: the swap is done if"
+            f" {quote_table(swap.schema, swap.old)} exists and"
+            f" {quote_table(swap.schema, swap.new)} does not; else nothing has changed",
+        ) from lost
     return False
-
-
-def _unknown(swap: Swap, lost: BaseException) -> OutcomeUnknown:
-    return OutcomeUnknown(
-        f"the answer to RENAME was lost, and whether it was done could not be seen: {lost}",
-        hint="look at the tables: the swap is done if"
-        f" {quote_table(swap.schema, swap.old)} exists and"
-        f" {quote_table(swap.schema, swap.new)} does not; else nothing has changed",
-    )
 
 
 def find_outcome(

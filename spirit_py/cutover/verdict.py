@@ -64,16 +64,8 @@ def judge(evidence: Evidence, *, server: str) -> Verdict:
         return Verdict.UNKNOWN
     if evidence.fence is not None:
         return Verdict.END_SESSION
-    if evidence.tables and all(_is_done(names) for names in evidence.tables):
+    if evidence.tables and all(t.source and t.old and not t.new for t in evidence.tables):
         return Verdict.DONE
-    if evidence.tables and all(_is_not_done(names) for names in evidence.tables):
+    if evidence.tables and all(t.source and t.new and not t.old for t in evidence.tables):
         return Verdict.NOT_DONE
     return Verdict.UNKNOWN
-
-
-def _is_done(names: ExistingTables) -> bool:
-    return names.source and names.old and not names.new
-
-
-def _is_not_done(names: ExistingTables) -> bool:
-    return names.source and names.new and not names.old

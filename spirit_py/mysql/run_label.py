@@ -25,12 +25,8 @@ WHERE t.PROCESSLIST_ID = %s"""
 
 def run_label(tables: Iterable[tuple[str, str]]) -> str:
     """Make the label of a new run: a token of its own, and a mark for each table."""
-    marks = sorted(_mark(table) for table in tables)
+    marks = sorted(lock_name("migration", *table).rpartition(":")[2] for table in tables)
     return " ".join((secrets.token_hex(_TOKEN_BYTES), *marks))
-
-
-def _mark(table: tuple[str, str]) -> str:
-    return lock_name("migration", *table).rpartition(":")[2]
 
 
 def refuse_when_taken_over(session: SqlSession, label: str) -> None:

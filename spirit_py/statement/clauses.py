@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Kind = ClauseKind
 _Reader: TypeAlias = Callable[[Cursor], Iterator[Clause]]
+_CONSTRAINT_HEADS = frozenset({"PRIMARY", "UNIQUE", "FOREIGN", "CHECK"})
 _PARTITION_HEADS = (("PARTITION", "BY"), ("REMOVE", "PARTITIONING"))
 
 
@@ -105,7 +106,7 @@ def _add(cursor: Cursor) -> Iterator[Clause]:
 def _constraint(cursor: Cursor) -> Clause | None:
     """Read an index or a constraint after ADD; None when it is a column."""
     symbol = ""
-    if cursor.take("CONSTRAINT") and not _constraint_head(cursor):
+    if cursor.take("CONSTRAINT") and cursor.keyword() not in _CONSTRAINT_HEADS:
         symbol = cursor.name("the constraint's name")
     if cursor.take("FOREIGN", "KEY"):
         raise refused.foreign_key(cursor)
@@ -123,10 +124,6 @@ def _constraint(cursor: Cursor) -> Clause | None:
     if symbol:
         raise refused.unknown_clause(cursor)
     return None
-
-
-def _constraint_head(cursor: Cursor) -> bool:
-    return cursor.keyword() in {"PRIMARY", "UNIQUE", "FOREIGN", "CHECK"}
 
 
 def _index_name(cursor: Cursor) -> str:

@@ -51,7 +51,8 @@ class PlainReporter:
         if phase == snapshot.phase.value and now - written < PROGRESS_SECONDS:
             return
         self._last = (snapshot.phase.value, now)
-        self._write("progress", describe(snapshot), _figures(snapshot))
+        known = {key: value for key, value in vars(snapshot).items() if value not in (None, "", ())}
+        self._write("progress", describe(snapshot), known)
 
     def _write(self, kind: str, text: str, fields: dict[str, Any]) -> None:
         moment = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -63,11 +64,6 @@ class PlainReporter:
             line = f"{moment} {text}{figures if kind == 'message' else ''}"
         with self._lock:
             print(line, file=self._stream, flush=True)
-
-
-def _figures(snapshot: MigrationStatus) -> dict[str, Any]:
-    """Return the known figures of a snapshot."""
-    return {key: value for key, value in vars(snapshot).items() if value not in (None, "", ())}
 
 
 def describe(snapshot: MigrationStatus) -> str:

@@ -52,10 +52,6 @@ class OutcomeReport:
             self.outcome, self.exit_code = SpiritError.outcome, SpiritError.exit_code
             self.error = f"{type(error).__name__}: {error}"
 
-    def to_json(self) -> str:
-        """Return the report as indented JSON."""
-        return json.dumps(dataclasses.asdict(self), indent=2, ensure_ascii=False) + "\n"
-
     @contextlib.contextmanager
     def written(
         self, path: Path | None, reporter: Reporter, *, complete: Callable[[], None]
@@ -82,7 +78,8 @@ class OutcomeReport:
         if path is None:
             return
         try:
-            write_whole(path, self.to_json())
+            whole = json.dumps(dataclasses.asdict(self), indent=2, ensure_ascii=False)
+            write_whole(path, whole + "\n")
         except OSError as error:
             text = f"the report could not be written to {path}: {error.strerror or error}"
             self.warnings.append(text)

@@ -89,7 +89,7 @@ def literal_safe(old: Column, new: Column) -> bool:
     if old.data_type == "decimal":
         return _decimal_safe(old, new)
     if old.data_type in _MEMBERS:
-        return old.charset == new.charset and _extends(old.members, new.members)
+        return old.charset == new.charset and new.members[: len(old.members)] == old.members
     if old.data_type in _FRACTIONAL:
         return (new.precision or 0) >= (old.precision or 0)
     return old.data_type in {"bit", "vector"} and longer
@@ -198,7 +198,3 @@ def _decimal_safe(old: Column, new: Column) -> bool:
     return (
         new_scale >= old_scale and new_digits >= old_digits and (old.unsigned or not new.unsigned)
     )
-
-
-def _extends(old: tuple[str, ...], new: tuple[str, ...]) -> bool:
-    return new[: len(old)] == old

@@ -43,15 +43,12 @@ def read_intent(
             return parse_statement(config.statement, config.database, sql_mode=sql_mode)
         return (alter_of(config.database, config.table, config.alter, sql_mode=sql_mode),)
     except Refusal as error:
-        sql = config.statement or _whole(config)
+        table = quote_table(config.database, config.table)
+        sql = config.statement or f"ALTER TABLE {table} {config.alter}"
         fault = objection(session, sql, sql_mode)
         if fault is not None and fault.code == SYNTAX_ERROR and ";" not in sql:
             raise _refusal(fault) from error
         raise
-
-
-def _whole(config: MigrationConfig) -> str:
-    return f"ALTER TABLE {quote_table(config.database, config.table)} {config.alter}"
 
 
 def check(context: PreflightContext) -> Findings:
