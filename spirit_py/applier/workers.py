@@ -13,6 +13,7 @@ import contextlib
 import queue
 import secrets
 import threading
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from spirit_py.errors import MigrationFailure, ServerFault
@@ -36,6 +37,7 @@ _READ_TIMEOUT: Final = 300
 """Seconds after which a statement's connection counts as lost; locks are waited for far less."""
 
 
+@dataclass(eq=False)
 class Worker:
     """One fenced session, opened when it is needed.
 
@@ -48,20 +50,12 @@ class Worker:
         lost: whether a session was lost that may still run.
     """
 
-    def __init__(
-        self,
-        options: ConnectionOptions,
-        fence: str,
-        *,
-        before: Callable[[SqlSession], None],
-        check: Callable[[], None],
-    ) -> None:
-        self._options = options
-        self.fence = fence
-        self.lost = False
-        self._before = before
-        self._check = check
-        self._held = CuttableSession()
+    options: ConnectionOptions
+    fence: str
+    before: Callable[[SqlSession], None]
+    check: Callable[[], None]
+    lost: bool = field(default=False, init=False)
+    _held: CuttableSession = field(default_factory=CuttableSession, init=False)
 
     def session(self) -> Session:
         """Return the open session; a new one waits until the session before it is gone.
@@ -71,7 +65,7 @@ class Worker:
         """
         if self._held.session is not None:
             return self._held.session
-        session = connect(self._options, role="apply", read_timeout=_READ_TIMEOUT)
+        session = connect(self.options, role="apply", read_timeout=_READ_TIMEOUT)
         try:
             _take(session, self.fence, end_holder=self.lost)
         except BaseException:
@@ -82,10 +76,10 @@ class Worker:
 
     def run(self, work: Callable[[SqlSession], T]) -> T:
         """Do work in the session; a fault that makes it useless costs the session."""
-        self._check()
+        self.check()
         try:
             session = self.session()
-            self._before(session)
+            self.before(session)
             return work(session)
         except ServerFault as fault:
             if connection_lost(fault):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.binlog.connection import BinlogConnection, StreamLost
@@ -23,6 +24,7 @@ _STEADY: Final = 60.0
 """Seconds after which a connection counts as stable, even without events."""
 
 
+@dataclass(kw_only=True, eq=False)
 class BinlogReader:
     """Reads the stream until ``stop`` is set; the body of the reader thread.
 
@@ -34,31 +36,23 @@ class BinlogReader:
             failed.
     """
 
-    def __init__(
-        self,
-        *,
-        connect: Callable[[], BinlogConnection],
-        parser: BinlogParser,
-        stop: threading.Event,
-        give_up: float = PATIENCE,
-        clock: Clock = time.monotonic,
-    ) -> None:
-        self._connect = connect
-        self.parser = parser
-        self._stop = stop
-        self._give_up = give_up
-        self._clock = clock
-        self.connection: BinlogConnection | None = None
-        self._first = b""
-        self.last_loss = self.trouble = ""
-        self.reconnects = 0
+    connect: Callable[[], BinlogConnection]
+    parser: BinlogParser
+    stop: threading.Event
+    give_up: float = PATIENCE
+    clock: Clock = time.monotonic
+    connection: BinlogConnection | None = field(default=None, init=False)
+    last_loss: str = field(default="", init=False)
+    trouble: str = field(default="", init=False)
+    reconnects: int = field(default=0, init=False)
+    _first: bytes = field(default=b"", init=False)
 
     def open(self) -> None:
         """Open a connection and wait for its first event, which has the file and offset.
 
         Before that event the server does not report that it cannot, or may not, send the stream.
         """
-        connection = self._connect()
+        connection = self.connect()
         try:
             self._first = connection.read()
         except BaseException:
@@ -78,24 +72,24 @@ class BinlogReader:
         Raises:
             SpiritError: a fault that ends the stream.
         """
-        patience = Patience(self._give_up, clock=self._clock)
+        patience = Patience(self.give_up, clock=self.clock)
         tries, reached = 0, None
-        while not self._stop.is_set():
-            began = self._clock()
+        while not self.stop.is_set():
+            began = self.clock()
             try:
                 self._read_until_lost(heard)
             except StreamLost as error:
                 self._lose(error)
-                if self.parser.place != reached or self._clock() - began > _STEADY:
+                if self.parser.place != reached or self.clock() - began > _STEADY:
                     tries, reached = 0, self.parser.place
                     patience.answered()
                 if patience.over():
                     raise FeedFailure(
-                        f"the change feed lost its server for {self._give_up:.0f} s:"
+                        f"the change feed lost its server for {self.give_up:.0f} s:"
                         f" {self.last_loss}",
                         hint="when the server is back, run the same command again",
                     ) from error
-                self._stop.wait(_pause(tries))
+                self.stop.wait(_pause(tries))
                 tries += 1
 
     def _read_until_lost(self, heard: Callable[[], None]) -> None:
@@ -111,7 +105,7 @@ class BinlogReader:
         self.trouble = ""
         connection = self.connection
         assert connection is not None  # noqa: S101 - for the type checker
-        while not self._stop.is_set():
+        while not self.stop.is_set():
             event, self._first = self._first or connection.read(), b""
             heard()
             self.parser.feed(event)

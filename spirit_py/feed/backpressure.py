@@ -6,6 +6,7 @@ Meanwhile the source's binlog grows, and the source keeps it for a limited time.
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ ASK_EVERY: Final = 5.0
 """Seconds between two queries of the source's retention while the reader waits."""
 
 
+@dataclass(kw_only=True, eq=False)
 class Backpressure:
     """The dispatcher's wait for room in the buffers, and its figures.
 
@@ -31,35 +33,24 @@ class Backpressure:
         limit: bytes in the buffers at which to wait.
         store: the event store before the buffers; once it is closed, nothing waits any more.
         press: set when changes must be applied to make room.
-        retention: asks the source how far its history reaches; may block and fail.
+        ask: asks the source how far its history reaches; may block and fail.
 
     Attributes:
         peak: bytes in buffers and store at most.
         retention: how far the source's history reached when it was last asked; None unless waiting.
     """
 
-    def __init__(
-        self,
-        *,
-        lock: threading.Condition,
-        limit: int,
-        subscriptions: Subscriptions,
-        store: EventStore[Event],
-        press: threading.Event,
-        retention: Callable[[], Retention | None],
-        clock: Clock,
-    ) -> None:
-        self._lock = lock
-        self._limit = limit
-        self._subscriptions = subscriptions
-        self._store = store
-        self._press = press
-        self._ask = retention
-        self._clock = clock
-        self._since: float | None = None
-        self._seconds = 0.0
-        self.retention: Retention | None = None
-        self.peak = 0
+    lock: threading.Condition
+    limit: int
+    subscriptions: Subscriptions
+    store: EventStore[Event]
+    press: threading.Event
+    ask: Callable[[], Retention | None]
+    clock: Clock
+    peak: int = field(default=0, init=False)
+    retention: Retention | None = field(default=None, init=False)
+    _since: float | None = field(default=None, init=False)
+    _seconds: float = field(default=0.0, init=False)
 
     @property
     def waiting(self) -> bool:
@@ -70,24 +61,24 @@ class Backpressure:
     def seconds(self) -> float:
         """How long it has waited, in all."""
         since = self._since
-        return self._seconds + (self._clock() - since if since is not None else 0.0)
+        return self._seconds + (self.clock() - since if since is not None else 0.0)
 
     def pressing(self) -> bool:
         """Whether the buffers are so full that applying cannot wait for its turn."""
-        return self.waiting or self._subscriptions.bytes >= self._limit // 2
+        return self.waiting or self.subscriptions.bytes >= self.limit // 2
 
     def wait(self) -> None:
         """Wait until the buffers are below the limit."""
-        with self._lock:
-            self.peak = max(self.peak, self._subscriptions.bytes + self._store.bytes)
+        with self.lock:
+            self.peak = max(self.peak, self.subscriptions.bytes + self.store.bytes)
             if self.pressing():
-                self._press.set()
-            if self._subscriptions.bytes < self._limit:
+                self.press.set()
+            if self.subscriptions.bytes < self.limit:
                 return
-            self._since = self._clock()
-            while self._subscriptions.bytes >= self._limit and not self._store.closed:
-                self._press.set()
-                self._lock.wait(1.0)
+            self._since = self.clock()
+            while self.subscriptions.bytes >= self.limit and not self.store.closed:
+                self.press.set()
+                self.lock.wait(1.0)
             self._seconds = self.seconds
             self._since = self.retention = None
 
@@ -96,9 +87,9 @@ class Backpressure:
         if not self.waiting:
             return
         try:
-            found = self._ask()
+            found = self.ask()
         except Exception as error:  # it is only shown: no reason to end the feed
             _log.debug("the source does not say how long it keeps its history: %s", error)
         else:
-            with self._lock:
+            with self.lock:
                 self.retention = None if self._since is None else found

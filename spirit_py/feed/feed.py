@@ -96,7 +96,7 @@ class ChangeFeed:
             subscriptions=self._subscriptions,
             store=self._store,
             press=self._flush_wanted,
-            retention=stream.retention,
+            ask=stream.retention,
             clock=clock,
         )
         self._ledger: Ledger | None = None

@@ -10,6 +10,7 @@ go there too when it commits.
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 EPOCH_TRANSACTIONS: Final = 64
 
 
+@dataclass(slots=True, eq=False)
 class Epoch:
     """Consecutive transactions of the stream.
 
@@ -27,13 +29,10 @@ class Epoch:
             count here directly, because they do so for every row.
     """
 
-    __slots__ = ("closed", "gained", "pending", "transactions")
-
-    def __init__(self, gained: Frontier) -> None:
-        self.pending = 0
-        self.closed = False
-        self.transactions = 0
-        self.gained = gained
+    gained: Frontier
+    pending: int = 0
+    closed: bool = False
+    transactions: int = 0
 
 
 class Ledger:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spirit_py.errors import FeedFailure
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from spirit_py.feed.subscription import Subscriptions
 
 
+@dataclass(kw_only=True, eq=False)
 class Reception:
     """How far the stream was received, and when the source last sent anything.
 
@@ -27,33 +29,22 @@ class Reception:
         check: raises what ends the wait.
     """
 
-    def __init__(
-        self,
-        *,
-        lock: threading.Condition,
-        stream: Stream,
-        subscriptions: Subscriptions,
-        ledger: Ledger,
-        dispatcher: Dispatcher,
-        backpressure: Backpressure,
-        ended: threading.Event,
-        check: Callable[[], None],
-        clock: Clock,
-    ) -> None:
-        self._lock = lock
-        self._stream = stream
-        self._subscriptions = subscriptions
-        self._ledger = ledger
-        self._dispatcher = dispatcher
-        self._backpressure = backpressure
-        self._ended = ended
-        self._check = check
-        self._clock = clock
-        self._heard_at = clock()
+    lock: threading.Condition
+    stream: Stream
+    subscriptions: Subscriptions
+    ledger: Ledger
+    dispatcher: Dispatcher
+    backpressure: Backpressure
+    ended: threading.Event
+    check: Callable[[], None]
+    clock: Clock
+
+    def __post_init__(self) -> None:
+        self._heard_at = self.clock()
 
     def heard(self) -> None:
         """Note that the source sent something."""
-        self._heard_at = self._clock()
+        self._heard_at = self.clock()
 
     def wait(self, seconds: float, session: SqlSession | None, *, while_moving: bool) -> None:
         """Wait until all that is visible at the call was received.
@@ -66,29 +57,29 @@ class Reception:
         Raises:
             FeedFailure: it was not received in time.
         """
-        deadline = self._clock() + seconds
-        with self._lock:
-            claims = [(one, one.claim()) for one in self._subscriptions.values()]
-        target = self._stream.executed(session)
-        with self._lock:
+        deadline = self.clock() + seconds
+        with self.lock:
+            claims = [(one, one.claim()) for one in self.subscriptions.values()]
+        target = self.stream.executed(session)
+        with self.lock:
             seen = self._progress()
-            while not self._ledger.received.reaches(target):
-                self._check()
+            while not self.ledger.received.reaches(target):
+                self.check()
                 if while_moving and (now := self._progress()) != seen:
-                    seen, deadline = now, self._clock() + seconds
-                left = deadline - self._clock()
-                if left <= 0 or self._ended.is_set():
+                    seen, deadline = now, self.clock() + seconds
+                left = deadline - self.clock()
+                if left <= 0 or self.ended.is_set():
                     raise self._not_received(seconds, stood_still=while_moving)
-                self._lock.wait(min(left, 1.0))
+                self.lock.wait(min(left, 1.0))
             for subscription, claim in claims:
                 subscription.trust(claim)
-        self._check()
+        self.check()
 
     def _progress(self) -> tuple[object, ...]:
         """Return a value that changes whenever something was received, passed over or applied."""
-        totals = self._subscriptions.totals()
-        received = self._ledger.received.text()
-        return received, self._stream.traffic[1], totals.received, totals.applied
+        totals = self.subscriptions.totals()
+        received = self.ledger.received.text()
+        return received, self.stream.traffic[1], totals.received, totals.applied
 
     def _not_received(self, seconds: float, *, stood_still: bool) -> FeedFailure:
         return FeedFailure(
@@ -99,10 +90,10 @@ class Reception:
         )
 
     def _liveness(self) -> str:
-        if trouble := self._stream.trouble:
+        if trouble := self.stream.trouble:
             return f"it is not connected ({trouble})"
-        if trouble := self._dispatcher.trouble:
+        if trouble := self.dispatcher.trouble:
             return f"it reads a batch again ({trouble})"
-        if self._backpressure.waiting:
+        if self.backpressure.waiting:
             return "it waits, because its buffers are full"
-        return f"it last heard from the server {self._clock() - self._heard_at:.0f} s ago"
+        return f"it last heard from the server {self.clock() - self._heard_at:.0f} s ago"

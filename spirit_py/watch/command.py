@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.binlog.position import read_position
@@ -58,37 +59,34 @@ def watch(options: WatchConfig, *, descriptor: int, note: Callable[[str], None])
         return _Watch(options, stop, Lines(descriptor, lambda: stop.requested), note).run()
 
 
+@dataclass(eq=False)
 class _Watch:
     """One run: the stream in a thread of its own, the signals in this one."""
 
-    def __init__(
-        self, options: WatchConfig, stop: StopSwitch, lines: Lines, note: Callable[[str], None]
-    ) -> None:
-        self._options = options
-        self._stop = stop
-        self._lines = lines
-        self._note = note
-        self._format = as_json if options.format == "json" else as_text
-        self._target: Any = None
-        self._raised: BaseException | None = None
-        self._arrived = False
+    options: WatchConfig
+    stop: StopSwitch
+    lines: Lines
+    note: Callable[[str], None]
+    _target: Any = None
+    _raised: BaseException | None = None
+    _arrived: bool = False
 
     def run(self) -> int:
         """Open and follow the stream, and report where it ended."""
-        options = self._options
+        options = self.options
         _check_position(options.position)
         stream = self._connected()
         try:
             _check_passable(options.passable, stream.scope)
             start = stream.open(options.position)
             follower = self._follower(stream, Progress(start))
-            self._note(f"following {stream.scope} from {follower.progress.text()}")
+            self.note(f"following {stream.scope} from {follower.progress.text()}")
             if not stream.learn():
-                self._note(f"there is no table in {stream.scope} now")
+                self.note(f"there is no table in {stream.scope} now")
             if options.until_now:
                 self._target = stream.executed()
             self._out(record("start", follower.progress.text()))
-            self._lines.flush()
+            self.lines.flush()
             return self._follow(stream, follower)
         except OutputClosed:
             return BROKEN_PIPE
@@ -102,7 +100,7 @@ class _Watch:
 
     def _connected(self) -> ScopeSource:
         """Connect, and read the server's facts; an unreachable server is a refusal."""
-        options = self._options
+        options = self.options
         try:
             return ScopeSource(
                 options.connection, FeedOptions(), database=options.database, table=options.table
@@ -111,15 +109,15 @@ class _Watch:
             raise connection_refusal(fault, options.connection) from fault
 
     def _follower(self, stream: ScopeSource, progress: Progress) -> Follower:
-        older = set() if self._options.position else stream.prepared_before()
+        older = set() if self.options.position else stream.prepared_before()
         if older is None:
-            self._note(
+            self.note(
                 "the account may not see which XA transactions are prepared (GRANT"
                 " XA_RECOVER_ADMIN): their rows are not in this stream, and a note at their"
                 " xa_commit will say so"
             )
         elif older:
-            self._note(
+            self.note(
                 "XA transactions are prepared already; their rows are not in this stream:"
                 f" {', '.join(sorted(older))}"
             )
@@ -128,20 +126,20 @@ class _Watch:
             scope=stream.scope,
             definitions=stream.definitions,
             out=self._out,
-            flush=self._lines.flush,
+            flush=self.lines.flush,
             forget=stream.forget_codecs,
             writes=StatementWrites(
-                self._options.passable,
+                self.options.passable,
                 stream.scope.covers,
                 ignore_case=stream.ignore_case,
                 onward="go on with --from the last line's position, and {}",
                 give_up=ONWARD,
             ),
-            heartbeat=self._options.heartbeat,
+            heartbeat=self.options.heartbeat,
         )
 
     def _out(self, found: Record) -> None:
-        self._lines.add(self._format(found))
+        self.lines.add((as_json if self.options.format == "json" else as_text)(found))
 
     def _follow(self, stream: ScopeSource, follower: Follower) -> int:
         """Run the stream in a thread until it ends, and print the last line."""
@@ -153,7 +151,7 @@ class _Watch:
         thread = Background("watch", body, failed=self._failed, join_seconds=_JOIN_SECONDS)
         thread.start()
         while not thread.wait(_LOOK_SECONDS):
-            if self._stop.requested or self._lines.closed():
+            if self.stop.requested or self.lines.closed():
                 break
         stream.close()
         whole = thread.join()
@@ -166,7 +164,7 @@ class _Watch:
 
     def _take(self, event: Event, follower: Follower) -> bool:
         """Deliver an event; False when no more are wanted."""
-        if self._stop.requested:
+        if self.stop.requested:
             return False
         follower.deliver(event)
         return not self._reached(follower)
@@ -183,29 +181,29 @@ class _Watch:
         Args:
             whole: the thread has ended, so that no line is incomplete.
         """
-        reason = self._stop.reason
+        reason = self.stop.reason
         error = self._raised
-        if isinstance(error, OutputClosed) or (reason is None and self._lines.closed()):
+        if isinstance(error, OutputClosed) or (reason is None and self.lines.closed()):
             return BROKEN_PIPE
         said = "until" if self._arrived else "interrupted" if reason is not None else "failed"
         if whole and not isinstance(error, OutputStuck):
             self._out(record("end", position, reason=said))
-            self._lines.flush()
+            self.lines.flush()
         if self._arrived:
             return 0
         if (interrupted := self._interrupted()) is not None:
             raise interrupted
         if error is None:
             error = FeedFailure("the stream ended by itself", hint="this is a bug: report it")
-        self._note(f"position: {self._lines.position}")
+        self.note(f"position: {self.lines.position}")
         raise error
 
     def _interrupted(self) -> Interrupted | None:
         """Return the error for a signal; its hint has the position of the last complete line."""
-        reason = self._stop.reason
+        reason = self.stop.reason
         if not isinstance(reason, Interrupted):
             return None
-        onward = f"go on with --from '{self._lines.position}'"
+        onward = f"go on with --from '{self.lines.position}'"
         return Interrupted(reason.exit_code - 128, hint=onward)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.binlog.events import (
@@ -38,6 +39,7 @@ _XA_MEMORY: Final = 1 << 20
 _OLDER: Final = "prepared before the start: its rows, if it has any, are not in this stream"
 
 
+@dataclass(kw_only=True, eq=False)
 class Follower:
     """Takes one event after the other, in one thread.
 
@@ -53,29 +55,18 @@ class Follower:
         heartbeat: seconds without a record after which to print a heartbeat; 0 for never.
     """
 
-    def __init__(
-        self,
-        *,
-        progress: Progress,
-        scope: Scope,
-        definitions: Definitions,
-        out: Callable[[Record], None],
-        flush: Callable[[], None],
-        forget: Callable[[], None],
-        writes: StatementWrites,
-        heartbeat: float = 0.0,
-        clock: Clock = time.monotonic,
-    ) -> None:
-        self.progress = progress
-        self._scope = scope
-        self._definitions = definitions
-        self._out = out
-        self._flush = flush
-        self._forget = forget
-        self._writes = writes
-        self._heartbeat = heartbeat
-        self._clock = clock
-        self._said_at = clock()
+    progress: Progress
+    scope: Scope
+    definitions: Definitions
+    out: Callable[[Record], None]
+    flush: Callable[[], None]
+    forget: Callable[[], None]
+    writes: StatementWrites
+    heartbeat: float = 0.0
+    clock: Clock = time.monotonic
+
+    def __post_init__(self) -> None:
+        self._said_at = self.clock()
         self._open = False
         self._statements: list[StatementSeen] = []
         self._xa = XaTransactions(_XA_MEMORY)
@@ -108,8 +99,8 @@ class Follower:
                 raise error
 
     def _say(self, kind: str, place: Place | None = None, **fields: object) -> None:
-        self._out(record(kind, self.progress.text(), place, **fields))
-        self._said_at = self._clock()
+        self.out(record(kind, self.progress.text(), place, **fields))
+        self._said_at = self.clock()
 
     def _began(self, place: Place, xid: str) -> None:
         """Print the beginning of a transaction with rows of the scope, XA transactions aside."""
@@ -127,8 +118,8 @@ class Follower:
     def _print_rows(self, event: RowsChanged, place: Place) -> None:
         position = self.progress.text()
         for change in event.codec.rows(event.event_type, event.body):
-            self._out(row_record(position, place, event.table, change))
-        self._said_at = self._clock()
+            self.out(row_record(position, place, event.table, change))
+        self._said_at = self.clock()
 
     def _committed(self, place: Place) -> None:
         """Print the end of a transaction, unless it had no rows or statements of the scope."""
@@ -138,10 +129,10 @@ class Follower:
         self.progress.advance(place)
         if self._open:
             self._say("commit", place)
-            self._flush()
+            self.flush()
         elif self._statements:
             self._say_statements()
-            self._flush()
+            self.flush()
         else:
             self._quiet(place)
         self._open = False
@@ -162,7 +153,7 @@ class Follower:
             return
         self.progress.prepared(xid, place)
         self._say("xa_prepare", place, xid=xid)
-        self._flush()
+        self.flush()
 
     def _decided(self, event: XaDecided) -> None:
         """Print the rows of an XA transaction at XA COMMIT; drop them at XA ROLLBACK."""
@@ -176,26 +167,26 @@ class Follower:
         kind = "xa_commit" if event.commit else "xa_rollback"
         if rows is not None:
             self._say(kind, place, xid=xid)
-            self._flush()
+            self.flush()
         elif not known:
             self._say(kind, place, xid=xid, note=_OLDER)
-            self._flush()
+            self.flush()
 
     def _statement(self, event: StatementSeen) -> None:
         """Print DDL; stop at a STATEMENT-format write that may not be passed over (R13)."""
-        self._writes.take(event)
+        self.writes.take(event)
         found = [one for one in readings(event) if one.ddl]
         uncertain = not all(one.exact for one in found)
-        if uncertain and self._scope.may_be_touched(event.sql, event.schema):
+        if uncertain and self.scope.may_be_touched(event.sql, event.schema):
             raise SchemaChanged(
                 "a session may have changed the definition of what is followed, in a text that"
                 f" cannot be read for certain: {event.excerpt} ({event.where})",
                 hint=ONWARD,
             )
         for one in found:
-            if self._definitions.altered(one, event):
-                self._forget()
-        ours = [one for one in found if self._scope.touched(one, event.schema)]
+            if self.definitions.altered(one, event):
+                self.forget()
+        ours = [one for one in found if self.scope.touched(one, event.schema)]
         if not ours:
             return
         if any(one.fills for one in ours):
@@ -220,13 +211,13 @@ class Follower:
         if self._open:
             self._open = False
             self._say("restarted")
-            self._flush()
+            self.flush()
 
     def _quiet(self, place: Place) -> None:
         """Print a heartbeat when nothing of the scope happened for long enough."""
-        if self._heartbeat and self._clock() - self._said_at >= self._heartbeat:
+        if self.heartbeat and self.clock() - self._said_at >= self.heartbeat:
             self._say("heartbeat", place)
-            self._flush()
+            self.flush()
 
     def close(self) -> None:
         """Drop the rows that were set aside."""

@@ -78,7 +78,7 @@ def test_an_event_that_always_breaks_the_stream_makes_no_loop_without_pauses() -
     stop = Stop()
     parser = Parser(lambda number: number == 5)
     reader = reader_of(stop, parser)
-    reader._connect = lambda: Connection(3)  # type: ignore[assignment,return-value]
+    reader.connect = lambda: Connection(3)  # type: ignore[assignment,return-value]
     with pytest.raises(FeedFailure, match="wrong checksum"):
         reader.run(lambda: None)
     assert len(stop.pauses) < 100

@@ -34,7 +34,7 @@ def test_an_answer_that_cannot_be_read_ends_no_feed() -> None:
         subscriptions=Subscriptions(),
         store=store,
         press=threading.Event(),
-        retention=ask,
+        ask=ask,
         clock=time.monotonic,
     )
     waiting = Background("waiting", lambda _: made.wait())
