@@ -9,11 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from spirit_py.applier import keys as staged_keys
 from spirit_py.applier import stage, state
 from spirit_py.applier.batch import Bounds, delete_keys, replace_rows
-from spirit_py.applier.verdicts import (
-    UNDEFINED_CHARACTER,
-    judge_fault,
-    judge_warnings,
-)
+from spirit_py.applier.verdicts import UNDEFINED_CHARACTER, judge_fault, judge_warnings
 from spirit_py.applier.workers import Workers
 from spirit_py.errors import ServerFault, ValueLost
 from spirit_py.mysql.evaluation import evaluating

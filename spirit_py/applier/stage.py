@@ -90,11 +90,8 @@ def make_row_stage(session: SqlSession, mapping: TableMapping) -> str:
 
 
 def fill_stage(
-    session: SqlSession,
-    mapping: TableMapping,
-    rows: Sequence[RenderedRow],
-    bounds: Bounds,
-) -> str:
+    session: SqlSession, mapping: TableMapping, rows: Sequence[RenderedRow], bounds: Bounds
+) -> None:
     """Put rows into a new staging table, which has the types of their columns.
 
     Only the number 0 of an ENUM needs a lenient mode, and causes the warning "truncated".
@@ -104,7 +101,6 @@ def fill_stage(
     allowed = (DEPRECATED, TRUNCATED) if any(row.staged for row in rows) else (DEPRECATED,)
     with as_stored(session):
         fill(session, mapping, f"{stage} ({old_names(mapping)})", texts, bounds, allowed=allowed)
-    return stage
 
 
 def fill(
@@ -129,8 +125,8 @@ def fill(
         judge_warnings(session, mapping, texts, allowed=allowed)
 
 
-def write_stage(session: SqlSession, mapping: TableMapping) -> int:
-    """Write the staged rows over others, in order; return the server's count of affected rows."""
+def write_stage(session: SqlSession, mapping: TableMapping) -> None:
+    """Write the staged rows over others, in order."""
     selected = ", ".join(mapping.select_expressions)
     statement = (
         f"{upsert_verb(mapping)} INTO {target_table(mapping)}"
@@ -138,9 +134,8 @@ def write_stage(session: SqlSession, mapping: TableMapping) -> int:
         f" ORDER BY {number_column(mapping)}{upsert_tail(mapping)}"
     )
     with evaluating(session, mapping):
-        affected = session.execute(statement)
+        session.execute(statement)
         judge_warnings(session, mapping)
-    return affected
 
 
 def in_source(

@@ -74,7 +74,8 @@ def write(
     _stage(session, mapping, parts, bounds)
     staged_keys.convert(session, mapping, "spellings" if mapping.key_merging else "keys")
     over = again and mapping.key_merging
-    delete = _delete(mapping, all_keys=again or not mapping.key_merging)
+    all_keys = again or not mapping.key_merging
+    delete = staged_keys.delete_converted(mapping, but="" if all_keys else _fresh(mapping))
     try:
         _write(session, mapping, delete, _insert(mapping, "INSERT"))
     except ServerFault as fault:
@@ -166,11 +167,6 @@ def _digest(mapping: TableMapping) -> str:
 
 def _digest_of(key: str) -> str:
     return hashlib.blake2b(key.encode(), digest_size=_DIGEST_BYTES).hexdigest()
-
-
-def _delete(mapping: TableMapping, *, all_keys: bool) -> str:
-    """Return the statement that deletes the staged keys, as far as the new table may have them."""
-    return staged_keys.delete_converted(mapping, but="" if all_keys else _fresh(mapping))
 
 
 def _write(session: SqlSession, mapping: TableMapping, delete: str, insert: str) -> None:
