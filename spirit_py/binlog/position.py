@@ -210,27 +210,21 @@ class Frontier(Protocol):
 
     def advance(self, place: Place) -> None:
         """Add the transaction that ends at a place."""
-        ...
 
     def absorb(self, later: Self) -> None:
         """Add everything of a later part of the stream."""
-        ...
 
     def empty(self) -> Self:
         """Return a frontier of the same kind that nothing was added to."""
-        ...
 
     def copy(self) -> Self:
         """Return an independent copy."""
-        ...
 
     def reaches(self, target: Self) -> bool:
         """Return whether everything of the target is included."""
-        ...
 
     def text(self) -> str:
         """Return the opaque position of this point; empty when there is none."""
-        ...
 
 
 @dataclass

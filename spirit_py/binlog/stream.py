@@ -30,7 +30,6 @@ class Stream(Protocol):
 
     def begin(self, mappings: Sequence[TableMapping]) -> Frontier:
         """Choose a place that cannot miss a commit (R2), and open the stream there."""
-        ...
 
     def resume(
         self,
@@ -49,14 +48,12 @@ class Stream(Protocol):
                 ``position``; empty where that is not known.
             pass_hidden: see :meth:`passes`.
         """
-        ...
 
     def passes(self, place: Place) -> bool:
         """Return whether a change there that cannot be read may be passed over.
 
         Only one that was committed, and visible, before the stream was resumed.
         """
-        ...
 
     @property
     def written_by_others(self) -> AbstractSet[Table]:
@@ -64,19 +61,15 @@ class Stream(Protocol):
 
         The set is complete once everything that was executed at ``resume`` is received.
         """
-        ...
 
     def run(self, emit: Callable[[Event], bool], heard: Callable[[], None]) -> None:
         """Emit events until closed; reconnects by itself."""
-        ...
 
     def executed(self, session: SqlSession | None = None) -> Frontier:
         """Ask for everything that is committed and visible now; in the given session, if any."""
-        ...
 
     def position_here(self, session: SqlSession) -> str:
         """Return the opaque position after everything that ``session`` finds executed."""
-        ...
 
     def prove_visible(self, gtids: str) -> None:
         """Return once everything received before the call is visible to new readers.
@@ -84,27 +77,21 @@ class Stream(Protocol):
         Args:
             gtids: transactions received and not known to be visible; empty without GTIDs.
         """
-        ...
 
     def retention(self) -> Retention | None:
         """Ask how far the history reaches from the place that is read; None when unknown."""
-        ...
 
     @property
     def reconnects(self) -> int:
         """How often the stream was opened again."""
-        ...
 
     @property
     def traffic(self) -> tuple[int, int, int]:
         """Bytes received, those of them passed over as not followed, and of these our own."""
-        ...
 
     @property
     def trouble(self) -> str:
         """Why the stream is not open now; empty while it is."""
-        ...
 
     def close(self) -> None:
         """End ``run`` and every session."""
-        ...

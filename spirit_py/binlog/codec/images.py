@@ -25,15 +25,12 @@ class ImageDecoder(Protocol):
     @property
     def renderers(self) -> Mapping[bytes, Callable[[bytes], RenderedRow]]:
         """The functions that render an image as SQL, by null bitmap."""
-        ...
 
     def values(self, data: bytes) -> dict[str, Any]:
         """Decode an image's bytes into values that JSON can carry."""
-        ...
 
     def key_sql(self, key: tuple[Any, ...]) -> str:
         """Render a key as ``(literal, ...)``."""
-        ...
 
 
 class RowImage(NamedTuple):
