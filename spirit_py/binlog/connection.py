@@ -230,13 +230,7 @@ class BinlogConnection:
         return StreamLost(where)
 
 
-if TYPE_CHECKING:
-    _Connection = Connection[Any]
-else:
-    _Connection = Connection
-
-
-class _DumpConnection(_Connection):
+class _DumpConnection(Connection):
     """A connection that asks for a dump with our own GTID set, which may have tags."""
 
     def __init__(self, gtids: GtidSet | None, **settings: Any) -> None:
@@ -254,16 +248,8 @@ class _DumpConnection(_Connection):
 def _dump_command(server_id: int, gtids: GtidSet) -> bytes:
     """Build COM_BINLOG_DUMP_GTID (MySQL source, ``rpl_source.cc``)."""
     encoded = gtids.encode()
-    payload = struct.pack(
-        "<BHII3xQI",
-        _COM_BINLOG_DUMP_GTID,
-        _THROUGH_GTID,
-        server_id,
-        3,
-        4,
-        len(encoded),
-    )
-    payload += encoded
+    fields = (_COM_BINLOG_DUMP_GTID, _THROUGH_GTID, server_id, 3, 4, len(encoded))
+    payload = struct.pack("<BHII3xQI", *fields) + encoded
     return struct.pack("<I", len(payload)) + payload
 
 

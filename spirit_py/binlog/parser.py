@@ -6,6 +6,7 @@ is decoded: while the copy runs most of the binlog consists of our own writes.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.binlog import query, wire
@@ -98,7 +99,7 @@ class BinlogParser:
             wire.ROTATE: self._rotate,
             wire.FORMAT_DESCRIPTION: self._new_file,
             wire.PREVIOUS_GTIDS: self._file_begun,
-            wire.EXECUTE_LOAD_QUERY: self._load_query,
+            wire.EXECUTE_LOAD_QUERY: partial(self._statement, load=True),
             wire.INCIDENT: self._incident,
         }
 
@@ -128,9 +129,6 @@ class BinlogParser:
     @property
     def place(self) -> Place:
         """The end of the event that was read last."""
-        return self._place()
-
-    def _place(self) -> Place:
         return Place(self.file, self.offset, self._tsid, self._number, self._time)
 
     def feed(self, event: bytes) -> None:
@@ -165,7 +163,7 @@ class BinlogParser:
         self._open_tables.pop(table_map[19:25], None)
         if name in self._own:
             if self.between is not None:
-                self.between.rows(name, self._place(), prepared=bool(self._xid))
+                self.between.rows(name, self.place, prepared=bool(self._xid))
             self._own_ids.add(table_map[19:25])
         else:
             self._own_ids.discard(table_map[19:25])
@@ -218,12 +216,9 @@ class BinlogParser:
         if not self.in_group:
             self._complete(Advanced(Place(self.file, self.offset)))
 
-    def _load_query(self, body: bytes) -> None:
-        self._statement(body, load=True)
-
     def _statement(self, body: bytes, *, load: bool = False) -> None:
         event = query.parse_query(
-            body, self._charsets, self._place(), load=load, prepared=bool(self._xid)
+            body, self._charsets, self.place, load=load, prepared=bool(self._xid)
         )
         if self.between is not None:
             self.between.statement(event)
@@ -260,9 +255,9 @@ class BinlogParser:
     def _rows(self, kind: int, body: bytes) -> None:
         if not self._began:
             self._began = True
-            self._hand_on(Began(self._place(), self._xid))
+            self._hand_on(Began(self.place, self._xid))
         table, codec = self._open_tables[body[:6]]
-        self._hand_on(RowsChanged(table, kind, body, codec, self._place()))
+        self._hand_on(RowsChanged(table, kind, body, codec, self.place))
 
     def _partial(self, body: bytes) -> None:
         """Report rows whose JSON values are differences."""
@@ -284,9 +279,9 @@ class BinlogParser:
         if self._xid:
             raise UnreadableChange(message, hint=f"{remedy}, then start the migration again")
         error = HiddenChange(message, hint=f"{remedy}, {HiddenChange.CARRY_ON}")
-        if self.between is None or not self.between.passes(self._place()):
+        if self.between is None or not self.between.passes(self.place):
             raise error
-        self._hand_on(Hidden(self._place(), error))
+        self._hand_on(Hidden(self.place, error))
 
     def _payload(self, body: bytes) -> None:
         """Handle the events of a compressed transaction one by one."""
@@ -303,7 +298,7 @@ class BinlogParser:
 
     def _commit(self, _: bytes = b"") -> None:
         self._end_group()
-        self._complete(Committed(self._place()))
+        self._complete(Committed(self.place))
 
     def _query(self, body: bytes) -> None:
         """Handle a statement: BEGIN, COMMIT and the like, or a client's."""
@@ -344,12 +339,12 @@ class BinlogParser:
             self._commit()
             return
         self._end_group()
-        self._complete(XaPrepared(self._place(), xid))
+        self._complete(XaPrepared(self.place, xid))
 
     def _decide(self, xid: str, *, commit: bool) -> None:
         """Handle XA COMMIT or XA ROLLBACK, each a transaction of its own."""
         self._end_group()
-        self._complete(XaDecided(self._place(), xid, commit))
+        self._complete(XaDecided(self.place, xid, commit))
 
     def _rotate(self, body: bytes) -> None:
         """Note the file of the next events; this event also begins every connection."""

@@ -26,7 +26,6 @@ HEADER_SIZE: Final = 19
 CHECKSUM_SIZE: Final = 4
 
 QUERY: Final = 2
-STOP: Final = 3
 ROTATE: Final = 4
 FORMAT_DESCRIPTION: Final = 15
 XID: Final = 16
