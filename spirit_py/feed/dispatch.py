@@ -4,11 +4,9 @@ Rows of a plain transaction are buffered at once, because the server writes a tr
 binlog only when it commits; the safe position moves at its end. Rows of an XA transaction are set
 aside until it is decided.
 
-**Rollback.** The steps that can fail are done first: decoding an event, and writing its rows to a
-file or reading them back. Only then are buffers and counters changed, under the lock and in memory
-alone. So an event is handed on completely or not at all. If it fails for lack of memory or of room
-(:class:`~spirit_py.errors.HandOverFailed`), the store goes back to the last acknowledged
-transaction, the batch is read again, and events that were handed on already are skipped.
+The steps that can fail are done first; only then are buffers and counters changed, under the lock
+and in memory alone. So an event is handed on completely or not at all ("Rollback" in
+docs/change-feed.md).
 """
 
 from __future__ import annotations
