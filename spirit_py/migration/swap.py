@@ -11,21 +11,24 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from spirit_py import points
 from spirit_py.checkpoint.proofs import note_proofs, read_proofs, renew_proofs
-from spirit_py.cutover.cleanup import drop_old_table
 from spirit_py.cutover.cutover import Cutover
 from spirit_py.cutover.names import require_these
 from spirit_py.cutover.plan import CutoverLimits, CutoverPlan, Swap
 from spirit_py.errors import ServerFault, SpiritError
+from spirit_py.mysql.connect import connect
+from spirit_py.mysql.retry import PATIENCE, retrying
+from spirit_py.mysql.tables.definition import read_table
 from spirit_py.mysql.tables.histograms import carry_histograms
-from spirit_py.mysql.tables.identity import identity
+from spirit_py.mysql.tables.identity import drop_if, identity
 from spirit_py.mysql.tables.new_table import align_auto_increment, set_auto_increment
 from spirit_py.table.names import AuxiliaryNames
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from spirit_py.config import RunConfig
+    from spirit_py.config import ConnectionOptions, RunConfig
     from spirit_py.contracts import SqlSession
     from spirit_py.cutover.plan import CutoverResult
     from spirit_py.migration.copied import CopiedPair
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     from spirit_py.migration.process import Process
     from spirit_py.migration.run import Run
     from spirit_py.mysql.tables.identity import Identity, Name
+    from spirit_py.stop import StopSwitch
 
 _log = logging.getLogger(__name__)
 
@@ -264,3 +268,41 @@ def drop_swapped_out(process: Process, tables: Iterable[Name], direction: Direct
             left.append(name)
             process.remark(f"table {name}", why)
     return left
+
+
+def drop_old_table(
+    options: ConnectionOptions,
+    schema: str,
+    table: str,
+    *,
+    proof: Identity,
+    stop: StopSwitch,
+    lock_wait: int = 5,
+    attempts: int = 8,
+    patience: float = PATIENCE,
+) -> str:
+    """Drop a table that no migration needs any more.
+
+    The swap is done, so a failure is returned, never raised. Each try has a session of its own, so
+    that a restart of the server is survived, and waits ``lock_wait`` seconds for readers that still
+    have the table open.
+
+    Args:
+        patience: seconds for which the server may be away.
+        proof: the table's identity; another table of its name stays (R24).
+
+    Returns:
+        An empty string, or why there is still a table of this name.
+    """
+    points.reach("cleanup.old_table")
+
+    def drop() -> str:
+        with connect(options, role="drop", lock_wait_timeout=lock_wait) as session:
+            if drop_if(session, schema, table, proof) or not read_table(session, schema, table):
+                return ""
+        return "nothing proves that it is the table that was swapped out: see who made it"
+
+    try:
+        return str(retrying(stop, attempts=attempts, patience=patience)(drop))
+    except SpiritError as error:
+        return error.message

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spirit_py.cutover.cleanup import drop_old_table
 from spirit_py.cutover.plan import CutoverLimits
 from spirit_py.errors import (
     ChangesNotFlushed,
@@ -20,6 +19,7 @@ from spirit_py.errors import (
     Interrupted,
     OutcomeUnknown,
 )
+from spirit_py.migration.swap import drop_old_table
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.tables.identity import NOTHING, identity
 from spirit_py.stop import StopSwitch
