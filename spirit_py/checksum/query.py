@@ -21,7 +21,7 @@ from spirit_py.checksum.render import (
     unfit,
     unless_lost,
 )
-from spirit_py.chunk.chunk import walk_directions
+from spirit_py.chunk.chunk import Chunk, walk_directions
 from spirit_py.chunk.composite import INVISIBLE_INDEX_HINT
 from spirit_py.chunk.predicate import chunk_predicate
 from spirit_py.sql import quote_identifier, quote_table
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spirit_py.checksum.render import Place
-    from spirit_py.chunk.chunk import Chunk
     from spirit_py.table.mapping import ColumnPair, TableMapping
     from spirit_py.table.schema import Column, Index, TableSchema
 

@@ -19,10 +19,10 @@ import enum
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from spirit_py.chunk.chunk import Directions, precedes
+from spirit_py.chunk.chunk import precedes
 
 if TYPE_CHECKING:
-    from spirit_py.chunk.chunk import Chunk, ComparableKey, KeyBound
+    from spirit_py.chunk.chunk import Chunk, ComparableKey, Directions, KeyBound
 
 
 class OpenEnd(enum.Enum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-from spirit_py.chunk.chunk import walk_directions
+from spirit_py.chunk.chunk import Chunk, walk_directions
 from spirit_py.chunk.composite import forced_source, index_hint
 from spirit_py.chunk.predicate import chunk_predicate, order_by
 from spirit_py.sql import identifier_list, quote_identifier, quote_table
@@ -13,7 +13,6 @@ from spirit_py.sql import identifier_list, quote_identifier, quote_table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spirit_py.chunk.chunk import Chunk
     from spirit_py.table.mapping import TableMapping
 
 

@@ -45,11 +45,6 @@ class ServerFacts:
         return "mariadb" in f"{self.version} {self.text('version_comment')}".lower()
 
     @property
-    def version_number(self) -> tuple[int, int, int]:
-        """The version as numbers; zeros when it has none."""
-        return version_numbers(self.version)
-
-    @property
     def uuid(self) -> str:
         """``@@server_uuid``."""
         return self.text("server_uuid")
@@ -97,7 +92,7 @@ def require_mysql(facts: ServerFacts) -> None:
             f"the server is MariaDB ({facts.version}), not MySQL",
             hint="use a tool made for MariaDB: its GTIDs, binlog and online DDL are its own",
         )
-    if facts.version_number < OLDEST:
+    if version_numbers(facts.version) < OLDEST:
         wanted = ".".join(map(str, OLDEST))
         raise Refusal(
             f"the server is MySQL {facts.version}; MySQL {wanted} or later is needed",
