@@ -36,8 +36,7 @@ class BatchApplier:
     def __init__(self, applier: Applier, *, threads: int, batch_rows: int) -> None:
         self._applier = applier
         self._batch_rows = batch_rows
-        self._threads = max(1, threads)
-        self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="spirit-feed-part")
+        self._pool = ThreadPoolExecutor(max(1, threads), thread_name_prefix="spirit-feed-part")
 
     def apply(
         self,

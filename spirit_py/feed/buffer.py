@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.feed.partitions import Partitions, Pending
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from spirit_py.binlog.codec.images import RowImage
     from spirit_py.chunk.watermark import WatermarkTracker
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 ENTRY_BYTES: Final = 200
 """What one pending change costs in addition to its row image."""
-
 
 _pending = partial(tuple.__new__, Pending)
 
@@ -164,7 +163,8 @@ class ChangeBuffer:
             How many were not dropped.
         """
         filters = self.filters
-        add = self._put_aside if self._merging else self.partitions.add
+        add: Callable[[Pending], Pending | None]
+        add = self._aside.append if self._merging else self.partitions.add
         drops = filters.drops if filters.active and self.comparable and filters.may_drop else None
         stamp = filters.stamp()
         received = kept = size = 0
@@ -185,9 +185,6 @@ class ChangeBuffer:
         self.pending += kept
         self.bytes += size
         return kept
-
-    def _put_aside(self, change: Pending) -> None:
-        self._aside.append(change)
 
     def transaction_ended(self) -> None:
         """Note that the transaction being received is complete: its changes may be taken."""
