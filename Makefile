@@ -19,10 +19,10 @@ lint: ## ruff, mypy and the import contracts
 swaps: ## swap a table 100 times under 16 writers (SWAPS, WRITERS)
 	@ci/swaps
 
-bench: ## measure whole migrations, feed and swap beside their peers
+bench: ## compare whole migrations, feed and swap with their peers
 	@ci/bench
 
-faults: ## migrations that meet faults, and a resume: RUNS=200, or SEED=n for one again
+faults: ## migrations with an injected fault, then a resume: RUNS=200, or SEED=n to repeat one
 	@ci/faults
 
 kills: ## kill -9 at every named point of a migration, then the same command
@@ -34,13 +34,13 @@ fuzz: ## 100 000 random rows of each type family through the row decoder
 fuzz-migrations: ## random tables, changes, writers against a native ALTER: RUNS=500, or SEED=n
 	@ci/fuzz-migrations
 
-ci-semisync: ## lane: commits in the binlog and not yet visible (semi-sync)
+ci-semisync: ## lane: commits that are in the binlog but not yet visible (semi-sync)
 	@ci/lane-semisync
 
 ci-file-position: ## lane: the integration suite without GTIDs
 	@ci/lane-file-position
 
-ci-cases-after: ## lane: every case, its writes after the last checksum
+ci-cases-after: ## lane: every case with its writes after the last checksum
 	@ci/lane-cases-after
 
 ci-large: ## lane: huge transactions and tables in bounded memory
@@ -58,13 +58,13 @@ ci-mysql84: ## lane: every test on MySQL 8.4, in containers
 ci-mysql9: ## lane: every test on the newest MySQL 9, in containers
 	@ci/lane-mysql9
 
-mysql-start: ## start a MySQL to play with and print how to reach it
+mysql-start: ## start a MySQL for experiments and print how to connect to it
 	@$(PYTHON) ci/mysql_server.py start
 
 mysql-stop: ## stop it and remove its data
 	@$(PYTHON) ci/mysql_server.py stop
 
-lock: ## pin the dependencies of pyproject.toml anew
+lock: ## pin the dependencies of pyproject.toml again
 	@ci/lock
 
 clean: ## remove .venv, caches and servers

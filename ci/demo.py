@@ -1,4 +1,4 @@
-"""Migrate 500 000 rows under live writes; prove the result from the writers' journal."""
+"""Migrate 500 000 rows under live writes; verify the result with the writers' journals."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ALTER = (
 
 @dataclass(frozen=True, kw_only=True)
 class Proof:
-    """What the comparison with the journal found."""
+    """The result of the comparison with the journal."""
 
     rows: int
     lost: int
@@ -43,7 +43,7 @@ class Proof:
 
 
 def main() -> int:
-    """Run the demo; 0 when nothing was lost."""
+    """Run the demo; return 0 if nothing was lost."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=500_000)
     parser.add_argument("--writers", type=int, default=6)
@@ -65,7 +65,7 @@ def main() -> int:
 
 
 def demonstrate(server: MySQLServer, folder: Path, asked: argparse.Namespace) -> int:
-    """Load, write, migrate, write on, compare, report."""
+    """Load, write, migrate, continue to write, compare, report."""
     began = time.monotonic()
     print(
         f"== loading {asked.rows:,} rows into {SCHEMA}.{workload.TABLE} (seed {asked.seed})",
@@ -91,7 +91,7 @@ def demonstrate(server: MySQLServer, folder: Path, asked: argparse.Namespace) ->
         started = time.monotonic()
         code, report = migrate(server, folder / "report.json")
         ended = time.monotonic()
-        print(f"== writing on for {asked.seconds:.0f} s after the swap", flush=True)
+        print(f"== writing for another {asked.seconds:.0f} s after the swap", flush=True)
         time.sleep(asked.seconds)
     finally:
         application.stop()
@@ -108,7 +108,7 @@ def demonstrate(server: MySQLServer, folder: Path, asked: argparse.Namespace) ->
 
 
 def migrate(server: MySQLServer, report: Path) -> tuple[int, dict[str, Any]]:
-    """Run ``spirit-py migrate`` as a user would; give its exit code and report."""
+    """Run ``spirit-py migrate`` as a user would; return its exit code and report."""
     command = [
         str(Path(sys.executable).with_name("spirit-py")),
         "migrate",

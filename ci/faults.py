@@ -1,8 +1,8 @@
 """Seeded migrations under a random workload, each with a fault at a named point and a resume.
 
-python ci/faults.py --runs 200            a fresh seed; all faults in turn
-python ci/faults.py --seed 4711           one run again
-python ci/faults.py --runs 50 --no-repair any difference that the checksum finds fails
+python ci/faults.py --runs 200            a new seed; all faults in turn
+python ci/faults.py --seed 4711           repeat one run
+python ci/faults.py --runs 50 --no-repair any difference that the checksum finds is a failure
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Carry out the runs; 0 when every one of them was right."""
+    """Carry out the runs; return 0 if all of them passed."""
     asked = _parser().parse_args(argv)
     has_disk = in_own_namespace([str(Path(__file__).resolve()), *argv])
     end_on_sigterm()
@@ -70,7 +70,7 @@ def _seeds_of(fault: str, point: str, first: int, runs: int) -> list[int]:
 
 
 _SEARCHED = 200_000
-#: What a run says of a bug that loses rows: the checksum's words, or those of the journals.
+#: What a run reports for a bug that loses rows: messages of the checksum or of the journals.
 _SIGNS = ("still differ in", "rows are wrong", "differences")
 
 
@@ -86,10 +86,10 @@ _TRIES = 3
 
 
 def _prove(workers: int) -> int:
-    """Plant bugs into the program, each where it does harm; every one must be caught.
+    """Plant bugs in the program, each where it has an effect; every one must be caught.
 
-    A worker that outlives its killed driver for a moment may repair the harm, so a bug that was
-    missed is planted into the next run that it does harm in.
+    A worker that outlives its killed driver for a moment may repair the damage, so a bug that was
+    not caught is planted again in the next run in which it has an effect.
     """
     left = dict(BUGS)
     for number in range(_TRIES):
@@ -106,7 +106,7 @@ def _prove(workers: int) -> int:
 
 
 def _seed_of(bug: Bug, number: int) -> int:
-    """Return a seed whose run a bug does harm in, the first for number 0."""
+    """Return a seed in whose run the bug has an effect, the first for number 0."""
     harmed = (seed for seed in itertools.count() if bug.harms(draw(seed, repair=False)))
     return next(itertools.islice(harmed, number, None))
 
@@ -118,7 +118,7 @@ def _all_runs(jobs: list[Job], workers: int) -> list[Verdict]:
 
 @contextlib.contextmanager
 def _worker() -> Iterator[Callable[[Job], Verdict]]:
-    """Yield what carries out a run; a server is started when a run first needs it."""
+    """Yield a function that carries out a run; a server is started when a run first needs it."""
     with contextlib.ExitStack() as stack:
         hosts: dict[bool, Host] = {}
 
@@ -132,7 +132,7 @@ def _worker() -> Iterator[Callable[[Job], Verdict]]:
 
 
 def _summary(verdicts: list[Verdict], seconds: float, *, strict: bool) -> int:
-    """Print what was drawn and what came of it; return the exit code."""
+    """Print the drawn faults and their results; return the exit code."""
     drawn = Counter(verdict.fault for verdict in verdicts)
     struck = Counter(verdict.fault for verdict in verdicts if verdict.struck)
     bad = [verdict for verdict in verdicts if verdict.problem]
@@ -159,7 +159,7 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--repair", choices=["on", "off", "both"], default="both")
     made.add_argument("--fault", default="", help="only runs with this fault")
     made.add_argument("--point", default="", help="only runs with a fault at this point")
-    made.add_argument("--prove", action="store_true", help="see that planted bugs are caught")
+    made.add_argument("--prove", action="store_true", help="check that planted bugs are caught")
     made.add_argument("--bug", default="", help="a bug for the program, to prove the harness")
     return made
 

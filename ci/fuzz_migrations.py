@@ -1,7 +1,7 @@
-"""Random tables, changes, writers and settings; each judged against what the server itself does.
+"""Random tables, changes, writers and settings; each compared with a native ALTER.
 
-python ci/fuzz_migrations.py --runs 500     seeds from a fresh one on
-python ci/fuzz_migrations.py --seed 4711    one run again, and made smaller if it fails
+python ci/fuzz_migrations.py --runs 500     consecutive seeds, the first one new
+python ci/fuzz_migrations.py --seed 4711    repeat one run, and minimise it if it fails
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _SHOWN = 400
 
 
 def main(argv: Sequence[str]) -> int:
-    """Carry out the runs; 0 when every one of them was right."""
+    """Carry out the runs; return 0 if all of them passed."""
     asked = _parser().parse_args(argv)
     end_on_sigterm()
     first = random.randrange(10**6) if asked.seed is None else asked.seed
@@ -61,7 +61,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _show(verdict: Verdict) -> None:
-    """Print a line, and the whole story of a finding."""
+    """Print one line, and all details of a failure."""
     text = verdict.text.replace("\n", " ")[:_SHOWN]
     print(f"{verdict.scenario.seed}: {verdict.kind} in {verdict.seconds:.1f} s {text}", flush=True)
     if verdict.finding:
@@ -70,14 +70,14 @@ def _show(verdict: Verdict) -> None:
 
 @contextlib.contextmanager
 def _worker(*, shrinks: bool) -> Iterator[Callable[[int], Verdict]]:
-    """Yield what carries out the run of a seed, on a server and a Spark of this process."""
+    """Yield a function that carries out the run of a seed, on this process's server and Spark."""
     os.environ["TZ"] = ZONE
     time.tzset()
     with player() as play:
 
         def one(seed: int) -> Verdict:
             verdict: Verdict = play(draw(seed))
-            # A run that failed by chance cannot be made smaller: its first verdict counts.
+            # A run that failed by chance cannot be minimised: its first verdict counts.
             return shrink(verdict, play) if verdict.finding and shrinks else verdict
 
         yield one
@@ -85,7 +85,7 @@ def _worker(*, shrinks: bool) -> Iterator[Callable[[int], Verdict]]:
 
 @contextlib.contextmanager
 def player() -> Any:
-    """Yield what plays scenarios, on a server and a Spark for the length of a `with` block."""
+    """Yield a player of scenarios, with a server and Spark for the duration of a `with` block."""
     defaults: Any = ChunkSizer.__init__.__kwdefaults__
     defaults["first_rows"] = FIRST_ROWS
     deferral._LOOK_SECONDS = LOOK_SECONDS  # type: ignore[misc]  # noqa: SLF001

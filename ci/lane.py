@@ -1,8 +1,8 @@
 """The regression lanes: the tests again, under a condition that the usual run does not have.
 
-A lane makes its condition, or fails and says what it lacks. It never passes by skipping: the
-tests refuse a server of another kind (SPIRIT_PY_LANE_MYSQL), and a skipped test fails the lane
-(SPIRIT_PY_LANE). Arguments behind the lane's name go to pytest.
+A lane sets up its condition, or fails and reports what is missing. It never passes by skipping:
+the tests refuse a server of another kind (SPIRIT_PY_LANE_MYSQL), and a skipped test fails the lane
+(SPIRIT_PY_LANE). Arguments after the lane's name are passed to pytest.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ START_SECONDS = 300
 
 
 class LaneLacks(RuntimeError):
-    """A lane cannot make its condition here."""
+    """A lane cannot set up its condition on this machine."""
 
 
 def run(command: Sequence[str], environ: Mapping[str, str]) -> int:
@@ -55,7 +55,7 @@ def run(command: Sequence[str], environ: Mapping[str, str]) -> int:
 
 @dataclass(kw_only=True)
 class Lane:
-    """One run of a lane: what it was given, and how it reaches outside."""
+    """One run of a lane: its arguments, and its access to the outside."""
 
     arguments: Sequence[str] = ()
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
@@ -69,7 +69,7 @@ class Lane:
         return self.run([*pytest, *selection, *self.arguments], environ)
 
     def mysql(self, series: str, image: str, *, without: str = "") -> int:
-        """Run everything on one series of MySQL: in containers, or on servers that are named.
+        """Run all tests on one series of MySQL: in containers, or on named servers.
 
         Args:
             without: the marker of tests about what the series has not; the run counts them as
@@ -90,7 +90,7 @@ class Lane:
         return self.tests(*selection, **{IMAGE_VARIABLE: image, "SPIRIT_PY_LANE_MYSQL": series})
 
     def file_position(self) -> int:
-        """Run the integration suite where the usual server has no GTIDs, but file and offset."""
+        """Run the integration suite on a server without GTIDs: positions are file and offset."""
         return self.tests("tests/integration", "-m", "not gtid", SPIRIT_PY_LANE_GTID="OFF")
 
     def cases_after(self) -> int:
@@ -98,7 +98,7 @@ class Lane:
         return self.tests("tests/integration/test_cases_after.py", SPIRIT_PY_CASES_AFTER="all")
 
     def semisync(self) -> int:
-        """Run the tests of visibility with a replica whose acknowledgements come late.
+        """Run the tests of visibility with a replica whose acknowledgements are delayed.
 
         Raises:
             LaneLacks: when Docker's engine answers and cannot be used.
@@ -123,7 +123,7 @@ class Lane:
 
     @contextlib.contextmanager
     def _composed(self) -> Iterator[dict[str, str]]:
-        """Have the servers of the compose file up for the length of a `with` block."""
+        """Run the servers of the compose file for the duration of a `with` block."""
         password = secrets.token_hex(12)
         ports = {"SOURCE": free_port(), "REPLICA": free_port()}
         environ = {
@@ -144,7 +144,7 @@ class Lane:
             up = ["up", "--detach", "--wait", "--wait-timeout", str(START_SECONDS)]
             if self.run([*compose, *up], environ):
                 self.run([*compose, "logs", "--tail", "40"], environ)
-                raise LaneLacks(f"the servers of {COMPOSE_FILE} did not come up: see above")
+                raise LaneLacks(f"the servers of {COMPOSE_FILE} did not start: see above")
             yield {
                 f"SPIRIT_PY_SEMISYNC_{name}": f"mysql://root:{password}@127.0.0.1:{port}"
                 for name, port in ports.items()
@@ -171,7 +171,7 @@ def main(argv: Sequence[str]) -> int:
         print(f"usage: lane.py {'|'.join(LANES)} [pytest arguments]", file=sys.stderr)
         return 2
     name, *arguments = argv
-    # As a KeyboardInterrupt does: what runs is ended, and containers go down.
+    # Like a KeyboardInterrupt: the running command is ended, and containers are stopped.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:
         code = LANES[name](Lane(arguments=arguments))

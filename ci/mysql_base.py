@@ -28,7 +28,7 @@ class ServerError(RuntimeError):
 
 @dataclass(frozen=True, kw_only=True)
 class ServerOptions:
-    """What a throwaway server is asked to be; `extra` is appended and so has the last word."""
+    """The options of a throwaway server; `extra` is appended, so it takes precedence."""
 
     gtid: bool = True
     buffer_pool: str = "256M"
@@ -57,7 +57,7 @@ class ServerOptions:
 
 
 def wait_until(condition: Callable[[], bool], timeout: float) -> bool:
-    """Poll until the condition holds; say whether it did in time."""
+    """Poll until the condition holds; return whether it did in time."""
     deadline = time.monotonic() + timeout
     while not condition():
         if time.monotonic() > deadline:
@@ -92,7 +92,7 @@ def greeting(host: str, port: int) -> str | None:
 class MySQLServer(ABC):
     """A MySQL server for tests: start, use host, port, user and password, stop."""
 
-    #: Where it came from, for headers and messages.
+    #: Where the server comes from, for headers and messages.
     origin: str = ""
     host: str = "127.0.0.1"
     port: int = 0
@@ -114,7 +114,7 @@ class MySQLServer(ABC):
 
     @abstractmethod
     def restart(self, *, extra: Sequence[str] = ()) -> None:
-        """Stop in order and start again on the same data and port, with more options if given."""
+        """Stop cleanly and start again on the same data and port, with more options if given."""
 
     @abstractmethod
     def kill(self) -> None:
@@ -177,12 +177,12 @@ class NamedServer(MySQLServer):
         self.password = unquote(parts.password or "")
 
     def start(self, options: ServerOptions | None = None) -> None:
-        """Only check that the server answers; its options are its owner's."""
+        """Only check that the server answers; its owner sets its options."""
         del options
         self.await_greeting(timeout=30)
 
     def stop(self) -> None:
-        """Leave the server alone."""
+        """Do nothing: the server is not ours."""
 
     def restart(self, *, extra: Sequence[str] = ()) -> None:
         """Refuse: the server is not ours."""

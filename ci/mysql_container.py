@@ -31,7 +31,7 @@ class _UnixConnection(http.client.HTTPConnection):
 
 
 def engine_answers(environ: Mapping[str, str]) -> bool:
-    """Whether the Docker engine that DOCKER_HOST names, or the usual one, answers a ping."""
+    """Whether the Docker engine that DOCKER_HOST names, or the default one, answers a ping."""
     parts = urlsplit(environ.get("DOCKER_HOST") or DEFAULT_ENGINE)
     if parts.scheme == "unix":
         link: http.client.HTTPConnection = _UnixConnection(parts.path)
@@ -49,7 +49,7 @@ def engine_answers(environ: Mapping[str, str]) -> bool:
 
 
 class ContainerServer(MySQLServer):
-    """MySQL from an image; the container is removed on stop, and by its reaper otherwise."""
+    """MySQL from an image; stop removes the container, and otherwise its reaper does."""
 
     def __init__(self, image: str) -> None:
         """Prepare to run `image`; nothing is pulled yet."""
@@ -59,7 +59,7 @@ class ContainerServer(MySQLServer):
         self._options = ServerOptions()
 
     def start(self, options: ServerOptions | None = None) -> None:
-        """Start a fresh container; on any failure nothing is left behind."""
+        """Start a fresh container; nothing remains after a failure."""
         self._options = options or ServerOptions()
         self.password = secrets.token_hex(12)
         try:
@@ -99,9 +99,9 @@ class ContainerServer(MySQLServer):
         return next(str(one["IPAddress"]) for one in networks.values()), MYSQL_PORT
 
     def _run(self) -> None:
-        # Imported here: only this way of getting a server needs more than the standard library.
+        # Imported here: only this provider needs more than the standard library.
         library = importlib.import_module("testcontainers.core.container")
-        # A port of our choosing, because Docker's own choice changes with every restart.
+        # A fixed port, because one assigned by Docker changes with every restart.
         port = free_port()
         container = (
             library.DockerContainer(self.image)
@@ -113,7 +113,7 @@ class ContainerServer(MySQLServer):
         self._container = container
         container.start()
         self.host = container.get_container_host_ip()
-        # A socket file is meant by "localhost"; the server is reached over TCP only.
+        # "localhost" would mean a socket file; the server is reached over TCP only.
         self.host = "127.0.0.1" if self.host == "localhost" else self.host
         self.port = port
         self.await_greeting()

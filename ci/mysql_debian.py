@@ -29,7 +29,7 @@ DEBIAN_SUITES = frozenset(
 
 OTHER_WAYS = "install a mysqld, start a Docker engine, or name a server in SPIRIT_PY_TEST_MYSQL"
 
-# The machine's apt hooks (cleaning its cache, telling its desktop) are not for a private fetch.
+# The machine's apt hooks (cleaning its cache, notifying its desktop) must not run here.
 APT_CONF = """\
 #clear APT::Update::Post-Invoke;
 #clear APT::Update::Post-Invoke-Success;
@@ -41,7 +41,7 @@ APT_CONF = """\
 
 
 class FetchError(RuntimeError):
-    """MySQL could not be fetched from Debian; the message says what to do instead."""
+    """MySQL could not be fetched from Debian; the message names the alternatives."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,7 +153,7 @@ def machine_sources(etc_apt: Path) -> Iterator[AptSource]:
 
 
 def debian_source(sources: Iterable[AptSource]) -> AptSource:
-    """Return the first Debian main source, or say that there is none."""
+    """Return the first Debian main source, or raise if there is none."""
     for source in sources:
         if source.is_debian_main:
             return source
@@ -205,9 +205,7 @@ class DebianMySQL:
         libraries = sorted((self.root / "usr/lib").glob("*-linux-gnu*"))
         loaders = [loader for folder in libraries for loader in folder.glob("ld-linux*.so.*")]
         if not loaders:
-            message = (
-                f"no dynamic loader under {self.root}: remove {self.folder} to have it fetched anew"
-            )
+            message = f"no dynamic loader under {self.root}: remove {self.folder} to fetch it again"
             raise FetchError(message)
         path = ":".join(str(folder) for folder in libraries)
         return (str(loaders[0]), "--library-path", path, str(self.root / program))
@@ -249,7 +247,7 @@ class DebianMySQL:
     def _unpack(self, packages: list[Path]) -> None:
         self.root.mkdir()
         for package in packages:
-            # Perl only serves the client's helper scripts, which nothing here runs.
+            # Perl is needed only by the client's helper scripts, which are not used here.
             if "perl" not in package.name:
                 _run(["dpkg", "-x", str(package), str(self.root)])
 
@@ -284,7 +282,7 @@ def _run(command: list[str]) -> str:
         tail = "\n".join(error.stdout.strip().splitlines()[-15:])
         message = (
             f"{shlex.join(command)} failed with status {error.returncode}:\n{tail}\n"
-            f"MySQL was not fetched from Debian: mend this machine's apt, or {OTHER_WAYS}"
+            f"MySQL was not fetched from Debian: repair this machine's apt, or {OTHER_WAYS}"
         )
         raise FetchError(message) from error
     return done.stdout

@@ -1,4 +1,4 @@
-"""A throwaway mysqld on this machine, and the certainty that it stops."""
+"""A throwaway mysqld on this machine, and a watchdog that ensures that it stops."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 STOP_TIMEOUT = 60.0
 
-# Runs beside every throwaway server: when the starter's end of the pipe closes, however that
-# came about, the server is killed and its folder removed.
+# Runs alongside every throwaway server: when the starter's end of the pipe closes, for whatever
+# reason, the server is killed and its folder removed.
 WATCHDOG = """
 import os, pathlib, shutil, signal, sys
 home = pathlib.Path(sys.argv[1])
@@ -75,7 +75,7 @@ class LocalServer(MySQLServer):
         return self._process.pid if self._process else None
 
     def start(self, options: ServerOptions | None = None) -> None:
-        """Start a fresh server; on any failure nothing is left behind."""
+        """Start a fresh server; nothing remains after a failure."""
         if self._home is not None:
             message = f"the server on port {self.port} is already started"
             raise ServerError(message)
@@ -120,7 +120,7 @@ class LocalServer(MySQLServer):
             self._watchdog = None
 
     def restart(self, *, extra: Sequence[str] = ()) -> None:
-        """Stop in order and start again; `extra` options stay for later restarts too."""
+        """Stop cleanly and start again; `extra` options stay for later restarts too."""
         self._end(signal.SIGTERM)
         self._options = dataclasses.replace(self._options, extra=(*self._options.extra, *extra))
         self._launch()
@@ -182,7 +182,7 @@ class LocalServer(MySQLServer):
             process.wait()
 
     def _template(self) -> Path:
-        """Return an initialised data folder of this very mysqld, made on first use."""
+        """Return an initialised data folder of exactly this mysqld, made on first use."""
         version = subprocess.run(
             [*self._mysqld, "--version"], capture_output=True, text=True, check=True
         ).stdout

@@ -1,4 +1,4 @@
-"""Choose a real MySQL for tests, demo and bench, start it, and be sure that it stops.
+"""Choose a real MySQL for tests, demo and bench, start it, and ensure that it stops.
 
 As a library: `with running(ServerOptions(gtid=True)) as server: ...`.
 As a program: `python ci/mysql_server.py start|stop|status|client|fetch|run -- CMD`.
@@ -51,19 +51,19 @@ class Provider:
     make: Callable[[], MySQLServer]
 
     def __str__(self) -> str:
-        """Return the sentence said aloud."""
+        """Return the sentence that is printed."""
         return f"MySQL: {self.name}, because {self.why}"
 
 
 def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return the folder for what is fetched or made once: SPIRIT_PY_CACHE, or .cache here."""
+    """Return the folder for files made once: under SPIRIT_PY_CACHE, or .cache here."""
     folder = Path(environ.get(CACHE_VARIABLE) or REPOSITORY / ".cache").resolve() / "mysql"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
 def mysqld_on_path(environ: Mapping[str, str]) -> Path | None:
-    """Return MySQL's own mysqld on the PATH; MariaDB's is another server under the same name."""
+    """Return MySQL's own mysqld on the PATH; MariaDB's has the same name and is skipped."""
     found = shutil.which("mysqld", path=environ.get("PATH", ""))
     if found is None:
         return None
@@ -125,7 +125,7 @@ def choose(
 
 
 def fetch_debian(cache: Path) -> Installation:
-    """Fetch Debian's MySQL once, whichever of several processes comes first."""
+    """Fetch Debian's MySQL once, even if several processes ask for it."""
     debian = DebianMySQL(cache / "debian")
     with exclusive(cache / "debian.lock"):
         if not debian.fetched:
@@ -137,7 +137,7 @@ def fetch_debian(cache: Path) -> Installation:
 def running(
     options: ServerOptions | None = None, *, provider: Provider | None = None
 ) -> Iterator[MySQLServer]:
-    """Run a server for the length of a `with` block."""
+    """Run a server for the duration of a `with` block."""
     server = (provider or choose()).make()
     server.start(options)
     try:
@@ -147,12 +147,12 @@ def running(
 
 
 def say(text: str) -> None:
-    """Print for the person at the terminal, apart from a program's own output."""
+    """Print to the terminal, apart from a program's own output."""
     print(text, file=sys.stderr, flush=True)
 
 
 def describe(server: MySQLServer) -> str:
-    """Return what one needs to know to use a server."""
+    """Return what is needed to use a server."""
     return (
         f"version   {server.version()}\nhost      {server.host}\nport      {server.port}\n"
         f"user      {server.user}\npassword  {server.password}\n"
@@ -278,15 +278,15 @@ def _parser() -> argparse.ArgumentParser:
     for name, action, about in (
         ("start", _start, "start a server that outlives this shell"),
         ("stop", _stop, "stop it and remove its data"),
-        ("status", _status, "say how to reach it"),
-        ("client", _client, "open a client on it; words after -- go to the client"),
-        ("run", _run, "run a command beside a throwaway server, named in SPIRIT_PY_TEST_MYSQL"),
-        ("fetch", _fetch, "fetch what a start would need"),
+        ("status", _status, "print how to connect to it"),
+        ("client", _client, "open a client on it; words after -- are passed to the client"),
+        ("run", _run, "run a command with a throwaway server, named in SPIRIT_PY_TEST_MYSQL"),
+        ("fetch", _fetch, "fetch what `start` needs"),
     ):
         command = commands.add_parser(name, help=about, description=about)
         command.set_defaults(action=action)
         if name in {"start", "stop", "status", "client"}:
-            command.add_argument("--name", default="default", help="to have several servers")
+            command.add_argument("--name", default="default", help="name, for several servers")
         if name in {"start", "run"}:
             command.add_argument("--no-gtid", action="store_true", help="file-and-offset server")
             command.add_argument(

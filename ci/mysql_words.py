@@ -1,6 +1,6 @@
-"""Statements that servers before MySQL 8.2 know by other words, chosen by the server's version.
+"""Statements whose spelling changed in MySQL 8.2, chosen by the server's version.
 
-The program's own modules ask by themselves; this is for tests and ``ci/``.
+For tests and ``ci/`` only; the program's own modules make this choice themselves.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ def version_number(version: str) -> tuple[int, ...]:
     """Return the numbers of a version such as ``8.0.45-0ubuntu1``."""
     found = re.match(r"\d+(?:\.\d+)*", version)
     if found is None:
-        message = f"{version!r} is no version of a server"
+        message = f"{version!r} is not a server version"
         raise ValueError(message)
     return tuple(map(int, found[0].split(".")))
 
 
 def binlog_status(version: str) -> str:
-    """Return the statement that says where the binlog ends."""
+    """Return the statement that shows where the binlog ends."""
     return "SHOW BINARY LOG STATUS" if version_number(version) >= _RENAMED else "SHOW MASTER STATUS"
 
 
 def reset_binlogs(version: str) -> str:
-    """Return the statement that forgets all binlogs and GTIDs."""
+    """Return the statement that deletes all binlogs and GTIDs."""
     renamed = version_number(version) >= _RENAMED
     return "RESET BINARY LOGS AND GTIDS" if renamed else "RESET MASTER"
 

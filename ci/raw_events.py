@@ -25,7 +25,7 @@ TABLE_MAP, ROWS = 19, frozenset({23, 24, 25, 30, 31, 32})
 class RawEvent(NamedTuple):
     """An event: its type code, and its bytes after the common header, without a checksum.
 
-    ``framed`` is the whole event as it came, behind the byte that says "no error".
+    ``framed`` is the whole event as received, after the byte that means "no error".
     """
 
     type: int
@@ -34,7 +34,7 @@ class RawEvent(NamedTuple):
 
 
 class Position(NamedTuple):
-    """A place in the binlog."""
+    """A position in the binlog."""
 
     file: str
     offset: int
@@ -57,7 +57,7 @@ def position(connection: Any) -> Position:
 
 
 def read_events(connection: Any, start: Position) -> Iterator[RawEvent]:
-    """Read everything from ``start`` to the end of the binlog; the session is used up."""
+    """Read everything from ``start`` to the end of the binlog; the session cannot be reused."""
     server_id = random.randrange(2**20, 2**32)
     with connection.cursor() as cursor:
         names = "@source_binlog_checksum", "@master_binlog_checksum"

@@ -1,4 +1,4 @@
-"""What `faults.py` and `fuzz_migrations.py` share: runs with a seed each, spread over processes."""
+"""Shared by `faults.py` and `fuzz_migrations.py`: seeded runs, distributed over processes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def parser(prog: str, description: str | None) -> argparse.ArgumentParser:
 
 
 def end_on_sigterm() -> None:
-    """Turn SIGTERM into SystemExit, so that every `finally` is passed on the way out."""
+    """Turn SIGTERM into SystemExit, so that every `finally` block is executed."""
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
 
 
@@ -42,14 +42,14 @@ def carry_out(
     workers: int,
     show: Callable[[_Verdict], None],
 ) -> list[_Verdict]:
-    """Spread the jobs over processes, and show each verdict as it comes.
+    """Distribute the jobs over processes, and show each verdict as it arrives.
 
     Args:
         worker: entered once in each process, it yields the function that carries out a job there.
             Like the jobs and the verdicts it is pickled.
 
     Returns:
-        The verdicts in the order in which they came; fewer than jobs when every process has died.
+        The verdicts in order of arrival; fewer than jobs if every process has died.
     """
     context = multiprocessing.get_context("spawn")
     todo: Any = context.Queue()

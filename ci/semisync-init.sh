@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Run by the mysql image when it makes the data of a server of docker-compose.semisync.yml: on the
-# source the account that the replica reads with; on the replica, which SEMISYNC_SOURCE tells
-# where its source is, whom to follow. Replication begins with the server proper.
+# Run by the mysql image when it initialises the data of a server of docker-compose.semisync.yml. On
+# the source it creates the replication account; on the replica, where SEMISYNC_SOURCE is the address
+# of the source, it configures the source. Replication begins when the server itself starts.
 sql() { MYSQL_PWD=$MYSQL_ROOT_PASSWORD mysql --protocol=socket -uroot; }
 if [ -z "${SEMISYNC_SOURCE:-}" ]; then
   sql <<SQL

@@ -3,8 +3,8 @@
 As a library: `with SparkCluster(workers=2) as cluster: ... cluster.url`.
 As a program: `python ci/spark_cluster.py --workers 2` runs one until it is ended.
 
-Master and workers get an environment of their own, nothing of the driver's: what executors need
-must come through Spark, as on machines of their own.
+Master and workers get an environment of their own, without the driver's variables: what executors
+need must come through Spark, as on separate machines.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _KEPT = ("PATH", "JAVA_HOME", "LANG", "LC_ALL")
 
 
 class ClusterError(RuntimeError):
-    """The cluster did not come up."""
+    """The cluster did not start."""
 
 
 class SparkCluster:
-    """A master and some workers; use as a context.
+    """A master and some workers; a context manager.
 
     Args:
         workers: how many.
@@ -50,12 +50,12 @@ class SparkCluster:
 
     @property
     def url(self) -> str:
-        """What `--spark-master` takes."""
+        """The value for `--spark-master`."""
         return f"spark://127.0.0.1:{self._port}"
 
     @property
     def alive(self) -> int:
-        """How many workers the master knows to live."""
+        """The number of workers that the master knows to be alive."""
         return int(self._state().get("aliveworkers", 0))
 
     def _state(self) -> dict[str, Any]:
@@ -77,7 +77,7 @@ class SparkCluster:
         if not wait_until(lambda: self.alive == self._size, START_SECONDS):
             logs = "".join(f.read_text(errors="replace")[-2000:] for f in self._home.glob("*.log"))
             self._stack.close()
-            raise ClusterError(f"only {self.alive} of {self._size} workers came up:\n{logs}")
+            raise ClusterError(f"only {self.alive} of {self._size} workers started:\n{logs}")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -90,7 +90,7 @@ class SparkCluster:
         return self._start("worker.Worker", "--host", "127.0.0.1", *limits, *folder, self.url)
 
     def _start(self, part: str, *arguments: str) -> subprocess.Popen[bytes]:
-        """Start a part of the cluster in a session of its own."""
+        """Start a process of the cluster in a session of its own."""
         import pyspark
 
         home = Path(pyspark.__file__).parent
@@ -113,7 +113,7 @@ class SparkCluster:
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """Kill a part of the cluster and all that it started."""
+    """Kill a process of the cluster and every process that it started."""
     with contextlib.suppress(OSError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

@@ -1,8 +1,8 @@
-"""An application for the demo: several writers, each with a journal of what it was promised.
+"""An application for the demo: several writers, each with a journal of its acknowledged writes.
 
 Each writer owns the ids of its residue class, so the journal of one writer decides what each of
 its rows must hold. A journal line is written after the server acknowledged the statement.
-What the table held before is computed by :func:`initial_row`, not read.
+The initial contents of the table are computed by :func:`initial_row`, not read.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Writer:
     Attributes:
         acknowledged: monotonic times of acknowledged transactions.
         longest: seconds of the longest transaction, and when it began.
-        failed: text of a statement's error; None while all went well.
+        failed: text of a statement's error; None if there was no error.
     """
 
     number: int
@@ -268,7 +268,7 @@ class Application:
             thread.join()
 
     def failures(self) -> list[str]:
-        """Return the errors that writers met."""
+        """Return the errors of the writers."""
         return [writer.failed for writer in self.writers if writer.failed is not None]
 
     def acknowledged(self, accept: Callable[[float], bool]) -> int:

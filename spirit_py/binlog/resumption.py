@@ -151,7 +151,7 @@ def _checked_place(session: SqlSession, place: FilePlace) -> FilePlace:
     if place.file not in files:
         raise _Unreachable(f"its binlog file {place.file} is gone")
     if place.offset > files[place.file]:
-        raise _Unreachable(f"{place} is behind the end of the file")
+        raise _Unreachable(f"{place} is after the end of the file")
     return place
 
 

@@ -276,7 +276,7 @@ class Checker:
             f"{self._what.name} stores other values in generated columns"
             f" ({', '.join(sorted(names))}) than the server computes now, in {rows} rows: sessions"
             " of another time zone or other settings wrote them",
-            hint="a native ALTER that copies the rows would compute them anew; with"
+            hint="a native ALTER that copies the rows would recompute them; with"
             " --recompute-generated this one does, or write these rows again in a session with the"
             " server's own settings, then run the same command again",
             details=tuple(str(difference) for difference in shown),

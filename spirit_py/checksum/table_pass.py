@@ -106,7 +106,7 @@ class TablePass:
                 lost += 1
                 if lost >= _GANG_ATTEMPTS or not is_transient(error):
                     raise
-                _log.warning("%s; its part of the checksum begins anew", error.message)
+                _log.warning("%s; its part of the checksum starts over", error.message)
                 self._await_servers()
         return coverage, found
 

@@ -31,8 +31,8 @@ def warn_of_typed(context: click.Context, parameter: click.Parameter, value: Any
     if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
         dashed = name.replace("_", "-")
         click.echo(
-            f"warning: a password behind --{dashed} can be read in the list of processes: give the"
-            f" option without a value, or set SPIRIT_PY_{name.upper()}",
+            f"warning: a password given with --{dashed} can be read in the list of processes: give"
+            f" the option without a value, or set SPIRIT_PY_{name.upper()}",
             err=True,
         )
     return value

@@ -94,7 +94,7 @@ from spirit_py.errors import UsageFault
 @option(
     "--recompute-generated",
     is_flag=True,
-    help="Accept that stored generated columns are computed anew, under the server's own time zone"
+    help="Accept that stored generated columns are recomputed under the server's own time zone"
     " and settings, where sessions of other settings stored other values.",
 )
 @option(

@@ -200,7 +200,7 @@ def _side_effects(target: Side) -> Iterator[Finding]:
         for key, child, parent in all_foreign_keys(target.session, table.schema, table.name):
             yield refuse(
                 f"foreign key {key} ties {child} to {parent}: a repaired row is deleted and"
-                " written anew, which the key forbids, passes on, or does not see",
+                " written again, which the key forbids, cascades, or does not detect",
                 "drop the foreign key for the time of the repair, or repair by hand",
             )
 
@@ -213,7 +213,7 @@ def _column_findings(matching: Matching, *, two_servers: bool) -> Iterator[Findi
     ]
     if reset:
         yield refuse(
-            f"a repaired row is written anew: it would lose the target's {', '.join(reset)},"
+            f"a repaired row is replaced: it would lose the target's {', '.join(reset)},"
             " which the source has no value for",
             "repair by hand: the report names the rows",
         )

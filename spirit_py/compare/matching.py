@@ -117,7 +117,7 @@ def _partners(
             if not table.has_column(name):
                 raise Refusal(
                     f"--map {old}={new}: {table.schema}.{table.name} has no column {name}",
-                    hint="the source's column stands before the =, the target's behind it",
+                    hint="the source's column stands before the =, the target's after it",
                 )
         partners[old.lower()] = new.lower()
     taken = list(partners.values())

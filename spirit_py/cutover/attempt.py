@@ -243,7 +243,7 @@ class Attempt:
             try:
                 self.after_rename = self.plan.source.position_here(self.session)
             except SpiritError as error:
-                self.plan.message(f"the place behind the RENAME is unknown: {error.message}")
+                self.plan.message(f"the place after the RENAME is unknown: {error.message}")
 
     @contextlib.contextmanager
     def _step(self, name: str) -> Iterator[None]:

@@ -118,7 +118,7 @@ class Deferral:
                 self._check_while_deferred(pair)
             except SentinelDropped:
                 if self._run.figures.differences_under_way:
-                    self._run.message(f"comparing {pair.name} anew: a difference had been found")
+                    self._run.message(f"comparing {pair.name} again: a difference had been found")
                     pair.check()
                     continue
                 return

@@ -252,7 +252,7 @@ def _swap(
             deferral.wait()
         for pair in pairs:
             if not pair.proven:
-                run.message(f"comparing {pair.name} anew: rows were written over others")
+                run.message(f"comparing {pair.name} again: rows were written over others")
                 pair.check()
         run.enter(Phase.CUTOVER)
         try:

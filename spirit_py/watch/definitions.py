@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _ATTEMPTS: Final = 20
 _HINT: Final = (
-    "follow from a place behind the change of the definition (--from with a later position, or"
+    "follow from a place after the change of the definition (--from with a later position, or"
     " without --from); with binlog_row_metadata=FULL on the server rows describe themselves"
 )
 

@@ -141,7 +141,7 @@ def test_locking_session_ends_before_the_feed_goes_on(db, cutover):
 
 
 def test_the_place_behind_the_rename_is_read_under_the_lock(db, cutover):
-    """The place behind the RENAME is read in the locking session, before anybody can write."""
+    """The place after the RENAME is read in the locking session, before anybody can write."""
     swap = make_tables(db)
     source = SnapshotSource(swap)
     seen = []

@@ -175,7 +175,7 @@ def test_a_comparison_that_found_a_difference_is_made_anew(table, spark_engine, 
         spark_engine, table, monkeypatch, "checksum.repair", "UPDATE _t_new SET v = 99 WHERE id = 2"
     )
     assert "pass 1, 1 differences" in at.shown.note
-    assert "t anew: a difference had been found" in at.migrating.told.text
+    assert "t again: a difference had been found" in at.migrating.told.text
 
 
 def test_an_instant_change_waits_for_the_operator_too(table, spark_engine):

@@ -165,7 +165,7 @@ def test_what_could_not_be_reverted_is_refused_before_the_copy(table, run):
 
 
 def test_a_lost_answer_to_rename_ends_reverse_replication_and_not_the_change(table, run, proxy):
-    """The place behind the RENAME is not known: the change stays, and the error says so."""
+    """The place after the RENAME is not known: the change stays, and the error says so."""
     more = ("--alter", ALTER, "--keep-old-current", "1h", "--no-shortcut")
     proxy.lose_reply(b"RENAME TABLE")
     command = run("migrate", *more, through=proxy)

@@ -92,7 +92,7 @@ def test_the_semisync_lane_uses_two_local_servers_without_an_engine() -> None:
     [
         ("compose version", "no `docker compose`"),
         ("config", "not valid"),
-        ("up --detach", "did not come up"),
+        ("up --detach", "did not start"),
     ],
 )
 def test_the_semisync_lane_fails_when_compose_does_not_work(fails: str, message: str) -> None:

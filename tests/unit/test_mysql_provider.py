@@ -77,7 +77,7 @@ def test_a_named_server_is_chosen_first(tmp_path: Path) -> None:
 
 
 def test_a_provider_never_shows_the_password(tmp_path: Path) -> None:
-    """What is said aloud does not contain the named server's password."""
+    """The printed choice of a server does not contain the named server's password."""
     provider = choose({"SPIRIT_PY_TEST_MYSQL": URL, "SPIRIT_PY_CACHE": str(tmp_path)})
     assert "p%40ss" not in str(provider)
     assert "p@ss" not in str(provider)

@@ -10,7 +10,7 @@ and proof.
 
 ==================  ==============================================================================
 ``feed.py``         the plan before the copy, the definitions, the reverse feed
-``phase.py``        the migration's phase ``keep``: begin behind the swap, or where a run stopped
+``phase.py``        the migration's phase ``keep``: begin after the swap, or where a run stopped
 ``keeper.py``       follow until the time is over, a revert is asked for, or the feed breaks
 ``mailbox.py``      the rows by which ``spirit-py revert`` asks the process that does this
 ``swap_back.py``    the drain, the comparison and the swap of a revert

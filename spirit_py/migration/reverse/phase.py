@@ -59,7 +59,7 @@ def begin_reverse(
         old = ", ".join(f"{table.schema}.{table.old}" for table in tables)
         raise ReverseReplicationLost(
             "reverse replication cannot begin: the answer to the RENAME was lost, and with it"
-            " the place in the binlog behind it",
+            " the place in the binlog after it",
             hint=f"the change is done and stays; {old} is as it was at the swap: drop it when"
             " it is not needed",
         )

@@ -35,7 +35,7 @@ def check(context: PreflightContext) -> Findings:
         if name == names.old:
             yield refuse(
                 f"table {name} exists: the swap needs the name",
-                "see what it holds: behind a swap it is the only copy of the rows from before;"
+                "see what it holds: after a swap it is the only copy of the rows from before;"
                 f" DROP TABLE {name} when it is not needed",
             )
         elif ours and name == names.new:
