@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 from spirit_py.errors import DifferencesFound, OutcomeUnknown, Refusal
 
@@ -22,7 +23,8 @@ class StopSwitch:
         self._event = threading.Event()
         self._lock = threading.Lock()
         self._reason: SpiritError | None = None
-        self._linked: list[StopSwitch] = []
+        #: Weak: a run of days links a switch for each comparison.
+        self._linked: WeakSet[StopSwitch] = WeakSet()
 
     def request(self, reason: SpiritError) -> bool:
         """Ask everything to stop because of ``reason``; True when this was the first reason."""
@@ -40,7 +42,7 @@ class StopSwitch:
         """Return a switch that a request to this one reaches too; not the other way round."""
         other = StopSwitch()
         with self._lock:
-            self._linked.append(other)
+            self._linked.add(other)
         if self._reason is not None:
             other.request(self._reason)
         return other

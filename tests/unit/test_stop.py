@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 from spirit_py.errors import FeedFailure, Interrupted
 from spirit_py.stop import StopSwitch
 
@@ -30,3 +32,12 @@ def test_a_request_to_a_linked_switch_stays_there():
     assert not stop.requested
     stop.request(Interrupted(15))
     assert linked.reason is fault
+
+
+def test_a_linked_switch_is_kept_by_its_user_alone():
+    """A run of days links a switch for each comparison, and must not keep them all."""
+    stop = StopSwitch()
+    linked = stop.linked()
+    seen = weakref.ref(linked)
+    del linked
+    assert seen() is None
