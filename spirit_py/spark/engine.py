@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from spirit_py.config import SparkConfig
+    from spirit_py.errors import SpiritError
 
 _log = logging.getLogger(__name__)
 _S = TypeVar("_S")
@@ -61,6 +62,12 @@ class SparkEngine:
     need the context (they wait for it), :meth:`stop`. Thread-safe. One engine at a time in a
     process, because PySpark holds its gateway in class attributes.
 
+    A failed start is raised by whatever needs the context. Who can do without it asks
+    :attr:`failure`, and reports it.
+
+    Attributes:
+        failure: why Spark did not start; None while it may yet, and after it did.
+
     Raises:
         Refusal: from the constructor, for settings that cannot be, and without a usable Java.
     """
@@ -72,7 +79,7 @@ class SparkEngine:
         self._lock = threading.Lock()
         self._started = threading.Event()
         self._starter: Background | None = None
-        self._failure: BaseException | None = None
+        self.failure: SpiritError | None = None
         self._spark = SparkRuntime(config)
         self._feedback: Any = None
         self._waves = 0
@@ -94,11 +101,19 @@ class SparkEngine:
         """
         self.start()
         self._started.wait()
-        if self._failure is not None:
-            raise self._failure
+        if self.failure is not None:
+            raise self.failure
         if self._stopped:
             raise MigrationFailure("Spark was stopped")
         return self._spark.context
+
+    @property
+    def ready(self) -> bool:
+        """Whether a job would begin at once: the context runs, with its executors.
+
+        Never waits and never raises.
+        """
+        return self._started.is_set() and self.failure is None and not self._stopped
 
     @property
     def slots(self) -> int:
@@ -211,7 +226,7 @@ class SparkEngine:
                 param: Any = _Feedback(self._route)
                 self._feedback = self._spark.context.accumulator([], param)
         except BaseException as error:
-            self._failure = MigrationFailure(
+            self.failure = MigrationFailure(
                 f"Spark did not start at master {master(self._config)}: {_first_line(error)}",
                 hint="check --spark-master and --spark-conf; --verbose keeps Spark's log",
                 details=self._spark.last_log_lines(),

@@ -58,7 +58,19 @@ _JOIN_SECONDS: Final = 15.0
 
 
 class GangEngine(Protocol):
-    """What a gang needs of Spark; :class:`spirit_py.spark.engine.SparkEngine` has it."""
+    """What a gang needs, and who starts one asks: of Spark, or of threads of the driver.
+
+    :class:`spirit_py.spark.engine.SparkEngine` and :class:`spirit_py.spark.driver.DriverEngine`
+    have it.
+    """
+
+    @property
+    def ready(self) -> bool:
+        """Whether a gang would begin at once. Never waits and never raises."""
+
+    @property
+    def failure(self) -> SpiritError | None:
+        """Why it will never be ready: its start failed. Never waits and never raises."""
 
     @property
     def slots(self) -> int:

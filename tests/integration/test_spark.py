@@ -292,11 +292,14 @@ def test_stop_leaves_no_process_and_nothing_on_disk(script):
     running = script("""
 for _ in range(2):
     engine = SparkEngine(SparkConfig(threads=2))
+    assert not engine.ready
     engine.start()
     got = run(engine, lambda n: n + 1, range(6))
+    assert engine.ready and engine.failure is None
     members = sorted(engine._spark._process._members())
     engine.stop()
     engine.stop()
+    assert not engine.ready
     say(got=sorted(got), members=members, left=sorted(engine._spark._process._members()),
         scratch=engine._spark._scratch.exists())
 """)
@@ -421,6 +424,7 @@ try:
     engine.context()
 except SpiritError as error:
     say(message=error.message, hint=error.hint, code=error.exit_code)
+    assert engine.failure is error and not engine.ready
 engine.stop()
 say(left=sorted(engine._spark._process._members()))
 """)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any
 
-from spirit_py.spark.outcome import Outcome, guarded
+from spirit_py.spark.driver import DriverEngine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from spirit_py.spark.outcome import Outcome
 
 
 class SharedEngine:
@@ -27,15 +28,15 @@ class SharedEngine:
         return getattr(self._engine, name)
 
 
-class ThreadEngine:
-    """Runs a gang's tasks in threads: the same conversation, without a JVM.
+class ThreadEngine(DriverEngine):
+    """The engine of the driver's threads, which counts and reports what is asked of it.
 
     Args:
         at_start: called when the engine is started.
     """
 
     def __init__(self, slots: int = 2, *, at_start: Callable[[], object] | None = None) -> None:
-        self.slots = slots
+        super().__init__(slots)
         self.runs = 0
         self.stopped = False
         self._at_start = at_start
@@ -48,22 +49,11 @@ class ThreadEngine:
     def stop(self) -> None:
         """Note that it was stopped."""
         self.stopped = True
+        super().stop()
 
     def run_gang(
         self, function: Callable[[int], Any], *, size: int, group: str, description: str
     ) -> list[Outcome[Any]]:
-        """Run ``function(rank)`` in ``size`` threads."""
+        """Count the gangs."""
         self.runs += 1
-        outcomes: list[Outcome[Any]] = []
-        threads = [
-            threading.Thread(target=lambda r=rank: outcomes.append(guarded(r, function, r)))
-            for rank in range(size)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        return outcomes
-
-    def cancel(self, group: str) -> None:
-        """Threads cannot be cancelled; they end when their sessions are killed."""
+        return super().run_gang(function, size=size, group=group, description=description)

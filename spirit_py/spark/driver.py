@@ -1,0 +1,129 @@
+"""A gang's tasks in threads of the driver: the same tasks without Spark, and so without its start.
+
+Rows do not pass through Python, so a task is a session that waits for its statement, and threads of
+one process do as much as the processes of Spark's executors would on this machine. A copy begins
+here while Spark starts, and a small table is copied and compared here altogether.
+
+A task shares the driver's memory: it must keep what it uses in its member, not in its module.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+from spirit_py.errors import MigrationFailure
+from spirit_py.spark.outcome import guarded
+from spirit_py.threads import Background
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spirit_py.errors import SpiritError
+    from spirit_py.spark.outcome import Outcome
+
+_R = TypeVar("_R")
+
+
+class DriverEngine:
+    """Runs gangs in threads of this process; several at a time. Thread-safe.
+
+    Attributes:
+        slots: how many tasks a caller should run at the same time.
+        ready: True: it needs no start.
+        failure: None: so no start can fail.
+    """
+
+    ready: Final = True
+    failure: Final[SpiritError | None] = None
+
+    def __init__(self, slots: int) -> None:
+        self.slots = slots
+        self._lock = threading.Lock()
+        self._jobs: dict[str, _Job[Any]] = {}
+        self._stopped = False
+
+    def start(self) -> None:
+        """Do nothing; the threads start with their gang."""
+
+    def run_gang(
+        self, function: Callable[[int], _R], *, size: int, group: str, description: str
+    ) -> list[Outcome[_R]]:
+        """Run ``function(rank)`` in ``size`` threads at once; return the outcomes.
+
+        Raises:
+            MigrationFailure: when the group was cancelled, or the engine stopped, before all tasks
+                had ended. Their threads end with the sessions that they wait for.
+        """
+        job: _Job[_R] = _Job(function, size, description)
+        with self._lock:
+            if self._stopped:
+                raise MigrationFailure("the driver's tasks were stopped")
+            self._jobs[group] = job
+        try:
+            return job.run()
+        finally:
+            with self._lock:
+                del self._jobs[group]
+
+    def cancel(self, group: str) -> None:
+        """Have the call that runs this group raise, without waiting for its tasks."""
+        with self._lock:
+            job = self._jobs.get(group)
+        if job is not None:
+            job.cancel()
+
+    def stop(self) -> None:
+        """Cancel everything that runs; safe to call again."""
+        with self._lock:
+            self._stopped = True
+            jobs = list(self._jobs.values())
+        for job in jobs:
+            job.cancel()
+
+
+class _Job(Generic[_R]):
+    """The tasks of one gang."""
+
+    def __init__(self, function: Callable[[int], _R], size: int, description: str) -> None:
+        self._function = function
+        self._description = description
+        self._lock = threading.Lock()
+        self._outcomes: list[Outcome[_R]] = []
+        self._ended = threading.Event()
+        self._trouble = ""
+        self._tasks = [self._task(rank) for rank in range(size)]
+
+    def _task(self, rank: int) -> Background:
+        def body(_stopping: threading.Event) -> None:
+            self._note(guarded(rank, self._function, rank))
+
+        def failed(error: BaseException) -> None:
+            self._give_up(f"task {rank} was ended by {type(error).__name__}")
+
+        return Background(f"task-{rank}", body, failed=failed)
+
+    def run(self) -> list[Outcome[_R]]:
+        """Start the tasks, and wait for the last one."""
+        for task in self._tasks:
+            task.start()
+        self._ended.wait()
+        with self._lock:
+            if len(self._outcomes) < len(self._tasks):
+                raise MigrationFailure(f"{self._description}: {self._trouble}")
+            return list(self._outcomes)
+
+    def cancel(self) -> None:
+        """Make :meth:`run` raise now."""
+        self._give_up("its tasks were cancelled")
+
+    def _note(self, outcome: Outcome[_R]) -> None:
+        with self._lock:
+            self._outcomes.append(outcome)
+            complete = len(self._outcomes) == len(self._tasks)
+        if complete:
+            self._ended.set()
+
+    def _give_up(self, trouble: str) -> None:
+        self._trouble = self._trouble or trouble
+        self._ended.set()
