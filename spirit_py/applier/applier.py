@@ -192,7 +192,7 @@ class SqlApplier:
 
     def _replace(self, session: SqlSession, mapping: TableMapping, rows: Sequence[str]) -> None:
         for statement in replace_rows(mapping, rows, self._bounds(session)):
-            with evaluating(session, mapping), self._judged(session):
+            with evaluating(session, mapping), self._judged(session, mapping):
                 session.execute(statement)
                 judge_warnings(session, mapping, rows)
 
@@ -206,13 +206,14 @@ class SqlApplier:
         self, session: SqlSession, mapping: TableMapping, rows: Sequence[RenderedRow]
     ) -> None:
         stage.fill_stage(session, mapping, rows, self._bounds(session))
-        with self._judged(session):
+        with self._judged(session, mapping):
             stage.write_stage(session, mapping)
         stage.drop_stage(session, mapping)
 
-    def _judged(self, session: SqlSession) -> AbstractContextManager[None]:
+    def _judged(self, session: SqlSession, mapping: TableMapping) -> AbstractContextManager[None]:
         """Commit at the end of the context where warnings are to be judged before."""
-        return stage.whole(session) if self._judge_first else contextlib.nullcontext()
+        first = self._judge_first or mapping.cuts_blanks
+        return stage.whole(session) if first else contextlib.nullcontext()
 
     def _recopy(self, session: SqlSession, mapping: TableMapping, keys: Sequence[str]) -> None:
         """Read the rows of some keys from the source again."""
@@ -227,7 +228,7 @@ class SqlApplier:
         judge_warnings(session, mapping)
         if mapping.kept:
             keys = [key for key in keys if not stage.in_source(session, mapping, key)]
-        with self._judged(session):
+        with self._judged(session, mapping):
             if not staged_keys.needed(mapping):
                 self._delete(session, mapping, keys)
             elif keys:

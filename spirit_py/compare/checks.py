@@ -223,7 +223,7 @@ def _column_findings(matching: Matching, *, two_servers: bool) -> Iterator[Findi
             f"generated columns of the target cannot be written: {', '.join(generated)}",
             f"leave them out: --ignore-column {generated[0]}",
         )
-    converted = [pair.new.name for pair in mapping.pairs if pair.converted]
+    converted = [pair.new.name for pair in mapping.pairs if pair.converted or pair.narrowed]
     if converted and two_servers:
         yield refuse(
             "rows are carried to another server only between equal types; the target has others"

@@ -8,7 +8,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.sql import quote_identifier
-from spirit_py.table.conversions import equality_kept, values_stay_apart
+from spirit_py.table.conversions import (
+    cuts_blanks,
+    equality_kept,
+    narrowed,
+    values_stay_apart,
+)
 from spirit_py.table.expressions import evaluated_expressions
 from spirit_py.table.keys import TEMPORALS
 from spirit_py.table.time_zone import instant_text, reads_time
@@ -43,6 +48,11 @@ class ColumnPair:
     converted: bool = False
     by_text: bool = False
     by_instant: bool = False
+
+    @property
+    def narrowed(self) -> bool:
+        """Whether the new column cannot hold every value, which makes such a value an error."""
+        return narrowed(self.old, self.new)
 
     def value_from(self, sql: str) -> str:
         """Return what to select for the new column, where ``sql`` is the old column.
@@ -122,9 +132,17 @@ class TableMapping:
         return frozenset(c.name.lower() for c in self.target.columns if c.name not in carried)
 
     @cached_property
+    def cuts_blanks(self) -> bool:
+        """Whether only a note says that trailing blanks of a literal were cut.
+
+        Then notes are read before the commit, so that no such row stays in the new table.
+        """
+        return any(cuts_blanks(pair.old, pair.new) for pair in self.pairs)
+
+    @cached_property
     def quiet(self) -> bool:
-        """Whether notes can only be about such columns, because no carried one is converted."""
-        return bool(self.recomputed) and not any(pair.converted for pair in self.pairs)
+        """Whether notes can only be about such columns: no carried one may cause any."""
+        return bool(self.recomputed) and not (self.converted or self.cuts_blanks)
 
     @cached_property
     def makes_dates(self) -> bool:

@@ -90,7 +90,7 @@ def losses_of(mapping: TableMapping, table: str) -> list[str]:
         f"{table}: {pair.old.name} is converted back from {pair.old.column_type} to"
         f" {pair.new.column_type}; a value that does not fit ends reverse replication"
         for pair in mapping.pairs
-        if pair.converted
+        if pair.converted or pair.narrowed
     ]
     return lines
 

@@ -436,6 +436,77 @@ def test_a_binary_key_is_found_in_its_new_column(db, spark_engine, new):
     assert db.query("SELECT HEX(k), v FROM t ORDER BY k") == [(f"63{zeros}", 30), (f"65{zeros}", 2)]
 
 
+class Narrowed(NamedTuple):
+    """A key column that becomes narrower; six keys that fit, in order, and one that does not."""
+
+    old: str
+    new: str
+    fitting: tuple[str, ...]
+    unfit: str
+
+
+_EXACT = "COLLATE utf8mb4_0900_bin"
+NARROWED = {
+    "integer": Narrowed(
+        "BIGINT", "TINYINT UNSIGNED", ("1", "2", "3", "4", "254", "255"), "9223372036854775807"
+    ),
+    "decimal": Narrowed(
+        "DECIMAL(10,2)", "DECIMAL(3,2)", ("-9.99", "-1", "0", "1", "1.01", "9.99"), "10.00"
+    ),
+    "bytes": Narrowed(
+        "VARBINARY(16)", "VARBINARY(2)", ("''", "'a'", "'ab'", "'b'", "'c '", "'cc'"), "'ab\\0'"
+    ),
+    "text": Narrowed(
+        f"VARCHAR(16) {_EXACT}", f"VARCHAR(2) {_EXACT}",
+        ("''", "'a'", "'ab'", "'b'", "'c '", "'cc'"), "'ab '",
+    ),
+}  # fmt: skip
+
+
+def narrowing(db: Any, spark_engine: Any, kind: Narrowed, feed: FeedOptions) -> Migrating:
+    """Migrate a table of the first five keys, whose values are their places."""
+    db.execute(f"CREATE TABLE t (k {kind.old} PRIMARY KEY, n INT)")
+    rows = ", ".join(f"({key}, {place})" for place, key in enumerate(kind.fitting[:5]))
+    db.execute(f"INSERT INTO t VALUES {rows}")
+    return deferred(spark_engine, db, f"MODIFY k {kind.new} NOT NULL", feed)
+
+
+@pytest.mark.parametrize("feed", [AT_ONCE, TOGETHER], ids=["at once", "together"])
+@pytest.mark.parametrize("name", NARROWED)
+def test_a_key_that_is_narrowed(db, spark_engine, name, feed):
+    """Rows are found, moved and removed by keys that fit; one that does not came and went."""
+    kind = NARROWED[name]
+    one, two, three, four, _, six = kind.fitting
+    migrating = narrowing(db, spark_engine, kind, feed)
+    write(
+        db,
+        f"DELETE FROM t WHERE k = {one}",
+        f"UPDATE t SET k = {six} WHERE k = {two}",
+        f"UPDATE t SET n = 33 WHERE k = {three}",
+        f"DELETE FROM t WHERE k = {four}",
+        f"INSERT INTO t VALUES ({two}, 22), ({four}, 44)",
+        "BEGIN",
+        f"INSERT INTO t VALUES ({kind.unfit}, 77)",
+        f"DELETE FROM t WHERE k = {kind.unfit}",
+        "COMMIT",
+    )
+    expected = db.query("SELECT HEX(k), n FROM t ORDER BY k")
+    swap(db, migrating)
+    assert [n for _, n in expected] == [22, 33, 44, 4, 1]
+    assert db.query("SELECT HEX(k), n FROM t ORDER BY k") == expected
+
+
+@pytest.mark.parametrize("name", NARROWED)
+def test_a_key_that_does_not_fit_is_never_another_one(db, spark_engine, name):
+    """It ends the run, and neither it nor a value cut from it is in the new table."""
+    kind = NARROWED[name]
+    migrating = narrowing(db, spark_engine, kind, AT_ONCE)
+    write(db, f"INSERT INTO t VALUES ({kind.unfit}, 77)")
+    with pytest.raises(ValueLost, match="'k'"):
+        migrating.end()
+    assert db.query("SELECT n FROM _t_new ORDER BY n") == [(n,) for n in range(5)]
+
+
 IMPOSSIBLE = {
     "generated": (
         "id INT PRIMARY KEY, v VARCHAR(20), g DATE AS (CAST(v AS DATE)) STORED",

@@ -8,8 +8,8 @@ from typing import Any
 from spirit_py.table.mapping import ColumnPair, TableMapping
 from spirit_py.table.schema import Column, Index, IndexPart, TableSchema
 
-_TEXTS = frozenset({"char", "varchar", "text", "enum", "set"})
-_LENGTHS = {"text": 65_535, "blob": 65_535}
+_TEXTS = frozenset({"char", "varchar", "tinytext", "text", "enum", "set"})
+_LENGTHS = {"tinytext": 255, "text": 65_535, "blob": 65_535}
 
 
 def column(name: str, column_type: str = "int", **more: Any) -> Column:

@@ -7,8 +7,10 @@ import pytest
 from spirit_py.table.conversions import (
     Conversion,
     conversion,
+    cuts_blanks,
     equality_kept,
     literal_safe,
+    narrowed,
     values_stay_apart,
 )
 from tests.kits.definitions import column
@@ -48,35 +50,56 @@ LATIN1 = {"charset": "latin1", "collation": "latin1_swedish_ci"}
     ],
 )
 def test_a_wider_type_takes_the_old_literal(old, new):
-    """Types that only become wider take the old literal as it is."""
+    """Types that only become wider take the old literal as it is, whatever the value."""
     assert literal_safe(column("c", old), column("c", new))
+    assert not narrowed(column("c", old), column("c", new))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "blanks"),
+    [
+        ("bigint", "int", False),
+        ("int", "int unsigned", False),
+        ("int unsigned", "int", False),
+        ("bigint unsigned", "bigint", False),
+        ("decimal(5,2)", "decimal(5,3)", False),
+        ("decimal(5,2)", "decimal(4,2)", False),
+        ("decimal(5,2)", "decimal(5,2) unsigned", False),
+        ("bit(9)", "bit(3)", False),
+        ("blob", "varbinary(9)", False),
+        ("varbinary(9)", "binary(8)", False),
+        ("varchar(9)", "varchar(8)", True),
+        ("char(9)", "varchar(8)", True),
+        ("text", "varchar(9)", True),
+        ("varchar(100)", "tinytext", True),
+    ],
+)
+def test_a_narrower_type_takes_the_old_literal_or_none(old, new, blanks):
+    """Strict mode refuses what does not fit; only cut blanks are no more than a note."""
+    before, after = column("c", old), column("c", new)
+    assert literal_safe(before, after)
+    assert narrowed(before, after)
+    assert cuts_blanks(before, after) is blanks
 
 
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("bigint", "int"),
-        ("int", "int unsigned"),
-        ("int unsigned", "int"),
-        ("bigint unsigned", "bigint"),
         ("int", "varchar(20)"),
         ("int", "decimal(20,0)"),
         ("int", "double"),
-        ("varchar(9)", "varchar(8)"),
+        ("varchar(9)", "char(8)"),
+        ("char(9)", "char(8)"),
         ("varchar(9)", "int"),
         ("varchar(9)", "varbinary(36)"),
         ("varbinary(9)", "varchar(9)"),
         ("varchar(9)", "enum('a')"),
         ("varchar(9)", "json"),
-        ("text", "varchar(9)"),
-        ("blob", "varbinary(9)"),
         ("datetime(6)", "datetime(3)"),
         ("datetime", "timestamp"),
         ("datetime", "date"),
         ("date", "datetime"),
-        ("decimal(5,2)", "decimal(5,3)"),
         ("decimal(5,2)", "decimal(6,1)"),
-        ("decimal(5,2)", "decimal(5,2) unsigned"),
         ("decimal(5,2)", "double"),
         ("float", "double"),
         ("double", "float"),
@@ -84,7 +107,6 @@ def test_a_wider_type_takes_the_old_literal(old, new):
         ("enum('a','b')", "enum('a')"),
         ("enum('a','b')", "set('a','b')"),
         ("set('a','b')", "set('b','a','c')"),
-        ("bit(9)", "bit(3)"),
         ("bit(9)", "int"),
         ("year", "int"),
         ("point", "geometry"),
@@ -139,6 +161,23 @@ def test_another_srid_is_a_conversion():
 def test_how_values_are_converted(old, new, how):
     """Each pair of types goes the way on which the server agrees with its ALTER TABLE."""
     assert conversion(column("c", old), column("c", new)) is how
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kept"),
+    [
+        ("bigint", "int unsigned", True),
+        ("decimal(9,2)", "decimal(4,2)", True),
+        ("varbinary(9)", "varbinary(4)", True),
+        ("varchar(9)", "varchar(4)", True),
+        ("varchar(9)", "char(9)", False),
+        ("char(9)", "char(4)", False),
+    ],
+)
+def test_a_narrowed_key_keeps_its_order(old: str, new: str, kept: bool) -> None:
+    """What fits compares as before, and what does not is in no row."""
+    assert equality_kept(column("k", old), column("k", new)) is kept
+    assert values_stay_apart(column("k", old), column("k", new)) is (new != "char(9)")
 
 
 @pytest.mark.parametrize(("new", "kept"), [("binary(4)", True), ("binary(8)", False)])
