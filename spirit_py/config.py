@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 LogFormat = Literal["text", "json"]
 GuardMode = Literal["on", "off", "auto"]
+IndexMode = Literal["auto", "on", "off"]
 LineFormat = Literal["json", "text"]
 
 DEFAULT_PORT = 3306
@@ -150,6 +151,8 @@ class MigrationConfig(RunConfig):
         keep_old_current: seconds of reverse replication after the swap: the old table follows the
             new one, and ``spirit-py revert`` swaps back.
         checkpoint_max_age: seconds after which a checkpoint is too old to resume from.
+        defer_indexes: whether secondary indexes are built after the copy; ``auto``: where that is
+            likely to be faster, and no replica would have to apply the build.
     """
 
     alter: str = ""
@@ -167,6 +170,7 @@ class MigrationConfig(RunConfig):
     recompute_generated: bool = False
     keep_old_current: float = 0.0
     checkpoint_max_age: float = 7 * 86400.0
+    defer_indexes: IndexMode = "auto"
     report_json: Path | None = None
 
 

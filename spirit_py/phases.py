@@ -16,6 +16,7 @@ class Phase(enum.StrEnum):
     SHORTCUT = "shortcut"
     CREATE = "create"
     COPY = "copy"
+    INDEX = "index"
     DRAIN = "drain"
     ANALYZE = "analyze"
     CHECKSUM = "checksum"
@@ -33,7 +34,8 @@ TRANSITIONS: dict[Phase, frozenset[Phase]] = {
     Phase.PREFLIGHT: frozenset({Phase.SHORTCUT, Phase.COPY, Phase.KEEP, Phase.CLEANUP}) | _ALWAYS,
     Phase.SHORTCUT: frozenset({Phase.CREATE, Phase.DONE}) | _ALWAYS,
     Phase.CREATE: frozenset({Phase.COPY}) | _ALWAYS,
-    Phase.COPY: frozenset({Phase.DRAIN}) | _ALWAYS,
+    Phase.COPY: frozenset({Phase.INDEX, Phase.DRAIN}) | _ALWAYS,
+    Phase.INDEX: frozenset({Phase.DRAIN}) | _ALWAYS,
     Phase.DRAIN: frozenset({Phase.ANALYZE}) | _ALWAYS,
     Phase.ANALYZE: frozenset({Phase.CHECKSUM}) | _ALWAYS,
     Phase.CHECKSUM: frozenset({Phase.SENTINEL, Phase.CUTOVER, Phase.DONE}) | _ALWAYS,

@@ -11,7 +11,7 @@ import dataclasses
 import json
 from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints, overload
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """The format that this version writes and reads."""
 
 _Row = TypeVar("_Row")

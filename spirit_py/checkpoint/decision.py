@@ -232,7 +232,7 @@ def _before_the_swap(found: Found, record: CheckpointRecord, wanted: Wanted) -> 
         return Afresh(reason=reason, abandoned=record)
     for progress, table in tables:
         source_is_same = table.source_shape == progress.source_shape
-        if not source_is_same or table.new_shape != progress.target_shape:
+        if not source_is_same or table.new_shape not in progress.shapes:
             new = f"{progress.names.new}, the new table of {progress}"
             return GiveUp(
                 reason="another session changed the definition of"

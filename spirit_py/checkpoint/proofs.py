@@ -93,17 +93,17 @@ def proofs_here(
         return proofs
     names = AuxiliaryNames.of(table)
 
-    def find(noted: Identity, shape: str, candidates: Iterable[str]) -> Identity:
+    def find(noted: Identity, shapes: frozenset[str], candidates: Iterable[str]) -> Identity:
         found = [
             one
             for name in candidates
             if (one := identity(session, schema, name)).is_replica_of(noted)
-            and shape_here(session, schema, name) == shape
+            and shape_here(session, schema, name) in shapes
         ]
         return found[0] if len(found) == 1 else noted
 
-    new = find(proofs.new, progress.target_shape, (names.new, table, names.undone))
-    source = find(proofs.source, progress.source_shape, (names.old, table))
+    new = find(proofs.new, progress.shapes, (names.new, table, names.undone))
+    source = find(proofs.source, frozenset({progress.source_shape}), (names.old, table))
     return replace(proofs, new=new, source=source)
 
 

@@ -30,6 +30,8 @@ class TableProgress:
     Attributes:
         source_shape: :func:`digest_of` the source's definition.
         target_shape: the same of the new table's; empty before it was made.
+        bare_shape: the same of the new table's without the deferred indexes; empty without any.
+        deferred: name and definition of each index that is built after the copy.
         copied_up_to: SQL literals of the copy's low watermark; empty before the first chunk.
         copied: every row that existed is copied; ``copied_up_to`` is of no more use then.
         checked_up_to: SQL literals of the checksum's low watermark: up to there its present pass
@@ -40,6 +42,8 @@ class TableProgress:
     table: str
     source_shape: str = ""
     target_shape: str = ""
+    bare_shape: str = ""
+    deferred: tuple[tuple[str, str], ...] = ()
     copied_up_to: tuple[str, ...] = ()
     copied: bool = False
     rows_copied: int = 0
@@ -55,6 +59,11 @@ class TableProgress:
     def name(self) -> tuple[str, str]:
         """Schema and name of the source table."""
         return self.schema, self.table
+
+    @property
+    def shapes(self) -> frozenset[str]:
+        """The digests that the new table's definition may have: whole, or without the deferred."""
+        return frozenset(filter(None, (self.target_shape, self.bare_shape)))
 
     @property
     def names(self) -> AuxiliaryNames:

@@ -49,6 +49,15 @@ from spirit_py.errors import UsageFault
     show_default=True,
     help="Seconds that one chunk should take.",
 )
+@option(
+    "--defer-indexes",
+    type=click.Choice(["auto", "on", "off"]),
+    default="auto",
+    show_default=True,
+    help="Leave secondary indexes that are not unique out while rows are copied, and build them"
+    " afterwards, before the checksum. auto: where they are large beside the buffer pool and no"
+    " replica would have to apply one long ADD INDEX.",
+)
 @swap_options
 @option("--skip-drop-after-cutover", is_flag=True, help="Keep the old table after the swap.")
 @option("--no-shortcut", is_flag=True, help="Copy even where INSTANT or INPLACE would do.")

@@ -167,7 +167,11 @@ class Flusher:
         """Whether a worker is idle."""
         if self._running() >= self._workers:
             return False
-        return not any(any(s.buffer.partitions.ready()) for s in self._subscriptions.values())
+        return not any(any(s.buffer.partitions.ready()) for s in self._unbounded())
+
+    def _unbounded(self) -> list[TableSubscription]:
+        """Return the tables whose changes may be applied now."""
+        return [one for one in self._subscriptions.values() if one.room is None or one.room > 0]
 
     def _applied(self) -> int:
         return self._subscriptions.totals().applied
@@ -196,7 +200,7 @@ class Flusher:
             return None
         ready = [
             (partition.turn, number, subscription, partition)
-            for number, subscription in enumerate(self._subscriptions.values())
+            for number, subscription in enumerate(self._unbounded())
             for partition in subscription.buffer.partitions.ready()
         ]
         for _, _, subscription, partition in sorted(ready, key=lambda found: found[:2]):
@@ -210,7 +214,11 @@ class Flusher:
         """Take a batch of a partition; False when everything in it must wait."""
         divided = subscription.buffer.partitions.divisible
         rows, size = (OWN_ROWS, OWN_BYTES) if divided else (TAKE_ROWS, TAKE_BYTES)
-        return bool(subscription.buffer.take(partition, rows, size))
+        if subscription.room is None:
+            return bool(subscription.buffer.take(partition, rows, size))
+        taken = subscription.buffer.take(partition, rows, min(size, subscription.room))
+        subscription.room -= sum(change.size for change in taken)
+        return bool(taken)
 
     def _apply(
         self, subscription: TableSubscription, partition: Partition, session: SqlSession | None

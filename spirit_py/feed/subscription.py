@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 from spirit_py.chunk.chunk import walk_directions
@@ -32,6 +33,9 @@ class TableSubscription:
         resumed_above: what an earlier run has committed already.
         keep_up_to: nothing up to this key is dropped (R17).
         copied: an earlier run has copied everything: nothing is held or dropped.
+
+    Attributes:
+        room: bytes of changes that may still be applied; None for no bound.
     """
 
     def __init__(
@@ -73,6 +77,7 @@ class TableSubscription:
         #: Changes of the table were not in the stream, and it was not compared since.
         self.has_unread_changes = False
         self._pinned: list[Epoch] = []
+        self.room: int | None = None
 
     def dispatch(self, chunk: Chunk) -> str:
         """Raise the high watermark; return the GTID set that the chunk must wait for (R3)."""
@@ -102,6 +107,22 @@ class TableSubscription:
             if active:
                 self._doubt()
         self._wake()
+
+    @contextlib.contextmanager
+    def applies_bounded(self, limit: int) -> Iterator[None]:
+        """Let at most about so many bytes of changes be applied while the context is open.
+
+        The others wait in the buffer, under its backpressure. Meanwhile nothing may be flushed:
+        that would wait for them.
+        """
+        with self._lock:
+            self.room = limit
+        try:
+            yield
+        finally:
+            with self._lock:
+                self.room = None
+            self._wake()
 
     # -- exactness of a merging table; called under the feed's lock
 

@@ -70,12 +70,14 @@ class Checkpoints:
         self._base = replace(self._base, sentinel=True)
         self.note()
 
-    def note(self) -> None:
-        """Write a record now, if that is possible; otherwise the older one stays."""
+    def note(self) -> bool:
+        """Write a record now; return whether that was possible: otherwise the older one stays."""
         try:
             self._writer.write_now()
         except SpiritError as error:
             _log.info("the checkpoint could not be written: %s", error)
+            return False
+        return True
 
     def end(self) -> None:
         """Write nothing more: the tables are swapped."""
@@ -147,4 +149,6 @@ def _progress(table: TableProgress, pair: CopiedPair) -> TableProgress:
         rows_copied=copied.rows,
         chunks=copied.chunks,
         checked_up_to=pair.checked_up_to(),
+        bare_shape=pair.deferred.bare_shape,
+        deferred=pair.deferred.indexes,
     )

@@ -22,8 +22,11 @@ if TYPE_CHECKING:
     from spirit_py.checkpoint.record import CheckpointRecord
     from spirit_py.checksum.checker import Checker
     from spirit_py.checksum.result import ChecksumProgress, ChecksumResult
-    from spirit_py.contracts import Applier, Subscription
+    from spirit_py.contracts import Applier
     from spirit_py.feed.feed import ChangeFeed
+    from spirit_py.feed.subscription import TableSubscription
+    from spirit_py.migration.indexes.deferred import DeferredIndexes
+    from spirit_py.migration.indexes.plan import IndexPlan
     from spirit_py.migration.run import Run
     from spirit_py.table.keys import KeyBound
     from spirit_py.table.mapping import TableMapping
@@ -38,14 +41,22 @@ class CopiedPair(Pair):
         before: what earlier runs have copied.
         copied_to: the end of that; None for nothing.
         checked_to: how far an earlier run's checksum found no difference; None for nothing.
+        plan: what is done with its secondary indexes.
+        deferred: those that are left out while rows are copied.
     """
 
     process: Run
-    subscription: Subscription
+    subscription: TableSubscription
+    plan: IndexPlan
+    deferred: DeferredIndexes = field(init=False)
     before: CopiedSoFar = field(default_factory=CopiedSoFar)
     copied_to: KeyBound | None = None
     checked_to: KeyBound | None = None
     _copier: Copier | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        """Note whether indexes are left out already."""
+        self.deferred = self.plan.deferred if self.plan.left_out else self.plan.none
 
     def copy(self) -> None:
         """Copy every row while changes are applied, above what earlier runs have copied."""
@@ -83,6 +94,13 @@ class CopiedPair(Pair):
             f"copied {copied.rows} rows of {self.name} in {copied.chunks} chunks",
             seconds=round(copied.seconds, 1),
         )
+
+    def speed(self) -> tuple[int, bool]:
+        """Return the rows copied, and whether the copy waits; any thread may ask."""
+        if self._copier is None:
+            return 0, True
+        seen = self._copier.statistics()
+        return seen.rows, bool(seen.throttled)
 
     def copied_so_far(self) -> CopiedSoFar:
         """Return what is copied without a gap in all runs. No I/O; any thread may ask."""
@@ -150,7 +168,9 @@ def follow(
     mapping: TableMapping,
     feed: ChangeFeed,
     applier: Applier,
+    *,
     record: CheckpointRecord | None,
+    plan: IndexPlan,
 ) -> CopiedPair:
     """Follow a table; with the record of an earlier run, from where that run stopped.
 
@@ -164,6 +184,7 @@ def follow(
         feed=feed,
         applier=applier,
         stop=run.stop,
+        plan=plan,
         max_passes=1 if run.config.no_repair else Pair.max_passes,
     )
     if record is None:

@@ -27,12 +27,14 @@ class Figures:
         report: filled by :meth:`complete`; some figures are entered by other modules before.
         waiting_for: what the current phase waits for, for the display.
         rows_total: the server's estimate of the source's rows.
+        built: part of the deferred indexes that is built; None where the server does not show it.
     """
 
     def __init__(self, report: MigrationReport, *, clock: Clock = time.monotonic) -> None:
         self.report = report
         self.waiting_for = ""
         self.rows_total: int | None = None
+        self.built: float | None = None
         self.source: ChangeSource | None = None
         self._copiers: list[tuple[TableSchema, Copier]] = []
         self._checkers: list[tuple[TableSchema, Checker]] = []
@@ -116,6 +118,8 @@ class Figures:
         """Return the fields of a snapshot that depend on the current phase."""
         if self.phase is Phase.COPY and self._copiers:
             return self._copy_shown()
+        if self.phase is Phase.INDEX:
+            return {"fraction": self.built}
         if self.phase in {Phase.CHECKSUM, Phase.SENTINEL} and self._checkers:
             return self._checksum_shown(now)
         return {}

@@ -6,6 +6,7 @@
     shortcut    ALGORITHM=INSTANT, or INPLACE of metadata: done, where the server can
     create      the new table of each source; a run that carries on takes over the earlier ones
     copy        every row, while the change feed applies what is written meanwhile
+    index       secondary indexes that were left out are built
     drain       the feed catches up
     analyze     optimizer statistics and histograms of the new tables
     checksum    every row compared, differences repaired until a pass finds none
@@ -35,6 +36,9 @@ from spirit_py.migration.auxiliary import (
 from spirit_py.migration.checkpoints import Checkpoints
 from spirit_py.migration.copied import follow
 from spirit_py.migration.deferral import Deferral
+from spirit_py.migration.indexes.build import build_indexes
+from spirit_py.migration.indexes.falling import dropping_when_slow
+from spirit_py.migration.indexes.plan import begin_without_indexes, carry_on_with_indexes
 from spirit_py.migration.opening import open_migration
 from spirit_py.migration.pair import open_feed
 from spirit_py.migration.resuming import statement_of
@@ -57,6 +61,7 @@ if TYPE_CHECKING:
     from spirit_py.checksum.result import ChecksumResult
     from spirit_py.cutover.plan import CutoverResult
     from spirit_py.migration.copied import CopiedPair
+    from spirit_py.migration.indexes.plan import IndexPlan
     from spirit_py.migration.run import Run
     from spirit_py.mysql.session import Session
     from spirit_py.preflight.check import PreflightContext
@@ -74,12 +79,14 @@ class NewTables:
         record: what the run begins with; it has a position where an earlier run is carried on.
         counters: the AUTO_INCREMENT that statements give, by schema and name of the source.
         reverse: the tables as reverse replication needs them; empty where it is not asked for.
+        plans: what is done with their secondary indexes, in the order of the mappings.
     """
 
     mappings: tuple[TableMapping, ...]
     record: CheckpointRecord
     counters: dict[tuple[str, str], str]
     reverse: tuple[ReverseTable, ...]
+    plans: tuple[IndexPlan, ...]
 
 
 def run_migration(run: Run) -> None:
@@ -128,7 +135,8 @@ def _begin(
     contexts = _evaluated_at(contexts, record.started_at)
     mappings = create_new_tables(run, session, contexts)
     targets = {(one.source.schema, one.source.name): one.target for one in mappings}
-    return _new_tables(run, contexts, mappings, with_new_tables(record, targets))
+    plans = begin_without_indexes(run, session, contexts, mappings)
+    return _new_tables(run, contexts, mappings, with_new_tables(record, targets), plans)
 
 
 def _resume(run: Run, session: Session, contexts: Contexts, record: CheckpointRecord) -> NewTables:
@@ -137,7 +145,8 @@ def _resume(run: Run, session: Session, contexts: Contexts, record: CheckpointRe
     run.start_engine()
     contexts = _evaluated_at(contexts, record.started_at)
     mappings = take_over(run, session, contexts)
-    return _new_tables(run, contexts, mappings, renewed(record, contexts[0].facts.uuid))
+    plans = carry_on_with_indexes(run, session, contexts, mappings, record)
+    return _new_tables(run, contexts, mappings, renewed(record, contexts[0].facts.uuid), plans)
 
 
 def _evaluated_at(contexts: Contexts, moment: str) -> Contexts:
@@ -146,7 +155,11 @@ def _evaluated_at(contexts: Contexts, moment: str) -> Contexts:
 
 
 def _new_tables(
-    run: Run, contexts: Contexts, mappings: tuple[TableMapping, ...], record: CheckpointRecord
+    run: Run,
+    contexts: Contexts,
+    mappings: tuple[TableMapping, ...],
+    record: CheckpointRecord,
+    plans: tuple[IndexPlan, ...],
 ) -> NewTables:
     counters = {
         (context.schema, context.table): context.statement.auto_increment
@@ -154,7 +167,9 @@ def _new_tables(
         if context.statement.auto_increment
     }
     reverse = plan_tables(run, contexts, mappings)
-    return NewTables(mappings=mappings, record=record, counters=counters, reverse=reverse)
+    return NewTables(
+        mappings=mappings, record=record, counters=counters, reverse=reverse, plans=plans
+    )
 
 
 def _copy_and_swap(run: Run, new: NewTables) -> None:
@@ -165,7 +180,11 @@ def _copy_and_swap(run: Run, new: NewTables) -> None:
     checkpoints = None if rehearsal else Checkpoints(run, new.record, feed, pairs)
     run.enter(Phase.COPY)
     for pair in pairs:
-        pair.copy()
+        with dropping_when_slow(run, pair, checkpoints):
+            pair.copy()
+    if any(pair.deferred for pair in pairs):
+        run.enter(Phase.INDEX)
+        build_indexes(run, pairs)
     run.enter(Phase.DRAIN)
     feed.set_watermark_optimization(enabled=False)
     feed.catch_up(run.show)
@@ -198,7 +217,10 @@ def _follow(run: Run, new: NewTables) -> list[CopiedPair]:
     feed, applier = open_feed(run, run.stop, run.stack)
     run.figures.source = feed
     record = new.record if new.record.position else None
-    pairs = [follow(run, mapping, feed, applier, record) for mapping in new.mappings]
+    pairs = [
+        follow(run, mapping, feed, applier, record=record, plan=plan)
+        for mapping, plan in zip(new.mappings, new.plans, strict=True)
+    ]
     if record is None:
         feed.start()
     else:

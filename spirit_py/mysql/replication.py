@@ -42,6 +42,12 @@ LEFT JOIN performance_schema.replication_applier_status a ON a.CHANNEL_NAME = c.
 _GROUP = """
 SELECT COUNT(*) FROM performance_schema.replication_group_members
 WHERE MEMBER_ID = @@GLOBAL.server_uuid AND MEMBER_STATE <> 'OFFLINE'"""
+# Dumps that programs of this kind read are theirs, and apply nothing.
+_READERS = """
+SELECT COUNT(*) FROM performance_schema.threads t
+LEFT JOIN performance_schema.user_variables_by_thread v
+  ON v.THREAD_ID = t.THREAD_ID AND v.VARIABLE_NAME = 'spirit_py_origin'
+WHERE t.PROCESSLIST_COMMAND IN ('Binlog Dump', 'Binlog Dump GTID') AND v.THREAD_ID IS NULL"""
 _APPLIER_ERROR = """
 SELECT LAST_ERROR_MESSAGE FROM performance_schema.replication_applier_status_by_worker
 WHERE LAST_ERROR_NUMBER <> 0 LIMIT 1"""
@@ -96,6 +102,11 @@ def known_replicas(session: SqlSession) -> list[KnownReplica]:
         )
         for row in rows
     ]
+
+
+def readers_of_binlog(session: SqlSession) -> int:
+    """Count the sessions that are sent the binlog now, but for this program's: replicas mostly."""
+    return int(session.query(_READERS)[0][0])
 
 
 def binlog_files(session: SqlSession) -> list[tuple[str, int]]:

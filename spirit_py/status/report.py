@@ -107,6 +107,9 @@ class MigrationReport(OutcomeReport):
         resumed: what was done with what an earlier run left, and why; empty when there was
             nothing.
         rows_copied_before: rows that earlier runs had copied, which are not copied again.
+        indexes_plan: for each table, what is done with its secondary indexes, and why.
+        indexes_deferred: those that were built after the copy, with their tables.
+        index_build_tries: ``ADD INDEX`` statements; more than one a table where one failed.
         reverted: a revert was made: the old definition is in place again.
     """
 
@@ -149,6 +152,10 @@ class MigrationReport(OutcomeReport):
     runs: int = 1
     resumed: str = ""
     rows_copied_before: int = 0
+    indexes_plan: list[str] = field(default_factory=list)
+    indexes_deferred: list[str] = field(default_factory=list)
+    index_build_seconds: float = 0.0
+    index_build_tries: int = 0
     reverted: bool = False
     rehearsal: dict[str, Any] | None = None
     rehearsal_lines: list[str] = field(default_factory=list)
@@ -200,11 +207,18 @@ class MigrationReport(OutcomeReport):
         return [
             f"  copied    {copied}",
             f"  changes   {changes}; peak buffer {peak}",
+            *([f"  indexes   {self._built()}"] if self.indexes_deferred else []),
             f"  checksum  {compared}",
             *([] if self.outcome == "rehearsed" else [f"  cutover   {locked}"]),
             f"  phases    {phases}",
             *([] if self.outcome == "rehearsed" else [f"  old table {old}"]),
         ]
+
+    def _built(self) -> str:
+        return (
+            f"{', '.join(self.indexes_deferred)} built after the copy in"
+            f" {human_seconds(self.index_build_seconds)}, {self.index_build_tries} statement(s)"
+        )
 
 
 def write_whole(path: Path, text: str) -> None:

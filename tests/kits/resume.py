@@ -44,9 +44,9 @@ def make_table(db: Database, rows: int = ROWS) -> None:
     db.execute("ANALYZE TABLE t")
 
 
-def kill_at(db: Database, listener: PointListener, point: str, nth: int) -> None:
+def kill_at(db: Database, listener: PointListener, point: str, nth: int, *more: str) -> None:
     """Run the command in a process, and kill all that it started at a point."""
-    chosen = ("--no-shortcut", "--table", "t", "--alter", ALTER, "--threads", "2")
+    chosen = ("--no-shortcut", "--table", "t", "--alter", ALTER, "--threads", "2", *more)
     hold = listener.hold(point, nth)
     process = subprocess.Popen(
         command_line(db, "migrate", *chosen),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from spirit_py.errors import MigrationFailure, Refusal, ServerFault, SpiritError
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.faults import Disposition, disposition
+from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, Disposition, disposition
 from spirit_py.mysql.retry import PATIENCE, Patience
 from spirit_py.table.names import lock_name
 from spirit_py.threads import Background
@@ -29,6 +29,7 @@ _KEEP_ALIVE_SECONDS: Final = 20.0
 _TRY_AGAIN_SECONDS: Final = 1.0
 #: The server may take a moment to end the session of a run that was killed just now.
 _LAST_RUN_SECONDS: Final = 3.0
+_LOST_SECONDS: Final = 30
 
 
 def take_named_lock(session: SqlSession, name: str, *, timeout: float = 0) -> bool:
@@ -45,6 +46,24 @@ def named_lock_holder(session: SqlSession, name: str) -> int | None:
     """Return the id of the session that holds a named lock, or None."""
     holder = session.query("SELECT IS_USED_LOCK(%s)", (name,))[0][0]
     return None if holder is None else int(holder)
+
+
+def take_from_lost_session(session: SqlSession, name: str) -> None:
+    """Take a named lock that a lost session of ours may still hold: that one is ended first (R18).
+
+    The lock proves that the session is ours.
+
+    Raises:
+        ServerFault: transient when that session still runs.
+    """
+    holder = named_lock_holder(session, name)
+    if holder is not None and holder != session.id:
+        with contextlib.suppress(ServerFault):
+            session.execute(f"KILL {holder}")
+    if not take_named_lock(session, name, timeout=_LOST_SECONDS):
+        raise ServerFault(
+            LOCK_WAIT_TIMEOUT, "a lost session of this program still runs", where="named lock"
+        )
 
 
 def migration_lock(

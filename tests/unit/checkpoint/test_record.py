@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from spirit_py.checkpoint.codec import UnreadableCheckpoint, from_text, to_text
+from spirit_py.checkpoint.codec import FORMAT, UnreadableCheckpoint, from_text, to_text
 from spirit_py.checkpoint.record import (
     CheckpointRecord,
     Pointer,
@@ -86,15 +86,18 @@ def test_proofs_come_back_as_they_were():
         ("[]", "format None"),
         ("null", "format None"),
         (json.dumps({"format": 99}), "format 99"),
-        (json.dumps(json.loads(to_text(RECORD)) | {"format": 2}), "format 2"),
+        (json.dumps(json.loads(to_text(RECORD)) | {"format": FORMAT + 1}), "it has format"),
         (json.dumps({"format": True}), "format True"),
-        (json.dumps({"format": 1, "statement": "x"}), "fields of a CheckpointRecord differ"),
+        (json.dumps({"format": FORMAT, "statement": "x"}), "fields of a CheckpointRecord differ"),
         (
-            json.dumps({"format": 1, "program": "", "home": "a"}),
+            json.dumps({"format": FORMAT, "program": "", "home": "a"}),
             "home of a Pointer is of the",
         ),
-        (json.dumps({"format": 1, "program": "", "home": ["a"]}), "home of a Pointer is of the"),
-        (json.dumps({"format": 1, "home": ["a", "b"]}), "fields of a CheckpointRecord differ"),
+        (
+            json.dumps({"format": FORMAT, "program": "", "home": ["a"]}),
+            "home of a Pointer is of the",
+        ),
+        (json.dumps({"format": FORMAT, "home": ["a", "b"]}), "fields of a CheckpointRecord differ"),
         (changed("tables", []), "names no tables"),
         (changed("tables", [7]), "a TableProgress is not an object"),
         (changed("totals", {"a": "7"}), "totals of a CheckpointRecord is of the wrong type"),

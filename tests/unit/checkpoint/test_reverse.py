@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from spirit_py.checkpoint.codec import UnreadableCheckpoint, from_text, to_text
+from spirit_py.checkpoint.codec import FORMAT, UnreadableCheckpoint, from_text, to_text
 from spirit_py.checkpoint.reverse import (
     WORKING,
     ReverseRecord,
@@ -43,7 +43,7 @@ def test_every_row_comes_back_as_it_was():
 
 
 @pytest.mark.parametrize(
-    "change", [{"format": 2}, {"more": 1}, {"tables": []}, {"tables": [{"schema": "s"}]}]
+    "change", [{"format": FORMAT + 1}, {"more": 1}, {"tables": []}, {"tables": [{"schema": "s"}]}]
 )
 def test_a_record_of_another_form_is_refused(change):
     """Another format, other fields, no tables: none of it is guessed at."""

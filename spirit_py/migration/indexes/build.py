@@ -1,0 +1,245 @@
+"""The build of a new table's deferred indexes: one ``ADD INDEX`` while changes are applied.
+
+The server logs what is written to the table during a build, up to
+``innodb_online_alter_log_max_size`` for each index, and applies it in the end; a build that exceeds
+the log fails with error 1799. So about half of it is applied meanwhile, and further changes wait in
+the buffers, under the backpressure that holds always. After error 1799 no change at all is applied
+during the next try.
+
+The server takes the table's metadata lock exclusively for a moment at the beginning and at the end
+of a build. Only this program uses the new table, in transactions of seconds at most.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, Final
+
+from spirit_py import points
+from spirit_py.errors import MigrationFailure, ServerFault
+from spirit_py.mysql.connect import connect
+from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT
+from spirit_py.mysql.kill import kill_own
+from spirit_py.mysql.locks.named import take_from_lost_session
+from spirit_py.mysql.retry import retrying, waiting_for
+from spirit_py.mysql.sockets import CuttableSession
+from spirit_py.mysql.tables.deferred_indexes import add_sql, build_stage, set_build_buffer
+from spirit_py.table.names import lock_name
+from spirit_py.threads import Background
+from spirit_py.units import human_seconds
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Iterable
+
+    from spirit_py.contracts import SqlSession
+    from spirit_py.feed.subscription import TableSubscription
+    from spirit_py.migration.copied import CopiedPair
+    from spirit_py.migration.indexes.deferred import DeferredIndexes
+    from spirit_py.migration.run import Run
+    from spirit_py.mysql.session import Session
+
+_log = logging.getLogger(__name__)
+
+BUFFER_BYTES: Final = 64 << 20
+"""Sort memory of a build (``innodb_ddl_buffer_size``), divided among its threads."""
+LOG_SHARE: Final = 0.5
+"""Part of the server's log of concurrent changes that changes are applied into."""
+LOG_TOO_BIG: Final = 1799
+_LOCK_WAIT: Final = 30
+_ATTEMPTS: Final = 8
+_LOG_TRIES: Final = 3
+_LOOK_SECONDS: Final = 0.2
+_STAGE_SECONDS: Final = 1.0
+_ANSWER_WITHIN: Final = 5
+#: Seconds after a KILL in which the server should have answered the build's session.
+_CUT_AFTER: Final = 10.0
+_NO_ROOM: Final = frozenset({3, 1021, 1026, 1030, 1114, 1878})
+
+
+def build_indexes(run: Run, pairs: Iterable[CopiedPair]) -> None:
+    """Build the deferred indexes of every table, one after the other.
+
+    Raises:
+        SpiritError: as :meth:`IndexBuild.run`.
+    """
+    for pair in pairs:
+        if not pair.deferred:
+            continue
+        build = IndexBuild(run, pair.deferred, pair.subscription)
+        try:
+            build.run()
+        finally:
+            run.report.index_build_seconds += round(build.seconds, 3)
+            run.report.index_build_tries += build.tries
+        run.report.indexes_deferred += [f"{pair.name}.{name}" for name in pair.deferred.names]
+        run.message(
+            f"built {len(pair.deferred.names)} indexes of {pair.name}: {pair.deferred}",
+            seconds=round(build.seconds, 1),
+            tries=build.tries,
+        )
+
+
+class IndexBuild:
+    """Builds the deferred indexes of one table; :meth:`run` once.
+
+    Attributes:
+        tries: statements that were sent.
+        seconds: time of the build, with all tries.
+    """
+
+    def __init__(
+        self, run: Run, deferred: DeferredIndexes, subscription: TableSubscription
+    ) -> None:
+        self._run = run
+        self._deferred = deferred
+        self._subscription = subscription
+        self._held = False
+        self._session = CuttableSession()
+        self._sorts_in = ""
+        self.tries = 0
+        self.seconds = 0.0
+
+    def run(self) -> None:
+        """Build the indexes, if they are not there; on return the definition is whole.
+
+        Raises:
+            SchemaChanged: another session changed the new table (R14).
+            MigrationFailure: they could not be built; the same command carries on.
+            SpiritError: the reason of the stop switch.
+        """
+        began = time.monotonic()
+        try:
+            for _ in range(_LOG_TRIES):
+                if self._is_done():
+                    break
+        except ServerFault as fault:
+            raise self._failure(fault) from fault
+        finally:
+            self.seconds = time.monotonic() - began
+            self._run.show("")
+
+    def _is_done(self) -> bool:
+        """Try until a build ends; return False where it has to be repeated without changes.
+
+        Raises:
+            ServerFault: what stayed after the retries.
+        """
+        run = self._run
+
+        def passing(_: int, fault: BaseException) -> None:
+            # Whoever waited for the lock on the table may have been a batch of changes.
+            self._held = self._held or getattr(fault, "code", 0) == LOCK_WAIT_TIMEOUT
+            run.show(waiting_for(run.config.connection, fault))
+
+        try:
+            retrying(run.stop, attempts=_ATTEMPTS, on_retry=passing)(self._try)
+        except ServerFault as fault:
+            run.stop.check()
+            if fault.code != LOG_TOO_BIG or self._held:
+                raise
+            self._held = True
+            run.message(
+                f"building {self._deferred} of {self._deferred.table} again: more was written"
+                " meanwhile than the server's log of changes holds; now changes wait for the build"
+            )
+            return False
+        return True
+
+    def _try(self) -> None:
+        """Build in a session of its own, once no earlier one can still build."""
+        deferred = self._deferred
+        connection = self._run.config.connection
+        session = connect(connection, role="index", lock_wait_timeout=_LOCK_WAIT)
+        self._session.take(session)
+        try:
+            take_from_lost_session(session, lock_name("index", *deferred.target))
+            if not deferred.are_built(session):
+                self._build(session)
+                points.reach("index.built")
+                deferred.note_altered(session)
+        finally:
+            self._session.close()
+
+    def _build(self, session: Session) -> None:
+        deferred = self._deferred
+        set_build_buffer(session, BUFFER_BYTES)
+        room = 0 if self._held else int(LOG_SHARE * _log_size(session))
+        self._sorts_in = _sort_folder(session)
+        self.tries += 1
+        points.reach("index.begin")
+        with (
+            self._subscription.applies_bounded(room),
+            Background("index-build", lambda ended: self._watch(ended, session.id)),
+        ):
+            session.execute(add_sql(deferred.target, deferred.clauses))
+
+    def _watch(self, ended: threading.Event, builder: int) -> None:
+        """Show how far the build is, and end it after a stop request; runs in a thread."""
+        began = looked = time.monotonic()
+        points.reach("index.building")
+        self._show_stage(builder, 0.0)
+        while not ended.wait(_LOOK_SECONDS):
+            now = time.monotonic()
+            if self._run.stop.requested:
+                self._end(ended, builder)
+                return
+            if now - looked >= _STAGE_SECONDS:
+                looked = now
+                self._show_stage(builder, now - began)
+
+    def _show_stage(self, builder: int, seconds: float) -> None:
+        """Show the server's own progress, or else the time."""
+        text = f"the server to build {self._deferred} of {self._deferred.table}"
+        try:
+            with self._run.session("index-watch", read_timeout=_ANSWER_WITHIN) as session:
+                stage = build_stage(session, builder)
+        except ServerFault:
+            stage = None
+        how = f"{stage.name}, {100 * stage.fraction:.0f} %, " if stage else ""
+        held = ", changes wait" if self._held else ""
+        self._run.figures.built = stage.fraction if stage else None
+        self._run.show(f"{text} ({how}{human_seconds(seconds)}{held})")
+
+    def _end(self, ended: threading.Event, builder: int) -> None:
+        """Kill the build; break its connection where the server does not answer."""
+        try:
+            with self._run.session("index-watch", read_timeout=_ANSWER_WITHIN) as session:
+                kill_own(session, builder)
+        except ServerFault as fault:
+            _log.info("the build of indexes could not be ended on the server: %s", fault.message)
+        if not ended.wait(_CUT_AFTER):
+            self._session.cut()
+
+    def _failure(self, fault: ServerFault) -> MigrationFailure:
+        """Return why the indexes could not be built, and what to do."""
+        text = f"{self._deferred} of {self._deferred.table} could not be built: {fault.text}"
+        if fault.code in _NO_ROOM:
+            hint = (
+                "the build sorts in files of about the size of the indexes, in"
+                f" {self._sorts_in or 'innodb_tmpdir or tmpdir'}, and the indexes need room beside"
+                " the table: free disk space, or set innodb_tmpdir to a folder with more"
+            )
+        elif fault.code == LOCK_WAIT_TIMEOUT:
+            hint = (
+                f"end the session that holds a lock on {self._deferred.table} (see performance_"
+                "schema.metadata_locks), or the backup that keeps DDL from running"
+            )
+        else:
+            hint = fault.hint or "remove the cause"
+        return MigrationFailure(
+            f"{text} (error {fault.code})",
+            hint=f"{hint}; then run the same command again: it carries on with this build",
+        )
+
+
+def _log_size(session: SqlSession) -> int:
+    """Return the bytes of changes that the server logs during a build."""
+    return int(session.query("SELECT @@GLOBAL.innodb_online_alter_log_max_size")[0][0])
+
+
+def _sort_folder(session: SqlSession) -> str:
+    """Return where the server sorts."""
+    found = session.query("SELECT COALESCE(NULLIF(@@innodb_tmpdir, ''), @@tmpdir)")
+    return str(found[0][0])

@@ -1,0 +1,102 @@
+"""The deferred indexes of one new table, and which of its two definitions it has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from spirit_py import points
+from spirit_py.checkpoint.proofs import renew_proofs, shape_here
+from spirit_py.errors import SchemaChanged
+from spirit_py.mysql.tables.deferred_indexes import drop_sql
+
+if TYPE_CHECKING:
+    from spirit_py.contracts import SqlSession
+    from spirit_py.mysql.tables.identity import Name
+
+_SHOWN: Final = 6
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeferredIndexes:
+    """The indexes of a new table that are, or may be, built after the copy; falsy for none.
+
+    Attributes:
+        source: schema and name of the source.
+        target: schema and name of the new table.
+        whole_shape: digest of the new table's definition with all of its indexes.
+        bare_shape: the same without the deferred ones.
+        indexes: name and definition of each, in the table's order.
+    """
+
+    source: Name
+    target: Name
+    whole_shape: str
+    bare_shape: str = ""
+    indexes: tuple[tuple[str, str], ...] = ()
+
+    def __bool__(self) -> bool:
+        """Return whether there are any."""
+        return bool(self.indexes)
+
+    def __str__(self) -> str:
+        """Name the indexes for messages."""
+        return named_indexes([name for name, _ in self.indexes])
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the indexes."""
+        return [name for name, _ in self.indexes]
+
+    @property
+    def clauses(self) -> list[str]:
+        """What follows ADD for each of them."""
+        return [clause for _, clause in self.indexes]
+
+    @property
+    def table(self) -> str:
+        """The new table's name for messages."""
+        return ".".join(self.target)
+
+    def are_built(self, session: SqlSession) -> bool:
+        """Return whether the new table has all of its indexes.
+
+        Raises:
+            SchemaChanged: it has neither of the two definitions (R14).
+        """
+        found = shape_here(session, *self.target)
+        if found == self.whole_shape:
+            return True
+        if self and found == self.bare_shape:
+            return False
+        raise SchemaChanged(
+            f"another session changed the definition of {self.table}, the new table",
+            hint="see what was changed, then start the migration again: it starts from the"
+            " beginning",
+        )
+
+    def drop(self, session: SqlSession) -> None:
+        """Drop the indexes, if they are there, from the new table.
+
+        Where it holds rows already, the record must name both definitions before.
+        """
+        if not self.are_built(session):
+            return
+        session.execute(drop_sql(self.target, self.names))
+        self.note_altered(session)
+        points.reach("index.dropped")
+
+    def note_altered(self, session: SqlSession) -> None:
+        """Note the new table's proof again: it was altered by us, and has another CREATE TIME.
+
+        Raises:
+            SchemaChanged: as :meth:`are_built`.
+        """
+        renew_proofs(session, *self.source)
+        self.are_built(session)
+
+
+def named_indexes(names: list[str]) -> str:
+    """Return names for a message, a long list cut short."""
+    shown = ", ".join(names[:_SHOWN])
+    return f"{shown} and {len(names) - _SHOWN} more" if len(names) > _SHOWN else shown

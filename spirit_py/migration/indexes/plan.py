@@ -1,0 +1,247 @@
+"""Which indexes of a new table are built after the copy, and why (``--defer-indexes``).
+
+``auto`` defers where the indexes are unlikely to stay in the buffer pool: together larger than
+:data:`POOL_SHARE` of it. A row that is inserted then reads and writes a page of most of them.
+Where they are smaller than that but not negligible, they may still be dropped in the middle of the
+copy (:mod:`spirit_py.migration.indexes.falling`). Never where another server replicates from this
+one: it would apply the whole build as one statement, and fall behind as long as that takes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.checkpoint.proofs import read_proofs
+from spirit_py.checkpoint.record import digest_of
+from spirit_py.errors import Refusal, ServerFault
+from spirit_py.migration.indexes.deferred import DeferredIndexes
+from spirit_py.mysql.faults import access_denied
+from spirit_py.mysql.replication import in_replication_group, readers_of_binlog
+from spirit_py.mysql.tables.deferred_indexes import index_sizes, why_not_deferred
+from spirit_py.mysql.tables.definition import shape_of
+from spirit_py.statement.index_definitions import deferrable_indexes, without_indexes
+from spirit_py.units import human_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from spirit_py.checkpoint.record import CheckpointRecord, TableProgress
+    from spirit_py.contracts import SqlSession
+    from spirit_py.migration.run import Run
+    from spirit_py.preflight.check import PreflightContext
+    from spirit_py.statement.index_definitions import DeferrableIndexes
+    from spirit_py.table.mapping import TableMapping
+    from spirit_py.table.schema import TableSchema
+
+POOL_SHARE: Final = 1 / 3
+"""Part of the buffer pool above which indexes are deferred from the beginning."""
+FALLING_SHARE: Final = POOL_SHARE / 8
+"""Part of it below which a slower copy has other reasons than the indexes."""
+_ENTRY_BYTES: Final = 40
+"""Assumed bytes of an index's entry where no index of the source shows them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexPlan:
+    """What is done with the secondary indexes of one table.
+
+    Attributes:
+        deferred: the indexes that may be deferred, with both definitions; none where none may.
+        at_once: they are dropped before the copy.
+        may_fall: they are dropped in the middle of the copy if rows are inserted more slowly.
+        left_out: they are dropped, and the record has both definitions.
+        why: for the operator: why they are deferred, or are not.
+    """
+
+    deferred: DeferredIndexes
+    at_once: bool = False
+    may_fall: bool = False
+    left_out: bool = False
+    why: str = ""
+
+    @property
+    def none(self) -> DeferredIndexes:
+        """No deferred indexes of the same table."""
+        return replace(self.deferred, bare_shape="", indexes=())
+
+
+def begin_without_indexes(
+    run: Run,
+    session: SqlSession,
+    contexts: Iterable[PreflightContext],
+    mappings: Iterable[TableMapping],
+) -> tuple[IndexPlan, ...]:
+    """Decide for every table of a new migration, and drop what is deferred; before the copy.
+
+    A run that ends before its first record with a position is not carried on, so that no record is
+    needed before the drop.
+
+    Raises:
+        ServerFault: the server could not be asked.
+    """
+    plans = []
+    for context, mapping in zip(contexts, mappings, strict=True):
+        plan = plan_indexes(run, session, context, mapping)
+        if plan.at_once:
+            plan.deferred.drop(session)
+            plan = replace(plan, left_out=True)
+        plans.append(plan)
+    return tuple(plans)
+
+
+def carry_on_with_indexes(
+    run: Run,
+    session: SqlSession,
+    contexts: Iterable[PreflightContext],
+    mappings: Iterable[TableMapping],
+    record: CheckpointRecord,
+) -> tuple[IndexPlan, ...]:
+    """Return what an earlier run has decided for every table; decide where it deferred nothing.
+
+    Raises:
+        ServerFault: the server could not be asked.
+    """
+    plans = []
+    for context, mapping in zip(contexts, mappings, strict=True):
+        progress = record.of(mapping.source.schema, mapping.source.name)
+        plan = _plan_of_earlier_run(progress, mapping)
+        if not plan.left_out and not progress.copied:
+            plan = plan_indexes(run, session, context, mapping)
+        plans.append(plan)
+    return tuple(plans)
+
+
+def plan_indexes(
+    run: Run, session: SqlSession, context: PreflightContext, mapping: TableMapping
+) -> IndexPlan:
+    """Decide for one table, and report it; the new table has all of its indexes, and no rows yet.
+
+    Raises:
+        ServerFault: the server could not be asked.
+    """
+    plan = _plan(run, session, context, mapping)
+    what = f"indexes of {mapping.source.schema}.{mapping.source.name}"
+    if plan.at_once:
+        text = f"{what} that are built after the copy: {plan.deferred}"
+    elif plan.may_fall:
+        text = f"{what} are kept up to date by the copy, unless it becomes much slower"
+    else:
+        text = f"{what} are kept up to date by the copy"
+    run.report.indexes_plan.append(f"{text} ({plan.why})")
+    if plan.deferred or run.config.defer_indexes == "on":
+        run.message(f"{text}: {plan.why}")
+    return plan
+
+
+def _plan_of_earlier_run(progress: TableProgress, mapping: TableMapping) -> IndexPlan:
+    """Return what an earlier run has done with the indexes of one table."""
+    deferred = DeferredIndexes(
+        source=(mapping.source.schema, mapping.source.name),
+        target=(mapping.target.schema, mapping.target.name),
+        whole_shape=progress.target_shape,
+        bare_shape=progress.bare_shape,
+        indexes=progress.deferred,
+    )
+    return IndexPlan(deferred=deferred, left_out=bool(deferred), why="an earlier run began so")
+
+
+def _plan(
+    run: Run, session: SqlSession, context: PreflightContext, mapping: TableMapping
+) -> IndexPlan:
+    target = mapping.target
+    whole = digest_of(shape_of(target), target.name)
+    nothing = DeferredIndexes(
+        source=(mapping.source.schema, mapping.source.name),
+        target=(target.schema, target.name),
+        whole_shape=whole,
+    )
+    mode = run.config.defer_indexes
+    if mode == "off":
+        return IndexPlan(deferred=nothing, why="--defer-indexes off")
+    try:
+        found = deferrable_indexes(target)
+    except Refusal as error:
+        return IndexPlan(deferred=nothing, why=error.message)
+    if not found.clauses:
+        return IndexPlan(deferred=nothing, why=_why_none(found))
+    at_once, may_fall, why = True, False, "--defer-indexes on"
+    if mode == "auto":
+        at_once, may_fall, why = _automatic(session, context, mapping, found)
+        if not (at_once or may_fall):
+            return IndexPlan(deferred=nothing, why=why)
+    probe = read_proofs(session, *nothing.source).building
+    refused = why_not_deferred(session, nothing.target, found.clauses, probe=probe)
+    if refused:
+        return IndexPlan(deferred=nothing, why=refused)
+    deferred = DeferredIndexes(
+        source=nothing.source,
+        target=nothing.target,
+        whole_shape=whole,
+        bare_shape=digest_of(without_indexes(shape_of(target), found.clauses), target.name),
+        indexes=tuple(found.clauses.items()),
+    )
+    return IndexPlan(deferred=deferred, at_once=at_once, may_fall=may_fall, why=why)
+
+
+def _why_none(found: DeferrableIndexes) -> str:
+    """Return why no index of a table may be deferred."""
+    if not found.kept:
+        return "there are none but unique ones"
+    return "; ".join(f"{name} stays: {why}" for name, why in found.kept.items())
+
+
+def _automatic(
+    session: SqlSession,
+    context: PreflightContext,
+    mapping: TableMapping,
+    found: DeferrableIndexes,
+) -> tuple[bool, bool, str]:
+    """Return whether to defer at once, whether to be ready for it, and why."""
+    pool = context.facts.number("innodb_buffer_pool_size", 1)
+    size = _expected_bytes(session, mapping, found.clauses)
+    sizes = f"about {human_bytes(size)}, of {human_bytes(pool)} of buffer pool"
+    if size <= FALLING_SHARE * pool:
+        return False, False, f"they fit into memory: {sizes}"
+    if others := _who_replicates(session):
+        return False, False, f"{others} would apply the build as one statement: {sizes}"
+    if size > POOL_SHARE * pool:
+        return True, False, f"they are large beside the memory: {sizes}"
+    return False, True, f"they are likely to fit into memory: {sizes}"
+
+
+def _who_replicates(session: SqlSession) -> str:
+    """Return who may replicate from the server; empty for nobody."""
+    try:
+        if in_replication_group(session):
+            return "the other members of the replication group"
+        count = readers_of_binlog(session)
+    except ServerFault as fault:
+        if not access_denied(fault):
+            raise
+        return "a replica that this account may not see"
+    return f"{count} replica(s), or other readers of the binary log," if count else ""
+
+
+def _expected_bytes(session: SqlSession, mapping: TableMapping, names: Iterable[str]) -> int:
+    """Estimate the size of indexes of the new table from those of the source."""
+    source = mapping.source
+    sizes = index_sizes(session, (source.schema, source.name))
+    secondary = [index.name for index in source.indexes if index.name != "PRIMARY"]
+    if not sizes and secondary:
+        sizes = dict.fromkeys(secondary, source.index_bytes // len(secondary))
+    known = [sizes[name] for name in secondary if name in sizes]
+    usual = sum(known) // len(known) if known else source.estimated_rows * _ENTRY_BYTES
+    renamed = {pair.new.name.lower(): pair.old.name.lower() for pair in mapping.pairs}
+    by_columns = {_parts(source, name, {}): sizes[name] for name in secondary if name in sizes}
+    return sum(by_columns.get(_parts(mapping.target, name, renamed), usual) for name in names)
+
+
+def _parts(
+    table: TableSchema, name: str, renamed: Mapping[str, str]
+) -> tuple[tuple[str, int | None], ...]:
+    """Return columns and lengths of an index, by the names of the source."""
+    index = table.index(name)
+    parts = index.parts if index is not None else ()
+    found = ((part.column or "", part.prefix) for part in parts)
+    return tuple((renamed.get(column.lower(), column.lower()), prefix) for column, prefix in found)

@@ -1,0 +1,140 @@
+"""Drop the deferred indexes of a new table, and build them again, as they were.
+
+Both are done in place while the table is read and written, without a rebuild, so that the table
+keeps its identity (R24). Whether a server can do that, and whether the definition afterwards is the
+same text, is tried on an empty table of the same definition first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.errors import ServerFault
+from spirit_py.mysql.faults import Disposition, disposition
+from spirit_py.mysql.tables.definition import read_shape
+from spirit_py.mysql.tables.new_table import drop_table
+from spirit_py.sql import quote_identifier, quote_table
+from spirit_py.statement.index_definitions import without_indexes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from spirit_py.contracts import SqlSession
+    from spirit_py.mysql.tables.identity import Name
+
+_ONLINE: Final = "ALGORITHM=INPLACE, LOCK=NONE"
+_BUFFER: Final = "innodb_ddl_buffer_size"
+_STAGE: Final = """
+SELECT s.EVENT_NAME, s.WORK_COMPLETED, s.WORK_ESTIMATED
+FROM performance_schema.events_stages_current s
+JOIN performance_schema.threads t ON t.THREAD_ID = s.THREAD_ID
+WHERE t.PROCESSLIST_ID = %s AND s.WORK_ESTIMATED > 0"""
+_STAGE_NAME: Final = "stage/innodb/alter table "
+# The size of an index in pages; a table that is partitioned has a row for each partition.
+_SIZES: Final = """
+SELECT index_name, SUM(stat_value) * @@innodb_page_size FROM mysql.innodb_index_stats
+WHERE database_name = %s AND (table_name = %s OR table_name LIKE %s ESCAPE '|')
+  AND stat_name = 'size' GROUP BY index_name"""
+
+
+@dataclass(frozen=True)
+class BuildStage:
+    """How far the server is with a build, as its performance schema shows it.
+
+    Attributes:
+        name: such as ``merge sort``.
+        fraction: of the whole build, 0.0 to 1.0; the server's own estimate.
+    """
+
+    name: str
+    fraction: float
+
+
+def drop_sql(table: Name, names: Iterable[str]) -> str:
+    """Return the statement that drops indexes."""
+    dropped = ", ".join(f"DROP INDEX {quote_identifier(name)}" for name in names)
+    return f"ALTER TABLE {quote_table(*table)} {dropped}, {_ONLINE}"
+
+
+def add_sql(table: Name, clauses: Iterable[str]) -> str:
+    """Return the statement that builds indexes, all in one reading of the table.
+
+    Args:
+        clauses: as of :class:`spirit_py.statement.index_definitions.DeferrableIndexes`.
+    """
+    added = ", ".join(f"ADD {clause}" for clause in clauses)
+    return f"ALTER TABLE {quote_table(*table)} {added}, {_ONLINE}"
+
+
+def why_not_deferred(
+    session: SqlSession, table: Name, clauses: Mapping[str, str], *, probe: str
+) -> str:
+    """Try on an empty table whether indexes come back as they were; return why they do not.
+
+    Args:
+        table: the new table, with all of its indexes.
+        probe: the name of the table to try it on, which is dropped again.
+
+    Raises:
+        ServerFault: the server could not be asked.
+    """
+    tried = (table[0], probe)
+    try:
+        session.execute(f"CREATE TABLE {quote_table(*tried)} LIKE {quote_table(*table)}")
+        whole = read_shape(session, *tried)
+        session.execute(drop_sql(tried, clauses))
+        if read_shape(session, *tried) != without_indexes(whole, clauses):
+            return "the definition without them is not as expected"
+        session.execute(add_sql(tried, clauses.values()))
+        if read_shape(session, *tried) != whole:
+            return "added again, they would make another definition"
+    except ServerFault as fault:
+        if disposition(fault) is not Disposition.FATAL or fault.hint:
+            raise
+        return f"the server cannot drop and add them online: {fault.text}"
+    finally:
+        with contextlib.suppress(ServerFault):
+            drop_table(session, *tried)
+    return ""
+
+
+def set_build_buffer(session: SqlSession, size: int) -> None:
+    """Set the sort buffer of the session's index builds, where the server has that setting.
+
+    Since 8.0.27; it is divided among the threads of the build. A larger one of the server's stays.
+    """
+    found = session.query("SHOW SESSION VARIABLES LIKE %s", (_BUFFER,))
+    if found and int(found[0][1]) < size:
+        session.execute(f"SET SESSION {_BUFFER} = {int(size)}")
+
+
+def build_stage(session: SqlSession, builder: int) -> BuildStage | None:
+    """Return how far the build of a server session is; None where the server does not show it.
+
+    The consumer ``events_stages_current`` is off by default.
+    """
+    try:
+        found = session.query(_STAGE, (builder,))
+    except ServerFault as fault:
+        if disposition(fault) is not Disposition.FATAL:
+            raise
+        return None
+    if not found:
+        return None
+    event, done, estimated = found[0]
+    name = str(event).removeprefix(_STAGE_NAME).strip("()")
+    return BuildStage(name, min(1.0, int(done) / max(int(estimated), 1)))
+
+
+def index_sizes(session: SqlSession, table: Name) -> dict[str, int]:
+    """Return the bytes of each index by name; empty where the statistics cannot be read."""
+    escaped = table[1].replace("|", "||").replace("%", "|%").replace("_", "|_")
+    try:
+        rows = session.query(_SIZES, (*table, f"{escaped}#p#%"))
+    except ServerFault as fault:
+        if disposition(fault) is not Disposition.FATAL:
+            raise
+        return {}
+    return {str(name): int(size) for name, size in rows}

@@ -1,0 +1,137 @@
+"""Which indexes of a new table may be built after the copy, and their definitions (pure).
+
+A **deferred index** is left out of the new table while its rows are copied, and added afterwards.
+It must come back exactly as it was, so its definition is the text of ``SHOW CREATE TABLE``, with
+length, direction, visibility, comment and all that later servers may add.
+
+Only a BTREE index that is not unique may be deferred, over columns that are stored in the rows:
+
+- UNIQUE indexes guard the copy (R11), and the chunk key is one of them;
+- the server adds an index over an expression, such as a multi-valued one, only under a lock that
+  keeps writes out (measured: error 1846), and FULLTEXT and SPATIAL indexes too;
+- an AUTO_INCREMENT column must be the first one of some index at any time (error 1075).
+
+``SHOW CREATE TABLE`` lists the plain indexes in the order of their creation, in front of those over
+virtual columns (measured on 9.7). One that is added again becomes the last of them: so none is
+deferred that is in front of one that stays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from spirit_py.statement.cursor import Cursor, split_at
+from spirit_py.statement.lexer import DEFAULT_MODE, tokenize
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from spirit_py.statement.lexer import Token
+    from spirit_py.table.schema import Index, TableSchema
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeferrableIndexes:
+    """The secondary indexes of a table, sorted by whether they may be deferred.
+
+    Attributes:
+        clauses: by name, in the table's order: what follows ADD in an ALTER TABLE that creates it.
+        kept: by name: why the index stays in place while rows are copied; unique ones are left
+            out.
+    """
+
+    clauses: dict[str, str]
+    kept: dict[str, str]
+
+
+def deferrable_indexes(table: TableSchema) -> DeferrableIndexes:
+    """Return which indexes of a complete definition may be deferred.
+
+    Raises:
+        Refusal: when ``SHOW CREATE TABLE`` cannot be read.
+    """
+    clauses: dict[str, str] = {}
+    kept: dict[str, str] = {}
+    for name, clause in _secondary(table.create_sql):
+        index = table.index(name)
+        why = "it is not in the catalogue" if index is None else _why_kept(table, index)
+        if not why:
+            clauses[name] = clause
+            continue
+        kept[name] = why
+        if index is not None and _is_plain(table, index):
+            kept |= dict.fromkeys(clauses, f"{name} stays, and it is in front of that one")
+            clauses.clear()
+    return DeferrableIndexes(clauses=clauses, kept=kept)
+
+
+def without_indexes(create_sql: str, clauses: Mapping[str, str]) -> str:
+    """Return ``SHOW CREATE TABLE`` as the server shows it without some of its indexes.
+
+    Args:
+        clauses: definitions by name, as of :class:`DeferrableIndexes`.
+    """
+    for clause in clauses.values():
+        create_sql = create_sql.replace(f",\n  {clause}", "", 1)
+    return create_sql
+
+
+def _why_kept(table: TableSchema, index: Index) -> str:
+    """Return why an index that is not unique stays; empty where it may be deferred."""
+    if index.kind.upper() != "BTREE":
+        return f"it is {index.kind.upper()}"
+    if not _is_stored(table, index):
+        return "it holds values that are not stored in the rows"
+    first = table.column(index.parts[0].column or "")
+    if first.auto_increment and not _begins_unique(table, first.name):
+        return "the AUTO_INCREMENT column needs it"
+    return ""
+
+
+def _is_plain(table: TableSchema, index: Index) -> bool:
+    """Return whether an index is listed among those that may be deferred."""
+    return index.kind.upper() != "FULLTEXT" and _is_stored(table, index)
+
+
+def _is_stored(table: TableSchema, index: Index) -> bool:
+    """Return whether every part of an index is a column that is stored in the rows."""
+    return all(
+        part.column is not None and table.column(part.column).generated != "VIRTUAL"
+        for part in index.parts
+    )
+
+
+def _begins_unique(table: TableSchema, column: str) -> bool:
+    """Return whether a unique index begins with a column."""
+    return any(other.unique and other.parts[0].column == column for other in table.indexes)
+
+
+def _secondary(create_sql: str) -> Iterator[tuple[str, str]]:
+    """Yield name and clause of each index that is not unique, in order."""
+    tokens = tokenize(create_sql, DEFAULT_MODE, executed=True)
+    for piece, end in _pieces(tokens):
+        cursor = Cursor(create_sql, piece)
+        cursor.take_any("FULLTEXT", "SPATIAL")
+        if cursor.take("KEY"):
+            name = cursor.name("the index's name")
+            yield name, create_sql[piece[0].start : end].strip()
+
+
+def _pieces(tokens: tuple[Token, ...]) -> Iterator[tuple[tuple[Token, ...], int]]:
+    """Yield the definitions within the parentheses, each with the offset of what ends it.
+
+    The text up to there has the end of a version comment, which is no token.
+    """
+    first = next(at for at, token in enumerate(tokens) if token.is_symbol("("))
+    depth, last = 0, len(tokens)
+    for at in range(first, len(tokens)):
+        depth += tokens[at].is_symbol("(") - tokens[at].is_symbol(")")
+        if depth == 0:
+            last = at
+            break
+    at = first + 1
+    for piece in split_at(tokens[first + 1 : last], ","):
+        at += len(piece)
+        yield piece, tokens[at].start
+        at += 1
