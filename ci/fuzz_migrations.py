@@ -19,16 +19,17 @@ from typing import TYPE_CHECKING, Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+import pytest
+
 from mysql_server import ServerOptions, running
 from seeded_runs import carry_out, end_on_sigterm, parser
-from spirit_py.chunk.sizing import ChunkSizer
 from spirit_py.config import SparkConfig
 from spirit_py.migration import deferral
 from spirit_py.spark.engine import SparkEngine
 from tests.fuzz.draw import draw
 from tests.fuzz.judge import Verdict, judge
 from tests.fuzz.shrink import shrink
-from tests.kits.cases import FIRST_ROWS, migrate
+from tests.kits.cases import migrate, small_chunks
 
 if TYPE_CHECKING:
     import argparse
@@ -86,8 +87,7 @@ def _worker(*, shrinks: bool) -> Iterator[Callable[[int], Verdict]]:
 @contextlib.contextmanager
 def player() -> Any:
     """Yield a player of scenarios, with a server and Spark for the duration of a `with` block."""
-    defaults: Any = ChunkSizer.__init__.__kwdefaults__
-    defaults["first_rows"] = FIRST_ROWS
+    small_chunks(pytest.MonkeyPatch())
     deferral._LOOK_SECONDS = LOOK_SECONDS  # type: ignore[misc]  # noqa: SLF001
     engine = SparkEngine(SparkConfig(spark_master=f"local[{SLOTS},4]", threads=SLOTS))
     with (

@@ -24,6 +24,7 @@ POINTS: Final[dict[str, bool]] = {
     "checkpoint.written": False,
     "chunk.dispatched": False,
     "chunk.executing": True,
+    "chunk.part": True,
     "chunk.executed": True,
     "chunk.committed": False,
     "feed.flushing": False,

@@ -23,8 +23,8 @@ from spirit_py.checksum.coverage import PassCoverage
 from spirit_py.checksum.query import SOURCE, TARGET, ComparisonPlan
 from spirit_py.checksum.result import Counts, RowDifference
 from spirit_py.checksum.snapshot import SnapshotLock
-from spirit_py.checksum.worker import encode_chunk
 from spirit_py.chunk.chunker import make_chunker
+from spirit_py.chunk.encoding import encode_chunk
 from spirit_py.errors import ChecksumFailure, ServerFault, WorkersLost
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.kill import kill_own

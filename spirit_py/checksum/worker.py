@@ -25,7 +25,7 @@ from spirit_py.checksum import query
 from spirit_py.checksum.query import SOURCE, TARGET, ComparisonPlan, Keys
 from spirit_py.checksum.result import Counts, RowDifference, count
 from spirit_py.checksum.staging import HARMLESS_WARNINGS, stage
-from spirit_py.chunk.chunk import Chunk, KeyBound
+from spirit_py.chunk.encoding import decode_chunk
 from spirit_py.errors import ChecksumFailure
 from spirit_py.mysql.connect import connect
 from spirit_py.table.values import row_key_sql
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spirit_py.checksum.query import Selection, Side
+    from spirit_py.chunk.chunk import Chunk
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
     from spirit_py.table.mapping import TableMapping
@@ -271,27 +272,3 @@ def differences(source: Rows, target: Rows) -> list[RowDifference]:
         if same not in source
     ]
     return kinds
-
-
-def encode_chunk(chunk: Chunk) -> dict[str, Any]:
-    """Turn a chunk into JSON's types; without comparable keys, only with SQL text."""
-    return {
-        "number": chunk.number,
-        "lower": None if chunk.lower is None else chunk.lower.literals,
-        "upper": None if chunk.upper is None else chunk.upper.literals,
-        "rows": chunk.target_rows,
-    }
-
-
-def decode_chunk(said: dict[str, Any]) -> Chunk:
-    """Turn :func:`encode_chunk`'s result back into a chunk."""
-    return Chunk(
-        number=said["number"],
-        lower=_bound(said["lower"]),
-        upper=_bound(said["upper"]),
-        target_rows=said["rows"],
-    )
-
-
-def _bound(literals: list[str] | None) -> KeyBound | None:
-    return None if literals is None else KeyBound(literals=tuple(literals))

@@ -7,7 +7,8 @@ MySQL reads an index in both directions, but only these two orders need no sort.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, TypeAlias
 
 from spirit_py.table.keys import ComparableKey, KeyBound, KeyLiterals
@@ -33,17 +34,32 @@ Directions: TypeAlias = tuple[bool, ...]
 class Chunk:
     """A range of the chunk key: all rows with ``lower < key <= upper``; None is the open end.
 
+    It is what is scheduled, registered with the change feed (R3, R4) and checkpointed, and it is
+    written in one transaction for each of its :attr:`parts`.
+
     Attributes:
         number: dispatch order from 0; never reused in a run.
         lower: exclusive lower bound; None for the beginning of the table.
         upper: inclusive upper bound; None for the end of the table.
         target_rows: rows that the chunker aimed at.
+        cuts: bounds between its parts, ascending in the walk, without the two ends.
     """
 
     number: int
     lower: KeyBound | None
     upper: KeyBound | None
     target_rows: int
+    cuts: tuple[KeyBound, ...] = ()
+
+    @property
+    def parts(self) -> tuple[Chunk, ...]:
+        """The ranges between the cuts, in the order of the walk; the chunk itself without cuts."""
+        bounds = (self.lower, *self.cuts, self.upper)
+        rows = self.target_rows // (len(self.cuts) + 1)
+        return tuple(
+            replace(self, lower=lower, upper=upper, target_rows=rows, cuts=())
+            for lower, upper in pairwise(bounds)
+        )
 
     def __str__(self) -> str:
         """Show the range as ``(lower, upper]``, for logs and Spark's job descriptions."""

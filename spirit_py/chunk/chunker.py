@@ -28,15 +28,18 @@ class Chunker(Protocol):
         """Begin again above ``lower``; None for the beginning of the table."""
 
 
-def make_chunker(mapping: TableMapping, query: BoundaryQuery) -> Chunker:
+def make_chunker(
+    mapping: TableMapping, query: BoundaryQuery, *, part_rows: int | None = None
+) -> Chunker:
     """Return the chunker for the mapping's key: arithmetic for one AUTO_INCREMENT integer.
 
     Args:
         mapping: Its ``key`` is the chunk key.
         query: Runs the boundary queries in a session of the driver, in '+00:00' like all
             sessions of the program, at READ COMMITTED.
+        part_rows: rows of a part of a chunk; None for chunks without parts.
     """
     columns = mapping.key_columns
     if len(columns) == 1 and columns[0].auto_increment and columns[0].data_type in INTEGER_TYPES:
-        return OptimisticChunker(mapping, query)
-    return CompositeChunker(mapping, query)
+        return OptimisticChunker(mapping, query, part_rows=part_rows)
+    return CompositeChunker(mapping, query, part_rows=part_rows)

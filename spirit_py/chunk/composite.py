@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from spirit_py.chunk.chunk import Chunk, KeyBound, walk_directions
 from spirit_py.chunk.predicate import above, order_by
+from spirit_py.chunk.sizing import divided
 from spirit_py.sql import quote_identifier, quote_table
 from spirit_py.table.values import bound_from_row, key_select_expressions
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 BoundaryQuery: TypeAlias = Callable[[str], Sequence[tuple[Any, ...]]]
 """Runs a SELECT and returns its rows, with values as the server sends them."""
 
+Bounds: TypeAlias = tuple[tuple[KeyBound, ...], KeyBound | None]
+"""The cuts of a chunk and its upper bound."""
+
 INVISIBLE_INDEX_HINT = "/*+ SET_VAR(optimizer_switch='use_invisible_indexes=on') */ "
 
 
@@ -27,11 +31,18 @@ class CompositeChunker:
 
     The first chunk is open below and the last one open above, so rows that are inserted
     beyond the ends while the copy runs are in exactly one chunk as well.
+
+    Args:
+        part_rows: rows of a part of a chunk: each costs a query, and together the queries of a
+            chunk read the index once. None for chunks without parts.
     """
 
-    def __init__(self, mapping: TableMapping, query: BoundaryQuery) -> None:
+    def __init__(
+        self, mapping: TableMapping, query: BoundaryQuery, *, part_rows: int | None = None
+    ) -> None:
         self._mapping = mapping
         self._query = query
+        self._part_rows = part_rows
         self._lower: KeyBound | None = None
         self._number = 0
         self._cut_rows = 0
@@ -41,8 +52,10 @@ class CompositeChunker:
         """Return the next chunk of about ``rows`` rows, or None after the last. Asks the server."""
         if self._finished:
             return None
-        upper = self._upper(rows)
-        chunk = Chunk(number=self._number, lower=self._lower, upper=upper, target_rows=rows)
+        cuts, upper = self._bounds(rows)
+        chunk = Chunk(
+            number=self._number, lower=self._lower, upper=upper, target_rows=rows, cuts=cuts
+        )
         self._number += 1
         self._cut_rows += rows
         self._lower, self._finished = upper, upper is None
@@ -61,10 +74,17 @@ class CompositeChunker:
         """Begin again above ``lower``; None for the beginning of the table."""
         self._lower, self._finished, self._cut_rows = lower, False, 0
 
-    def _upper(self, rows: int) -> KeyBound | None:
-        """Find the upper bound of the next chunk; None when it is the last one."""
-        found = self._query(boundary_sql(self._mapping, self._lower, rows))
-        return bound_from_row(self._mapping.key_columns, found[0]) if found else None
+    def _bounds(self, rows: int) -> Bounds:
+        """Find the cuts and the upper bound of the next chunk; None for that of the last one."""
+        found: list[KeyBound] = []
+        lower = self._lower
+        for step in divided(rows, self._part_rows):
+            answer = self._query(boundary_sql(self._mapping, lower, step))
+            if not answer:
+                return tuple(found), None
+            lower = bound_from_row(self._mapping.key_columns, answer[0])
+            found.append(lower)
+        return tuple(found[:-1]), found[-1]
 
 
 def boundary_sql(mapping: TableMapping, lower: KeyBound | None, rows: int) -> str:

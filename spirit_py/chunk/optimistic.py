@@ -7,16 +7,19 @@ Where the keys are sparse, arithmetic would make tiny chunks; there the bound is
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from spirit_py.chunk.chunk import Chunk, KeyBound, walk_directions
 from spirit_py.chunk.composite import (
     BoundaryQuery,
+    Bounds,
     CompositeChunker,
     forced_source,
     index_hint,
 )
 from spirit_py.chunk.predicate import above
+from spirit_py.chunk.sizing import divided
 from spirit_py.sql import quote_identifier
 
 if TYPE_CHECKING:
@@ -29,8 +32,10 @@ _DENSE = 0.5
 class OptimisticChunker(CompositeChunker):
     """Cuts a table whose key is one AUTO_INCREMENT integer column, signed or not."""
 
-    def __init__(self, mapping: TableMapping, query: BoundaryQuery) -> None:
-        super().__init__(mapping, query)
+    def __init__(
+        self, mapping: TableMapping, query: BoundaryQuery, *, part_rows: int | None = None
+    ) -> None:
+        super().__init__(mapping, query, part_rows=part_rows)
         #: Rows a key value, in the last chunk that is known; None before the first cut.
         self._density: float | None = None
         #: Numbers of the chunks cut by arithmetic whose rows are not known yet.
@@ -59,27 +64,33 @@ class OptimisticChunker(CompositeChunker):
         super().restart(lower)
         self._first = None
 
-    def _upper(self, rows: int) -> KeyBound | None:
+    def _bounds(self, rows: int) -> Bounds:
         ends = self._query(ends_sql(self._mapping, self._lower))[0]
         if ends[0] is None:
-            return None
+            return (), None
         first, last = int(ends[0]), int(ends[1])
         self._first, self._last = first if self._first is None else self._first, last
         if self._density is None:
             self._density = self._mapping.source.estimated_rows / (last - first + 1)
-        if self._density >= _DENSE:
-            key = first + rows - 1
-            bound = KeyBound(literals=(str(key),), comparable=(key,))
-            if key < last:
-                self._computed.add(self._number)
-        else:
-            found = super()._upper(rows)
-            if found is None:
-                return None
-            bound = found
-            key = int(bound.literals[0])
-            self._density = rows / (key - first + 1)
-        return bound if key < last else None
+        if self._density < _DENSE:
+            return self._looked_up(rows, first, last)
+        *cuts, upper = accumulate(divided(rows, self._part_rows), initial=first - 1)
+        if upper < last:
+            self._computed.add(self._number)
+        inner = tuple(_bound(key) for key in cuts[1:] if key < last)
+        return inner, _bound(upper) if upper < last else None
+
+    def _looked_up(self, rows: int, first: int, last: int) -> Bounds:
+        cuts, upper = super()._bounds(rows)
+        if upper is None:
+            return cuts, None
+        key = int(upper.literals[0])
+        self._density = rows / (key - first + 1)
+        return cuts, upper if key < last else None
+
+
+def _bound(key: int) -> KeyBound:
+    return KeyBound(literals=(str(key),), comparable=(key,))
 
 
 def ends_sql(mapping: TableMapping, lower: KeyBound | None) -> str:

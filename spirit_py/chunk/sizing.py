@@ -1,21 +1,53 @@
-"""How many rows the next chunk should have, from how long the last ones took (pure).
+"""How many rows a chunk should have, and how many of them one transaction (pure).
 
-The p90 of the last ten chunks is steered to the target time. Growth is slow, because the next
-rows may be wider; a chunk that took five times the target shrinks the next one at once.
+The p90 of the last ten chunks' seconds is steered to the target time. A size grows quickly while it
+is far below, then slowly, because the next rows may be wider; a chunk that took five times the
+target shrinks the next one at once.
+
+A chunk is written in several transactions. A commit writes its whole binlog cache under the lock
+for which every other commit waits, so one of 50 000 rows makes the commits of applications wait
+(docs/decisions.md has the figures).
 """
 
 from __future__ import annotations
 
 import math
 from collections import deque
+from typing import TYPE_CHECKING
 
-FIRST_ROWS = 1_000
+if TYPE_CHECKING:
+    from spirit_py.table.schema import TableSchema
+
+FIRST_ROWS = 10_000
 FLOOR_ROWS = 10
 CEILING_ROWS = 100_000
+FAST_GROWTH = 3.0
 GROWTH = 1.5
 PANIC_FACTOR = 5.0
 PANIC_SHRINK = 10
 WINDOW = 10
+PART_BYTES = 2 << 20
+"""Bytes of the binlog that one transaction of the copy should write."""
+FEWEST_PART_ROWS = 200
+MOST_PART_ROWS = 10_000
+#: Where the server has no estimate.
+_UNKNOWN_PART_ROWS = 1_000
+#: Transactions in the first chunk, at most: its rows may be wide.
+_FIRST_PARTS = 4
+
+
+def part_rows(table: TableSchema) -> int:
+    """Return the rows that one transaction should write, by the average length of a row."""
+    if not table.estimated_rows:
+        return _UNKNOWN_PART_ROWS
+    average = max(table.data_bytes / table.estimated_rows, 1.0)
+    return max(FEWEST_PART_ROWS, min(MOST_PART_ROWS, int(PART_BYTES / average)))
+
+
+def divided(rows: int, part: int | None) -> list[int]:
+    """Divide rows into the fewest parts of at most ``part`` rows, of nearly one size."""
+    number = math.ceil(rows / part) if part else 1
+    return [rows * (place + 1) // number - rows * place // number for place in range(number)]
 
 
 class ChunkSizer:
@@ -24,16 +56,20 @@ class ChunkSizer:
     Args:
         target_seconds: How long one chunk should take.
         first_rows: Size of the first chunks, until one has been measured.
+        part_rows: rows of a transaction; the first chunks have a few of these at most.
     """
 
-    def __init__(self, target_seconds: float, *, first_rows: int = FIRST_ROWS) -> None:
+    def __init__(
+        self,
+        target_seconds: float,
+        *,
+        first_rows: int = FIRST_ROWS,
+        part_rows: int = CEILING_ROWS,
+    ) -> None:
         self._target = target_seconds
-        self._rows = _clamp(first_rows)
+        self._rows = _clamp(min(first_rows, _FIRST_PARTS * part_rows))
         #: (seconds a row, seconds) of the last chunks that were large enough to measure the speed.
         self._recent: deque[tuple[float, float]] = deque(maxlen=WINDOW)
-        self._more_wanted = True
-        #: Chunks in succession that were too small for that.
-        self._silent = 0
 
     @property
     def rows(self) -> int:
@@ -41,12 +77,9 @@ class ChunkSizer:
         return self._rows
 
     @property
-    def growing(self) -> bool:
-        """Whether the next finished chunk will probably allow larger ones.
-
-        While that is so, a chunk that is cut early is smaller than it could be.
-        """
-        return self._more_wanted and self._silent < WINDOW
+    def row_seconds(self) -> float:
+        """The last chunks' seconds a row, at their quickest; 0 before the first."""
+        return min((each for each, _ in self._recent), default=0.0)
 
     @property
     def p90(self) -> float | None:
@@ -63,18 +96,15 @@ class ChunkSizer:
             self._recent.clear()
             self._recent.append((seconds / max(rows, 1), seconds))
             self._rows = _clamp(min(self._rows, target_rows // PANIC_SHRINK))
-            self._more_wanted = False
             return
         if rows * 2 < target_rows and seconds < self._target:
-            self._silent += 1
             return
-        self._silent = 0
         self._recent.append((seconds / max(rows, 1), seconds))
         wanted = self._target / max(_p90([each for each, _ in self._recent]), 1e-9)
+        growth = FAST_GROWTH if wanted > self._rows * FAST_GROWTH else GROWTH
         # Every chunk may grow by one factor, but several are in flight at once: at most two factors
         # above the size that was measured, one for those that run already and one for the next.
-        self._rows = _clamp(int(min(wanted, self._rows * GROWTH, target_rows * GROWTH**2)))
-        self._more_wanted = int(wanted) > self._rows < CEILING_ROWS
+        self._rows = _clamp(int(min(wanted, self._rows * growth, target_rows * growth**2)))
 
 
 def _clamp(rows: int) -> int:

@@ -1,1 +1,1 @@
-"""The copy of the existing rows, by statements inside the server that Spark distributes."""
+"""The copy of the existing rows, by resident tasks that send statements to the server."""

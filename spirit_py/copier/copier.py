@@ -13,23 +13,17 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
 from spirit_py.chunk.chunk import KeyBound
+from spirit_py.chunk.sizing import part_rows
 from spirit_py.chunk.watermark import CommittedPrefix, CopiedSoFar
-from spirit_py.copier.chunk_sql import chunk_lock, copy_sql, row_lookup_sql
-from spirit_py.copier.fence import end_chunks, end_earlier_chunks
+from spirit_py.copier.chunk_sql import row_lookup_sql
+from spirit_py.copier.crew import CopyOrder, Crew
+from spirit_py.copier.fence import end_earlier_chunks
 from spirit_py.copier.meter import CopyMeter, CopyStatistics
-from spirit_py.copier.task import (
-    CopyResult,
-    CopyTask,
-    LostValue,
-    copy_chunk,
-)
-from spirit_py.errors import ServerFault, SpiritError, ValueLost
-from spirit_py.mysql.connect import connect
-from spirit_py.mysql.kill import kill_own
+from spirit_py.copier.task import ChunkCopied, ChunkOrder, JoinCopy, LostValue
+from spirit_py.errors import ServerFault, ValueLost
 from spirit_py.mysql.ownwrites import own_uuid
 from spirit_py.mysql.retry import PATIENCE, retrying
 from spirit_py.mysql.values.lost_values import NULL_REFUSED
-from spirit_py.spark.waves import Pull, WavePlan, WaveRunner
 from spirit_py.table.values import bound_from_row, key_select_expressions
 
 if TYPE_CHECKING:
@@ -40,15 +34,14 @@ if TYPE_CHECKING:
     from spirit_py.chunk.composite import BoundaryQuery
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import Clock, FeedStatistics, Subscription
-    from spirit_py.spark.waves import WaveEngine
+    from spirit_py.spark.gang import GangEngine
     from spirit_py.stop import StopSwitch
     from spirit_py.table.mapping import TableMapping
 
 _log = logging.getLogger(__name__)
 
-_KILL_SECONDS: Final = 5.0
-#: An executor may try a killed chunk once more before Spark has killed the executor's process.
-_QUIET_SECONDS: Final = 1.5
+#: A throttler is asked again after this long.
+_THROTTLE_SECONDS: Final = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +49,6 @@ class CopyOptions:
     """How to copy.
 
     Attributes:
-        slots: chunks at a time.
         target_chunk_time: seconds that one chunk should take.
         visibility_timeout: seconds for which commits may stall while a chunk waits for the
             transactions of R3.
@@ -65,7 +57,6 @@ class CopyOptions:
         grace: seconds that running chunks have to end after a stop or a failure.
     """
 
-    slots: int
     target_chunk_time: float = 0.5
     visibility_timeout: float = PATIENCE
     own_writes: str = ""
@@ -76,7 +67,9 @@ class Copier:
     """Copies one table; use once.
 
     Args:
-        engine: Spark, started or starting.
+        driver: runs tasks in threads of this process.
+        spark: runs them in Spark's executors, started, starting or failed; takes the copy over when
+            it is ready. None where nothing takes over.
         query: Runs a SELECT in a driver session, to name the row of an error.
         subscription: Learns of every chunk before it is handed out and after it committed.
         throttled: returns the reason to wait now, or an empty text; asked before every chunk.
@@ -87,7 +80,8 @@ class Copier:
     def __init__(
         self,
         *,
-        engine: WaveEngine,
+        driver: GangEngine,
+        spark: GangEngine | None,
         mapping: TableMapping,
         connection: ConnectionOptions,
         chunker: Chunker,
@@ -99,7 +93,8 @@ class Copier:
         before: CopiedSoFar | None = None,
         clock: Clock = time.monotonic,
     ) -> None:
-        self._engine = engine
+        self._driver = driver
+        self._spark = spark
         self._mapping = mapping
         self._connection = connection
         self._chunker = chunker
@@ -112,13 +107,20 @@ class Copier:
         self._before = before = before or CopiedSoFar()
         self._so_far = before
         self._meter = CopyMeter(
-            options.target_chunk_time, clock, rows=before.rows, chunks=before.chunks
+            options.target_chunk_time,
+            clock,
+            part_rows=part_rows(mapping.source),
+            rows=before.rows,
+            chunks=before.chunks,
         )
         self._prefix = CommittedPrefix(KeyBound(literals=before.up_to) if before.up_to else None)
         self._fraction_before = min(1.0, before.rows / max(mapping.source.estimated_rows, 1))
         self._chunks: dict[int, Chunk] = {}
-        #: Server sessions that executors keep open between chunks.
-        self._sessions: set[int] = set()
+        #: The chunker has no more chunks.
+        self._ended = False
+        self._ask_again = 0.0
+        #: Numbers of own GTIDs that are used.
+        self._numbers = 0
 
     def run(self) -> None:
         """Copy every row that exists. Blocks until the last chunk has committed.
@@ -126,32 +128,35 @@ class Copier:
         Raises:
             ValueLost: naming the column and, where it can be found, the row (R10).
             CopyFailure: when a chunk could not be copied.
+            WorkersLost: when gang after gang of tasks was lost.
             SpiritError: the reason of the stop switch.
         """
         self._meter.begin()
         retrying(self._stop)(end_earlier_chunks, self._connection, self._mapping)
-        plan: WavePlan[CopyTask, CopyResult] = WavePlan(
-            function=copy_chunk,
-            pull=self._pull,
-            on_result=self._committed,
-            describe=self._describe,
-            on_abandon=self._end_on_server,
-            group=f"spirit-py copy {self._table}",
-            settled=lambda: self._meter.settled,
-            grace=self._options.grace,
-        )
-        runner = WaveRunner(
-            self._engine, plan, slots=self._options.slots, stop=self._stop, clock=self._clock
-        )
         try:
-            runner.run()
+            self._copy()
         except LostValue as error:
             raise self._named(error) from error
         finally:
             self._meter.end()
-            self._end_sessions()
         self._subscription.copy_finished()
         self._so_far = self._so_far.ended()
+
+    def _copy(self) -> None:
+        """Keep the tasks supplied until all chunks are copied, or a stop is asked for."""
+        join = JoinCopy(
+            connection=self._connection,
+            mapping=self._mapping,
+            visibility_timeout=self._options.visibility_timeout,
+        )
+        with Crew(driver=self._driver, spark=self._spark, join=join, stop=self._stop) as crew:
+            while not self._stop.requested and not (self._ended and crew.idle):
+                crew.feed(self._next)
+                self._take(crew.collect())
+            deadline = self._clock() + self._options.grace
+            while not crew.idle and self._clock() < deadline:
+                self._take(crew.collect())
+            self._stop.check()
 
     def statistics(self) -> CopyStatistics:
         """Return the figures as they are now. No I/O; any thread may ask."""
@@ -170,86 +175,61 @@ class Copier:
     def _table(self) -> str:
         return f"{self._mapping.source.schema}.{self._mapping.source.name}"
 
-    def _pull(self) -> CopyTask | Pull:
-        reason = self._throttled()
-        self._meter.throttled(reason)
-        if reason:
-            return Pull.WAIT
+    def _next(self, rank: int) -> CopyOrder | None:  # noqa: ARG002 - for lanes
+        """Return the next chunk for a task, dispatched; None when it has to wait, or at the end.
+
+        Args:
+            rank: the task's; its chunks are copied in the order in which they were returned.
+        """
+        if self._ended or self._waiting():
+            return None
         chunk = self._chunker.next_chunk(self._meter.next_rows)
         if chunk is None:
-            return Pull.END
+            self._ended = True
+            return None
         visibility = self._subscription.dispatch(chunk)
         self._prefix.dispatch(chunk)
         points.reach("chunk.dispatched")
         self._chunks[chunk.number] = chunk
         self._meter.dispatched(self._fraction())
-        return CopyTask(
-            number=chunk.number,
-            label=f"chunk {chunk.number} of {self._table}",
-            connection=self._connection,
-            sql=copy_sql(self._mapping, chunk),
-            time_zone=self._mapping.time_zone,
-            makes_dates=self._mapping.makes_dates,
-            recomputed=self._mapping.recomputed,
-            quiet=self._mapping.quiet,
-            lock=chunk_lock(self._mapping, chunk),
-            visibility=visibility,
-            visibility_timeout=self._options.visibility_timeout,
-            gtid=self._gtid(chunk),
-        )
+        order = ChunkOrder(chunk=chunk, visibility=visibility, gtid=self._gtid(chunk))
+        return CopyOrder(order=order, seconds=self._meter.expected_seconds(chunk.target_rows))
+
+    def _waiting(self) -> bool:
+        """Whether there is a reason to wait; asked again after a while, not at every call."""
+        now = self._clock()
+        if now >= self._ask_again:
+            reason = self._throttled()
+            self._meter.throttled(reason)
+            self._ask_again = now + _THROTTLE_SECONDS if reason else now
+        return self._ask_again > now
 
     def _gtid(self, chunk: Chunk) -> str:
-        """Return the GTID of a chunk's transaction: numbers without gaps, one for each chunk."""
+        """Return the GTID of a chunk's first part: numbers without gaps, one for each part."""
         run = self._options.own_writes
         if not run:
             return ""
         source = self._mapping.source
-        return f"{own_uuid(run, source.schema, source.name)}:{chunk.number + 1}"
+        first, self._numbers = self._numbers + 1, self._numbers + len(chunk.parts)
+        return f"{own_uuid(run, source.schema, source.name)}:{first}"
 
-    def _committed(self, task: CopyTask, result: CopyResult) -> None:
+    def _take(self, copied: Sequence[ChunkCopied]) -> None:
+        for one in copied:
+            self._committed(one)
+
+    def _committed(self, copied: ChunkCopied) -> None:
         points.reach("chunk.committed")
-        chunk = self._chunks.pop(task.number)
+        chunk = self._chunks.pop(copied.number)
         self._subscription.committed(chunk)
-        self._prefix.committed(chunk, result.rows)
+        self._prefix.committed(chunk, copied.rows)
         self._so_far = self._before.extended_by(self._prefix)
-        self._sessions.add(result.session)
-        self._chunker.observed(chunk, result.rows)
+        self._chunker.observed(chunk, copied.rows)
         self._meter.committed(
             target_rows=chunk.target_rows,
-            rows=result.rows,
-            seconds=result.seconds,
-            retries=result.retries,
+            rows=copied.rows,
+            seconds=copied.seconds,
+            retries=copied.retries,
         )
-
-    def _describe(self, tasks: Sequence[CopyTask]) -> str:
-        """Return what a job copies, for Spark's UI: the key range, nothing secret (R20)."""
-        first, last = self._chunks[tasks[0].number], self._chunks[tasks[-1].number]
-        low = ", ".join(first.lower.literals) if first.lower else "-inf"
-        high = ", ".join(last.upper.literals) if last.upper else "+inf"
-        return f"copy of {self._table}, chunks {first.number} to {last.number}: ({low}; {high}]"
-
-    def _end_on_server(self, tasks: Sequence[CopyTask]) -> None:
-        if not tasks:
-            return
-        try:
-            with connect(self._connection, role="fence") as session:
-                end_chunks(
-                    session,
-                    [task.lock for task in tasks],
-                    of=self._table,
-                    timeout=_KILL_SECONDS,
-                    quiet=_QUIET_SECONDS,
-                )
-        except SpiritError as error:
-            _log.warning("running chunks could not be ended on the server: %s", error)
-
-    def _end_sessions(self) -> None:
-        try:
-            with connect(self._connection, role="fence") as session:
-                for number in self._sessions:
-                    kill_own(session, number)
-        except SpiritError as error:
-            _log.warning("idle chunk sessions could not be ended: %s", error)
 
     def _named(self, error: LostValue) -> ValueLost:
         """Name the row of a lost value by its key, where it can still be found."""
@@ -276,7 +256,8 @@ class Copier:
 
     def _lookup_sql(self, error: LostValue) -> str:
         """Render the query for the row of a lost value; empty when there is no clue."""
-        chunk = self._chunks.get(error.chunk)
+        whole = self._chunks.get(error.chunk)
+        chunk = None if whole is None else whole.parts[error.part]
         pair = next((p for p in self._mapping.pairs if p.new.name == error.column), None)
         if chunk is None:
             return ""

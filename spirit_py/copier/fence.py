@@ -50,35 +50,28 @@ def end_earlier_chunks(connection: ConnectionOptions, mapping: TableMapping) -> 
         _log.info("ended %d chunks of an earlier run", len(locks))
 
 
-def end_chunks(
-    session: SqlSession, locks: Sequence[str], *, of: str, timeout: float, quiet: float = 0.0
-) -> None:
+def end_chunks(session: SqlSession, locks: Sequence[str], *, of: str, timeout: float) -> None:
     """Kill the sessions that hold these locks, and wait until they have ended.
 
     A killed session rolls back first and releases its named lock last, so a free lock proves that
-    nothing more will be written.
+    nothing more will be written. They are looked at in their order.
 
     Args:
         of: the table, for messages.
-        quiet: seconds for which all locks must have been free.
 
     Raises:
         CopyFailure: when a session does not end within ``timeout``: its chunk may still be written.
     """
     deadline = time.monotonic() + timeout
-    free_since = time.monotonic()
     pause = threading.Event()
     while True:
-        held = {lock: named_lock_holder(session, lock) for lock in locks}
-        holders = {holder for holder in held.values() if holder is not None}
+        held = [named_lock_holder(session, lock) for lock in locks]
+        holders = {holder for holder in held if holder is not None}
         for holder in holders:
             kill_session(session, holder)
-        now = time.monotonic()
-        if holders:
-            free_since = now
-        elif now - free_since >= quiet:
+        if not holders:
             return
-        if now > deadline:
+        if time.monotonic() > deadline:
             raise CopyFailure(
                 f"{len(holders)} chunk sessions of {of} do not end on the server",
                 hint="look for sessions with @spirit_py_role = 'chunk' and KILL them",

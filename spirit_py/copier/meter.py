@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.chunk.sizing import ChunkSizer
+from spirit_py.chunk.sizing import CEILING_ROWS, ChunkSizer
 
 if TYPE_CHECKING:
     from spirit_py.contracts import Clock
@@ -46,16 +46,23 @@ class CopyMeter:
     """Counts chunks, rows and waits, and sizes the next chunk. Thread-safe.
 
     Args:
+        part_rows: rows of one transaction.
         rows: rows that earlier runs have copied; they count, but not for the speed.
         chunks: their chunks.
     """
 
     def __init__(
-        self, target_chunk_time: float, clock: Clock, *, rows: int = 0, chunks: int = 0
+        self,
+        target_chunk_time: float,
+        clock: Clock,
+        *,
+        part_rows: int = CEILING_ROWS,
+        rows: int = 0,
+        chunks: int = 0,
     ) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._sizer = ChunkSizer(target_chunk_time)
+        self._sizer = ChunkSizer(target_chunk_time, part_rows=part_rows)
         self._began: float | None = None
         self._ended: float | None = None
         self._seen = CopyStatistics(rows=rows, chunks=chunks)
@@ -69,11 +76,10 @@ class CopyMeter:
         with self._lock:
             return self._sizer.rows
 
-    @property
-    def settled(self) -> bool:
-        """Whether the chunks have the size that they will keep, as far as is known."""
+    def expected_seconds(self, rows: int) -> float:
+        """Return how long a chunk of so many rows probably takes; 0 before the first."""
         with self._lock:
-            return not self._sizer.growing
+            return rows * self._sizer.row_seconds
 
     def begin(self) -> None:
         """Start the clock."""

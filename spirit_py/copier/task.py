@@ -1,19 +1,34 @@
-"""What an executor does: copy one chunk, in the one MySQL session of its Python process.
+"""A copy's resident task: one MySQL session that copies chunk after chunk, as it is ordered.
 
-This module runs in another process, maybe on another machine: everything it needs is in the
-task, and everything that it returns is in the result. It imports rules and mysql only.
+It runs as a member of a gang (:mod:`spirit_py.spark.gang`), in a thread of the driver or in a
+process of Spark's, maybe on another machine. What is the same for all chunks comes with
+:class:`JoinCopy`; an order has the rest (:class:`ChunkOrder`), and the answer is a
+:class:`ChunkCopied`. This module imports rules and mysql only.
+
+A chunk is written in one transaction for each of its parts and reported once, after the last, so
+that its changes wait until all parts are committed (R4). That makes two things harmless:
+
+- A part that met a passing fault is tried again while those before it stay as they are. What the
+  source changed meanwhile in any part, a delete of a row that is copied already too, is held by the
+  feed and applied after the report, as it is for a chunk that takes long.
+- A chunk whose task was lost is copied again from its first part, whichever parts were committed,
+  and even when all of them were and only the answer was lost. A row that was deleted in the source
+  between the two tries stays in the new table until the held delete is applied.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from spirit_py import points
-from spirit_py.errors import CopyFailure, PacketTooSmall, ServerFault, ValueLost
+from spirit_py.chunk.encoding import decode_chunk, encode_chunk
+from spirit_py.copier.chunk_sql import chunk_lock, copy_sql
+from spirit_py.errors import CopyFailure, PacketTooSmall, ServerFault, ValueLost, WorkersLost
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.evaluation import evaluating
 from spirit_py.mysql.faults import (
@@ -22,78 +37,91 @@ from spirit_py.mysql.faults import (
     RAISE_PACKET,
     connection_lost,
 )
-from spirit_py.mysql.locks.named import take_named_lock
 from spirit_py.mysql.ownwrites import committing_as
 from spirit_py.mysql.retry import retrying
 from spirit_py.mysql.values.lost_values import DEPRECATED, VALUE_ERRORS, telling
 from spirit_py.stop import StopSwitch
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spirit_py.chunk.chunk import Chunk
     from spirit_py.config import ConnectionOptions
+    from spirit_py.contracts import SqlSession
     from spirit_py.mysql.session import Session
+    from spirit_py.table.mapping import TableMapping
 
 #: A chunk waits at most this long for an earlier attempt's session to end (R18).
 _FENCE_SECONDS: Final = 120
 _ATTEMPTS: Final = 8
-#: The server ends a session that idles this long; the next chunk opens another.
-_IDLE_SECONDS: Final = 600
+_SESSION_SECONDS: Final = 86_400
 
+#: 1 with the chunk's lock, 0 when another session has it, -1 when the gang was given up meanwhile.
+#: IF evaluates its branch after its condition, so the licence is looked up under the chunk's lock.
+_TAKE_LOCK: Final = "SELECT IF(GET_LOCK(%s, %s), IF(IS_USED_LOCK(%s) IS NULL, -1, 1), 0)"
 _MISSING: Final = "SELECT GTID_SUBTRACT(%s, @@GLOBAL.gtid_executed)"
 _COLUMN: Final = re.compile(r"[Cc]olumn '((?:[^']|'')+)'")
 _ROW: Final = re.compile(r"at row (\d+)")
 
 
 @dataclass(frozen=True, kw_only=True)
-class CopyTask:
-    """One chunk for an executor. Picklable; the password is in the connection options only.
+class ChunkOrder:
+    """What a task is told about one chunk.
 
     Attributes:
-        number: the chunk's.
-        label: the chunk for messages: table and range.
-        sql: the statement that copies it.
-        time_zone: the session's time zone for it; empty for the program's own.
-        makes_dates: it runs with the server's modes about dates.
-        recomputed: columns that hold no value of the source: notes about them are ignored.
-        quiet: notes can only be about such columns.
-        lock: the name of its fence, held while the statements run (R18).
         visibility: GTID set to wait for before reading; empty for none (R3).
-        visibility_timeout: seconds for which none of it may become visible.
-        gtid: the GTID of its transaction, so that the change feed need not receive it; empty for
-            one of the server's own.
+        gtid: the GTID of the first part's transaction, whose number the next parts count on, so
+            that the change feed need not receive them; empty for the server's own.
     """
 
-    number: int
-    label: str
-    connection: ConnectionOptions
-    sql: str
-    lock: str
-    time_zone: str = ""
-    makes_dates: bool = False
-    recomputed: frozenset[str] = frozenset()
-    quiet: bool = False
+    chunk: Chunk
     visibility: str = ""
-    visibility_timeout: float = 60.0
     gtid: str = ""
+
+    def encode(self) -> str:
+        """Return the order's text."""
+        said = {"chunk": encode_chunk(self.chunk), "wait": self.visibility, "gtid": self.gtid}
+        return json.dumps(said)
+
+    @classmethod
+    def decode(cls, text: str) -> Self:
+        """Read an order's text."""
+        said = json.loads(text)
+        chunk = decode_chunk(said["chunk"])
+        return cls(chunk=chunk, visibility=said["wait"], gtid=said["gtid"])
+
+    def gtid_of(self, part: int) -> str:
+        """Return the GTID of a part's transaction; empty for the server's own."""
+        if not self.gtid:
+            return ""
+        uuid, _, number = self.gtid.rpartition(":")
+        return f"{uuid}:{int(number) + part}"
 
 
 @dataclass(frozen=True, kw_only=True)
-class CopyResult:
+class ChunkCopied:
     """What a copied chunk cost.
 
     Attributes:
+        number: the chunk's.
         rows: rows read and written.
         seconds: the statements alone, without waiting for lock and visibility.
-        waited: seconds of those waits.
         retries: transient faults that were met and overcome.
-        session: the server session that did it.
     """
 
     number: int
     rows: int
     seconds: float
-    waited: float = 0.0
     retries: int = 0
-    session: int = 0
+
+    def encode(self) -> str:
+        """Return the answer's text."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def decode(cls, text: str) -> Self:
+        """Read an answer's text."""
+        return cls(**json.loads(text))
 
 
 class LostValue(ValueLost):
@@ -101,165 +129,199 @@ class LostValue(ValueLost):
 
     Attributes:
         chunk: the chunk's number.
+        part: which of its parts, from 0.
         code: MySQL's error number.
-        row: counted from 1 in key order, as the server says "at row"; 0 when it does not.
+        row: counted from 1 in key order within the part, as the server says "at row"; 0 when it
+            does not.
         column: the new table's column; empty when the server does not name it.
     """
 
     def __init__(
-        self, message: str, *, chunk: int, code: int, row: int, column: str, hint: str = ""
+        self, message: str, *, chunk: int, part: int, code: int, row: int, column: str, hint: str
     ) -> None:
         super().__init__(message, hint=hint)
         self.code = code
         self.chunk = chunk
+        self.part = part
         self.row = row
         self.column = column
 
 
-_session: Session | None = None
-_session_of: ConnectionOptions | None = None
+@dataclass(frozen=True, kw_only=True)
+class JoinCopy:
+    """Opens the session of one task. Picklable; the password is in the connection options only.
 
-
-def copy_chunk(task: CopyTask) -> CopyResult:
-    """Copy one chunk and commit it. Doing it twice is harmless.
-
-    Raises:
-        ValueLost: when a value cannot be stored as it is (R10).
-        CopyFailure: when the chunk cannot be copied.
-        ServerFault: when the server does not answer for long.
+    Attributes:
+        licence: the named lock that the driver holds as long as the gang's chunks may be written;
+            the crew sets it for each gang.
+        visibility_timeout: seconds for which nothing of what a chunk waits for may become visible.
     """
-    retries = 0
 
-    def note(_attempt: int, _fault: BaseException) -> None:
-        nonlocal retries
-        retries += 1
+    connection: ConnectionOptions
+    mapping: TableMapping
+    licence: str = ""
+    visibility_timeout: float = 60.0
 
-    retrier = retrying(StopSwitch(), attempts=_ATTEMPTS, first_pause=0.05, on_retry=note)
-    try:
-        result = retrier(_attempt, task)
-    except BaseException as error:
-        # The driver ends the sessions that it knows of from results; this has none.
-        close_session()
-        if isinstance(error, ServerFault):
-            raise _explained(task, error) from error
-        raise
-    return CopyResult(**{**result.__dict__, "retries": retries})
+    def __call__(self, _rank: int) -> ChunkWriter:
+        """Return the member of that rank."""
+        session = connect(self.connection, role="chunk", wait_timeout=_SESSION_SECONDS)
+        try:
+            return ChunkWriter(self, session)
+        except BaseException:
+            session.close()
+            raise
 
 
-def close_session() -> None:
-    """Close this process's session, if there is one."""
-    global _session, _session_of
-    session, _session, _session_of = _session, None, None
-    if session is not None:
-        session.close()
+class ChunkWriter:
+    """A task's session and what it does; a member of a gang.
 
+    It never opens a second session: with a lost one it ends, and the driver starts a new gang.
+    """
 
-def _session_for(task: CopyTask) -> Session:
-    """Return the session of this process, a new one when the last is lost or was for another."""
-    global _session, _session_of
-    if _session is not None and _session_of == task.connection:
-        return _session
-    close_session()
-    _session = connect(task.connection, role="chunk", wait_timeout=_IDLE_SECONDS)
-    _session_of = task.connection
-    return _session
+    def __init__(self, spec: JoinCopy, session: Session) -> None:
+        self.session: SqlSession = session
+        self.sessions: Sequence[tuple[str, int]] = [("source", session.id)]
+        self._own = session
+        self._spec = spec
+        self._settings = contextlib.ExitStack()
+        # To the end of the session, not around each statement.
+        self._settings.enter_context(evaluating(session, spec.mapping))
 
+    def handle(self, order: str) -> str:
+        """Copy one chunk, commit its parts, and report it. Doing it twice is harmless.
 
-def _attempt(task: CopyTask) -> CopyResult:
-    began = time.monotonic()
-    session = _session_for(task)
-    try:
-        if not take_named_lock(session, task.lock, timeout=_FENCE_SECONDS):
+        Raises:
+            ValueLost: when a value cannot be stored as it is (R10).
+            CopyFailure: when the chunk cannot be copied.
+            WorkersLost: when the session is lost, or the gang was given up.
+        """
+        return self._copy(ChunkOrder.decode(order)).encode()
+
+    def result(self) -> None:
+        """Return nothing: every chunk was answered."""
+
+    def close(self) -> None:
+        """Close the session."""
+        self._own.close()
+
+    def _copy(self, order: ChunkOrder) -> ChunkCopied:
+        chunk, retries = order.chunk, 0
+
+        def note(_attempt: int, _fault: BaseException) -> None:
+            nonlocal retries
+            retries += 1
+
+        retrier = retrying(StopSwitch(), attempts=_ATTEMPTS, first_pause=0.05, on_retry=note)
+        lock = chunk_lock(self._spec.mapping, chunk)
+        part = 0
+        try:
+            retrier(self._within_session, self._take_lock, lock, self._label(chunk))
+            self._within_session(self._wait_until_visible, order)
+            points.reach("chunk.executing")
+            rows, began = 0, time.monotonic()
+            for part, piece in enumerate(chunk.parts):
+                if part:
+                    points.reach("chunk.part")
+                rows += retrier(self._within_session, self._write, order, part, piece)
+            seconds = time.monotonic() - began
+            points.reach("chunk.executed")
+            self._within_session(self._own.query, "SELECT RELEASE_LOCK(%s)", (lock,))
+        except ServerFault as fault:
+            raise self._explained(chunk, part, fault) from fault
+        return ChunkCopied(number=chunk.number, rows=rows, seconds=seconds, retries=retries)
+
+    @staticmethod
+    def _within_session(work: Any, *given: Any) -> Any:
+        """Do a step; a lost session is not a fault to be retried but the end of the task."""
+        try:
+            return work(*given)
+        except ServerFault as fault:
+            if connection_lost(fault):
+                raise WorkersLost(fault.message) from fault
+            raise
+
+    def _take_lock(self, lock: str, label: str) -> None:
+        """Take the chunk's lock; refuse when the driver has given the gang up (R18).
+
+        The driver gives up the licence before it makes sure that no chunk's lock is held. So a task
+        that takes a lock later sees that the licence is gone, and one that took it earlier is ended
+        by the driver.
+        """
+        taken = self._own.value(_TAKE_LOCK, (lock, _FENCE_SECONDS, self._spec.licence))
+        if taken == 0:
             raise ServerFault(
                 LOCK_WAIT_TIMEOUT,
-                f"an earlier attempt at {task.label} still runs on the server",
-                where=f"chunk session at {session.address}",
+                f"an earlier attempt at {label} still runs on the server",
+                where=f"chunk session at {self._own.address}",
             )
-        try:
-            _wait_until_visible(session, task)
-            points.reach("chunk.executing")
-            reading = time.monotonic()
-            rows = _run(session, task)
-            ended = time.monotonic()
-            points.reach("chunk.executed")
-        finally:
-            with contextlib.suppress(ServerFault):
-                session.query("SELECT RELEASE_LOCK(%s)", (task.lock,))
-    except BaseException as error:
-        # After an unexpected error the session's state is unknown as well.
-        if connection_lost(error) or not isinstance(error, ServerFault):
-            close_session()
-        raise
-    return CopyResult(
-        number=task.number,
-        rows=rows,
-        seconds=ended - reading,
-        waited=reading - began,
-        session=session.id,
-    )
+        if taken != 1:
+            raise WorkersLost(f"{label}: the driver has given up this task")
 
-
-def _wait_until_visible(session: Session, task: CopyTask) -> None:
-    """Wait until every transaction whose rows were dropped can be read by this session (R3)."""
-    if not task.visibility:
-        return
-    wait = "SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, %s)"
-    missing, left = None, str(session.value(_MISSING, (task.visibility,)))
-    # The limit starts again whenever more of them have become visible.
-    while left and left != missing:
-        if not session.value(wait, (left, str(task.visibility_timeout))):
+    def _wait_until_visible(self, order: ChunkOrder) -> None:
+        """Wait until every transaction whose rows were dropped can be read by this session (R3)."""
+        if not order.visibility:
             return
-        missing, left = left, str(session.value(_MISSING, (task.visibility,)))
-    if left:
-        raise CopyFailure(
-            f"{task.label}: transactions that the change feed has seen are not visible"
-            f" after {task.visibility_timeout:.0f} s",
-            hint="look for stalled commits on the server (semi-synchronous replication), then"
-            " run the same command again",
+        timeout = self._spec.visibility_timeout
+        wait = "SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, %s)"
+        missing, left = None, str(self._own.value(_MISSING, (order.visibility,)))
+        # The limit starts again whenever more of them have become visible.
+        while left and left != missing:
+            if not self._own.value(wait, (left, str(timeout))):
+                return
+            missing, left = left, str(self._own.value(_MISSING, (order.visibility,)))
+        if left:
+            raise CopyFailure(
+                f"{self._label(order.chunk)}: transactions that the change feed has seen are not"
+                f" visible after {timeout:.0f} s",
+                hint="look for stalled commits on the server (semi-synchronous replication), then"
+                " run the same command again",
+            )
+
+    def _write(self, order: ChunkOrder, part: int, piece: Chunk) -> int:
+        """Copy and commit one part; return its rows."""
+        sql = copy_sql(self._spec.mapping, piece)
+        with committing_as(self._own, order.gtid_of(part)):
+            affected = self._own.execute(sql)
+            rows = _records(self._own.info, affected)
+            self._refuse_warnings(order.chunk, part)
+        return rows
+
+    def _refuse_warnings(self, chunk: Chunk, part: int) -> None:
+        """Take any warning for the loss of a value (R10)."""
+        for _level, code, text in telling(self._own, self._spec.mapping.recomputed):
+            if code in PACKET_TOO_SMALL:
+                message = f"{self._label(chunk)}: {text} (error {code})"
+                raise PacketTooSmall(message, hint=RAISE_PACKET)
+            if code != DEPRECATED:
+                raise self._lost_value(chunk, part, code, text)
+
+    def _explained(self, chunk: Chunk, part: int, fault: ServerFault) -> Exception:
+        if fault.code in VALUE_ERRORS:
+            return self._lost_value(chunk, part, fault.code, fault.text)
+        return CopyFailure(
+            f"{self._label(chunk)} could not be copied: {fault.message}",
+            hint=fault.hint or "see the server's error log, then run the same command again",
         )
 
+    def _lost_value(self, chunk: Chunk, part: int, code: int, text: str) -> LostValue:
+        column, row = _COLUMN.search(text), _ROW.search(text)
+        return LostValue(
+            f"{self._label(chunk)}: {text} (error {code})",
+            chunk=chunk.number,
+            part=part,
+            code=code,
+            column=column.group(1) if column else "",
+            row=int(row.group(1)) if row else 0,
+            hint="change the row in the source, then run the same command again: it carries on; or"
+            " change the ALTER, which starts from the beginning",
+        )
 
-def _run(session: Session, task: CopyTask) -> int:
-    """Run the statement in its time zone and mode; return the chunk's rows."""
-    with evaluating(session, task), committing_as(session, task.gtid):
-        affected = session.execute(task.sql)
-        records = _records(session.info, affected)
-        _refuse_warnings(session, task)
-    return records
+    def _label(self, chunk: Chunk) -> str:
+        source = self._spec.mapping.source
+        return f"chunk {chunk.number} of {source.schema}.{source.name}"
 
 
 def _records(info: str, affected: int) -> int:
     """Read the rows from ``Records: 3  Duplicates: 1  Warnings: 0``; replaced rows count once."""
     found = re.search(r"Records: (\d+)", info)
     return int(found.group(1)) if found else affected
-
-
-def _refuse_warnings(session: Session, task: CopyTask) -> None:
-    """Take any warning for the loss of a value (R10)."""
-    for _level, code, text in telling(session, task.recomputed):
-        if code in PACKET_TOO_SMALL:
-            raise PacketTooSmall(f"{task.label}: {text} (error {code})", hint=RAISE_PACKET)
-        if code != DEPRECATED:
-            raise _lost_value(task, code, text)
-
-
-def _explained(task: CopyTask, fault: ServerFault) -> Exception:
-    if fault.code in VALUE_ERRORS:
-        return _lost_value(task, fault.code, fault.text)
-    return CopyFailure(
-        f"{task.label} could not be copied: {fault.message}",
-        hint=fault.hint or "see the server's error log, then run the same command again",
-    )
-
-
-def _lost_value(task: CopyTask, code: int, text: str) -> LostValue:
-    column, row = _COLUMN.search(text), _ROW.search(text)
-    return LostValue(
-        f"{task.label}: {text} (error {code})",
-        chunk=task.number,
-        code=code,
-        column=column.group(1) if column else "",
-        row=int(row.group(1)) if row else 0,
-        hint="change the row in the source, then run the same command again: it carries on; or"
-        " change the ALTER, which starts from the beginning",
-    )

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from spirit_py.chunk.chunker import make_chunker
+from spirit_py.chunk.sizing import part_rows
 from spirit_py.chunk.watermark import CopiedSoFar
 from spirit_py.copier.boundary import BoundaryReader
 from spirit_py.copier.copier import Copier, CopyOptions, backlog_reason
@@ -16,6 +17,7 @@ from spirit_py.errors import Refusal
 from spirit_py.migration.pair import Pair
 from spirit_py.mysql.retry import retrying
 from spirit_py.mysql.tables.histograms import carry_histograms
+from spirit_py.spark.driver import DriverEngine
 from spirit_py.table.values import bound_from_literals
 
 if TYPE_CHECKING:
@@ -64,15 +66,13 @@ class CopiedPair(Pair):
         if self.before.finished:
             run.figures.copied_before(self.before.rows, self.before.chunks)
             return
-        run.show("Spark to start")
-        slots = run.engine.slots
-        run.show("")
         reader = BoundaryReader(run.config.connection, stop=run.stop, tell=run.show)
         run.closing("the chunker's session", reader.close)
-        chunker = make_chunker(self.mapping, reader.query)
+        chunker = make_chunker(self.mapping, reader.query, part_rows=part_rows(self.mapping.source))
         chunker.restart(self.copied_to)
         self._copier = Copier(
-            engine=run.engine,
+            driver=DriverEngine(run.config.threads),
+            spark=run.engine,
             mapping=self.mapping,
             connection=run.config.connection,
             chunker=chunker,
@@ -81,7 +81,6 @@ class CopiedPair(Pair):
             throttled=lambda: backlog_reason(self.feed.statistics()),
             stop=run.stop,
             options=CopyOptions(
-                slots=slots,
                 target_chunk_time=run.config.target_chunk_time,
                 own_writes=run.config.feed.own_writes,
             ),

@@ -1,1 +1,1 @@
-"""What copier and checksum share of Spark: the runtime, waves of tasks, gangs of tasks."""
+"""What copier and checksum share of Spark: the runtime, and gangs of tasks."""

@@ -1,4 +1,4 @@
-"""Spark for a command: started in the background, then waves and gangs of tasks, then stopped."""
+"""Spark for a command: started in the background, then gangs of tasks, then stopped."""
 
 from __future__ import annotations
 
@@ -16,43 +16,15 @@ from spirit_py.spark.settings import master, settings
 from spirit_py.threads import Background
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from spirit_py.config import SparkConfig
     from spirit_py.errors import SpiritError
 
 _log = logging.getLogger(__name__)
-_S = TypeVar("_S")
 _R = TypeVar("_R")
 
 _STOP_SECONDS: Final = 5.0
-
-
-class _Feedback:
-    """Spark's AccumulatorParam that hands every finished task's outcome to the driver at once.
-
-    On executors it is a list that grows; in the driver ``route`` takes the outcomes. Spark
-    merges a task's list when that task has finished, before the job has.
-    """
-
-    def __init__(self, route: Callable[[int, Outcome[Any]], None] | None) -> None:
-        self._route = route
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"_route": None}
-
-    def zero(self, _value: list[Any]) -> list[Any]:
-        """Return the empty list."""
-        return []
-
-    def addInPlace(self, total: list[Any], added: list[Any]) -> list[Any]:  # noqa: N802 - Spark's name
-        """Grow the list on an executor; pass the outcomes on in the driver."""
-        if self._route is None:
-            total.extend(added)
-            return total
-        for wave, outcome in added:
-            self._route(wave, outcome)
-        return []
 
 
 class SparkEngine:
@@ -81,9 +53,6 @@ class SparkEngine:
         self._starter: Background | None = None
         self.failure: SpiritError | None = None
         self._spark = SparkRuntime(config)
-        self._feedback: Any = None
-        self._waves = 0
-        self._deliver: dict[int, Callable[[Outcome[Any]], None]] = {}
         self._stopped = False
 
     def start(self) -> None:
@@ -120,53 +89,6 @@ class SparkEngine:
         """How many tasks run at a time: the threads asked for, or fewer where Spark has fewer."""
         self.context()
         return max(1, min(self._config.threads, self._spark.capacity()))
-
-    def run_wave(
-        self,
-        specs: Sequence[_S],
-        function: Callable[[_S], _R],
-        *,
-        deliver: Callable[[Outcome[_R]], None],
-        group: str,
-        description: str,
-    ) -> None:
-        """Run one job with one task for each spec; return when it has ended.
-
-        Args:
-            function: runs on executors; must pickle by reference or be a closure.
-            deliver: called with every outcome as soon as its task has finished, from another
-                thread; with the same one twice when Spark reran a task.
-            group: the job group, to cancel by.
-            description: what Spark's UI shows. Nothing secret (R20).
-
-        Raises:
-            MigrationFailure: when Spark could not run the job to its end.
-        """
-        self.context()
-        with self._lock:
-            self._waves += 1
-            wave = self._waves
-            self._deliver[wave] = deliver
-        feedback = self._feedback
-
-        def attempt(numbered: tuple[int, _S]) -> Outcome[_R]:
-            outcome = guarded(numbered[0], function, numbered[1])
-            feedback.add([(wave, outcome)])
-            return outcome
-
-        numbered = list(enumerate(specs))
-        try:
-            outcomes = self._collect(
-                lambda context: context.parallelize(numbered, len(numbered)).map(attempt),
-                group=group,
-                description=description,
-            )
-        finally:
-            with self._lock:
-                self._deliver.pop(wave, None)
-        # Spark only logs it when an accumulator update fails; the job's own result has all.
-        for outcome in outcomes:
-            deliver(outcome)
 
     def run_gang(
         self, function: Callable[[int], _R], *, size: int, group: str, description: str
@@ -222,9 +144,7 @@ class SparkEngine:
 
     def _start_guarded(self) -> None:
         try:
-            if self._spark.start():
-                param: Any = _Feedback(self._route)
-                self._feedback = self._spark.context.accumulator([], param)
+            self._spark.start()
         except BaseException as error:
             self.failure = MigrationFailure(
                 f"Spark did not start at master {master(self._config)}: {_first_line(error)}",
@@ -234,12 +154,6 @@ class SparkEngine:
             _log.debug("Spark did not start", exc_info=error)
         finally:
             self._started.set()
-
-    def _route(self, wave: int, outcome: Outcome[Any]) -> None:
-        with self._lock:
-            deliver = self._deliver.get(wave)
-        if deliver is not None:
-            deliver(outcome)
 
 
 def _first_line(error: BaseException) -> str:

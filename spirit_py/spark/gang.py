@@ -54,6 +54,8 @@ _LONGEST_LOOK_SECONDS: Final = 0.02
 SILENT_SECONDS: Final = 45
 _CHECK_SECONDS: Final = 5.0
 _GRACE_SECONDS: Final = 2.0
+#: Tasks that have not begun hold nothing that a cancel would leave behind.
+_GATHERING_GRACE_SECONDS: Final = 0.5
 _JOIN_SECONDS: Final = 15.0
 
 
@@ -178,15 +180,24 @@ class Gang(Generic[_R]):
             WorkersLost: when the job ended instead, or time is up.
         """
         deadline = time.monotonic() + timeout
-        while not all(seat.thread for seat in self._seats):
-            self._read()
+        while not self.gathered():
             if time.monotonic() > deadline:
                 raise WorkersLost(
-                    f"not all of {self._size} Spark tasks came together within {timeout:.0f} s",
+                    f"not all of {self._size} tasks came together within {timeout:.0f} s",
                     hint="give Spark as many free slots as --threads asks for",
                 )
             self._pause(LOOK_SECONDS)
-        self._assembled = True
+
+    def gathered(self) -> bool:
+        """Return whether every member has reported; asks the server once, and does not wait.
+
+        Raises:
+            WorkersLost: when the job ended instead.
+        """
+        if not self._assembled:
+            self.received()
+            self._assembled = all(seat.thread for seat in self._seats)
+        return self._assembled
 
     def post(self, rank: int, order: str) -> int:
         """Post an order to a member; return its number. At most eight may be outstanding."""
@@ -207,13 +218,24 @@ class Gang(Generic[_R]):
             WorkersLost: when a member is gone.
             SpiritError: what a member failed with.
         """
-        answers = self._read()
+        answers = self.received()
         if answers:
             self._look = LOOK_SECONDS
         else:
             self._pause(self._look)
             self._look = min(_LONGEST_LOOK_SECONDS, self._look * 1.5)
         return answers
+
+    def dismiss(self) -> None:
+        """Let every member end after the order that it carries out; does not wait."""
+        for rank in range(self._size):
+            with contextlib.suppress(ServerFault, WorkersLost):
+                self.post(rank, FINISH)
+
+    @property
+    def sessions(self) -> list[tuple[str, int]]:
+        """The members' sessions: server name and session id."""
+        return [session for seat in self._seats for session in seat.sessions]
 
     def everyone(self, order: str, timeout: float) -> list[str]:
         """Post one order to all, and return all answers, in the order of ranks."""
@@ -246,7 +268,7 @@ class Gang(Generic[_R]):
 
     def finish(self, timeout: float = 60.0) -> list[_R]:
         """Let the members end; return their results in the order of ranks."""
-        self._send_home()
+        self.dismiss()
         if not self._job.wait(timeout):
             raise WorkersLost(f"a Spark task did not end within {timeout:.0f} s")
         self._raise_failures()
@@ -280,8 +302,13 @@ class Gang(Generic[_R]):
                 f"the conversation with Spark's tasks ended: {fault.message}"
             ) from fault
 
-    def _read(self) -> list[OrderAnswer]:
-        """Read every member's variable; note missing members."""
+    def received(self) -> list[OrderAnswer]:
+        """Return the answers received since the last call; asks the server once, and does not wait.
+
+        Raises:
+            WorkersLost: when a member is gone.
+            SpiritError: what a member failed with.
+        """
         self._stop.check()
         with self._conversing():
             letters = self._mailbox.letters(self._control)
@@ -313,6 +340,10 @@ class Gang(Generic[_R]):
 
     def _take(self, thread: int, letter: Any) -> list[OrderAnswer]:
         seat = self._seats[letter["rank"]]
+        if seat.thread not in {0, thread}:
+            # The first attempt's session may live on where its process is lost.
+            seat.sessions += [(str(server), int(number)) for server, number in letter["sessions"]]
+            self._raise_missing()
         seat.thread = thread
         seat.sessions = [(str(server), int(number)) for server, number in letter["sessions"]]
         fresh = [(number, text) for number, text in letter["answers"] if number in seat.outstanding]
@@ -342,20 +373,16 @@ class Gang(Generic[_R]):
         if self._failure is not None:
             raise self._failure
 
-    def _send_home(self) -> None:
-        for rank in range(self._size):
-            with contextlib.suppress(ServerFault, WorkersLost):
-                self.post(rank, FINISH)
-
     def _disband(self) -> None:
         """End the job: by an order, then by a kill on the server, then by Spark's cancel."""
-        self._send_home()
-        if self._job.wait(_GRACE_SECONDS):
+        self.dismiss()
+        grace = _GRACE_SECONDS if self._assembled else _GATHERING_GRACE_SECONDS
+        if self._job.wait(grace):
             return
         for seat in self._seats:
             for server, number in seat.sessions:
                 self._kill(server, number)
-        if self._job.wait(_GRACE_SECONDS):
+        if self._job.wait(grace):
             return
         self._engine.cancel(self._group)
         if not self._job.wait(_JOIN_SECONDS):

@@ -21,7 +21,7 @@ class Outcome(Generic[_R]):
     """A task's result, or the error that ended it, and the seconds that it took.
 
     Attributes:
-        index: which task of its wave, from 0.
+        index: the task's rank, from 0.
         result: None when there is an error.
     """
 

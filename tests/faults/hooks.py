@@ -94,18 +94,17 @@ def early_position() -> None:
 def skip_chunk() -> None:
     """Bug: note a chunk as copied when it is handed out, so that a resume skips it."""
     from spirit_py.copier.copier import Copier
-    from spirit_py.copier.task import CopyTask
 
-    pull = Copier._pull
+    choose = Copier._next
 
-    def noted(self: Any) -> Any:
-        task = pull(self)
-        if isinstance(task, CopyTask):
-            self._prefix.committed(self._chunks[task.number])
+    def noted(self: Any, rank: int) -> Any:
+        chosen = choose(self, rank)
+        if chosen is not None:
+            self._prefix.committed(chosen.order.chunk)
             self._so_far = self._before.extended_by(self._prefix)
-        return task
+        return chosen
 
-    Copier._pull = noted  # type: ignore[method-assign]
+    Copier._next = noted  # type: ignore[method-assign]
 
 
 @dataclass(frozen=True)

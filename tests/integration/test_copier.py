@@ -1,4 +1,4 @@
-"""The copy on a real server, by real Spark tasks: R1, R3, R10, R18 and the driver's loop."""
+"""The copy on a real server, by tasks of both kinds: R1, R3, R4, R10, R18, the driver's loop."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ import pytest
 from spirit_py.chunk.chunker import make_chunker
 from spirit_py.copier.boundary import BoundaryReader
 from spirit_py.copier.chunk_sql import chunk_lock, chunk_lock_prefix
-from spirit_py.errors import CopyFailure, Interrupted, ValueLost
+from spirit_py.copier.task import ChunkCopied, ChunkOrder, JoinCopy
+from spirit_py.errors import CopyFailure, Interrupted, ValueLost, WorkersLost
+from spirit_py.spark.driver import DriverEngine
 from spirit_py.stop import StopSwitch
 from tests.kits.chunks import chunk
 from tests.kits.connection import connection_options
@@ -47,21 +49,23 @@ def copied(db) -> int:
     return rows
 
 
-def test_every_row_is_copied(db, spark_engine):
+@pytest.mark.parametrize("executors", ["driver", "spark"])
+def test_every_row_is_copied(db, spark_engine, executors):
     """All rows, every chunk dispatched before it ran and committed after, and no session left."""
     fill(db)
     mapping = map_table(db)
-    with copying(db, mapping, spark_engine) as run:
+    engine = spark_engine if executors == "spark" else DriverEngine(2)
+    with copying(db, mapping, engine, first_rows=1000) as run:
         run.copier.run()
         seen = run.copier.statistics()
         assert differences(db) == 0
         assert (seen.rows, seen.in_flight, seen.fraction) == (ROWS, 0, 1.0)
-        assert seen.chunks == len(run.feed.dispatched) > 3
+        assert seen.chunks == len(run.feed.dispatched) >= 3
         assert run.feed.tracker.settled == run.feed.tracker.dispatched == seen.chunks
         assert run.feed.finished
         assert seen.rows_per_second is not None
         assert seen.chunk_seconds_p90 is not None
-    until(lambda: not chunk_sessions(db), "the executors' sessions to end")
+    until(lambda: not chunk_sessions(db), "the tasks' sessions to end")
 
 
 def test_a_text_key_without_gtids_waits_for_nothing(db_file, spark_engine):
@@ -163,32 +167,53 @@ def test_a_transaction_that_never_becomes_visible_stops_the_copy(db, spark_engin
     assert copied(db) == 0
 
 
-def test_a_second_attempt_waits_for_the_firsts_session(db, spark_engine):
-    """An executor is killed while its chunk runs on the server; the rerun is fenced (R18)."""
+def test_a_lost_task_is_fenced_before_its_chunk_is_copied_again(db, spark_engine):
+    """An executor is killed while its chunk runs on the server: that session is ended first (R18).
+
+    The chunk is then copied in the driver, because Spark's tasks are lost as a whole.
+    """
     fill(db, 100)
     mapping = map_table(db)
     gate = db.connect().cursor()
     gate.execute("LOCK TABLES _t_new WRITE")
     with copying(db, mapping, spark_engine) as run:
         run.start()
-        first = until(
+        (first,) = until(
             lambda: [k for k, s in chunk_sessions(db).items() if "REPLACE" in s],
             "the first attempt to execute",
         )
         kill_python_workers(spark_engine)
         until(
-            lambda: [
-                s for k, s in chunk_sessions(db).items() if k not in first and "GET_LOCK" in s
-            ],
-            "the second attempt to wait at the fence",
+            lambda: [k for k, s in chunk_sessions(db).items() if k != first and "REPLACE" in s],
+            "the second attempt to execute",
         )
-        still = chunk_sessions(db)
-        assert "REPLACE" in still[first[0]]
-        assert [s for k, s in still.items() if k not in first and "REPLACE" in s] == []
+        assert first not in chunk_sessions(db)
         gate.execute("UNLOCK TABLES")
         run.join()
-        assert run.copier.statistics().chunks == len(run.feed.dispatched)
+        seen = run.copier.statistics()
+        assert seen.chunks == len(run.feed.dispatched)
+        assert seen.replaced_chunks == 1
     assert differences(db) == 0
+
+
+def test_a_task_that_was_given_up_copies_nothing(db):
+    """Once the driver's licence is gone, an order that a task still has is refused (R18)."""
+    fill(db, 100)
+    mapping = map_table(db)
+    join = JoinCopy(connection=connection_options(db), mapping=mapping, licence=f"test-{db.name}")
+    order = ChunkOrder(chunk=chunk(0, None, None)).encode()
+    with open_session(db, role="driver") as driver:
+        assert driver.value("SELECT GET_LOCK(%s, 0)", (join.licence,))
+        writer = join(0)
+        try:
+            assert ChunkCopied.decode(writer.handle(order)).rows == 100
+            driver.query("SELECT RELEASE_LOCK(%s)", (join.licence,))
+            db.execute("DELETE FROM _t_new")
+            with pytest.raises(WorkersLost, match="given up"):
+                writer.handle(order)
+        finally:
+            writer.close()
+    assert copied(db) == 0
 
 
 def kill_python_workers(engine) -> None:
@@ -323,9 +348,11 @@ def test_a_stop_ends_running_chunks_on_the_server(db, spark_engine):
 
 def test_a_stop_lets_quick_chunks_commit(db, spark_engine):
     """Stopped in full swing: what was handed out commits, nothing more is handed out."""
-    fill(db, 20_000)
+    fill(db, 50_000)
     mapping = map_table(db)
-    with copying(db, mapping, spark_engine, grace=20.0) as run:
+    with copying(
+        db, mapping, spark_engine, first_rows=100, target_chunk_time=0.01, grace=20.0
+    ) as run:
         run.start()
         until(lambda: run.copier.statistics().chunks >= 2, "the first chunks")
         run.stop.request(Interrupted(2))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import MySQLdb
@@ -9,10 +10,11 @@ import pytest
 
 from spirit_py.applier import verdicts
 from spirit_py.checksum import staging as stager
-from spirit_py.copier import task
+from spirit_py.copier.task import ChunkWriter, JoinCopy
 from spirit_py.errors import MigrationFailure, ServerFault, ValueLost
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.values.lost_values import MOST_WARNINGS, VALUE_ERRORS, telling
+from tests.kits.chunks import chunk
 from tests.kits.command import run
 from tests.kits.connection import connection_options
 from tests.kits.tables import map_table
@@ -78,11 +80,11 @@ def test_copy_and_feed_judge_alike(db, code):
     """Both take the error for a lost value, and name the column."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY)")
     fault = ServerFault(code, "Value of column 'v' at row 1", where="a session")
-    chunk: Any = task.CopyTask(
-        number=1, label="chunk", connection=connection_options(db), sql="", lock=""
-    )
-    copied = task._explained(chunk, fault)
-    fed = verdicts.judge_fault(fault, map_table(db))
+    mapping = map_table(db)
+    session: Any = SimpleNamespace(id=1)
+    writer = ChunkWriter(JoinCopy(connection=connection_options(db), mapping=mapping), session)
+    copied = writer._explained(chunk(1, None, None), 0, fault)
+    fed = verdicts.judge_fault(fault, mapping)
     assert isinstance(copied, ValueLost)
     assert isinstance(fed, ValueLost)
     assert stager._about_a_value(fault)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,10 +14,14 @@ from spirit_py.chunk.chunker import make_chunker
 from spirit_py.config import FeedOptions
 from spirit_py.copier.boundary import BoundaryReader
 from spirit_py.copier.copier import Copier, CopyOptions
-from spirit_py.copier.task import CopyTask, close_session, copy_chunk
-from spirit_py.errors import ValueLost
+from spirit_py.copier.task import ChunkCopied, ChunkOrder, ChunkWriter, JoinCopy
+from spirit_py.errors import ValueLost, WorkersLost
+from spirit_py.mysql.connect import connect
+from spirit_py.mysql.locks.named import take_named_lock
 from spirit_py.mysql.ownwrites import new_run, own_uuid
+from spirit_py.spark.driver import DriverEngine
 from tests.fixtures.feed import fill
+from tests.kits.chunks import bound, chunk
 from tests.kits.copying import Throttle
 from tests.kits.resume import Interruption, Writers, assert_nothing_left, make_table, start
 from tests.kits.waiting import until
@@ -24,19 +29,12 @@ from tests.kits.waiting import until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spirit_py.contracts import SqlSession
     from tests.fixtures.feed import Scene
     from tests.fixtures.mysql import Database
 
 ROWS = 20_000
+PART_ROWS = 1000
 pytestmark = pytest.mark.gtid
-
-
-@pytest.fixture(autouse=True)
-def no_session_left(scene: Scene) -> Iterator[None]:
-    """Close the session of the chunks that were copied in this process."""
-    yield
-    close_session()
 
 
 def own(scene: Scene, run: str) -> str:
@@ -50,35 +48,46 @@ def numbers(scene: Scene, tsid: str) -> str:
     return str(executed.only(lambda each: each == tsid)).partition(":")[2]
 
 
-def task(scene: Scene, gtid: str, sql: str = "") -> CopyTask:
-    """Build a chunk of the whole table."""
-    name = scene.db.name
-    whole = f"REPLACE INTO {name}._t_new (id, v, n) SELECT id, v, n FROM {name}.t"
-    return CopyTask(
-        number=1, label="chunk 1", connection=scene.options(), sql=sql or whole,
-        lock=f"spirit-test-{name}", gtid=gtid,
-    )  # fmt: skip
+@contextlib.contextmanager
+def task(scene: Scene) -> Iterator[ChunkWriter]:
+    """Yield a task of a gang that the driver has not given up."""
+    licence = f"spirit-test-{scene.db.name}"
+    with connect(scene.options(), role="test") as driver:
+        assert take_named_lock(driver, licence)
+        join = JoinCopy(connection=scene.options(), mapping=scene.mapping, licence=licence)
+        writer = join(0)
+        try:
+            yield writer
+        finally:
+            writer.close()
 
 
-def copy(scene: Scene, engine: Any, **options: Any) -> int:
-    """Copy the table as a migration does; return the chunks."""
+def copy_chunk(scene: Scene, gtid: str, *cuts: int) -> ChunkCopied:
+    """Copy the whole table as one chunk, in a session of its own."""
+    whole = replace(chunk(1, None, None), cuts=tuple(bound(cut) for cut in cuts))
+    with task(scene) as writer:
+        return ChunkCopied.decode(writer.handle(ChunkOrder(chunk=whole, gtid=gtid).encode()))
+
+
+def copy(scene: Scene, engine: Any, **options: Any) -> None:
+    """Copy the table as a migration does."""
     reader = BoundaryReader(scene.options(), stop=scene.stop)
     copier = Copier(
-        engine=engine,
+        driver=DriverEngine(2),
+        spark=engine,
         mapping=scene.mapping,
         connection=scene.options(),
-        chunker=make_chunker(scene.mapping, reader.query),
+        chunker=make_chunker(scene.mapping, reader.query, part_rows=PART_ROWS),
         query=reader.query,
         subscription=scene.subscription,
         throttled=Throttle().throttled,
         stop=scene.stop,
-        options=CopyOptions(slots=2, **options),
+        options=CopyOptions(**options),
     )
     try:
         copier.run()
     finally:
         reader.close()
-    return copier.statistics().chunks
 
 
 @contextlib.contextmanager
@@ -118,7 +127,7 @@ def test_nothing_of_the_copy_is_received(scene: Scene, spark_engine: Any) -> Non
     scene.db.execute("ANALYZE TABLE t")
     feed = scene.open(copying=True, own_writes=run)
     with writing(scene):
-        chunks = copy(scene, spark_engine, own_writes=run)
+        copy(scene, spark_engine, own_writes=run)
     scene.drain()
     scene.assert_equal()
     found = feed.statistics()
@@ -126,7 +135,10 @@ def test_nothing_of_the_copy_is_received(scene: Scene, spark_engine: Any) -> Non
     copied = scene.db.query("SELECT SUM(LENGTH(v) + 8) FROM t")[0][0]
     # What the feed itself applies is sent under the server's own numbers, and passed over.
     assert found.skipped_bytes < max(float(copied) / 4, found.applied * 100)
-    assert numbers(scene, own(scene, run)) == (f"1-{chunks}" if chunks > 1 else "1")
+    # One for each transaction, and no gap.
+    first, _, last = numbers(scene, own(scene, run)).partition("-")
+    assert first == "1"
+    assert int(last) >= ROWS / PART_ROWS
     assert own(scene, run) not in feed.position(), "it was not received"
 
 
@@ -150,11 +162,10 @@ def test_a_second_attempt_after_a_commit_copies_again(scene: Scene) -> None:
     scene.tables()
     fill(scene.db, 10)
     gtid = f"{own(scene, new_run())}:1"
-    first = copy_chunk(task(scene, gtid))
+    first = copy_chunk(scene, gtid)
     scene.db.execute("UPDATE t SET v = 'changed' WHERE id = 3")
     scene.db.execute("DELETE FROM _t_new WHERE id > 5")
-    close_session()
-    second = copy_chunk(task(scene, gtid))
+    second = copy_chunk(scene, gtid)
     assert (first.rows, second.rows) == (10, 10)
     scene.assert_equal()
     assert numbers(scene, gtid.rpartition(":")[0]) == "1"
@@ -165,10 +176,21 @@ def test_a_chunk_without_rows_leaves_no_gap(scene: Scene) -> None:
     scene.tables()
     tsid = own(scene, new_run())
     for number in (1, 2):
-        assert copy_chunk(task(scene, f"{tsid}:{number}")).rows == 0
+        assert copy_chunk(scene, f"{tsid}:{number}").rows == 0
     fill(scene.db, 3)
-    copy_chunk(task(scene, f"{tsid}:3"))
+    copy_chunk(scene, f"{tsid}:3")
     assert numbers(scene, tsid) == "1-3"
+    scene.assert_equal()
+
+
+def test_each_part_has_a_number_and_one_without_rows_leaves_no_gap(scene: Scene) -> None:
+    """Four transactions, of which the third writes nothing: four numbers in succession."""
+    scene.tables()
+    fill(scene.db, 10)
+    scene.db.execute("DELETE FROM t WHERE id > 5 AND id <= 8")
+    tsid = own(scene, new_run())
+    assert copy_chunk(scene, f"{tsid}:4", 2, 5, 8).rows == 7
+    assert numbers(scene, tsid) == "4-7"
     scene.assert_equal()
 
 
@@ -178,48 +200,52 @@ def test_a_chunk_that_failed_gives_its_number_back(scene: Scene) -> None:
     fill(scene.db, 3)
     tsid = own(scene, new_run())
     with pytest.raises(ValueLost):
-        copy_chunk(task(scene, f"{tsid}:1"))
+        copy_chunk(scene, f"{tsid}:1")
     assert numbers(scene, tsid) == ""
     scene.db.execute("UPDATE t SET v = 'a'")
-    copy_chunk(task(scene, f"{tsid}:1"))
+    copy_chunk(scene, f"{tsid}:1")
     assert numbers(scene, tsid) == "1"
     scene.assert_equal()
 
 
-def test_a_killed_chunk_is_copied_under_its_number(scene: Scene) -> None:
-    """R18: the session that is gone held the number, and gave it back."""
+def test_a_killed_chunk_is_copied_under_its_numbers(scene: Scene) -> None:
+    """R18: the session that is gone held a number and gave it back; used ones are not used again.
+
+    The second part is killed in the middle; the next attempt writes both, the first one under the
+    server's own number.
+    """
     scene.tables()
     fill(scene.db, 10)
-    tsid, name = own(scene, new_run()), scene.db.name
-    slow = (
-        f"REPLACE INTO {name}._t_new (id, v, n)"
-        f" SELECT id, v, n FROM {name}.t"
-        " WHERE SLEEP(IF(id = 5 AND CONNECTION_ID() = %d, 30, 0)) = 0"
-    )
-    copy_chunk(task(scene, ""))
-    scene.db.execute("DELETE FROM _t_new")
-    session = session_of_this_process()
-    found: list[Any] = []
-    thread = threading.Thread(
-        target=lambda: found.append(copy_chunk(task(scene, f"{tsid}:1", slow % session.id)))
-    )
-    thread.start()
-    running = "SELECT COUNT(*) FROM information_schema.processlist WHERE STATE = 'User sleep'"
-    until(lambda: scene.db.query(running)[0][0], "the chunk to run")
-    scene.db.execute(f"KILL {session.id}")
-    thread.join()
-    assert found[0].retries == 1
-    assert found[0].rows == 10
+    tsid = own(scene, new_run())
+    blocker = scene.db.connect(autocommit=False)
+    with contextlib.closing(blocker.cursor()) as cursor:
+        cursor.execute("INSERT INTO _t_new (id, v, n) VALUES (7, 'mine', 0)")
+        failed: list[BaseException] = []
+
+        def copy() -> None:
+            try:
+                copy_chunk(scene, f"{tsid}:1", 5)
+            except BaseException as error:
+                failed.append(error)
+
+        thread = threading.Thread(target=copy)
+        thread.start()
+        waiting = (
+            "SELECT t.processlist_id FROM performance_schema.data_lock_waits w"
+            " JOIN performance_schema.threads t ON t.thread_id = w.requesting_thread_id"
+        )
+        ((victim,),) = until(lambda: scene.db.query(waiting), "the second part to wait")
+        assert numbers(scene, tsid) == "1"
+        scene.db.execute(f"KILL {victim}")
+        thread.join()
+        cursor.execute("ROLLBACK")
+    blocker.close()
+    assert isinstance(failed[0], WorkersLost)
     assert numbers(scene, tsid) == "1"
+    scene.db.execute("UPDATE t SET v = 'since' WHERE id = 3")
+    assert copy_chunk(scene, f"{tsid}:1", 5).rows == 10
+    assert numbers(scene, tsid) == "1-2"
     scene.assert_equal()
-
-
-def session_of_this_process() -> SqlSession:
-    """Return the session that chunks of this process are copied in."""
-    from spirit_py.copier import task as module
-
-    assert module._session is not None
-    return module._session
 
 
 def test_a_resumed_feed_goes_on(scene: Scene, spark_engine: Any) -> None:

@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spirit_py.errors import CopyFailure, MigrationFailure
-from spirit_py.spark.waves import Pull, WavePlan, WaveRunner
-from spirit_py.stop import StopSwitch
 from tests.fixtures.spark import SLOTS
 from tests.kits.waiting import until
 
@@ -34,20 +32,13 @@ from spirit_py.config import ConnectionOptions
 from spirit_py.errors import SpiritError
 from spirit_py.config import SparkConfig
 from spirit_py.spark.engine import SparkEngine
-from spirit_py.spark.waves import Pull, WavePlan, WaveRunner
-from spirit_py.stop import StopSwitch
 
 def say(**fields):
     print(json.dumps(fields), flush=True)
 
-def run(engine, function, specs):
-    waiting, got = iter(specs), []
-    WaveRunner(engine, WavePlan(
-        function=function, pull=lambda: next(waiting, Pull.END),
-        on_result=lambda spec, result: got.append(result), describe=lambda s: "wave",
-        on_abandon=lambda s: None, group="test",
-    ), slots=engine.slots, stop=StopSwitch(), clock=time.monotonic).run()
-    return got
+def run(engine, function):
+    outcomes = engine.run_gang(function, size=engine.slots, group="test", description="tasks")
+    return [outcome.result for outcome in outcomes]
 """
 
 
@@ -132,23 +123,13 @@ def ended(pids: list[int]) -> bool:
     return not alive(pids)
 
 
-def run(engine, function, specs, **more: Any) -> list[Any]:
-    """Run specs through waves on the session's engine; return the results as they came."""
-    waiting = iter(specs)
-    got: list[Any] = []
-    plan: WavePlan[Any, Any] = WavePlan(
-        **{
-            "function": function,
-            "pull": lambda: next(waiting, Pull.END),
-            "on_result": lambda spec, result: got.append(result),
-            "describe": lambda specs: f"{len(specs)} tasks",
-            "on_abandon": lambda specs: None,
-            "group": "test",
-        }
-        | more
-    )
-    WaveRunner(engine, plan, slots=engine.slots, stop=StopSwitch(), clock=time.monotonic).run()
-    return got
+def run(engine, function, *, size: int = SLOTS, group: str = "test", description: str = "") -> Any:
+    """Run a gang's tasks on the session's engine; return their results, or raise an error."""
+    outcomes = engine.run_gang(function, size=size, group=group, description=description)
+    for outcome in outcomes:
+        if outcome.error is not None:
+            raise outcome.error
+    return [outcome.result for outcome in outcomes]
 
 
 def test_slots_are_what_was_asked_for(spark_engine):
@@ -157,64 +138,33 @@ def test_slots_are_what_was_asked_for(spark_engine):
 
 
 def test_every_slot_is_busy(spark_engine, tmp_path):
-    """Each task waits until another one runs beside it: a wave on one slot would hang."""
-    folder, total = str(tmp_path), 40
+    """Each task waits until the other one runs beside it: a gang on one slot would hang."""
+    folder = str(tmp_path)
 
-    def task(n: int) -> int:
-        import time
+    def task(rank: int) -> int:
         from pathlib import Path
 
-        mine = Path(folder, f"running-{n}")
-        mine.touch()
+        Path(folder, str(rank)).touch()
         deadline = time.monotonic() + 20
-        while time.monotonic() < deadline:
-            done = len(list(Path(folder).glob("done-*")))
-            if len(list(Path(folder).glob("running-*"))) > done + 1 or done == total - 1:
-                Path(folder, f"done-{n}").touch()
-                return n
-            time.sleep(0.005)
-        raise CopyFailure(f"task {n} ran alone")
-
-    assert sorted(run(spark_engine, task, range(total))) == list(range(total))
-
-
-def test_results_come_while_the_job_runs(spark_engine, tmp_path):
-    """The accumulator tells of each task before its job has ended: no task waits for the last."""
-    gate = tmp_path / "gate"
-    path = str(gate)
-
-    def task(n: int) -> int:
-        import time
-        from pathlib import Path
-
-        deadline = time.monotonic() + 20
-        while n == 0 and not Path(path).exists():
+        while len(list(Path(folder).iterdir())) < SLOTS:
             if time.monotonic() > deadline:
-                raise CopyFailure("the other result never came")
+                raise CopyFailure(f"task {rank} ran alone")
             time.sleep(0.005)
-        return n
+        return rank
 
-    got: list[int] = []
-
-    def on_result(spec: int, result: int) -> None:
-        got.append(result)
-        if result == 1:
-            gate.touch()
-
-    run(spark_engine, task, range(2), on_result=on_result)
-    assert got == [1, 0]
+    assert sorted(run(spark_engine, task)) == list(range(SLOTS))
 
 
 def test_workers_are_reused_and_run_our_interpreter(spark_engine):
-    """One Python process a slot for all waves, of the driver's interpreter."""
+    """One Python process a slot for all gangs, of the driver's interpreter."""
 
-    def task(n: int) -> tuple[int, str]:
+    def task(_rank: int) -> tuple[int, str]:
         import os
         import sys
 
         return os.getpid(), sys.executable
 
-    got = run(spark_engine, task, range(30))
+    got = [each for _ in range(5) for each in run(spark_engine, task)]
     assert len({pid for pid, _ in got}) <= SLOTS
     assert {program for _, program in got} == {sys.executable}
 
@@ -222,69 +172,52 @@ def test_workers_are_reused_and_run_our_interpreter(spark_engine):
 def test_workers_run_the_shipped_package(spark_engine):
     """Executors import the zip of the driver's code, not what lies on their disk."""
 
-    def task(n: int) -> str:
+    def task(_rank: int) -> str:
         import spirit_py.copier.task
 
         return spirit_py.copier.task.__file__ or ""
 
-    (path,) = run(spark_engine, task, [0])
+    (path,) = run(spark_engine, task, size=1)
     assert "spirit_py.zip" in path
 
 
 def test_an_error_of_a_task_comes_back_as_itself(spark_engine):
     """The task's own error, with its hint, instead of Spark's stack trace."""
 
-    def task(n: int) -> int:
-        if n == 3:
+    def task(rank: int) -> int:
+        if rank == 1:
             raise CopyFailure("chunk 3 is broken", hint="mend it", details=("a", "b"))
-        return n
+        return rank
 
     with pytest.raises(CopyFailure, match=r"^chunk 3 is broken$") as failed:
-        run(spark_engine, task, range(10))
+        run(spark_engine, task)
     assert (failed.value.hint, failed.value.details) == ("mend it", ("a", "b"))
 
 
-def test_a_worker_that_dies_is_replaced(spark_engine, tmp_path):
-    """A task whose Python process is killed is run again; its result counts once (R18)."""
-    mark = str(tmp_path / "died")
+def test_a_task_that_kills_its_worker_ends_the_job(spark_engine):
+    """The error is one line of ours, and Spark runs the next job."""
 
-    def task(n: int) -> int:
-        import os
-        import signal
-        from pathlib import Path
-
-        if n == 2 and not Path(mark).exists():
-            Path(mark).touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return n
-
-    assert sorted(run(spark_engine, task, range(6))) == list(range(6))
-    assert Path(mark).exists()
-
-
-def test_a_task_that_always_kills_its_worker_stops_the_run(spark_engine):
-    """After its tries Spark gives up; the error is one line of ours."""
-
-    def task(n: int) -> int:
+    def task(rank: int) -> int:
         import os
         import signal
 
         os.kill(os.getpid(), signal.SIGKILL)
-        return n
+        return rank
 
     with pytest.raises(MigrationFailure, match="Spark could not run a job") as failed:
-        run(spark_engine, task, [0])
+        run(spark_engine, task)
     assert "\n" not in failed.value.message
+    assert run(spark_engine, lambda rank: rank) == list(range(SLOTS))
 
 
 def test_jobs_carry_a_group_and_a_description(spark_engine):
     """What Spark's UI and history show is the migration's story."""
-    run(spark_engine, str, range(2), group="spirit-py copy s.t", describe=lambda s: "chunks 0 to 1")
+    run(spark_engine, str, group="spirit-py copy s.t", description="copy of s.t")
     context = spark_engine.context()
     jobs = context.statusTracker().getJobIdsForGroup("spirit-py copy s.t")
     assert len(jobs) == 1
     stages = context._jsc.sc().statusStore().jobsList(None)
-    assert stages.apply(0).description().get() == "chunks 0 to 1"
+    assert stages.apply(0).description().get() == "copy of s.t"
 
 
 def test_stop_leaves_no_process_and_nothing_on_disk(script):
@@ -294,7 +227,7 @@ for _ in range(2):
     engine = SparkEngine(SparkConfig(threads=2))
     assert not engine.ready
     engine.start()
-    got = run(engine, lambda n: n + 1, range(6))
+    got = run(engine, lambda n: n + 1)
     assert engine.ready and engine.failure is None
     members = sorted(engine._spark._process._members())
     engine.stop()
@@ -305,7 +238,7 @@ for _ in range(2):
 """)
     for _ in range(2):
         said = running.line()
-        assert said["got"] == [1, 2, 3, 4, 5, 6]
+        assert said["got"] == [1, 2]
         assert len(said["members"]) >= 3
         assert (said["left"], said["scratch"]) == ([], False)
         assert alive(said["members"]) == []
@@ -336,7 +269,7 @@ def test_a_driver_that_dies_takes_spark_with_it(script):
     running = script("""
 engine = SparkEngine(SparkConfig(threads=2))
 engine.start()
-run(engine, lambda n: n, range(4))
+run(engine, lambda n: n)
 say(members=sorted(engine._spark._process._members()), scratch=str(engine._spark._scratch))
 time.sleep(600)
 """)
@@ -355,7 +288,7 @@ from spirit_py.status.logs import to_terminal
 to_terminal(verbose=False)
 engine = SparkEngine(SparkConfig(threads=2))
 engine.start()
-run(engine, lambda n: n, range(4))
+run(engine, lambda n: n)
 engine._spark._process._popen.kill()
 engine._spark._process._popen.wait()
 engine.stop()
@@ -373,20 +306,20 @@ signal.signal(signal.SIGINT, lambda *_: caught.append("int"))
 signal.signal(signal.SIGHUP, lambda *_: caught.append("hup"))
 engine = SparkEngine(SparkConfig(threads=2))
 engine.start()
-run(engine, lambda n: n, range(4))
+run(engine, lambda n: n)
 say(ready=True)
 sys.stdin.readline()
 until = time.monotonic() + 60
 while len(caught) < 2 and time.monotonic() < until:
     time.sleep(0.01)
-say(caught=sorted(caught), got=run(engine, lambda n: n, [1]))
+say(caught=sorted(caught), got=run(engine, lambda n: n))
 engine.stop()
 """)
     running.line()
     os.killpg(running.pid, signal.SIGINT)
     os.killpg(running.pid, signal.SIGHUP)
     running.go_on()
-    assert running.line() == {"caught": ["hup", "int"], "got": [1]}
+    assert running.line() == {"caught": ["hup", "int"], "got": [0, 1]}
     assert running.end()[0] == 0
 
 
@@ -397,7 +330,7 @@ def test_secrets_are_nowhere_in_spark(script):
 engine = SparkEngine(SparkConfig(threads=1))
 engine.start()
 options = ConnectionOptions(user="u", password="s3cret-in-closure")
-got = run(engine, lambda n: options.password, [0])
+got = run(engine, lambda n: options.password)
 jvm = engine._spark._process._popen.pid
 arguments = Path(f"/proc/{jvm}/cmdline").read_text()
 environ = Path(f"/proc/{jvm}/environ").read_text()
@@ -461,7 +394,7 @@ with open_session(db) as session:
 mapping = build_mapping(*tables, alter_of(db.name, "t", "ENGINE=InnoDB"), "+00:00")
 engine = SparkEngine(SparkConfig(spark_master="local-cluster[2,1,1024]", threads=2))
 engine.start()
-with copying(db, mapping, engine, slots=engine.slots) as work:
+with copying(db, mapping, engine, first_rows=500) as work:
     work.copier.run()
     chunks = work.copier.statistics().chunks
 
@@ -470,7 +403,7 @@ def where(n):
     time.sleep(0.2)
     return os.getppid(), __import__("spirit_py.copier.task").__file__
 
-got = run(engine, where, range(8))
+got = run(engine, where)
 members = sorted(engine._spark._process._members())
 slots = engine.slots
 engine.stop()

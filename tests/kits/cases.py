@@ -1,20 +1,25 @@
 """A case played through the command's entry point, in this process, on the shared Spark.
 
-A wave of chunks begins only after every writer of the case has written again, so that rows change
-between the moment a chunk is cut and the moment it is copied; and in one wave a chunk is held up
-between its reading and its writing.
+The first chunks are handed out only after every writer of the case has written again, so that rows
+change between the moment a chunk is cut and the moment it is copied; and one chunk is held up in
+its last part, between its reading and its writing, when the parts before it are committed.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
-import threading
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 from spirit_py import migration
+from spirit_py.chunk import sizing
+from spirit_py.chunk.sizing import ChunkSizer
 from spirit_py.cli import migrate as command
 from spirit_py.config import FeedOptions
+from spirit_py.copier.chunk_sql import copy_sql
+from spirit_py.copier.copier import Copier
 from spirit_py.errors import SpiritError
 from tests.kits.engine import SharedEngine
 from tests.kits.reporter import RecordingReporter
@@ -22,8 +27,10 @@ from tests.oracle.scene import Outcome
 from tests.oracle.stall import Stalls
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    import pytest
 
     from spirit_py.spark.engine import SparkEngine
     from tests.fixtures.mysql import Database
@@ -31,10 +38,12 @@ if TYPE_CHECKING:
 
 THREADS = 2
 FIRST_ROWS = 60
-#: So many waves wait for the writers; the later ones have them as they come.
-WAITING_WAVES = 3
-#: In this wave a chunk is held up in the middle, for so many rounds of writes.
-STALLED_WAVE = 2
+#: Rows of a part of a chunk.
+PART_ROWS = 25
+#: So many chunks wait for the writers; the later ones have them as they come.
+WAITING_CHUNKS = 6
+#: This chunk is held up in the middle, for so many rounds of writes.
+STALLED_CHUNK = 2
 ROUNDS_OF_STALL = 3
 #: Changes are applied all the time in small batches, so that they meet chunks in flight.
 FEED = FeedOptions(flush_interval=0.05, batch_rows=100)
@@ -44,35 +53,54 @@ LATE_FEED = FeedOptions(flush_interval=0.2, batch_rows=100)
 DEFERRED = ("--defer-cutover", "--recheck-interval", "1h", "--no-repair")
 
 
-class StallingEngine(SharedEngine):
-    """The shared Spark, whose first waves wait for the case's writers."""
+def small_chunks(patch: pytest.MonkeyPatch) -> None:
+    """Have tables cut into chunks of a few parts, so small that there are many."""
+    defaults: Any = ChunkSizer.__init__.__kwdefaults__
+    patch.setitem(defaults, "first_rows", FIRST_ROWS)
+    patch.setattr(sizing, "FAST_GROWTH", sizing.GROWTH)
+    for limit in ("FEWEST_PART_ROWS", "MOST_PART_ROWS"):
+        patch.setattr(sizing, limit, PART_ROWS)
 
-    def __init__(
-        self, engine: SparkEngine, db: Database, round_of_writes: Callable[[], None]
-    ) -> None:
-        """Wrap ``engine``; ``round_of_writes`` returns when every writer has written again."""
-        super().__init__(engine)
-        self._round = round_of_writes
-        self._lock = threading.Lock()
-        self._waves = 0
-        self._stalls = Stalls(db, self._some_rounds)
 
-    def _some_rounds(self) -> None:
+@contextlib.contextmanager
+def stalling(db: Database, round_of_writes: Callable[[], None]) -> Iterator[None]:
+    """Have the copies in this block wait for the case's writers, and one chunk of each held up.
+
+    Args:
+        round_of_writes: returns when every writer has written again.
+    """
+
+    def some_rounds() -> None:
         for _ in range(ROUNDS_OF_STALL):
-            self._round()
+            round_of_writes()
 
-    def run_wave(self, specs: Sequence[Any], function: Any, **more: Any) -> None:
-        """Let the case's applications write, then run the wave; hold up a chunk of one wave."""
-        with self._lock:
-            self._waves += 1
-            wave = self._waves
-        if wave <= WAITING_WAVES:
-            self._round()
-        if wave != STALLED_WAVE:
-            self._engine.run_wave(specs, function, **more)
-            return
-        with self._stalls.held(specs[0].sql, specs[0].time_zone):
-            self._engine.run_wave(specs, function, **more)
+    stalls = Stalls(db, some_rounds)
+    choose, note = Copier._next, Copier._committed
+    held: dict[tuple[int, int], contextlib.ExitStack] = {}
+
+    def choosing(self: Any, rank: int) -> Any:
+        chosen = choose(self, rank)
+        if chosen is not None and chosen.number < WAITING_CHUNKS:
+            round_of_writes()
+        if chosen is not None and chosen.number == STALLED_CHUNK:
+            stack = held[id(self), chosen.number] = contextlib.ExitStack()
+            sql = copy_sql(self._mapping, chosen.order.chunk.parts[-1])
+            stack.enter_context(stalls.held(sql, self._mapping.time_zone))
+        return chosen
+
+    def noting(self: Any, copied: Any) -> None:
+        held.pop((id(self), copied.number), contextlib.ExitStack()).close()
+        note(self, copied)
+
+    with (
+        mock.patch.object(Copier, "_next", choosing),
+        mock.patch.object(Copier, "_committed", noting),
+    ):
+        try:
+            yield
+        finally:
+            for stack in held.values():
+                stack.close()
 
 
 def case_arguments(case: Case, db: Database) -> list[str]:
@@ -110,9 +138,10 @@ def migrate(
     config = command.migration_config(command.migrate.make_context("migrate", arguments).params)
     config = dataclasses.replace(config, feed=feed or (LATE_FEED if case.timing.deferred else FEED))
     reporter = RecordingReporter()
-    shared: Any = StallingEngine(engine, db, another_round)
+    shared: Any = SharedEngine(engine)
     try:
-        migration.migrate(config, reporter=reporter, engine_factory=lambda _: shared)
+        with stalling(db, another_round):
+            migration.migrate(config, reporter=reporter, engine_factory=lambda _: shared)
     except SpiritError as error:
         text = "\n".join([error.message, *error.details, error.hint])
         return Outcome(exit_code=error.exit_code, text=text, report=json.loads(path.read_text()))

@@ -12,6 +12,7 @@ from spirit_py.chunk.watermark import WatermarkTracker
 from spirit_py.copier.boundary import BoundaryReader
 from spirit_py.copier.copier import Copier, CopyOptions
 from spirit_py.errors import SpiritError
+from spirit_py.spark.driver import DriverEngine
 from spirit_py.stop import StopSwitch
 from tests.kits.connection import connection_options
 from tests.kits.waiting import DEADLINE
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spirit_py.chunk.chunk import Chunk
-    from spirit_py.spark.waves import WaveEngine
+    from spirit_py.spark.gang import GangEngine
     from spirit_py.table.mapping import TableMapping
+
+PART_ROWS = 500
 
 
 class Feed:
@@ -66,23 +69,43 @@ class Throttle:
 class Copying:
     """A copier with all its parts at hand, run here or in a thread."""
 
-    def __init__(self, db, mapping: TableMapping, engine: WaveEngine, **more: Any) -> None:
-        """Build the copier; ``more`` goes into its options."""
+    def __init__(
+        self,
+        db,
+        mapping: TableMapping,
+        engine: GangEngine | None = None,
+        *,
+        spark: GangEngine | None = None,
+        part_rows: int = PART_ROWS,
+        first_rows: int = 0,
+        **more: Any,
+    ) -> None:
+        """Build the copier.
+
+        Args:
+            engine: runs the first tasks; two threads by default.
+            spark: takes over when it is ready.
+            first_rows: size of the first chunks.
+            more: goes into the copier's options.
+        """
         self.feed = Feed(mapping)
         self.throttle = Throttle()
         self.stop = StopSwitch()
         self.reader = BoundaryReader(connection_options(db), stop=self.stop)
         self.copier = Copier(
-            engine=engine,
+            driver=engine or DriverEngine(2),
+            spark=spark,
             mapping=mapping,
             connection=connection_options(db),
-            chunker=make_chunker(mapping, self.reader.query),
+            chunker=make_chunker(mapping, self.reader.query, part_rows=part_rows),
             query=self.reader.query,
             subscription=self.feed,
             throttled=self.throttle.throttled,
             stop=self.stop,
-            options=CopyOptions(**({"slots": 2} | more)),
+            options=CopyOptions(**more),
         )
+        if first_rows:
+            self.copier._meter._sizer._rows = first_rows
         self.error: BaseException | None = None
         self._thread: threading.Thread | None = None
 
@@ -112,7 +135,9 @@ class Copying:
 
 
 @contextlib.contextmanager
-def copying(db, mapping: TableMapping, engine: WaveEngine, **more: Any) -> Iterator[Copying]:
+def copying(
+    db, mapping: TableMapping, engine: GangEngine | None = None, **more: Any
+) -> Iterator[Copying]:
     """Yield a :class:`Copying`, stopped and closed afterwards whatever the test did."""
     made = Copying(db, mapping, engine, **more)
     try:

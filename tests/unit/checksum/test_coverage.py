@@ -6,7 +6,6 @@ import pytest
 
 from spirit_py.checksum.coverage import PassCoverage
 from spirit_py.checksum.result import Counts
-from spirit_py.checksum.worker import decode_chunk, encode_chunk
 from spirit_py.chunk.chunk import Chunk, KeyBound
 from spirit_py.errors import ChecksumFailure
 
@@ -121,13 +120,3 @@ def test_rows_beyond_a_join_count_as_extra():
     coverage = begun(chunk(0, None, None))
     coverage.segment.answer(0, 7, 7, Counts())
     assert coverage.end_segment(7, 9, aligned=False) == 2
-
-
-def test_a_chunk_survives_the_mailbox():
-    """A chunk that went through the mailbox is the same range."""
-    travelled = decode_chunk(encode_chunk(chunk(3, 5, None)))
-    assert (travelled.number, travelled.lower, travelled.upper) == (
-        3,
-        KeyBound(literals=("5",)),
-        None,
-    )

@@ -22,16 +22,21 @@ def optimistic(table: ListedTable) -> OptimisticChunker:
     )
 
 
+def keys_of(table: ListedTable, each) -> list[int]:
+    """Return the keys in a chunk or in a part of one."""
+    return [
+        key
+        for key in table.keys
+        if (each.lower is None or key > int(each.lower.literals[0]))
+        and (each.upper is None or key <= int(each.upper.literals[0]))
+    ]
+
+
 def cut(table: ListedTable, chunker, rows: int) -> list[list[int]]:
     """Cut a table to the end, telling the chunker what it got; return the keys of each chunk."""
     found = []
     while (each := chunker.next_chunk(rows)) is not None:
-        keys = [
-            key
-            for key in table.keys
-            if (each.lower is None or key > int(each.lower.literals[0]))
-            and (each.upper is None or key <= int(each.upper.literals[0]))
-        ]
+        keys = keys_of(table, each)
         chunker.observed(each, len(keys))
         found.append(keys)
         assert len(found) < 1000
@@ -66,6 +71,49 @@ def test_every_row_is_in_exactly_one_chunk(kind, keys):
     assert max(map(len, chunks)) <= 10
     assert chunker.estimated_fraction() == 1.0
     assert chunker.next_chunk(10) is None
+
+
+@pytest.mark.parametrize("kind", [OptimisticChunker, CompositeChunker])
+@pytest.mark.parametrize(
+    "keys",
+    [
+        list(range(1, 101)),
+        [*range(100), *range(10**9, 10**9 + 100)],
+        list(range(0, 100_000, 1000)),
+        list(range(1, 26)),
+    ],
+    ids=["dense", "gap", "sparse", "end"],
+)
+def test_the_parts_of_a_chunk_divide_it(kind, keys):
+    """Together they have the chunk's rows in the order of the walk, none many more than asked."""
+    table = ListedTable(keys)
+    auto = AUTO if kind is OptimisticChunker else PLAIN
+    chunker = kind(mapping(primary("id"), auto, estimated_rows=len(keys)), table.query, part_rows=4)
+    found = []
+    while (each := chunker.next_chunk(10)) is not None:
+        assert each.parts[0].lower == each.lower
+        assert each.parts[-1].upper == each.upper
+        for part in each.parts:
+            assert not part.cuts
+            rows = keys_of(table, part)
+            assert len(rows) <= 4
+            found += rows
+        chunker.observed(each, len(keys_of(table, each)))
+    assert found == table.keys
+
+
+def test_the_cuts_of_a_looked_up_key_read_the_index_once():
+    """One query for each part, each from where the last one ended."""
+    table = ListedTable(list(range(1, 101)))
+    chunker = CompositeChunker(mapping(primary("id"), PLAIN), table.query, part_rows=4)
+    each = chunker.next_chunk(10)
+    assert each is not None
+    assert (each.cuts, each.upper) == ((bound(3), bound(6)), bound(10))
+    assert [sql.partition(" WHERE ")[2] for sql in table.queries] == [
+        "",
+        "`id` > 3 ORDER BY `id` LIMIT 1 OFFSET 2",
+        "`id` > 6 ORDER BY `id` LIMIT 1 OFFSET 3",
+    ]
 
 
 def test_dense_keys_are_cut_by_arithmetic():

@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 
 import pytest
 
-from spirit_py.chunk.sizing import CEILING_ROWS, FLOOR_ROWS, ChunkSizer
+from spirit_py.chunk.sizing import (
+    CEILING_ROWS,
+    FEWEST_PART_ROWS,
+    FIRST_ROWS,
+    FLOOR_ROWS,
+    MOST_PART_ROWS,
+    ChunkSizer,
+    divided,
+    part_rows,
+)
+from tests.kits.chunks import mapping, primary
+from tests.kits.definitions import column
 
 
 def full(sizer: ChunkSizer, seconds: float) -> None:
@@ -15,60 +27,80 @@ def full(sizer: ChunkSizer, seconds: float) -> None:
     sizer.finished(target_rows=rows, rows=rows, seconds=seconds)
 
 
-def test_growth_is_at_most_one_and_a_half():
-    """A chunk far below the target grows the next one by half, not more."""
-    sizer = ChunkSizer(0.5)
+def test_growth_is_threefold_far_below_the_target():
+    """A chunk far below the target makes the next one three times as large, not more."""
+    sizer = ChunkSizer(0.5, first_rows=1000)
     full(sizer, 0.001)
+    assert sizer.rows == 3000
+    full(sizer, 0.003)
+    assert sizer.rows == 9000
+
+
+def test_growth_near_the_target_is_one_and_a_half():
+    """Where three times as many rows would be too many, the size grows by half."""
+    sizer = ChunkSizer(0.5, first_rows=1000)
+    full(sizer, 0.2)
     assert sizer.rows == 1500
-    full(sizer, 0.001)
+    full(sizer, 0.3)
     assert sizer.rows == 2250
 
 
 def test_chunks_in_flight_together_grow_twice_at_most():
     """Four chunks of one size that finish together take the next two steps away, not four."""
-    sizer = ChunkSizer(0.5)
+    sizer = ChunkSizer(0.5, first_rows=1000)
     sizes = []
     for _ in range(4):
         sizer.finished(target_rows=1000, rows=1000, seconds=0.001)
         sizes.append(sizer.rows)
-    assert sizes == [1500, 2250, 2250, 2250]
+    assert sizes == [3000, 9000, 9000, 9000]
 
 
 def test_chunks_in_flight_reach_the_target_soon():
-    """With four chunks always in flight, 10 us a row: half a second is reached within 25 chunks."""
+    """With four chunks always in flight, 10 us a row: half a second is reached in 15 chunks."""
     sizer = ChunkSizer(0.5)
     flying = deque(sizer.rows for _ in range(4))
     cut = 4
-    while sizer.growing:
+    while sizer.rows < 49_999:
         rows = flying.popleft()
         sizer.finished(target_rows=rows, rows=rows, seconds=rows * 10e-6)
-        assert sizer.rows <= rows * 2.25
+        assert sizer.rows <= rows * 9
         flying.append(sizer.rows)
         cut += 1
-        assert cut <= 25
+        assert cut <= 15
     assert sizer.rows == pytest.approx(50_000, abs=1)
 
 
-@pytest.mark.parametrize("row_seconds", [0.0, 3e-6, 7e-6, 1e-3])
-def test_growing_ends_at_the_target_and_at_the_ceiling(row_seconds):
-    """At the target, or at the ceiling, larger chunks are not to be waited for."""
-    sizer = ChunkSizer(0.5)
-    for _ in range(40):
-        full(sizer, sizer.rows * row_seconds)
-    assert not sizer.growing
+def test_the_first_chunk_of_wide_rows_is_small():
+    """It has a few transactions, whatever the size in rows to begin with."""
+    assert ChunkSizer(0.5, part_rows=200).rows == 800
+    assert ChunkSizer(0.5, part_rows=10_000).rows == FIRST_ROWS
 
 
-def test_growing_is_not_waited_for_where_chunks_say_nothing():
-    """In a wide gap no chunk tells anything: ten of them, and they may be handed out early."""
-    sizer = ChunkSizer(0.5)
-    growing = []
-    for _ in range(10):
-        growing.append(sizer.growing)
-        sizer.finished(target_rows=1000, rows=0, seconds=0.001)
-    growing.append(sizer.growing)
-    full(sizer, 0.01)
-    growing.append(sizer.growing)
-    assert growing == [True] * 10 + [False, True]
+@pytest.mark.parametrize(
+    ("rows", "data_bytes", "expected"),
+    [
+        (1_000_000, 200_000_000, 10_000),
+        (1_000_000, 1_048_576_000, 2000),
+        (1_000, 1 << 30, FEWEST_PART_ROWS),
+        (1_000_000, 0, MOST_PART_ROWS),
+        (0, 16_384, 1_000),
+    ],
+    ids=["narrow", "a kilobyte", "a megabyte", "empty", "no estimate"],
+)
+def test_a_transaction_has_a_measure_of_bytes(rows, data_bytes, expected):
+    """As many rows as fit into it by their average length, within limits."""
+    key = primary("id")
+    table = replace(mapping(key, column("id")).source, estimated_rows=rows, data_bytes=data_bytes)
+    assert part_rows(table) == expected
+
+
+@pytest.mark.parametrize(
+    ("rows", "part", "expected"),
+    [(10, None, [10]), (10, 10, [10]), (10, 4, [3, 3, 4]), (9, 100, [9]), (4, 1, [1, 1, 1, 1])],
+)
+def test_rows_are_divided_evenly(rows, part, expected):
+    """The fewest parts, of nearly one size: no small one at the end."""
+    assert divided(rows, part) == expected
 
 
 def test_the_target_is_met():
@@ -95,7 +127,6 @@ def test_a_chunk_far_too_slow_shrinks_the_size_once():
     sizer = ChunkSizer(0.5, first_rows=10_000)
     sizer.finished(target_rows=10_000, rows=10_000, seconds=2.6)
     assert sizer.rows == 1000
-    assert not sizer.growing
     sizer.finished(target_rows=10_000, rows=10_000, seconds=2.6)
     assert sizer.rows == 1000
 
@@ -118,7 +149,7 @@ def test_floor_and_ceiling_hold(seconds, limit):
 
 def test_a_chunk_with_few_rows_says_nothing():
     """A gap in the keys is quick and must not grow the chunks."""
-    sizer = ChunkSizer(0.5)
+    sizer = ChunkSizer(0.5, first_rows=1000)
     sizer.finished(target_rows=1000, rows=3, seconds=0.001)
     assert sizer.rows == 1000
     assert sizer.p90 is None

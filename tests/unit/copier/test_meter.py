@@ -32,14 +32,13 @@ def test_nothing_is_known_at_first():
     assert (seen.rows, seen.chunks, seen.seconds) == (0, 0, 0.0)
 
 
-def test_the_size_settles_when_chunks_take_their_time():
-    """Quick chunks are to grow; chunks of the target time have their size."""
+def test_the_next_chunks_seconds_are_expected_from_the_quickest():
+    """A chunk that ends before it was expected to would leave its task without the next one."""
     meter = CopyMeter(0.5, Clock())
-    assert not meter.settled
-    commit(meter, 1000, seconds=0.01)
-    assert not meter.settled
-    commit(meter, 1500, seconds=0.5)
-    assert meter.settled
+    assert meter.expected_seconds(1000) == 0.0
+    commit(meter, 1000, seconds=0.3)
+    commit(meter, 1000, seconds=0.1)
+    assert meter.expected_seconds(2000) == pytest.approx(0.2)
 
 
 def test_chunks_are_counted_when_they_commit():
@@ -55,7 +54,7 @@ def test_chunks_are_counted_when_they_commit():
     assert (seen.rows, seen.chunks, seen.in_flight, seen.fraction) == (900, 1, 1, 0.2)
     assert (seen.seconds, seen.chunk_seconds, seen.replaced_chunks) == (2.0, 0.25, 2)
     assert seen.chunk_seconds_p90 == pytest.approx(0.25)
-    assert seen.chunk_rows == meter.next_rows == 1500
+    assert seen.chunk_rows == meter.next_rows == 1800
 
 
 def test_the_rate_is_of_the_last_seconds():

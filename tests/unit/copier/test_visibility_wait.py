@@ -7,22 +7,23 @@ from typing import Any
 import pytest
 
 from spirit_py.config import ConnectionOptions
-from spirit_py.copier import task as copying
+from spirit_py.copier.task import ChunkOrder, ChunkWriter, JoinCopy
 from spirit_py.errors import CopyFailure
+from tests.kits.chunks import chunk, mapping, primary
+from tests.kits.definitions import column
 
-WAIT = copying.CopyTask(
-    number=1,
-    label="chunk 1",
+JOIN = JoinCopy(
     connection=ConnectionOptions(),
-    sql="",
-    lock="",
-    visibility="u:1-9",
+    mapping=mapping(primary("id"), column("id")),
     visibility_timeout=7.0,
 )
+WAIT = ChunkOrder(chunk=chunk(1, None, None), visibility="u:1-9")
 
 
 class Server:
     """A session of a server on which ever fewer transactions are missing."""
+
+    id = 1
 
     def __init__(self, *missing: str) -> None:
         self.missing = list(missing)
@@ -39,7 +40,7 @@ class Server:
 def wait(server: Server) -> None:
     """Wait in a session of the server."""
     session: Any = server
-    copying._wait_until_visible(session, WAIT)
+    ChunkWriter(JOIN, session)._wait_until_visible(WAIT)
 
 
 def test_as_long_as_commits_become_visible_there_is_no_limit() -> None:

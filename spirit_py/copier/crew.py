@@ -1,0 +1,382 @@
+"""The tasks that copy a table: threads of the driver at once, Spark's tasks when they are there.
+
+Tasks work in gangs (:mod:`spirit_py.spark.gang`). The first gang is one of driver threads, which
+begins without a start. When Spark is ready a second gang is opened beside it, and once its tasks
+have come together it takes over: the first one gets no more orders, ends those that it has, and is
+dismissed. A rank gets no order of the second gang before the first gang's rank is idle, so no more
+chunks run at a time than there are slots, and a rank's chunks stay in the order of the walk.
+
+A gang that loses a task, its session or the driver's is given up as a whole. Before its chunks are
+given to another gang nothing of it may write any more (R18):
+
+1. The driver gives up the *licence*, a named lock that it held since the gang began.
+2. It ends the sessions that hold the licence or a lock of an outstanding chunk, and waits until all
+   these locks are free.
+
+A task takes its chunk's lock first and looks for the licence then
+(:meth:`spirit_py.copier.task.ChunkWriter.handle`). So a late one, such as a second attempt of
+Spark's, either holds the lock in step 2 and is ended, or finds the licence gone and refuses.
+
+Copying a chunk again is harmless, even one that has committed and whose answer was lost: the feed
+holds its changes until the chunk is reported (R4).
+
+Everything here runs in the copier's thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import secrets
+import threading
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.copier.chunk_sql import chunk_lock
+from spirit_py.copier.fence import end_chunks
+from spirit_py.copier.task import ChunkCopied, ChunkOrder, JoinCopy
+from spirit_py.errors import ServerFault, SpiritError, WorkersLost
+from spirit_py.mysql.connect import connect
+from spirit_py.mysql.kill import end_sessions
+from spirit_py.mysql.locks.named import take_named_lock
+from spirit_py.mysql.retry import retrying
+from spirit_py.spark.gang import Gang, is_transient
+from spirit_py.stop import StopSwitch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+    from typing import Self
+
+    from spirit_py.contracts import SqlSession
+    from spirit_py.spark.gang import GangEngine
+
+_log = logging.getLogger(__name__)
+
+#: One chunk runs, and the next one waits so that the task need not.
+_OUTSTANDING: Final = 2
+#: The next one is posted when the running one is expected to end within these seconds.
+_AHEAD_SECONDS: Final = 0.1
+#: Gangs that may be lost in succession without a chunk copied in between.
+_MOST_LOSSES: Final = 3
+_ASSEMBLE_SECONDS: Final = 120.0
+_FINISH_SECONDS: Final = 5.0
+_FENCE_SECONDS: Final = 30.0
+#: An answer of the driver's own session that takes longer is lost.
+_LETTER_SECONDS: Final = 20
+_SHORTEST_LOOK: Final = 0.002
+_LONGEST_LOOK: Final = 0.02
+
+
+@dataclass(frozen=True, kw_only=True)
+class CopyOrder:
+    """A chunk to copy.
+
+    Attributes:
+        seconds: how long it will probably take.
+        tries: how often it was handed out before.
+    """
+
+    order: ChunkOrder
+    seconds: float = 0.0
+    tries: int = 0
+
+    @property
+    def number(self) -> int:
+        """The chunk's number."""
+        return self.order.chunk.number
+
+
+@dataclass
+class _Team:
+    """A gang, the driver's session for it, and what it was asked for."""
+
+    engine: GangEngine
+    licence: str
+    control: SqlSession
+    gang: Gang[None]
+    closing: contextlib.ExitStack
+    opened: float = field(default_factory=time.monotonic)
+    #: By chunk number: the rank and the order, as long as it is not answered.
+    asked: dict[int, tuple[int, CopyOrder]] = field(default_factory=dict)
+    #: When each rank began with what it probably does now.
+    began: dict[int, float] = field(default_factory=dict)
+
+    def give_up(self) -> None:
+        """Withdraw the orders that no task has begun, and the licence."""
+        self.gang.dismiss()
+        with contextlib.suppress(ServerFault):
+            self.control.query("SELECT RELEASE_LOCK(%s)", (self.licence,))
+
+    def close(self) -> None:
+        """End the job if it still runs, and the driver's session."""
+        self.closing.close()
+
+
+class Crew:
+    """Hands chunks to the gang that is there; used as a context, by one thread.
+
+    Args:
+        driver: runs a gang in threads of this process, at once.
+        spark: runs the one that takes over; None where nothing takes over.
+        join: what every task is told; without a licence.
+        stop: ends the waiting for a server that is away.
+    """
+
+    def __init__(
+        self,
+        *,
+        driver: GangEngine,
+        spark: GangEngine | None,
+        join: JoinCopy,
+        stop: StopSwitch,
+    ) -> None:
+        self._driver = driver
+        self._spark = spark
+        self._join = join
+        self._table = f"{join.mapping.source.schema}.{join.mapping.source.name}"
+        self._stop = stop
+        self._current: _Team | None = None
+        #: The one that has taken over is :attr:`_current`; this one ends its last orders.
+        self._retiring: _Team | None = None
+        #: Spark's, as long as its tasks have not all come.
+        self._coming: _Team | None = None
+        #: Orders of lost gangs, in the order of their chunks.
+        self._again: list[CopyOrder] = []
+        self._losses = 0
+        self._spark_losses = 0
+        self._look = _SHORTEST_LOOK
+        self._pause = threading.Event()
+
+    def __enter__(self) -> Self:
+        """Return itself; the first gang is opened for the first order."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End every gang; after a failure or a stop nothing of them writes any more."""
+        teams = self._teams()
+        self._current = self._retiring = self._coming = None
+        for team in teams:
+            team.give_up()
+        left = [team for team in teams if team.asked]
+        if left:
+            try:
+                self._fence(left)
+            except SpiritError as fault:
+                _log.warning("running chunks could not be ended on the server: %s", fault)
+        for team in teams:
+            team.close()
+
+    @property
+    def idle(self) -> bool:
+        """Whether every order was answered."""
+        return not self._again and not any(team.asked for team in self._teams())
+
+    def feed(self, next_order: Callable[[int], CopyOrder | None]) -> None:
+        """Post orders to the tasks that will soon have nothing to do.
+
+        Args:
+            next_order: returns the next order for a rank; None when there is none now.
+        """
+        if self._current is None:
+            self._current = retrying(self._stop)(self._open, self._driver)
+        team, posted = self._current, False
+        try:
+            if team.gang.gathered():
+                for rank in range(team.gang.size):
+                    posted = self._supply(team, rank, next_order) or posted
+        except (WorkersLost, ServerFault) as error:
+            self._lost(team, error)
+        self._advance(worthwhile=posted)
+
+    def collect(self) -> list[ChunkCopied]:
+        """Return the chunks that were copied; empty after waiting some milliseconds.
+
+        Raises:
+            WorkersLost: when gang after gang was lost.
+            SpiritError: what a task failed with.
+        """
+        found: list[ChunkCopied] = []
+        for team in self._teams():
+            if team is not self._coming:
+                found += self._collected(team)
+        if found:
+            self._losses = 0
+            self._look = _SHORTEST_LOOK
+        else:
+            # Not on the stop switch: after a stop the tasks may still end their chunks.
+            self._pause.wait(self._look)
+            self._look = min(_LONGEST_LOOK, self._look * 1.5)
+        return found
+
+    def _teams(self) -> list[_Team]:
+        return [team for team in (self._retiring, self._current, self._coming) if team is not None]
+
+    def _supply(
+        self, team: _Team, rank: int, next_order: Callable[[int], CopyOrder | None]
+    ) -> bool:
+        """Post orders to one task as long as it wants some; return whether it got a new one."""
+        supplied = False
+        while self._wants(team, rank):
+            again = bool(self._again)
+            order = self._again.pop(0) if again else next_order(rank)
+            if order is None:
+                break
+            self._post(team, rank, order)
+            supplied = supplied or not again
+        return supplied
+
+    def _wants(self, team: _Team, rank: int) -> bool:
+        """Whether a task should get another order now."""
+        former = self._retiring
+        if former is not None and rank < former.gang.size and former.gang.outstanding(rank):
+            return False
+        outstanding = team.gang.outstanding(rank)
+        if not outstanding:
+            return True
+        if outstanding >= _OUTSTANDING:
+            return False
+        running = next(order for its, order in team.asked.values() if its == rank)
+        left = team.began[rank] + running.seconds - time.monotonic()
+        return left < _AHEAD_SECONDS
+
+    @staticmethod
+    def _post(team: _Team, rank: int, order: CopyOrder) -> None:
+        # Noted first: after a fault of the driver's session the task may have the order.
+        team.asked[order.number] = (rank, order)
+        if not team.gang.outstanding(rank):
+            team.began[rank] = time.monotonic()
+        team.gang.post(rank, order.order.encode())
+
+    def _collected(self, team: _Team) -> list[ChunkCopied]:
+        try:
+            answers = team.gang.received()
+        except (WorkersLost, ServerFault) as error:
+            self._lost(team, error)
+            return []
+        found = []
+        for answer in answers:
+            copied = ChunkCopied.decode(answer.text)
+            _, order = team.asked.pop(copied.number)
+            team.began[answer.rank] = time.monotonic()
+            found.append(replace(copied, retries=copied.retries + order.tries))
+        return found
+
+    # -- Spark takes over
+
+    def _advance(self, *, worthwhile: bool) -> None:
+        """Open Spark's gang when Spark is ready, let it take over when its tasks have come.
+
+        Args:
+            worthwhile: there are more chunks to copy.
+        """
+        if self._retiring is not None and not self._retiring.asked:
+            retiring, self._retiring = self._retiring, None
+            self._finish(retiring)
+        if self._coming is not None:
+            self._look_for_tasks(self._coming)
+        elif self._spark is not None and self._spark.failure is not None:
+            self._without_spark(self._spark.failure.message)
+        elif worthwhile and self._spark is not None and self._spark.ready and not self._sparks:
+            with contextlib.suppress(ServerFault):
+                self._coming = self._open(self._spark)
+
+    @property
+    def _sparks(self) -> bool:
+        """Whether Spark has a gang."""
+        return any(team.engine is self._spark for team in self._teams())
+
+    def _without_spark(self, why: str) -> None:
+        _log.warning("the copy of %s goes on without Spark: %s", self._table, why)
+        self._spark = None
+
+    def _look_for_tasks(self, coming: _Team) -> None:
+        try:
+            if coming.gang.gathered():
+                if self._retiring is None:
+                    self._retiring, self._current, self._coming = self._current, coming, None
+                return
+            if time.monotonic() - coming.opened < _ASSEMBLE_SECONDS:
+                return
+            why = f"its tasks did not come together within {_ASSEMBLE_SECONDS:.0f} s"
+        except SpiritError as error:
+            why = error.message
+        self._without_spark(why)
+        self._coming = None
+        coming.close()
+
+    @staticmethod
+    def _finish(team: _Team) -> None:
+        """End a gang that has no more orders."""
+        with contextlib.suppress(WorkersLost):
+            team.gang.finish(_FINISH_SECONDS)
+        team.close()
+
+    def _open(self, engine: GangEngine) -> _Team:
+        licence = f"spirit-py:crew:{secrets.token_hex(12)}"
+        spec = replace(self._join, licence=licence)
+        with contextlib.ExitStack() as stack:
+            control = stack.enter_context(
+                connect(spec.connection, role="copy", read_timeout=_LETTER_SECONDS)
+            )
+            take_named_lock(control, licence)
+            gang = stack.enter_context(
+                Gang[None](
+                    engine,
+                    control,
+                    spec,
+                    size=engine.slots,
+                    # A stop lets the tasks end their chunks; the copier sees to it.
+                    stop=StopSwitch(),
+                    kill=lambda _, session: end_sessions(spec.connection, [session]),
+                    description=f"copy of {self._table}",
+                )
+            )
+            return _Team(engine, licence, control, gang, stack.pop_all())
+
+    # -- losses
+
+    def _lost(self, team: _Team, error: SpiritError) -> None:
+        """End a gang for good, and keep its chunks for another one.
+
+        Raises:
+            WorkersLost: gang after gang was lost.
+            CopyFailure: a session does not end, so its chunk may still be written.
+        """
+        if not is_transient(error):
+            raise error
+        _log.warning("%s; %d chunks are copied again", error.message, len(team.asked))
+        self._losses += 1
+        if self._losses > _MOST_LOSSES:
+            raise error
+        if team.engine is self._spark:
+            self._spark_losses += 1
+            if self._spark_losses >= _MOST_LOSSES:
+                self._without_spark(error.message)
+        team.give_up()
+        team.close()
+        retrying(self._stop)(self._fence, [team])
+        orders = [replace(order, tries=order.tries + 1) for _, order in team.asked.values()]
+        self._again = sorted([*self._again, *orders], key=lambda order: order.number)
+        self._current = None if self._current is team else self._current
+        self._retiring = None if self._retiring is team else self._retiring
+
+    def _fence(self, teams: list[_Team]) -> None:
+        """Wait until nothing of these gangs can write, as the module says."""
+        orders = [order for team in teams for _, order in team.asked.values()]
+        end_sessions(
+            self._join.connection, [number for team in teams for _, number in team.gang.sessions]
+        )
+        # The licences first: each look at the locks of the chunks comes after one at these.
+        locks = [
+            *(team.licence for team in teams),
+            *(chunk_lock(self._join.mapping, order.order.chunk) for order in orders),
+        ]
+        with connect(self._join.connection, role="fence") as session:
+            end_chunks(session, locks, of=self._table, timeout=_FENCE_SECONDS)
