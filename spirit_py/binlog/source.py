@@ -7,7 +7,7 @@ import math
 import threading
 import time
 import uuid
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.binlog import wire
 from spirit_py.binlog.between import BetweenRuns, reached_at
@@ -20,6 +20,7 @@ from spirit_py.binlog.reader import BinlogReader
 from spirit_py.binlog.resumption import frontier_of
 from spirit_py.binlog.retention import reach
 from spirit_py.binlog.sessions import LentSession
+from spirit_py.binlog.weights import ServerWeights
 from spirit_py.errors import FeedFailure, ServerFault
 from spirit_py.mysql.connect import another_server, connect
 from spirit_py.mysql.faults import Disposition, disposition
@@ -38,7 +39,9 @@ if TYPE_CHECKING:
     from spirit_py.config import ConnectionOptions, FeedOptions
     from spirit_py.contracts import Retention, SqlSession
     from spirit_py.mysql.session import Session
+    from spirit_py.table.keys import ComparableKey
     from spirit_py.table.mapping import TableMapping
+    from spirit_py.table.weights import KeyWeights
 
 _COLLATIONS: Final = (
     "SELECT ID, CHARACTER_SET_NAME, COLLATION_NAME FROM information_schema.COLLATIONS"
@@ -60,6 +63,7 @@ class BinlogSource:
             LentSession(connection, role=role, read_timeout=answer_within)
             for role in ("feed-control", "feed-proof")
         )
+        self._weights = ServerWeights(connection, self._closing, read_timeout=answer_within)
         self._replica_uuid = str(uuid.uuid4())
         self._reader: BinlogReader | None = None
         #: The dump that :meth:`close` has ended.
@@ -303,6 +307,12 @@ class BinlogSource:
                 hint="see whether commits wait for a semi-synchronous replica; run again",
             )
 
+    def weigh(
+        self, weights: KeyWeights, keys: Sequence[tuple[Any, ...]]
+    ) -> Sequence[ComparableKey]:
+        """Return the comparable forms of keys; see the protocol."""
+        return self._weights.weigh(weights, keys)
+
     def retention(self) -> Retention | None:
         """Ask how far the binlog reaches from the event that was read last."""
         place = self._opened().parser.place
@@ -335,7 +345,7 @@ class BinlogSource:
         """End ``run``, the dump on the server and our sessions, whatever they wait for."""
         self._closing.set()
         connection = self._reader.connection if self._reader else None
-        left = [lent.end() for lent in (self._proofs, self._control)]
+        left = [lent.end() for lent in (self._proofs, self._control, self._weights)]
         if connection is not None:
             # Without KILL the server would notice only when it next sends something.
             left.append(connection.id)

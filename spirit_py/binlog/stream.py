@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from spirit_py.binlog.events import Event, Place, Table
     from spirit_py.binlog.position import Frontier
     from spirit_py.contracts import Retention, SqlSession
+    from spirit_py.table.keys import ComparableKey
     from spirit_py.table.mapping import TableMapping
+    from spirit_py.table.weights import KeyWeights
 
 
 class Stream(Protocol):
@@ -76,6 +78,14 @@ class Stream(Protocol):
 
         Args:
             gtids: transactions received and not known to be visible; empty without GTIDs.
+        """
+
+    def weigh(
+        self, weights: KeyWeights, keys: Sequence[tuple[Any, ...]]
+    ) -> Sequence[ComparableKey]:
+        """Return the comparable forms of keys, in order, with the server's weights (R6).
+
+        Called by one thread, not the reader's; waits while the server is away.
         """
 
     def retention(self) -> Retention | None:

@@ -57,7 +57,7 @@ class BatchApplier:
             runs = [list(run) for _, run in groupby(batch, key=attrgetter("deleted"))]
         else:
             kinds = ([c for c in batch if c.deleted], [c for c in batch if not c.deleted])
-            runs = [sorted(kind, key=attrgetter("image.key")) for kind in kinds]
+            runs = [sorted(kind, key=attrgetter("key")) for kind in kinds]
         alone = in_order or not spread or session is not None or len(batch) <= rows
         for run in runs:
             calls = (partial(self._write, mapping, part, session) for part in _parts(run, rows))

@@ -2,8 +2,10 @@
 
 The changes wait in partitions (:mod:`spirit_py.feed.partitions`). Where Python's key equality
 is the server's, these are **maps** that keep the latest image for each key; for all other keys
-there is one **queue**, which keeps every change in binlog order. While the copy runs, three
-filters decide about a change:
+there is one **queue**, which keeps every change in binlog order. Changes whose keys are compared by
+weight (:mod:`spirit_py.table.weights`) first wait in binlog order until the server has been asked
+for the weights (:mod:`spirit_py.feed.weigher`); they are pending from the start. While the copy
+runs, three filters decide about a change:
 
 - *drop* it when a later chunk is sure to read it (R3): comparable keys above the high
   watermark, on a server with GTIDs, in a table whose new form has no second unique key;
@@ -25,9 +27,11 @@ from __future__ import annotations
 
 import enum
 import sys
+from collections import deque
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.feed.partitions import Partitions, Pending
 
@@ -37,11 +41,13 @@ if TYPE_CHECKING:
     from spirit_py.binlog.codec.images import RowImage
     from spirit_py.chunk.watermark import WatermarkTracker
     from spirit_py.feed.ledger import Epoch
-    from spirit_py.feed.partitions import Partition
+    from spirit_py.feed.partitions import Key, Partition
     from spirit_py.feed.visibility import VisibilityProofs
 
 ENTRY_BYTES: Final = 200
 """What one pending change costs in addition to its row image."""
+KEY_BYTES: Final = 100
+"""What the weights of a key cost in addition to their bytes."""
 
 _pending = partial(tuple.__new__, Pending)
 
@@ -103,7 +109,7 @@ class Filters:
         if dispatched is None:
             return True
         if self.by_range:
-            return self.tracker.held(change.image.key)
+            return self.tracker.held(change.key)
         return dispatched > self.tracker.settled
 
 
@@ -115,6 +121,7 @@ class ChangeBuffer:
 
     Args:
         comparable: the latest change of each key is kept; otherwise all of them, in order.
+        weighed: keys are comparable once they have weights.
         divisible: changes of different rows may be applied in any order, at any time; see
             :mod:`spirit_py.feed.partitions`.
         merging: a transaction's changes wait aside until it ends.
@@ -127,6 +134,8 @@ class ChangeBuffer:
         overwrites: batches of a merging table that may have removed a row.
         bytes: counted for waiting and taken changes.
         pending: changes that are not applied, those being applied included.
+        unweighed: changes whose keys have no weights yet, in order.
+        entered: changes that ever were among the unweighed ones.
     """
 
     def __init__(
@@ -134,6 +143,7 @@ class ChangeBuffer:
         *,
         comparable: bool,
         filters: Filters,
+        weighed: bool = False,
         divisible: bool = False,
         merging: bool = False,
         key_merging: bool = False,
@@ -146,6 +156,9 @@ class ChangeBuffer:
         self._key_merging = key_merging
         self._aside: list[Pending] = []
         self._cut = False
+        self.weighed = weighed
+        self.unweighed: deque[Pending] = deque()
+        self.entered = 0
         self.filters = filters
         self.counters = Counters()
         self.partitions = Partitions(ordered=not comparable, divisible=divisible)
@@ -153,7 +166,7 @@ class ChangeBuffer:
 
     @property
     def waiting(self) -> int:
-        """Changes that wait to be taken."""
+        """Changes that may be taken."""
         return self.partitions.waiting
 
     def add_all(self, changes: Iterable[tuple[RowImage, bool, bool]], epoch: Epoch) -> int:
@@ -165,6 +178,8 @@ class ChangeBuffer:
         filters = self.filters
         add: Callable[[Pending], Pending | None]
         add = self._aside.append if self._merging else self.partitions.add
+        if self.weighed:
+            add = self.unweighed.append
         drops = filters.drops if filters.active and self.comparable and filters.may_drop else None
         stamp = filters.stamp()
         received = kept = size = 0
@@ -174,7 +189,8 @@ class ChangeBuffer:
             if drops is not None and drops(image.key):
                 continue
             weight = image.size + ENTRY_BYTES
-            earlier = add(_pending((image, deleted, epoch, stamp, weight, fresh and exact)))
+            key = image.key
+            earlier = add(_pending((image, deleted, epoch, stamp, weight, fresh and exact, key)))
             kept += 1
             size += weight
             if earlier is not None:
@@ -184,7 +200,29 @@ class ChangeBuffer:
         epoch.pending += kept
         self.pending += kept
         self.bytes += size
+        if self.weighed:
+            self.entered += kept
         return kept
+
+    def first_unweighed(self, rows: int) -> list[tuple[Any, ...]]:
+        """Return the keys of the first changes whose keys have no weights yet."""
+        return [change.image.key for change in islice(self.unweighed, rows)]
+
+    def take_weights(self, keys: Sequence[Key]) -> None:
+        """Let the first changes without weights wait in their partitions.
+
+        Args:
+            keys: the comparable form of the key of each, in order.
+        """
+        more = 0
+        for key in keys:
+            image, deleted, epoch, stamp, size, fresh, _ = self.unweighed.popleft()
+            weight = sum(len(part) for part in key if type(part) is bytes) + KEY_BYTES
+            more += weight
+            change = _pending((image, deleted, epoch, stamp, size + weight, fresh, key))
+            if (earlier := self.partitions.add(change)) is not None:
+                self._replaced(earlier)
+        self.bytes += more
 
     def transaction_ended(self) -> None:
         """Note that the transaction being received is complete: its changes may be taken."""

@@ -4,6 +4,7 @@
 
     reader       stream.run -> store.put              waits while the ring is full
     dispatcher   store.get -> Dispatcher -> buffers    waits while the buffers are full
+    weigher      changes -> Stream.weigh -> changes    where keys are compared by weight
     flusher      asks for what waits in the buffers    every interval, or when half full
     apply        buffers -> Applier                    a partition's batch each
     retention    how long the source keeps what a waiting reader has not read yet
@@ -22,7 +23,6 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from spirit_py import points
 from spirit_py.binlog.events import Failed, is_boundary, weight
 from spirit_py.chunk.watermark import OpenEnd
-from spirit_py.contracts import FeedStatistics
 from spirit_py.errors import ChangesNotFlushed, FeedFailure, SpiritError
 from spirit_py.feed.apply import BatchApplier
 from spirit_py.feed.backpressure import ASK_EVERY, Backpressure
@@ -31,9 +31,11 @@ from spirit_py.feed.dispatch import Dispatcher
 from spirit_py.feed.flusher import Flusher
 from spirit_py.feed.ledger import Ledger
 from spirit_py.feed.reception import Reception
+from spirit_py.feed.statistics import statistics
 from spirit_py.feed.store import EventStore
 from spirit_py.feed.subscription import Subscriptions, TableSubscription
 from spirit_py.feed.visibility import VisibilityGate
+from spirit_py.feed.weigher import Weigher
 from spirit_py.threads import Background, every
 
 if TYPE_CHECKING:
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
     from spirit_py.binlog.stream import Stream
     from spirit_py.chunk.chunk import ComparableKey, KeyBound
     from spirit_py.config import FeedOptions
-    from spirit_py.contracts import Applier, Clock, SqlSession
+    from spirit_py.contracts import Applier, Clock, FeedStatistics, SqlSession
     from spirit_py.stop import StopSwitch
     from spirit_py.table.mapping import TableMapping
 
@@ -99,6 +101,14 @@ class ChangeFeed:
             ask=stream.retention,
             clock=clock,
         )
+        self._weigher = Weigher(
+            mutex=self._mutex,
+            subscriptions=self._subscriptions,
+            stream=stream,
+            ended=self._closing,
+            stop=stop,
+            clock=clock,
+        )
         self._ledger: Ledger | None = None
         self._dispatcher: Dispatcher | None = None
         self._flusher: Flusher | None = None
@@ -120,6 +130,7 @@ class ChangeFeed:
         subscription = TableSubscription(
             mapping,
             lock=self._lock,
+            unweighed=self._weigher.arrived,
             gate=self._gate,
             wake=self._flush_when_pressed,
             resumed_above=resumed_above,
@@ -137,8 +148,8 @@ class ChangeFeed:
         self, position: str, settled: str = "", *, pass_hidden: bool = False
     ) -> None:
         """Resume after a position; see the contract."""
-        mappings = self._subscriptions.mappings
-        self._run(self._stream.resume(mappings, position, settled, pass_hidden=pass_hidden))
+        tables = self._subscriptions.mappings
+        self._run(self._stream.resume(tables, position, settled, pass_hidden=pass_hidden))
 
     def _run(self, start: Frontier) -> None:
         """Make the parts that need the beginning of the stream, and start the threads."""
@@ -178,11 +189,13 @@ class ChangeFeed:
             stop=self._stop,
             fail=self._fail,
             backpressure=self._backpressure,
+            weigher=self._weigher,
             wanted=self._flush_wanted,
         )
         bodies: dict[str, Callable[[threading.Event], None]] = {
             "reader": lambda _: self._read(reception.heard),
             "dispatcher": lambda _: dispatcher.run(self._store),
+            "weigher": self._weigher.run,
             "flusher": lambda stopping: flusher.run(stopping, self._options.flush_interval),
             "retention": every(ASK_EVERY, self._backpressure.ask_retention),
         }
@@ -238,6 +251,7 @@ class ChangeFeed:
         if self._flusher is not None:
             with self._lock:
                 self._flusher.wake()
+                self._weigher.wake()
         threads, self._threads = self._threads, []
         if not all(thread.wait(FLUSH_GRACE) for thread in threads):
             self._applier.interrupt()
@@ -263,8 +277,8 @@ class ChangeFeed:
             self._check()
             return applied
 
-        trivial = min(TRIVIAL_BACKLOG, self._options.under_lock_changes)
-        flush_backlog(apply, self.pending, trivial=trivial)
+        most = self._options.under_lock_changes
+        flush_backlog(apply, self.pending, trivial=min(TRIVIAL_BACKLOG, most))
 
     def catch_up(self, tell: Callable[[str], None]) -> None:
         """Receive and apply until the backlog is trivial; see the contract."""
@@ -276,8 +290,7 @@ class ChangeFeed:
         flushed = self._subscriptions.of(only)
         with self._lock:
             pending = sum(one.buffer.pending for one in flushed)
-        limit = self._options.under_lock_changes
-        if pending > limit:
+        if pending > (limit := self._options.under_lock_changes):
             raise ChangesNotFlushed(
                 f"{pending} changes are pending under the table lock, more than {limit}",
                 hint="the cutover tries again when the backlog is smaller",
@@ -325,27 +338,15 @@ class ChangeFeed:
 
     def statistics(self) -> FeedStatistics:
         """Return the counters."""
-        received, skipped, own = self._stream.traffic
-        with self._lock:
-            totals = self._subscriptions.totals()
-            return FeedStatistics(
-                received=totals.received,
-                applied=totals.applied,
-                deduplicated=totals.deduplicated,
-                dropped_above_high_watermark=totals.dropped,
-                pending=self._subscriptions.pending,
-                buffered_bytes=self._subscriptions.bytes + self._store.bytes,
-                peak_buffered_bytes=self._backpressure.peak,
-                backpressure_seconds=self._backpressure.seconds,
-                backpressure=self._backpressure.waiting,
-                retention=self._backpressure.retention,
-                reconnects=self._stream.reconnects,
-                received_bytes=received,
-                skipped_bytes=skipped,
-                own_bytes=own,
-                lag_seconds=self._dispatcher.lag if self._dispatcher else None,
-                read_position=self._ledger.received.text() if self._ledger else "",
-            )
+        return statistics(
+            self._stream,
+            self._subscriptions,
+            lock=self._lock,
+            store=self._store,
+            backpressure=self._backpressure,
+            ledger=self._ledger,
+            dispatcher=self._dispatcher,
+        )
 
     # -- tables
 

@@ -7,7 +7,7 @@ import threading
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
-from spirit_py.errors import ValueLost
+from spirit_py.errors import ChangesNotFlushed, ValueLost
 from spirit_py.feed.buffer import Manner
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from spirit_py.feed.partitions import Partition
     from spirit_py.feed.subscription import Subscriptions, TableSubscription
     from spirit_py.feed.visibility import VisibilityGate
+    from spirit_py.feed.weigher import Weigher
     from spirit_py.stop import StopSwitch
 
 TAKE_ROWS: Final = 10_000
@@ -29,6 +30,8 @@ TAKE_BYTES: Final = 32 << 20
 OWN_ROWS: Final = 4000
 """Changes of one partition of several in one batch."""
 OWN_BYTES: Final = 8 << 20
+_WEIGHED_WITHIN: Final = 3.0
+"""Seconds for which a flush under a table lock waits for the weights of keys (R23)."""
 _POLL: Final = 0.2
 _IDLE_PAUSE: Final = 0.25
 
@@ -74,6 +77,7 @@ class Flusher:
         stop: StopSwitch,
         fail: Callable[[Exception], None],
         backpressure: Backpressure,
+        weigher: Weigher,
         wanted: threading.Event,
     ) -> None:
         self._lock = lock
@@ -88,6 +92,7 @@ class Flusher:
         self._stop = stop
         self._fail = fail
         self._backpressure = backpressure
+        self._weigher = weigher
         self._wanted = wanted
         self._ledger = ledger
         self._pausing = threading.Lock()
@@ -103,6 +108,7 @@ class Flusher:
         Raises:
             Exception: the fault of a batch, which waits again.
         """
+        self._weigher.finish(list(self._subscriptions.values()))
         self._prove_all()
         with self._lock:
             before = self._applied()
@@ -250,7 +256,7 @@ class Flusher:
             return self._applier.apply_state(
                 mapping, partition.taken, complete=complete, session=session
             )
-        in_order = not buffer.comparable
+        in_order = buffer.partitions.ordered
         try:
             self._applier.apply(
                 mapping,
@@ -289,7 +295,16 @@ class Flusher:
     # -- alone
 
     def flush_in(self, session: SqlSession, subscriptions: Sequence[TableSubscription]) -> None:
-        """Apply all changes of these tables in one session, while the workers are paused."""
+        """Apply all changes of these tables in one session, while the workers are paused.
+
+        Raises:
+            ChangesNotFlushed: the server does not say in time which keys are equal.
+        """
+        if not self._weigher.finish(subscriptions, seconds=_WEIGHED_WITHIN):
+            raise ChangesNotFlushed(
+                f"the server did not say within {_WEIGHED_WITHIN:.0f} s which keys are equal",
+                hint="see whether the server opens new connections; run the same command again",
+            )
         with contextlib.nullcontext() if self._paused else self._quiet():
             for subscription in subscriptions:
                 self._flush_here(subscription, session)

@@ -19,7 +19,7 @@ that at most one worker works for it. It follows:
 Changes in different partitions are applied in any order. That is correct only where no change of
 one row can affect another row. So a table with a second unique key, or whose new table merges
 rows, is *not divisible*: it stays one partition, whose batch is one consistent state of all its
-rows. A queue, of keys that Python cannot compare, also stays one partition.
+rows. A queue, of keys that cannot be compared, also stays one partition.
 
 **Rounds.** Changes gather until a round is requested, so that a row that changes often is written
 once. A round sets the *quota* of each partition to the changes that wait in it now. It is *done*
@@ -58,6 +58,7 @@ class Pending(NamedTuple):
         image: the row to write, or the row that is deleted.
         stamp: when it was received, counted in dispatched chunks or in visibility proofs.
         fresh: the new table has no row of this key yet; known only of an exact merging table.
+        key: the image's key as Python compares it; in a queue the image's own.
     """
 
     image: RowImage
@@ -65,7 +66,8 @@ class Pending(NamedTuple):
     epoch: Epoch
     stamp: int
     size: int
-    fresh: bool = False
+    fresh: bool
+    key: Key
 
 
 class Partition:
@@ -106,7 +108,7 @@ class Partition:
 
     def applies_within(self, low: Key | None, high: Key | None) -> bool:
         """Return whether keys from ``low`` up to ``high`` are among those being applied."""
-        keys = [change.image.key for change in self.taken]
+        keys = [change.key for change in self.taken]
         return (low is None or low <= max(keys)) and (high is None or min(keys) < high)
 
     def ask(self, number: int) -> None:
@@ -180,7 +182,7 @@ class Partitions:
         if self.ordered:
             self.live[0].waiting.append(change)  # type: ignore[union-attr]
             return None
-        key = change.image.key
+        key = change.key
         waiting: Any = self.live[bisect_right(self._lows, key)].waiting
         earlier: Pending | None = waiting.get(key)
         waiting[key] = change
@@ -211,7 +213,7 @@ class Partitions:
             if self.ordered:
                 waiting.popleft()
             else:
-                del waiting[change.image.key]
+                del waiting[change.key]
         self._turns += 1
         partition.turn = self._turns
         partition.begin(batch, more=full)
@@ -241,8 +243,8 @@ class Partitions:
             partition.waiting.extendleft(reversed(batch))  # type: ignore[union-attr]
         else:
             for change in batch:
-                waiting: Any = self.route(change.image.key).waiting
-                if waiting.setdefault(change.image.key, change) is not change:
+                waiting: Any = self.route(change.key).waiting
+                if waiting.setdefault(change.key, change) is not change:
                     late.append(change)
         self._ended(partition, failed=True)
         return late
@@ -326,7 +328,7 @@ class Partitions:
         """Divide a partition: keys from ``key`` on go to the second child."""
         halves: tuple[dict[Key, Pending], dict[Key, Pending]] = ({}, {})
         for change in partition.changes():
-            halves[change.image.key >= key][change.image.key] = change
+            halves[change.key >= key][change.key] = change
         children = [Partition(partition.low, halves[0]), Partition(key, halves[1])]
         for child in children:
             child.quota = min(partition.quota, len(child.waiting))

@@ -10,6 +10,7 @@ from spirit_py.chunk.watermark import OpenEnd, WatermarkTracker
 from spirit_py.feed.buffer import ChangeBuffer, Counters, Filters
 from spirit_py.feed.visibility import VisibilityProofs
 from spirit_py.table.keys import comparable
+from spirit_py.table.weights import KeyWeights, weighable
 
 if TYPE_CHECKING:
     import threading
@@ -28,6 +29,7 @@ class TableSubscription:
 
     Args:
         lock: the feed's lock, which guards everything here.
+        unweighed: a condition on its mutex, notified of changes whose keys have no weights yet.
         gate: what chunks must wait for; without GTIDs it never asks for anything.
         wake: called when held changes may have been released.
         resumed_above: what an earlier run has committed already.
@@ -43,6 +45,7 @@ class TableSubscription:
         mapping: TableMapping,
         *,
         lock: threading.Condition,
+        unweighed: threading.Condition,
         gate: VisibilityGate,
         wake: Callable[[], None],
         resumed_above: KeyBound | None = None,
@@ -51,10 +54,14 @@ class TableSubscription:
     ) -> None:
         self.mapping = mapping
         self._lock = lock
+        self._unweighed = unweighed
         self._gate = gate
         self._wake = wake
         self._waits: dict[int, str] = {}
         ordered = comparable(mapping.key_columns)
+        weighed = not ordered and may_be_weighed(mapping)
+        #: The questions for the weights of keys; None where they are not compared by weight.
+        self.weights = KeyWeights(mapping.key_columns) if weighed else None
         by_range = ordered and not (mapping.merging or has_second_unique(mapping))
         self.tracker = WatermarkTracker(
             walk_directions(mapping.key), resumed_above=resumed_above, keep_up_to=keep_up_to
@@ -67,9 +74,10 @@ class TableSubscription:
             active=not copied,
         )
         self.buffer = ChangeBuffer(
-            comparable=ordered,
+            comparable=ordered or weighed,
             filters=filters,
-            divisible=by_range and rows_are_independent(mapping),
+            weighed=weighed,
+            divisible=(ordered or weighed) and rows_are_independent(mapping),
             merging=mapping.merging,
             key_merging=mapping.key_merging,
         )
@@ -173,6 +181,8 @@ class TableSubscription:
     def receive(self, changes: Sequence[RowChange], epoch: Epoch) -> None:
         """Take in row changes, in order; called under the feed's lock."""
         self.buffer.add_all(_images(changes), epoch)
+        if self.buffer.unweighed:
+            self._unweighed.notify()
 
 
 class Subscriptions(dict["Table", TableSubscription]):
@@ -234,6 +244,15 @@ def has_second_unique(mapping: TableMapping) -> bool:
         index.unique and {name.lower() for name in index.columns} != key
         for index in mapping.target.indexes
     )
+
+
+def may_be_weighed(mapping: TableMapping) -> bool:
+    """Return whether the latest image of all texts of one weight says what the new table holds.
+
+    Not where the new table equates keys otherwise, because it may then hold each of these texts. A
+    state of a merging table has the server's own comparison of keys.
+    """
+    return weighable(mapping.key_columns) and mapping.key_order_kept and not mapping.merging
 
 
 def rows_are_independent(mapping: TableMapping) -> bool:

@@ -14,9 +14,10 @@ VARBINARY                 bytes
 text, utf8mb4_0900_bin    bytes of the text (UTF-8 keeps the order of code points)
 ========================  =====================================================
 
-Every other collation equates texts that differ (case, accents, trailing spaces), and FLOAT
-and DOUBLE compare -0.0 with 0.0 and a literal with its rounding: those keys stay in binlog
-order, undropped (R3, R4).
+Every other collation equates texts that differ (case, accents, trailing spaces). Python may
+compare such keys by the server's own weights (:mod:`spirit_py.table.weights`), which take the
+place of the text. FLOAT and DOUBLE compare -0.0 with 0.0 and a literal with its rounding: those
+keys stay in binlog order, undropped (R3, R4), and so do texts without usable weights.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 INTEGERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
 TEMPORALS = frozenset({"date", "time", "datetime", "timestamp"})
 _EXACT = INTEGERS | TEMPORALS | {"decimal", "year", "bit", "enum", "set", "binary", "varbinary"}
-_TEXTS = frozenset({"char", "varchar"})
+TEXTS = frozenset({"char", "varchar"})
 _EXACT_COLLATIONS = frozenset({"utf8mb4_0900_bin"})
 
 KeyLiterals: TypeAlias = tuple[str, ...]
@@ -57,7 +58,7 @@ class KeyBound:
 
 def comparable_column(column: Column) -> bool:
     """Return whether Python's equality and order of this column's key values are the server's."""
-    if column.data_type in _TEXTS:
+    if column.data_type in TEXTS:
         return column.collation in _EXACT_COLLATIONS
     return column.data_type in _EXACT
 

@@ -120,19 +120,6 @@ def test_unique_values_that_move_between_rows_settle(scene: Scene) -> None:
     scene.assert_equal()
 
 
-def test_keys_of_a_collation_go_through_the_queue(scene: Scene) -> None:
-    """R6: 'a' and 'A' are one row for the server, and the order of changes decides."""
-    scene.tables("id VARCHAR(20) COLLATE utf8mb4_0900_ai_ci PRIMARY KEY, v VARCHAR(20), n INT")
-    scene.open()
-    scene.db.execute("INSERT INTO t VALUES ('a', 'one', 1), ('b', 'two', 2), ('c', 'three', 3)")
-    scene.db.execute("UPDATE t SET id = 'A' WHERE id = 'a'")
-    scene.db.execute("DELETE FROM t WHERE id = 'b'; INSERT INTO t VALUES ('B', 'four', 4)")
-    scene.db.execute("UPDATE t SET n = 9 WHERE id = 'C'; DELETE FROM t WHERE id = 'C'")
-    scene.drain()
-    scene.assert_equal()
-    assert scene.feed.statistics().deduplicated == 0
-
-
 def test_a_compressed_transaction_is_decoded(scene: Scene) -> None:
     """R13: any session may compress its transactions."""
     scene.tables()

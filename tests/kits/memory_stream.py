@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from spirit_py.binlog.events import Event, Table
     from spirit_py.contracts import SqlSession
     from spirit_py.table.mapping import TableMapping
+    from spirit_py.table.weights import KeyWeights
 
 
 class MemoryImage(NamedTuple):
@@ -87,6 +88,12 @@ class _Prepared:
         return self._changes
 
 
+def _set_event() -> threading.Event:
+    event = threading.Event()
+    event.set()
+    return event
+
+
 @dataclass
 class MemoryStream:
     """Implements :class:`spirit_py.binlog.stream.Stream` over a list.
@@ -94,6 +101,9 @@ class MemoryStream:
     Attributes:
         purged: transactions at the beginning that can no longer be sent.
         visible: transactions that a new reader sees; None for all of them.
+        weighed: how many keys each question for weights had.
+        may_weigh: questions for weights wait until it is set.
+        unweighable: raised instead of an answer.
     """
 
     purged: int = 0
@@ -106,6 +116,9 @@ class MemoryStream:
     traffic: tuple[int, int, int] = (0, 0, 0)
     written_by_others: frozenset[Table] = frozenset()
     proofs: int = 0
+    weighed: list[int] = field(default_factory=list)
+    may_weigh: threading.Event = field(default_factory=_set_event)
+    unweighable: Exception | None = None
     _transactions: list[list[Event]] = field(default_factory=list)
     _changed: threading.Condition = field(default_factory=threading.Condition)
     _from: int = 0
@@ -181,25 +194,36 @@ class MemoryStream:
         """Everything is visible at once."""
         self.proofs += 1
 
+    def weigh(
+        self, weights: KeyWeights, keys: Sequence[tuple[Any, ...]]
+    ) -> Sequence[tuple[Any, ...]]:
+        """Weigh texts by their letters, in whatever case; wait, or fail, as the test says."""
+        self.weighed.append(len(keys))
+        assert self.may_weigh.wait(10)
+        if self.unweighable is not None:
+            raise self.unweighable
+        return [tuple(str(value).casefold() for value in key) for key in keys]
+
     def retention(self) -> Retention | None:
         """Everything is kept."""
         return Retention(kept=None, age=0.0)
 
     def close(self) -> None:
-        """End ``run``."""
+        """End ``run``, and questions that wait."""
+        self.may_weigh.set()
         with self._changed:
             self._closed = True
             self._changed.notify_all()
 
 
-def upsert(key: int, sql: str = "", *, before: int | None = None) -> RowChange:
+def upsert(key: int | str, sql: str = "", *, before: int | str | None = None) -> RowChange:
     """Build an insert, or an update of the row that had the key ``before``."""
     old: Any = None if before is None else MemoryImage((before,))
     new: Any = MemoryImage((key,), sql or f"({key})")
     return RowChange("insert" if before is None else "update", old, new)
 
 
-def delete(key: int) -> RowChange:
+def delete(key: int | str) -> RowChange:
     """Build a delete."""
     old: Any = MemoryImage((key,))
     return RowChange("delete", old, None)

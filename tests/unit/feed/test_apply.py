@@ -70,7 +70,7 @@ def batches(recorder: Recorder) -> Iterator[BatchApplier]:
 def change(key: int, *, deleted: bool = False, size: int = 100) -> Pending:
     """Build a change."""
     image: Any = MemoryImage((key,), f"({key})")
-    return Pending(image, deleted, EPOCH, 0, size)
+    return Pending(image, deleted, EPOCH, 0, size, fresh=False, key=image.key)
 
 
 def test_a_key_is_in_exactly_one_part(batches: BatchApplier, recorder: Recorder) -> None:

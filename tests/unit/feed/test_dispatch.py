@@ -66,7 +66,12 @@ class HandOver:
         # A queue keeps every change that it is given, so that one given twice is seen.
         key = column("id", "double") if ordered else None
         self.table = TableSubscription(
-            mapping(key=key), lock=self.lock, gate=gate, wake=lambda: None, copied=True
+            mapping(key=key),
+            lock=self.lock,
+            unweighed=self.lock,
+            gate=gate,
+            wake=lambda: None,
+            copied=True,
         )
         self.pauses: list[float] = []
         self.dispatcher = Dispatcher(

@@ -56,11 +56,17 @@ def test_only_tables_with_independent_rows_are_divided() -> None:
     assert rows_are_independent(mapping())
     assert not rows_are_independent(mapping(unique=("v",)))
     assert not rows_are_independent(replace(tight, tightened=(tight.key,)))
-    tables = ((mapping(), True), (mapping(unique=("v",)), False), (mapping(key=text), False))
+    tables = (
+        (mapping(), True),
+        (mapping(unique=("v",)), False),
+        (mapping(key=text), True),
+        (mapping(key=column("id", "double")), False),
+    )
     for table, divisible in tables:
         made = TableSubscription(
             table,
             lock=threading.Condition(),
+            unweighed=threading.Condition(),
             gate=VisibilityGate(has_gtids=True),
             wake=lambda: None,
         )
