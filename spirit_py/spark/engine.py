@@ -47,12 +47,11 @@ class SparkEngine:
     def __init__(self, config: SparkConfig) -> None:
         settings(config, Path())
         self._config = config
-        require_java()
         self._lock = threading.Lock()
         self._started = threading.Event()
         self._starter: Background | None = None
         self.failure: SpiritError | None = None
-        self._spark = SparkRuntime(config)
+        self._spark = SparkRuntime(config, require_java())
         self._stopped = False
 
     def start(self) -> None:

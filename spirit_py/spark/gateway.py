@@ -15,54 +15,48 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.errors import MigrationFailure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
+
+    from spirit_py.spark.launch import Launch
 
 _START_SECONDS: Final = 60.0
-_END_SECONDS: Final = 3.0
+END_SECONDS: Final = 3.0
+"""How long a JVM may take to end."""
 _POLL_SECONDS: Final = 0.02
-_INFO_FILE: Final = "gateway"
+#: Runs the command in "$@", then deletes the folder in $0.
+_THEN_DELETE: Final = '"$@"; code=$?; rm -rf -- "$0"; exit $code'
 
 
 class JavaProcess:
-    """``spark-submit`` with a gateway for this Python, in a process session of its own.
+    """A JVM with a gateway for this Python, in a process session of its own.
 
     Args:
-        home: The folder of Spark.
-        conf: Spark settings; they show in the process list, so nothing secret (R20).
-        environ: The whole environment of the JVM.
-        log: Where the JVM's and the Python workers' output goes.
+        launch: how it is started.
+        scratch: the folder of its files, which is deleted when the JVM has ended. A shell does it,
+            because a driver that is killed cannot.
+        log: where the JVM's and the Python workers' output goes.
     """
 
-    def __init__(
-        self, home: str, conf: Mapping[str, str], environ: Mapping[str, str], log: Path
-    ) -> None:
-        command = [str(Path(home) / "bin" / "spark-submit")]
-        for name, value in conf.items():
-            command += ["--conf", f"{name}={value}"]
-        environ = {
-            **environ,
-            "SPARK_HOME": home,
-            "SPARK_CONNECT_MODE": "0",
-            "_PYSPARK_DRIVER_CONN_INFO_PATH": str(log.parent / _INFO_FILE),
-        }
+    def __init__(self, launch: Launch, scratch: Path, log: Path) -> None:
+        self._info = launch.info
         with log.open("wb") as output:
             # The JVM exits when this pipe breaks, so it cannot outlive the driver.
             self._popen = subprocess.Popen(
-                [*command, "pyspark-shell"],
+                ["/bin/sh", "-c", _THEN_DELETE, str(scratch), *launch.command],
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,
-                env=environ,
+                env=launch.environ,
                 start_new_session=True,
             )
 
-    def wait_for_gateway(self, folder: Path) -> tuple[int, str]:
+    def wait_for_gateway(self) -> tuple[int, str]:
         """Wait until the JVM has written where its gateway listens; return port and secret.
 
         Raises:
             MigrationFailure: when the JVM left or did not answer.
         """
-        info = folder / _INFO_FILE
+        info = self._info
         if not _wait(lambda: info.is_file() or self._popen.poll() is not None, _START_SECONDS):
             raise MigrationFailure(f"the JVM did not answer within {_START_SECONDS:.0f} s")
         if not info.is_file():
@@ -72,23 +66,42 @@ class JavaProcess:
         port, length = struct.unpack_from("!ii", content)
         return port, content[8 : 8 + length].decode()
 
-    def end(self) -> None:
-        """Let the JVM and everything below it end; kill what does not."""
-        with contextlib.suppress(OSError):
-            if self._popen.stdin is not None:
-                self._popen.stdin.close()
+    def end(self, seconds: float = END_SECONDS) -> int | None:
+        """Let the JVM and everything below it end; kill what does not.
+
+        Args:
+            seconds: how long the JVM may take.
+
+        Returns:
+            The JVM's exit code; None when it had to be killed.
+        """
+        self._close_input()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._popen.wait(_END_SECONDS)
-        if not _wait(lambda: not self._members(), _END_SECONDS):
+            self._popen.wait(seconds)
+        code = self._popen.poll()
+        if not _wait(lambda: not self._members(), END_SECONDS):
             self.kill()
+        return code
 
     def kill(self) -> None:
         """Kill the JVM and everything below it."""
-        for pid in {self._popen.pid, *self._members()}:
+        _wait(self._killed, END_SECONDS)
+        self._popen.wait()
+        self._close_input()
+
+    def _close_input(self) -> None:
+        with contextlib.suppress(OSError):
+            if self._popen.stdin is not None:
+                self._popen.stdin.close()
+
+    def _killed(self) -> bool:
+        """Kill what is alive; return whether nothing is. A process may start another meanwhile."""
+        alive = {self._popen.pid} if self._popen.poll() is None else set()
+        alive |= self._members()
+        for pid in alive:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
-        self._popen.wait()
-        _wait(lambda: not self._members(), _END_SECONDS)
+        return not alive
 
     def _members(self) -> set[int]:
         """Return the living processes of the JVM's session: executors and Python workers too."""

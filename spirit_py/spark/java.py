@@ -28,10 +28,11 @@ _OF_CLIENTS: Final = "MYSQL_PWD"
 
 @dataclass(frozen=True)
 class Java:
-    """A Java runtime: its program and its major version."""
+    """A Java runtime: its program, its major version, and all that it says of itself."""
 
     program: str
     version: int
+    banner: str = ""
 
 
 def without_secrets(environ: Mapping[str, str]) -> dict[str, str]:
@@ -66,7 +67,8 @@ def require_java(environ: Mapping[str, str] = os.environ) -> Java:
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise Refusal(f"{program} does not run: {type(error).__name__}", hint=_REMEDY) from error
-    found = _VERSION.search(answer.stderr + answer.stdout)
+    banner = answer.stderr + answer.stdout
+    found = _VERSION.search(banner)
     if found is None:
         raise Refusal(f"{program} does not say its version", hint=_REMEDY)
     if int(found.group(1)) < OLDEST_JAVA:
@@ -74,4 +76,4 @@ def require_java(environ: Mapping[str, str] = os.environ) -> Java:
             f"Java {found.group(1)} at {program} is too old: Spark needs {OLDEST_JAVA} or later",
             hint=_REMEDY,
         )
-    return Java(program, int(found.group(1)))
+    return Java(program, int(found.group(1)), banner)

@@ -10,6 +10,7 @@ with it.
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import logging
 import math
 import os
@@ -22,10 +23,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.errors import MigrationFailure
-from spirit_py.spark.gateway import JavaProcess
+from spirit_py.spark.archive import archive_of, leave_making
+from spirit_py.spark.gateway import END_SECONDS, JavaProcess
+from spirit_py.spark.launch import ARCHIVED_OPTIONS, launch, private
 from spirit_py.spark.settings import (
     embedded,
-    environment,
     log4j_properties,
     settings,
     ship_package,
@@ -34,11 +36,17 @@ from spirit_py.spark.settings import (
 from spirit_py.threads import Background
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from spirit_py.config import SparkConfig
+    from spirit_py.spark.archive import ClassArchive
+    from spirit_py.spark.java import Java
 
 _log = logging.getLogger(__name__)
 
 _STOP_SECONDS: Final = 5.0
+#: At the lowest priority on a busy machine.
+_DUMP_SECONDS: Final = 300.0
 _EXECUTORS_SECONDS: Final = 60.0
 _MORE_EXECUTORS_SECONDS: Final = 5.0
 
@@ -46,12 +54,18 @@ _MORE_EXECUTORS_SECONDS: Final = 5.0
 class SparkRuntime:
     """One JVM with its SparkContext: :meth:`start` and :meth:`stop`, once each.
 
+    Args:
+        dump: the file into which the JVM of a private Spark dumps its classes when it ends.
+
     Attributes:
         context: the SparkContext; None before it has started and after it was stopped.
     """
 
-    def __init__(self, config: SparkConfig) -> None:
+    def __init__(self, config: SparkConfig, java: Java, *, dump: Path | None = None) -> None:
         self._config = config
+        self._java = java
+        self._dump = dump
+        self._archive: ClassArchive | None = None
         self._lock = threading.Lock()
         self._abandoned = False
         self._process: JavaProcess | None = None
@@ -69,23 +83,35 @@ class SparkRuntime:
         with self._lock:
             if self._abandoned:
                 return False
-            environ = environment(self._config, scratch, os.environ)
-            home = environ.get("SPARK_HOME") or _bundled_spark()
-            self._process = JavaProcess(home, conf, environ, scratch / "jvm.log")
+            self._process = self._launched(scratch, conf)
         self._path_before = list(sys.path)
         from pyspark import SparkConf, SparkContext
 
-        self._gateway = _connect(*self._process.wait_for_gateway(scratch))
+        self._gateway = _connect(*self._process.wait_for_gateway())
         spark_conf = SparkConf(loadDefaults=False).setAll(list(conf.items()))
         self.context = SparkContext(conf=spark_conf, gateway=self._gateway)
         self._application = str(self.context.applicationId)
         # PySpark would print the whole exception; the job's own result has the outcomes.
         self.context._accumulatorServer.handle_error = _note_lost_feedback  # noqa: SLF001
         self.context.pythonExec = self._worker_python(conf)
-        self.context.addPyFile(str(ship_package(scratch)))
+        if not private(self._config):
+            self.context.addPyFile(str(ship_package(scratch)))
         if not embedded(self._config):
             self._wait_for_executors()
         return True
+
+    def _launched(self, scratch: Path, conf: dict[str, str]) -> JavaProcess:
+        bundled = _bundled_spark()
+        more: tuple[str, ...] = ()
+        if self._dump is not None:
+            more = (f"-XX:ArchiveClassesAtExit={self._dump}",)
+        elif private(self._config):
+            self._archive = archive_of(self._java, bundled / "jars", ARCHIVED_OPTIONS)
+            if self._archive is not None and self._archive.exists:
+                more = (f"-XX:SharedArchiveFile={self._archive.path}",)
+        how = launch(self._config, conf, self._java, bundled=bundled, scratch=scratch, more=more)
+        _log.debug("Spark starts: %s %s", how.command[0], " ".join(more))
+        return JavaProcess(how, scratch, scratch / "jvm.log")
 
     def _worker_python(self, conf: dict[str, str]) -> str:
         """Return the workers' interpreter: the driver's own, unless the operator sets another."""
@@ -124,10 +150,39 @@ class SparkRuntime:
                 self._process.kill()
 
     def stop(self) -> None:
-        """Stop the context, the JVM and all its processes, and delete its files."""
+        """Stop the context, the JVM and all its processes, and delete its files.
+
+        A private Spark is killed: nothing that it has is to outlive it, and an orderly stop takes
+        1.3 s.
+        """
+        started = self.context is not None
+        if not private(self._config):
+            self._stop_in_order(END_SECONDS)
+        else:
+            self._forget_context()
+            if self._process is not None:
+                self._process.kill()
+        self._clean_up()
+        if started and self._archive is not None and self._archive.wanted:
+            leave_making(self._archive)
+
+    def stop_and_dump(self) -> None:
+        """Stop in order, so that the JVM dumps its classes.
+
+        Raises:
+            MigrationFailure: when it has not.
+        """
+        code = self._stop_in_order(_DUMP_SECONDS)
+        self._clean_up()
+        if code != 0:
+            raise MigrationFailure(f"the JVM did not dump its classes, and left with code {code}")
+
+    def _stop_in_order(self, seconds: float) -> int | None:
         self._stop_context()
-        if self._process is not None:
-            self._process.end()
+        return None if self._process is None else self._process.end(seconds)
+
+    def _clean_up(self) -> None:
+        self.context = None
         self._forget_gateway()
         if self._scratch is not None:
             shutil.rmtree(self._scratch, ignore_errors=True)
@@ -137,20 +192,23 @@ class SparkRuntime:
         context, self.context = self.context, None
         if context is None:
             return
-        stopper = Background(
-            "spark-stop",
-            lambda _stopping: context.stop(),
-            failed=lambda error: _log.debug("Spark did not stop cleanly", exc_info=error),
-        )
-        stopper.start()
-        if not stopper.wait(_STOP_SECONDS):
+        if not _within(_STOP_SECONDS, context.stop):
             _log.info("Spark did not stop within %.0f s and is killed", _STOP_SECONDS)
         if self._config.spark_master.startswith("local-cluster["):
             # Spark's own workers log into the Spark folder and do not remove that.
-            work = Path(_bundled_spark()) / "work"
+            work = _bundled_spark() / "work"
             shutil.rmtree(work / self._application, ignore_errors=True)
             with contextlib.suppress(OSError):
                 work.rmdir()
+
+    def _forget_context(self) -> None:
+        """Have PySpark send nothing more to a JVM that is killed: it would log that it failed."""
+        context, self.context = self.context, None
+        if context is None:
+            return
+        self._gateway._gateway_client.is_connected = False  # noqa: SLF001 - no public way
+        # It takes up to half a second to notice, which nobody needs to wait for.
+        _within(0, context._accumulatorServer.shutdown)  # noqa: SLF001 - as SparkContext.stop does
 
     def _forget_gateway(self) -> None:
         """Reset PySpark's global state in this process, so that another engine can start."""
@@ -177,15 +235,31 @@ class SparkRuntime:
         return tuple(line for line in lines if "ERROR" in line or "Exception" in line)[:3]
 
 
+def _within(seconds: float, action: Callable[[], object]) -> bool:
+    """Do something that may hang; return whether it ended, in whatever way, within the time."""
+
+    def body(_stopping: threading.Event) -> None:
+        action()
+
+    def failed(error: BaseException) -> None:
+        _log.debug("Spark did not stop cleanly", exc_info=error)
+
+    stopper = Background("spark-stop", body, failed=failed)
+    stopper.start()
+    return stopper.wait(seconds)
+
+
 def _note_lost_feedback(_request: object, address: object) -> None:
     """Log that the JVM interrupted a task's report; call it in the exception's handler."""
     _log.debug("the feedback of Spark from %s was cut off", address, exc_info=True)
 
 
-def _bundled_spark() -> str:
-    import pyspark
-
-    return str(Path(pyspark.__file__).parent)
+def _bundled_spark() -> Path:
+    """Return the folder of the Spark that came with PySpark, without importing it."""
+    found = importlib.util.find_spec("pyspark")
+    if found is None or not found.submodule_search_locations:
+        raise MigrationFailure("PySpark is not installed", hint="install spirit-py anew")
+    return Path(found.submodule_search_locations[0])
 
 
 def _connect(port: int, secret: str) -> Any:

@@ -1,4 +1,4 @@
-"""Spark's settings, environment, log configuration, and the shipped package."""
+"""Spark's settings, its log configuration, and the package that is shipped to executors."""
 
 from __future__ import annotations
 
@@ -10,26 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 import spirit_py
 from spirit_py.errors import UsageFault
-from spirit_py.spark.java import without_secrets
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from spirit_py.config import SparkConfig
 
-#: Variables that would steer Spark elsewhere, or that hold a secret of another Spark (R20).
-_UNWANTED: Final = frozenset(
-    {
-        "PYSPARK_SUBMIT_ARGS",
-        "PYSPARK_GATEWAY_PORT",
-        "PYSPARK_GATEWAY_SECRET",
-        "SPARK_REMOTE",
-        "SPARK_LOCAL_REMOTE",
-        "SPARK_CONNECT_MODE_ENABLED",
-        "SPARK_TESTING",
-    }
-)
-_SPARK_PLACES: Final = frozenset({"SPARK_HOME", "SPARK_CONF_DIR"})
 _LOCAL: Final = re.compile(r"local(\[(\*|\d+)(,\d+)?\])?$")
 #: The masters that Spark accepts, including those of its cluster managers.
 _MASTER: Final = re.compile(
@@ -41,8 +25,6 @@ VERBOSE_LOG: Final = Path("spirit-py-spark.log")
 """Spark's log in the working folder, where ``--verbose`` asks for it."""
 #: Tries of one task. ``local[n]`` alone means one try.
 _TASK_TRIES: Final = 4
-#: Little memory and a quick start; the JVM only schedules.
-_JVM_OPTIONS: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 
 def embedded(config: SparkConfig) -> bool:
@@ -118,20 +100,6 @@ def _require_known(config: SparkConfig) -> None:
                 f"--spark-conf {key} is no setting of Spark: their names begin with spark.",
                 hint="check its name in Spark's manual",
             )
-
-
-def environment(config: SparkConfig, scratch: Path, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of the JVM: without secrets, and quiet.
-
-    A local run takes the Spark that came with PySpark and no configuration of the machine.
-    """
-    drop = _UNWANTED | (_SPARK_PLACES if single_machine(config) else frozenset())
-    kept = {name: value for name, value in without_secrets(environ).items() if name not in drop}
-    log4j = f"-Dlog4j2.configurationFile={(scratch / 'log4j2.properties').as_uri()}"
-    kept["SPARK_SUBMIT_OPTS"] = " ".join(
-        filter(None, [_JVM_OPTIONS, log4j, kept.get("SPARK_SUBMIT_OPTS", "")])
-    )
-    return kept
 
 
 def log4j_properties(config: SparkConfig, scratch: Path) -> str:

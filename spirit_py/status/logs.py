@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 
 
 class LineFormatter(logging.Formatter):
@@ -28,5 +29,7 @@ def to_terminal(*, verbose: bool) -> None:
     handler.setFormatter(LineFormatter(verbose=verbose))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.getLogger("spirit_py").setLevel(logging.DEBUG if verbose else logging.WARNING)
-    # Py4J logs exceptions that its callers handle.
+    # Py4J logs exceptions that its callers handle, one of them without a logger of its own.
     logging.getLogger("py4j").setLevel(logging.INFO if verbose else logging.CRITICAL)
+    if not verbose:
+        handler.addFilter(lambda record: Path(record.pathname).parent.name != "py4j")

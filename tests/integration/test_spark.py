@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -12,9 +11,11 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyspark
 import pytest
 
 from spirit_py.errors import CopyFailure, MigrationFailure
+from spirit_py.spark.launch import ARCHIVED_OPTIONS
 from tests.fixtures.spark import SLOTS
 from tests.kits.waiting import until
 
@@ -169,8 +170,8 @@ def test_workers_are_reused_and_run_our_interpreter(spark_engine):
     assert {program for _, program in got} == {sys.executable}
 
 
-def test_workers_run_the_shipped_package(spark_engine):
-    """Executors import the zip of the driver's code, not what lies on their disk."""
+def test_workers_run_the_drivers_package(spark_engine):
+    """Local workers import the driver's own package, wherever it was imported from."""
 
     def task(_rank: int) -> str:
         import spirit_py.copier.task
@@ -178,7 +179,8 @@ def test_workers_run_the_shipped_package(spark_engine):
         return spirit_py.copier.task.__file__ or ""
 
     (path,) = run(spark_engine, task, size=1)
-    assert "spirit_py.zip" in path
+    assert Path(path).parts[-4:] == ("code", "spirit_py", "copier", "task.py")
+    assert Path(path).resolve().is_relative_to(ROOT)
 
 
 def test_an_error_of_a_task_comes_back_as_itself(spark_engine):
@@ -245,6 +247,50 @@ for _ in range(2):
     assert running.end() == (0, "")
 
 
+def test_an_archive_of_sparks_classes_is_made_once_and_used(script, tmp_path):
+    """The first run leaves a process behind that makes it; the next one starts from it."""
+    body = """
+engine = SparkEngine(SparkConfig(threads=1))
+engine.start()
+got = run(engine, lambda n: n + 1)
+jvm = next(pid for pid in engine._spark._process._members()
+    if Path(f"/proc/{pid}/comm").read_text() == "java\\n")
+say(got=got, maps=Path(f"/proc/{jvm}/maps").read_text())
+engine.stop()
+"""
+    folder = tmp_path / "spirit-py"
+    first = script(body, XDG_CACHE_HOME=str(tmp_path))
+    said = first.line()
+    assert said["got"] == [1]
+    assert str(folder) not in said["maps"]
+    assert first.end() == (0, "")
+    until(lambda: list(folder.glob("*.jsa")), "the archive")
+    second = script(body, XDG_CACHE_HOME=str(tmp_path))
+    said = second.line()
+    assert said["got"] == [1]
+    assert str(folder) in said["maps"]
+    assert second.end() == (0, "")
+    assert sorted(path.suffix for path in folder.iterdir()) == [".jsa", ".lock"]
+
+
+def test_an_archive_that_is_damaged_is_no_error(script, tmp_path):
+    """The JVM starts without it, and the run does not mention it."""
+    (tmp_path / "spirit-py").mkdir(mode=0o700)
+    running = script(
+        """
+from spirit_py.spark import archive
+archive.ClassArchive.exists = property(lambda self: self.path.write_bytes(b"x" * 10_000) > 0)
+engine = SparkEngine(SparkConfig(threads=1))
+engine.start()
+say(got=run(engine, lambda n: n + 1))
+engine.stop()
+""",
+        XDG_CACHE_HOME=str(tmp_path),
+    )
+    assert running.line() == {"got": [1]}
+    assert running.end() == (0, "")
+
+
 def test_a_stop_while_starting_kills_the_jvm(script):
     """An interrupt in preflight: the JVM that is starting is killed, not waited for."""
     running = script("""
@@ -265,7 +311,7 @@ except SpiritError as error:
 
 
 def test_a_driver_that_dies_takes_spark_with_it(script):
-    """When the driver is killed the JVM sees the end of its input, and the workers go as well."""
+    """The JVM sees the end of its input, the workers go as well, and the files are deleted."""
     running = script("""
 engine = SparkEngine(SparkConfig(threads=2))
 engine.start()
@@ -278,7 +324,7 @@ time.sleep(600)
     assert len(alive(members)) >= 3
     running.kill()
     until(lambda: ended(members), "the JVM and its workers to end")
-    shutil.rmtree(said["scratch"])
+    until(lambda: not Path(said["scratch"]).exists(), "its files to be deleted")
 
 
 def test_a_jvm_that_is_killed_leaves_no_trace_on_the_terminal(script):
@@ -289,7 +335,8 @@ to_terminal(verbose=False)
 engine = SparkEngine(SparkConfig(threads=2))
 engine.start()
 run(engine, lambda n: n)
-engine._spark._process._popen.kill()
+for pid in engine._spark._process._members():
+    os.kill(pid, 9)
 engine._spark._process._popen.wait()
 engine.stop()
 """)
@@ -331,9 +378,10 @@ engine = SparkEngine(SparkConfig(threads=1))
 engine.start()
 options = ConnectionOptions(user="u", password="s3cret-in-closure")
 got = run(engine, lambda n: options.password)
-jvm = engine._spark._process._popen.pid
-arguments = Path(f"/proc/{jvm}/cmdline").read_text()
-environ = Path(f"/proc/{jvm}/environ").read_text()
+members = engine._spark._process._members()
+arguments = "".join(Path(f"/proc/{pid}/cmdline").read_text() for pid in members)
+environ = "".join(Path(f"/proc/{pid}/environ").read_text() for pid in members)
+assert len(members) >= 3
 settings = str(engine.context().getConf().getAll())
 log = "".join((engine._spark._scratch / name).read_text() for name in ("jvm.log", "spark.log"))
 say(got=got, found=[name for name, text in
@@ -367,6 +415,26 @@ say(left=sorted(engine._spark._process._members()))
     assert "--spark-master" in said["hint"]
     assert running.line() == {"left": []}
     assert running.end() == (0, "")
+
+
+def test_java_is_started_with_the_options_of_sparks_own_launcher():
+    """A later Spark may need others: this compares with the command that it builds itself."""
+    home = Path(pyspark.__file__).parent
+    launcher = ["org.apache.spark.launcher.Main", "org.apache.spark.deploy.SparkSubmit"]
+    built = subprocess.run(
+        ["java", "-cp", f"{home}/jars/*", *launcher, "pyspark-shell"],
+        capture_output=True,
+        check=True,
+        text=True,
+        env=os.environ | {"SPARK_HOME": str(home), "SPARK_SCALA_VERSION": "2.13"},
+    ).stdout
+    words = {word.strip() for word in built.replace("\n", "\0").split("\0")}
+    ours = set(ARCHIVED_OPTIONS)
+    opened = {word for word in words if word.startswith("--add-opens")}
+    assert opened
+    assert opened - ours == set()
+    netty = {word for word in words if word.startswith("-Dio.netty")}
+    assert netty - ours == set()
 
 
 @pytest.mark.slow

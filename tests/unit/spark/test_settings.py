@@ -1,4 +1,4 @@
-"""How Spark is told to be a guest: settings, environment, log, and the shipped package."""
+"""How Spark is told to be a guest: settings, log, and the shipped package."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from spirit_py.errors import UsageFault
 from spirit_py.spark.engine import SparkEngine
 from spirit_py.spark.settings import (
     embedded,
-    environment,
     log4j_properties,
     settings,
     ship_package,
@@ -114,28 +113,6 @@ def test_masters_are_told_apart(master, below, single):
     conf = settings(options, SCRATCH)
     assert ("spark.local.dir" in conf) is single
     assert ("spark.cores.max" in conf) is not below
-
-
-def test_secrets_stay_out_of_the_jvms_environment():
-    """The JVM, and with it every local worker, inherits no password (R20)."""
-    given = {
-        "MYSQL_PWD": "x",
-        "SPIRIT_PY_PASSWORD": "x",
-        "SPIRIT_PY_PASSWORD_FILE": "x",
-        "SPIRIT_PY_TARGET_PASSWORD": "x",
-        "HOME": "/h",
-    }
-    kept = environment(SparkConfig(), SCRATCH, given)
-    assert "x" not in kept.values()
-    assert kept["HOME"] == "/h"
-
-
-def test_a_local_run_takes_no_configuration_of_the_machine():
-    """SPARK_HOME of another version would be started instead; a cluster's users mean theirs."""
-    given = {"SPARK_HOME": "/opt/spark", "SPARK_CONF_DIR": "/etc/spark"}
-    assert "SPARK_HOME" not in environment(SparkConfig(), SCRATCH, given)
-    cluster = environment(SparkConfig(spark_master="yarn"), SCRATCH, given)
-    assert cluster["SPARK_HOME"] == "/opt/spark"
 
 
 def test_the_log_goes_to_a_file():

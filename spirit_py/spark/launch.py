@@ -1,0 +1,154 @@
+"""How Spark's JVM is started: its command and its environment.
+
+Where nobody but this process has to do with the Spark (:func:`private`), ``java`` is started
+itself, with the class that ``spark-submit`` would end in. ``spark-submit`` is a shell script that
+starts a JVM to compute the command of the JVM (0.4 s of CPU), and it has the Python workers import
+PySpark out of an archive of sources, which every process compiles anew (0.5 s of CPU for two
+workers). Everywhere else ``spark-submit`` does what the operator and the cluster expect of it.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import spirit_py
+from spirit_py.spark.java import without_secrets
+from spirit_py.spark.settings import embedded, single_machine
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from spirit_py.config import SparkConfig
+    from spirit_py.spark.java import Java
+
+#: Variables that would steer Spark elsewhere, or that hold a secret of another Spark (R20).
+_UNWANTED: Final = frozenset(
+    {
+        "PYSPARK_SUBMIT_ARGS",
+        "PYSPARK_GATEWAY_PORT",
+        "PYSPARK_GATEWAY_SECRET",
+        "SPARK_REMOTE",
+        "SPARK_LOCAL_REMOTE",
+        "SPARK_CONNECT_MODE_ENABLED",
+        "SPARK_TESTING",
+    }
+)
+_SPARK_PLACES: Final = frozenset({"SPARK_HOME", "SPARK_CONF_DIR"})
+_SUBMIT_OPTIONS: Final = "SPARK_SUBMIT_OPTS"
+#: Little memory and a quick start; the JVM only schedules. Without the file for jps and jstat,
+#: which a JVM that is killed leaves behind.
+_JVM_OPTIONS: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
+#: What Spark's own launcher adds (its class JavaModuleOptions), without the vector module, which
+#: only Spark's machine learning uses.
+_OPENED: Final = (
+    *("java.base/java.lang", "java.base/java.lang.invoke", "java.base/java.lang.reflect"),
+    *("java.base/java.io", "java.base/java.net", "java.base/java.nio", "java.base/java.util"),
+    *("java.base/java.util.concurrent", "java.base/java.util.concurrent.atomic"),
+    *("java.base/jdk.internal.ref", "java.base/sun.nio.ch", "java.base/sun.nio.cs"),
+    *("java.base/sun.security.action", "java.base/sun.util.calendar"),
+    "java.security.jgss/sun.security.krb5",
+)
+_LAUNCHER_OPTIONS: Final = (
+    "-XX:+IgnoreUnrecognizedVMOptions",
+    *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED),
+    "-Dio.netty.tryReflectionSetAccessible=true",
+    "-Dio.netty.allocator.type=pooled",
+    "-Dio.netty.handler.ssl.defaultEndpointVerificationAlgorithm=NONE",
+    "--sun-misc-unsafe-memory-access=allow",
+    "--enable-native-access=ALL-UNNAMED",
+)
+ARCHIVED_OPTIONS: Final = (*_JVM_OPTIONS, *_LAUNCHER_OPTIONS)
+"""The options that an archive of classes goes by (:mod:`spirit_py.spark.archive`)."""
+_GATEWAY: Final = "org.apache.spark.api.python.PythonGatewayServer"
+_INFO_FILE: Final = "gateway"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launch:
+    """The command and environment of a JVM with a gateway for PySpark.
+
+    Attributes:
+        command: shows in the process list, so nothing secret is in it (R20).
+        info: the file into which the JVM writes where its gateway listens.
+    """
+
+    command: tuple[str, ...]
+    environ: dict[str, str]
+    info: Path
+
+
+def private(config: SparkConfig, environ: Mapping[str, str] = os.environ) -> bool:
+    """Return whether nobody but this process has to do with this Spark.
+
+    So: no cluster, no web interface, no setting of the operator. What it has is written nowhere
+    and read by nobody, so it may be started and ended in whatever way is the cheapest.
+    """
+    alone = embedded(config) and not config.spark_ui
+    return alone and not config.spark_conf and not environ.get(_SUBMIT_OPTIONS)
+
+
+def launch(
+    config: SparkConfig,
+    conf: Mapping[str, str],
+    java: Java,
+    *,
+    bundled: Path,
+    scratch: Path,
+    more: tuple[str, ...] = (),
+    environ: Mapping[str, str] = os.environ,
+) -> Launch:
+    """Return how the JVM is started.
+
+    Args:
+        conf: Spark's settings; :func:`spirit_py.spark.settings.settings`.
+        bundled: the folder of the Spark that came with PySpark.
+        scratch: the folder of this run's files.
+        more: further options of a private JVM.
+    """
+    info = scratch / _INFO_FILE
+    kept = environment(config, environ)
+    kept |= {"SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(info)}
+    own = (*_JVM_OPTIONS, f"-Dlog4j2.configurationFile={_log4j(scratch).as_uri()}")
+    if private(config, environ):
+        kept |= {"PYTHONHASHSEED": "0", "PYTHONPATH": _python_path(scratch, kept)}
+        options = (*own, f"-Djava.io.tmpdir={scratch}", *_LAUNCHER_OPTIONS, *more)
+        return Launch(command=_java(java, conf, bundled, options), environ=kept, info=info)
+    kept[_SUBMIT_OPTIONS] = " ".join(filter(None, [*own, kept.get(_SUBMIT_OPTIONS, "")]))
+    home = kept.setdefault("SPARK_HOME", str(bundled))
+    given = tuple(word for name, value in conf.items() for word in ("--conf", f"{name}={value}"))
+    submit = str(Path(home) / "bin" / "spark-submit")
+    return Launch(command=(submit, *given, "pyspark-shell"), environ=kept, info=info)
+
+
+def environment(config: SparkConfig, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of the JVM without secrets.
+
+    A local run takes the Spark that came with PySpark and no configuration of the machine.
+    """
+    drop = _UNWANTED | (_SPARK_PLACES if single_machine(config) else frozenset())
+    return {name: value for name, value in without_secrets(environ).items() if name not in drop}
+
+
+def _log4j(scratch: Path) -> Path:
+    return scratch / "log4j2.properties"
+
+
+def _java(
+    java: Java, conf: Mapping[str, str], bundled: Path, options: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Return the command that ``spark-submit`` would end in."""
+    heap = f"-Xmx{conf['spark.driver.memory']}"
+    properties = (f"-D{name}={value}" for name, value in conf.items())
+    return (java.program, "-cp", f"{bundled}/jars/*", heap, *options, *properties, _GATEWAY)
+
+
+def _python_path(scratch: Path, environ: Mapping[str, str]) -> str:
+    """Return where workers find the driver's own package, and no other package before theirs."""
+    package = Path(spirit_py.__file__).parent
+    code = scratch / "code"
+    code.mkdir()
+    (code / package.name).symlink_to(package, target_is_directory=True)
+    return os.pathsep.join(filter(None, [str(code), environ.get("PYTHONPATH", "")]))

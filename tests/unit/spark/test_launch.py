@@ -1,0 +1,96 @@
+"""How the JVM is started: directly where nobody else has to do with it, else by spark-submit."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pyspark
+import pytest
+
+import spirit_py
+from spirit_py.config import SparkConfig
+from spirit_py.spark.java import Java
+from spirit_py.spark.launch import environment, launch, private
+from spirit_py.spark.settings import settings
+
+SPARK = Path(pyspark.__file__).parent
+JAVA = Java("/opt/java/bin/java", 17)
+
+
+def launched(tmp_path, config, environ=None, more=()):
+    """Return how the JVM of a configuration is started."""
+    conf = settings(config, tmp_path)
+    given = {"PATH": "/bin"} if environ is None else environ
+    return launch(config, conf, JAVA, bundled=SPARK, scratch=tmp_path, more=more, environ=given)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        SparkConfig(spark_master="local-cluster[2,1,1024]"),
+        SparkConfig(spark_master="spark://host:7077"),
+        SparkConfig(spark_ui=True),
+        SparkConfig(spark_conf=(("spark.eventLog.enabled", "true"),)),
+    ],
+)
+def test_what_others_have_to_do_with_goes_through_spark_submit(tmp_path, config):
+    """A cluster, a web interface, a setting of the operator: spark-submit knows what each needs."""
+    assert not private(config, {})
+    how = launched(tmp_path, config)
+    assert how.command[0] == str(SPARK / "bin" / "spark-submit")
+    assert how.command[-1] == "pyspark-shell"
+    assert how.environ["SPARK_HOME"] == str(SPARK)
+
+
+def test_options_for_spark_submit_reach_it(tmp_path):
+    """SPARK_SUBMIT_OPTS of the operator goes behind the program's own options, so that it wins."""
+    given = {"SPARK_SUBMIT_OPTS": "-Xshare:off"}
+    assert not private(SparkConfig(), given)
+    how = launched(tmp_path, SparkConfig(), given)
+    assert how.environ["SPARK_SUBMIT_OPTS"].endswith(" -Xshare:off")
+
+
+@pytest.mark.parametrize("master", ["", "local", "local[2,4]", "local[*]"])
+def test_a_local_run_starts_java_itself(tmp_path, master):
+    """No shell script, no second JVM, and no archive of PySpark's sources for the workers."""
+    config = SparkConfig(spark_master=master)
+    assert private(config, {})
+    how = launched(tmp_path, config, more=("-XX:SharedArchiveFile=/a",))
+    assert how.command[0] == JAVA.program
+    assert "-XX:SharedArchiveFile=/a" in how.command
+    assert "-Xmx512m" in how.command
+    assert f"-Djava.io.tmpdir={tmp_path}" in how.command
+    assert how.command[-1] == "org.apache.spark.api.python.PythonGatewayServer"
+    assert "SPARK_HOME" not in how.environ
+
+
+def test_workers_of_a_local_run_find_the_drivers_package_and_nothing_else(tmp_path):
+    """A whole folder of packages in front would hide modules of Python itself."""
+    how = launched(tmp_path, SparkConfig(), {"PYTHONPATH": "/theirs"})
+    first, second = how.environ["PYTHONPATH"].split(os.pathsep)
+    assert [each.name for each in Path(first).iterdir()] == ["spirit_py"]
+    assert (Path(first) / "spirit_py").resolve() == Path(spirit_py.__file__).parent.resolve()
+    assert second == "/theirs"
+
+
+def test_secrets_stay_out_of_the_jvms_environment():
+    """The JVM, and with it every local worker, inherits no password (R20)."""
+    given = {
+        "MYSQL_PWD": "x",
+        "SPIRIT_PY_PASSWORD": "x",
+        "SPIRIT_PY_PASSWORD_FILE": "x",
+        "SPIRIT_PY_TARGET_PASSWORD": "x",
+        "HOME": "/h",
+    }
+    kept = environment(SparkConfig(), given)
+    assert "x" not in kept.values()
+    assert kept["HOME"] == "/h"
+
+
+def test_a_local_run_takes_no_configuration_of_the_machine():
+    """SPARK_HOME of another version would be started instead; a cluster's users mean theirs."""
+    given = {"SPARK_HOME": "/opt/spark", "SPARK_CONF_DIR": "/etc/spark"}
+    assert "SPARK_HOME" not in environment(SparkConfig(), given)
+    cluster = environment(SparkConfig(spark_master="yarn"), given)
+    assert cluster["SPARK_HOME"] == "/opt/spark"
