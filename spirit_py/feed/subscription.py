@@ -121,9 +121,11 @@ class TableSubscription:
         """Let at most about so many bytes of changes be applied while the context is open.
 
         The others wait in the buffer, under its backpressure. Meanwhile nothing may be flushed:
-        that would wait for them.
+        that would wait for them. Batches that are being applied end before the context begins.
         """
         with self._lock:
+            self.room = 0
+            self._lock.wait_for(lambda: not self.buffer.partitions.running)
             self.room = limit
         try:
             yield

@@ -42,8 +42,13 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-BUFFER_BYTES: Final = 64 << 20
-"""Sort memory of a build (``innodb_ddl_buffer_size``), divided among its threads."""
+BUFFER_BYTES: Final = 16 << 20
+"""``innodb_ddl_buffer_size`` of a build at most: the memory in which it sorts one index.
+
+Measured (500 000 rows, four indexes): 16 MiB and 64 MiB are equally fast, and 1 MiB, the server's
+default, takes 1.5 to 2 times as long; the server takes it once for each index: 72 MiB at 16."""
+MEMORY_BYTES: Final = 64 << 20
+"""The same for all indexes of a build together, unless the server's own setting is larger."""
 LOG_SHARE: Final = 0.5
 """Part of the server's log of concurrent changes that changes are applied into."""
 LOG_TOO_BIG: Final = 1799
@@ -164,7 +169,7 @@ class IndexBuild:
 
     def _build(self, session: Session) -> None:
         deferred = self._deferred
-        set_build_buffer(session, BUFFER_BYTES)
+        set_build_buffer(session, min(BUFFER_BYTES, MEMORY_BYTES // len(deferred.names)))
         room = 0 if self._held else int(LOG_SHARE * _log_size(session))
         self._sorts_in = _sort_folder(session)
         self.tries += 1

@@ -1,0 +1,209 @@
+"""The build of deferred indexes under load, killed, stopped, without a lock and without room."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+import time
+
+import pytest
+
+from spirit_py import points
+from spirit_py.config import FeedOptions
+from spirit_py.errors import Interrupted, MigrationFailure, SchemaChanged
+from spirit_py.migration.indexes import build as index_build
+from tests.kits.resume import Writers, assert_nothing_left, make_table, start
+from tests.kits.tables import tables
+
+SECONDS = 120.0
+
+
+def at_point(monkeypatch, point, action):
+    """Run something when the migration of this process first passes a point."""
+    left = [action]
+
+    def passed(name):
+        if name == point and left:
+            left.pop()()
+
+    monkeypatch.setattr(points, "_listener", "here")
+    monkeypatch.setattr(points, "_announce", passed)
+
+
+@contextlib.contextmanager
+def in_use(db):
+    """Keep the new table in use: a build has to wait for its lock from ``begin`` until ``end``."""
+    other = db.connect()
+    cursor = other.cursor()
+
+    def begin():
+        cursor.execute("BEGIN")
+        cursor.execute("SELECT COUNT(*) FROM _t_new")
+
+    try:
+        yield begin, other.rollback
+    finally:
+        other.close()
+
+
+def builder(db):
+    """Return the session that builds indexes now, or 0."""
+    found = db.query(
+        "SELECT PROCESSLIST_ID FROM performance_schema.threads"
+        " WHERE PROCESSLIST_INFO LIKE 'ALTER TABLE%ADD KEY%'"
+    )
+    return int(found[0][0]) if found else 0
+
+
+def test_a_killed_build_is_repeated(db, spark_engine, monkeypatch):
+    """Someone kills the session that builds: the run opens another one and builds again."""
+    make_table(db)
+    with in_use(db) as (begin, end), Writers(db) as writers:
+        at_point(monkeypatch, "index.begin", begin)
+        run = start(spark_engine, db, defer_indexes="on")
+        run.wait_until(lambda: builder(db), "build")
+        first = builder(db)
+        db.execute(f"KILL {first}")
+        run.wait_until(lambda: builder(db) not in {0, first}, "second build")
+        end()
+        report = run.end()
+    assert report.index_build_tries == 2
+    assert report.differences_found == 0
+    writers.assert_kept()
+    assert_nothing_left(db)
+
+
+def test_a_stop_request_ends_a_build_that_waits(db, spark_engine, monkeypatch):
+    """The session is killed at once, and the same command carries on with the build."""
+    make_table(db)
+    with in_use(db) as (begin, end), Writers(db) as writers:
+        at_point(monkeypatch, "index.begin", begin)
+        run = start(spark_engine, db, defer_indexes="on")
+        run.wait_until(lambda: builder(db), "build")
+        asked = time.monotonic()
+        run.stop.request(Interrupted(signal.SIGINT))
+        with pytest.raises(Interrupted):
+            run.end()
+        assert time.monotonic() - asked < index_build._LOCK_WAIT / 2
+        assert not builder(db)
+        end()
+        assert "_t_new" in tables(db)
+        again = start(spark_engine, db, defer_indexes="on")
+        report = again.end()
+    assert "stopped in the index phase" in report.resumed
+    assert report.differences_found == 0
+    assert report.rows_copied_before
+    writers.assert_kept()
+    assert_nothing_left(db)
+
+
+def test_a_build_without_its_lock_says_who_may_hold_it(db, spark_engine, monkeypatch):
+    """After its tries the run ends, and carries on when the lock is free."""
+    monkeypatch.setattr(index_build, "_LOCK_WAIT", 1)
+    monkeypatch.setattr(index_build, "_ATTEMPTS", 2)
+    make_table(db, 500)
+    with in_use(db) as (begin, end):
+        at_point(monkeypatch, "index.begin", begin)
+        with pytest.raises(MigrationFailure, match="could not be built") as failed:
+            start(spark_engine, db, defer_indexes="on").end()
+        assert "metadata_locks" in failed.value.hint
+        end()
+    report = start(spark_engine, db).end()
+    assert report.indexes_deferred == [f"{db.name}.t.b"]
+
+
+def test_a_stranger_who_changes_the_new_table_is_noticed(db, spark_engine, monkeypatch):
+    """The definition is one of the two that are ours, or the run ends (R14)."""
+    make_table(db, 500)
+
+    def alter():
+        other = db.connect()
+        other.cursor().execute("ALTER TABLE _t_new ADD INDEX strange (a)")
+        other.close()
+
+    at_point(monkeypatch, "index.built", alter)
+    with pytest.raises(SchemaChanged, match="the new table"):
+        start(spark_engine, db, defer_indexes="on").end()
+
+
+# -- the server's log of concurrent changes
+
+LONG = 500
+ROWS = 20_000
+
+
+class HeavyWriters:
+    """Rewrites the indexed column of many rows, again and again."""
+
+    def __init__(self, db):
+        self._db = db
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._write, daemon=True)
+        self.rounds = 0
+
+    def _write(self):
+        connection = self._db.connect()
+        cursor = connection.cursor()
+        while not self._ended.is_set():
+            low = self.rounds * 1000 % ROWS
+            cursor.execute(
+                f"UPDATE t SET b = REPEAT(HEX(RAND() * 1e9), {LONG // 8})"
+                f" WHERE id > {low} AND id <= {low + 1000}"
+            )
+            self.rounds += 1
+        connection.close()
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._ended.set()
+        self._thread.join(SECONDS)
+
+
+@pytest.fixture
+def heavy(db):
+    """A table whose index is large, and a server whose log of changes is as small as it can be."""
+    db.set_global("innodb_online_alter_log_max_size", 65536)
+    db.execute(f"CREATE TABLE t (id INT PRIMARY KEY, a INT, b VARCHAR({LONG + 20}))")
+    db.execute("SET SESSION cte_max_recursion_depth = 100000")
+    db.execute(
+        "INSERT INTO t WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i <"
+        f" {ROWS}) SELECT i, i, REPEAT(HEX(RAND() * 1e9), {LONG // 8}) FROM n"
+    )
+    return db
+
+
+QUICK = FeedOptions(flush_interval=0.02)
+HEAVY_ALTER = "ADD COLUMN z INT NOT NULL DEFAULT 5, ADD INDEX (b), ADD INDEX (a, b)"
+
+
+def test_a_log_that_is_too_small_is_overcome(heavy, spark_engine, monkeypatch):
+    """Error 1799 is met, changes wait for the next build, and not a row differs."""
+    monkeypatch.setattr(index_build, "LOG_SHARE", 1e6)
+    with HeavyWriters(heavy):
+        run = start(
+            spark_engine, heavy, alter=HEAVY_ALTER, defer_indexes="on", feed=QUICK, no_repair=True
+        )
+        run.wait_until(lambda: "built 2 indexes" in run.told.text, "build")
+    report = run.end()
+    assert report.index_build_tries >= 2, run.told.text
+    assert "again: more was written meanwhile" in run.told.text
+    assert report.differences_found == 0
+    assert report.chunks_repaired == 0
+    assert_nothing_left(heavy)
+
+
+def test_changes_are_bounded_by_the_log(heavy, spark_engine):
+    """Half of the log is used and the rest waits, so that the first build succeeds."""
+    with HeavyWriters(heavy):
+        run = start(
+            spark_engine, heavy, alter=HEAVY_ALTER, defer_indexes="on", feed=QUICK, no_repair=True
+        )
+        run.wait_until(lambda: "built 2 indexes" in run.told.text, "build")
+    report = run.end()
+    assert report.index_build_tries == 1, run.told.text
+    assert report.differences_found == 0
+    assert_nothing_left(heavy)
