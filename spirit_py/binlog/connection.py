@@ -3,7 +3,8 @@
 The library connects, authenticates, registers, asks for the dump and frames packets. What it
 does beyond that is not used, because (measured, 1.0.17): it reconnects by itself and then
 sends again from the set it began with; end of stream just ends its iterator; it decodes rows
-lossily; its GTID sets know no tags. The events' bytes are read below it, packet by packet.
+lossily; its GTID sets know no tags. The events' bytes are read below it
+(:mod:`spirit_py.binlog.packets`).
 """
 
 from __future__ import annotations
@@ -20,15 +21,21 @@ from pymysql.connections import Connection
 from pymysqlreplication import BinLogStreamReader
 
 from spirit_py.binlog import wire
+from spirit_py.binlog.packets import DumpPackets
 from spirit_py.errors import FeedFailure, PositionNotFound
 from spirit_py.mysql.connect import another_mode_may_do, another_server, identity, tls_modes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from spirit_py.binlog.position import FilePlace, GtidSet
     from spirit_py.config import ConnectionOptions
 
 _COM_BINLOG_DUMP_GTID: Final = 0x1E
 _THROUGH_GTID: Final = 0x04
+_ERROR: Final = 0xFF
+"""The status of a packet that holds an error."""
+_OF_FILE: Final = frozenset({wire.ROTATE, wire.FORMAT_DESCRIPTION})
 _FATAL_BINLOG_READ: Final = 1236
 _FATAL: Final = frozenset({1044, 1045, 1130, 1142, 1227, 1820, 1862, 3118, 3955})
 _GONE: Final = (
@@ -104,14 +111,18 @@ class BinlogConnection:
             # What fetchone() would call first; from here on only its connection is used.
             reader._BinLogStreamReader__connect_to_stream()  # noqa: SLF001
             self._connection: Connection[Any] = reader._stream_connection  # noqa: SLF001
+            # The answer to the last query was read to its end, and nothing came behind it.
+            self._packets = DumpPackets(self._connection._rfile.readinto1)  # noqa: SLF001
 
     @property
     def id(self) -> int:
         """The server's number of this session."""
         return int(self._connection.thread_id())  # type: ignore[no-untyped-call]
 
-    def read(self) -> bytes:
-        """Wait for the next event; return its bytes from the header on.
+    def read(self) -> Sequence[memoryview]:
+        """Wait for events; return those that have come, from their headers on.
+
+        They are valid until the next call.
 
         Raises:
             StreamLost: also when the server says that the stream is at its end (R12).
@@ -119,13 +130,14 @@ class BinlogConnection:
             FeedFailure: the server cannot read its binlog.
         """
         with self._translated():
-            packet: Any = self._connection._read_packet()  # type: ignore[no-untyped-call]  # noqa: SLF001
-            data: bytes = packet._data  # noqa: SLF001
-            if data[0]:
+            events = self._packets.read()
+            if not events:
+                if self._packets.ending[0] == _ERROR:
+                    pymysql.err.raise_mysql_exception(self._packets.ending)
                 raise StreamLost("the server ended the stream")
-            if data[5] not in {wire.ROTATE, wire.FORMAT_DESCRIPTION}:
+            if self._place is not None and any(event[4] not in _OF_FILE for event in events):
                 self._place = None
-            return data[1:]
+            return events
 
     def interrupt(self) -> None:
         """End a read that waits in another thread."""

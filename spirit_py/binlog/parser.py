@@ -131,8 +131,12 @@ class BinlogParser:
         """The end of the event that was read last."""
         return Place(self.file, self.offset, self._tsid, self._number, self._time)
 
-    def feed(self, event: bytes) -> None:
-        """Take one event of the stream, from its header on.
+    def feed(self, event: bytes | memoryview) -> None:
+        """Take one event of the stream, from its header on; nothing keeps a view of it.
+
+        Rows of other tables are passed over before anything else of them is looked at. Their
+        checksum is not verified: nothing is read of them but the table's number, and what follows
+        them is checked.
 
         Raises:
             UnreadableChange: a followed table's change is hidden (R13).
@@ -140,12 +144,19 @@ class BinlogParser:
             FeedFailure: the event is damaged, or says that the binlog lost events.
         """
         kind = event[4]
-        self.received_bytes += len(event)
-        if kind in wire.ROWS and event[19:25] not in self._open_tables:
-            self._skip(event)
+        size = len(event)
+        self.received_bytes += size
+        if kind in wire.ROWS and (number := bytes(event[19:25])) not in self._open_tables:
+            self.skipped_bytes += size
+            if number in self._own_ids:
+                self.own_bytes += size
+            self._move(event)
             return
-        if kind == wire.TABLE_MAP and not self._is_followed(event):
-            self._skip(event)
+        if kind == wire.TABLE_MAP and not self._is_followed(bytes(event)):
+            self.skipped_bytes += size
+            if bytes(event[19:25]) in self._own_ids:
+                self.own_bytes += size
+            self._move(event)
             return
         if kind == wire.FORMAT_DESCRIPTION:
             self._checksums = wire.format_has_checksums(event)
@@ -157,45 +168,38 @@ class BinlogParser:
 
     def _is_followed(self, table_map: bytes) -> bool:
         """Read the name in a table map; count events of our own tables, which are not followed."""
-        name = wire.table_name(table_map[19:])
+        number, name = table_map[19:25], wire.table_name(table_map[19:])
         if name in self._followed:
             return True
-        self._open_tables.pop(table_map[19:25], None)
+        self._open_tables.pop(number, None)
         if name in self._own:
             if self.between is not None:
                 self.between.rows(name, self.place, prepared=bool(self._xid))
-            self._own_ids.add(table_map[19:25])
+            self._own_ids.add(number)
         else:
-            self._own_ids.discard(table_map[19:25])
+            self._own_ids.discard(number)
         return False
 
-    def _skip(self, event: bytes) -> None:
-        """Pass over an event that is not about a followed table."""
-        self.skipped_bytes += len(event)
-        if event[19:25] in self._own_ids:
-            self.own_bytes += len(event)
-        self._move(event)
-
-    def _move(self, event: bytes) -> None:
+    def _move(self, event: bytes | memoryview) -> None:
         """Note the end position, whose upper 32 bits are not in the header."""
-        low = int.from_bytes(event[13:17], "little")
+        (low,) = wire.END.unpack_from(event, wire.END_AT)
         if low:
             offset = self.offset & ~0xFFFFFFFF | low
             self.offset = offset if offset >= self.offset else offset + (1 << 32)
 
-    def _body(self, event: bytes, kind: int) -> bytes:
+    def _body(self, event: bytes | memoryview, kind: int) -> bytes:
         """Cut header and checksum off, and check the checksum."""
         checksums = self._checksums
         if kind == wire.FORMAT_DESCRIPTION:
-            return event[wire.HEADER_SIZE : -wire.CHECKSUM_SIZE]
+            return bytes(event[wire.HEADER_SIZE : -wire.CHECKSUM_SIZE])
         if checksums is None:
             checksums = wire.has_checksum(event)
         elif checksums and not wire.has_checksum(event):
             raise StreamLost(f"an event before {self.file}:{self.offset} has a wrong checksum")
         end = len(event) - wire.CHECKSUM_SIZE if checksums else len(event)
-        return event[wire.HEADER_SIZE : end]
+        return bytes(event[wire.HEADER_SIZE : end])
 
-    def _handle(self, kind: int, body: bytes, event: bytes) -> None:
+    def _handle(self, kind: int, body: bytes, event: bytes | memoryview) -> None:
         if kind in wire.ROWS:
             self._rows(kind, body)
         elif kind in {wire.HEARTBEAT, wire.HEARTBEAT_V2}:
@@ -354,7 +358,7 @@ class BinlogParser:
             self._complete(Advanced(Place(file, offset)))
         self.file, self.offset = file, offset
 
-    def _heartbeat(self, kind: int, body: bytes, event: bytes) -> None:
+    def _heartbeat(self, kind: int, body: bytes, event: bytes | memoryview) -> None:
         """Note the server's position while it has nothing to send."""
         if kind == wire.HEARTBEAT and not self.in_group and body.decode() == self.file:
             self._move(event)

@@ -13,7 +13,7 @@ from spirit_py.mysql.retry import PATIENCE, Patience
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from spirit_py.binlog.parser import BinlogParser
     from spirit_py.contracts import Clock
@@ -45,12 +45,12 @@ class BinlogReader:
     last_loss: str = field(default="", init=False)
     trouble: str = field(default="", init=False)
     reconnects: int = field(default=0, init=False)
-    _first: bytes = field(default=b"", init=False)
+    _first: Sequence[memoryview] = field(default=(), init=False)
 
     def open(self) -> None:
-        """Open a connection and wait for its first event, which has the file and offset.
+        """Open a connection and wait for its first events, which have the file and offset.
 
-        Before that event the server does not report that it cannot, or may not, send the stream.
+        Before these the server does not report that it cannot, or may not, send the stream.
         """
         connection = self.connect()
         try:
@@ -67,7 +67,7 @@ class BinlogReader:
         is read without a fault, must not cause a loop without pauses.
 
         Args:
-            heard: called at every packet.
+            heard: called whenever something came.
 
         Raises:
             SpiritError: a fault that ends the stream.
@@ -106,9 +106,10 @@ class BinlogReader:
         connection = self.connection
         assert connection is not None  # noqa: S101 - for the type checker
         while not self.stop.is_set():
-            event, self._first = self._first or connection.read(), b""
+            events, self._first = self._first or connection.read(), ()
             heard()
-            self.parser.feed(event)
+            for event in events:
+                self.parser.feed(event)
 
     def _lose(self, error: StreamLost) -> None:
         self.last_loss = self.trouble = str(error)

@@ -170,9 +170,9 @@ def _created_at(options: ConnectionOptions, file: str, server_uuid: str) -> int:
         session = dump.id
         try:
             while True:
-                time, kind, *_ = HEADER.unpack_from(dump.read())
-                if kind == FORMAT_DESCRIPTION:
-                    return int(time)
+                for time, kind, *_ in map(HEADER.unpack_from, dump.read()):
+                    if kind == FORMAT_DESCRIPTION:
+                        return int(time)
         finally:
             dump.interrupt()
             dump.close()

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 HEADER: Final = struct.Struct("<IBIIIH")
 """Time, type, server id, size, end position (32 bits), flags."""
 HEADER_SIZE: Final = 19
+END: Final = struct.Struct("<I")
+"""The end position alone, which is at :data:`END_AT`."""
+END_AT: Final = 13
 CHECKSUM_SIZE: Final = 4
 
 QUERY: Final = 2
@@ -64,7 +67,7 @@ def has_checksum(event: bytes | memoryview) -> bool:
     return zlib.crc32(body) == int.from_bytes(event[-CHECKSUM_SIZE:], "little")
 
 
-def format_has_checksums(event: bytes) -> bool:
+def format_has_checksums(event: bytes | memoryview) -> bool:
     """Read from a format description whether the file's events have checksums.
 
     The algorithm is the byte before the event's own checksum, which is always there.

@@ -57,10 +57,10 @@ class Connection:
     def __init__(self, first: int) -> None:
         self._next = first
 
-    def read(self) -> bytes:
+    def read(self) -> list[bytes]:
         """Return the next event."""
         self._next += 1
-        return bytes([self._next - 1])
+        return [bytes([self._next - 1])]
 
     def close(self) -> None:
         """Nothing to close."""

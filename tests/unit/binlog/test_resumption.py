@@ -105,8 +105,8 @@ def test_looking_at_the_oldest_file_leaves_no_session_behind(monkeypatch) -> Non
         def __init__(self, *_: Any, **__: Any) -> None:
             pass
 
-        def read(self) -> bytes:
-            return self.event
+        def read(self) -> list[bytes]:
+            return [self.event]
 
         def interrupt(self) -> None:
             pass
