@@ -22,13 +22,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
-from spirit_py.chunk.watermark import OpenEnd
+from spirit_py.chunk.watermark import Rest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from contextlib import AbstractContextManager
 
-    from spirit_py.chunk.chunk import Chunk, ComparableKey, KeyBound
+    from spirit_py.chunk.chunk import Chunk
+    from spirit_py.chunk.watermark import CopiedSoFar
     from spirit_py.table.mapping import TableMapping
 
 
@@ -144,7 +145,7 @@ class Subscription(Protocol):
     """One source table's side of the change feed, as the copier sees it. Thread-safe, no I/O."""
 
     def dispatch(self, chunk: Chunk) -> str:
-        """Raise the high watermark to the chunk's upper bound, before the chunk is handed out.
+        """Raise its lane's high watermark to the chunk's upper bound, before it is handed out.
 
         Returns:
             The GTID set that the chunk's session must wait for before it reads (R3): the
@@ -152,8 +153,14 @@ class Subscription(Protocol):
             Empty when there is nothing to wait for.
         """
 
-    def committed(self, chunk: Chunk) -> None:
-        """Note that a dispatched chunk has committed: its changes may be applied (R4)."""
+    def committed(self, chunk: Chunk, rows: int = 0) -> None:
+        """Note that a dispatched chunk of so many rows has committed.
+
+        Its changes may be applied (R4).
+        """
+
+    def copied(self) -> CopiedSoFar:
+        """Return what is copied; rows and chunks are those of this run."""
 
     def copy_finished(self) -> None:
         """Note that every chunk has committed: nothing is held or dropped any more."""
@@ -227,17 +234,15 @@ class ChangeSource(Protocol):
         self,
         mapping: TableMapping,
         *,
-        resumed_above: KeyBound | None = None,
-        keep_up_to: ComparableKey | OpenEnd = OpenEnd.BEGINNING,
-        copied: bool = False,
+        rests: Sequence[Rest] = (Rest(),),
     ) -> Subscription:
         """Follow a table. Before ``start``. No I/O.
 
         Args:
-            resumed_above: what an earlier run has committed already.
-            keep_up_to: the last key of the new table, or ``OpenEnd.END`` when it is not known:
-                a delete of a row that an earlier run has copied must not be dropped (R17).
-            copied: an earlier run has copied everything: nothing is held or dropped.
+            rests: the ranges of the key that are to be copied, in the order of the walk, each
+                with how far an earlier run may have copied it: a delete of a row that it has
+                copied must not be dropped (R17). Empty where an earlier run has copied everything:
+                nothing is held or dropped.
         """
 
     def start(self) -> None:

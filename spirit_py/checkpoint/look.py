@@ -132,12 +132,14 @@ def _damage(session: SqlSession, record: CheckpointRecord) -> str:
     A table whose definition has changed is left out: the decision tests that itself.
     """
     for progress in record.tables:
-        bounds = {"copied_up_to": progress.copied_up_to, "checked_up_to": progress.checked_up_to}
-        source = read_table(session, *progress.name) if any(bounds.values()) else None
+        bounds = [("checked_up_to", progress.checked_up_to)]
+        bounds += [("uncopied", end) for one in progress.uncopied for end in (one.lower, one.upper)]
+        known = [(name, bound) for name, bound in bounds if bound]
+        source = read_table(session, *progress.name) if known else None
         if source is None or shape_digest(source) != progress.source_shape:
             continue
-        for name, bound in bounds.items():
-            if bound and not any(_is_key(source, index, bound) for index in source.indexes):
+        for name, bound in known:
+            if not any(_is_key(source, index, bound) for index in source.indexes):
                 return f"{name} of {progress} is not a key of that table"
     return ""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.mysql.tables.identity import Identity
@@ -24,6 +25,19 @@ _HEAD: Final = re.compile(rf"\ACREATE TABLE {_NAME}")
 
 
 @dataclass(frozen=True, kw_only=True)
+class UncopiedRange:
+    """A range of the key that is not copied, as SQL literals; an open end is empty.
+
+    Attributes:
+        lower: the last key before the range.
+        upper: the last key of the range.
+    """
+
+    lower: tuple[str, ...] = ()
+    upper: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class TableProgress:
     """How far one table is.
 
@@ -32,8 +46,8 @@ class TableProgress:
         target_shape: the same of the new table's; empty before it was made.
         bare_shape: the same of the new table's without the deferred indexes; empty without any.
         deferred: name and definition of each index that is built after the copy.
-        copied_up_to: SQL literals of the copy's low watermark; empty before the first chunk.
-        copied: every row that existed is copied; ``copied_up_to`` is of no more use then.
+        uncopied: what is not copied yet, in the order of the walk; everything before the first
+            chunk, nothing when every row that existed is copied.
         checked_up_to: SQL literals of the checksum's low watermark: up to there its present pass
             found no difference.
     """
@@ -44,8 +58,7 @@ class TableProgress:
     target_shape: str = ""
     bare_shape: str = ""
     deferred: tuple[tuple[str, str], ...] = ()
-    copied_up_to: tuple[str, ...] = ()
-    copied: bool = False
+    uncopied: tuple[UncopiedRange, ...] = (UncopiedRange(),)
     rows_copied: int = 0
     chunks: int = 0
     checked_up_to: tuple[str, ...] = ()
@@ -54,6 +67,13 @@ class TableProgress:
         """Refuse the progress of a table that no run can have written."""
         if min(self.rows_copied, self.chunks) < 0:
             raise ValueError(f"the counters of {self} are below zero")
+        if not all(low.upper and high.lower for low, high in pairwise(self.uncopied)):
+            raise ValueError(f"an uncopied range of {self} has no end, and another one follows")
+
+    @property
+    def copied(self) -> bool:
+        """Whether every row that existed is copied."""
+        return not self.uncopied
 
     @property
     def name(self) -> tuple[str, str]:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from spirit_py.checksum.comparison import Comparison
     from spirit_py.checksum.snapshot import LockFigures
     from spirit_py.chunk.chunk import Chunk, KeyBound
-    from spirit_py.chunk.chunker import Chunker
+    from spirit_py.chunk.composite import CompositeChunker
     from spirit_py.chunk.sizing import ChunkSizer
     from spirit_py.spark.gang import OrderAnswer
 
@@ -130,7 +130,7 @@ class TablePass:
                     options, self._what.stop, tell=lambda waiting: self._show(waiting_for=waiting)
                 )
 
-    def _segment(self, chunker: Chunker) -> list[RowDifference]:
+    def _segment(self, chunker: CompositeChunker) -> list[RowDifference]:
         coverage, what = self._coverage, self._what
         coverage.begin_segment()
         self._show(waiting_for="Spark's tasks to come together")
@@ -160,7 +160,7 @@ class TablePass:
         figures = lock.take(lambda: gang.everyone(order, _SNAPSHOT_SECONDS))
         self._on_snapshot(figures, gathered)
 
-    def _compare(self, gang: Gang[list[RowDifference]], chunker: Chunker) -> None:
+    def _compare(self, gang: Gang[list[RowDifference]], chunker: CompositeChunker) -> None:
         """Hand out chunks until the table, or the snapshot's time, is at its end."""
         segment = self._coverage.segment
         # Without alignment only a whole pass in one snapshot proves that nothing is extra.
@@ -190,7 +190,7 @@ class TablePass:
         rank = min(range(gang.size), key=gang.outstanding)
         return rank if gang.outstanding(rank) < _OUTSTANDING else None
 
-    def _answered(self, chunker: Chunker, chunk: Chunk, answer: OrderAnswer) -> None:
+    def _answered(self, chunker: CompositeChunker, chunk: Chunk, answer: OrderAnswer) -> None:
         said = json.loads(answer.text)
         coverage = self._coverage
         counts = Counts(**said["counts"])

@@ -22,6 +22,7 @@ __all__ = [
     "Directions",
     "KeyBound",
     "KeyLiterals",
+    "KeyRange",
     "precedes",
     "walk_directions",
 ]
@@ -31,25 +32,45 @@ Directions: TypeAlias = tuple[bool, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Chunk:
-    """A range of the chunk key: all rows with ``lower < key <= upper``; None is the open end.
+class KeyRange:
+    """All rows with ``lower < key <= upper`` in the order of the walk; None is an open end.
+
+    Attributes:
+        lower: exclusive lower bound; None for the beginning of the table.
+        upper: inclusive upper bound; None for the end of the table.
+    """
+
+    lower: KeyBound | None = None
+    upper: KeyBound | None = None
+
+    def __str__(self) -> str:
+        """Show the range as ``(lower, upper]``."""
+
+        def side(bound: KeyBound | None, open_end: str) -> str:
+            return open_end if bound is None else ", ".join(bound.literals)
+
+        return f"({side(self.lower, '-inf')}; {side(self.upper, '+inf')}]"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chunk(KeyRange):
+    """A range of the chunk key that is read at once.
 
     It is what is scheduled, registered with the change feed (R3, R4) and checkpointed, and it is
     written in one transaction for each of its :attr:`parts`.
 
     Attributes:
         number: dispatch order from 0; never reused in a run.
-        lower: exclusive lower bound; None for the beginning of the table.
-        upper: inclusive upper bound; None for the end of the table.
         target_rows: rows that the chunker aimed at.
         cuts: bounds between its parts, ascending in the walk, without the two ends.
+        lane_end: upper end of the lane that it was cut from (:mod:`spirit_py.chunk.lanes`), as it
+            was then; None for the end of the table.
     """
 
     number: int
-    lower: KeyBound | None
-    upper: KeyBound | None
     target_rows: int
     cuts: tuple[KeyBound, ...] = ()
+    lane_end: KeyBound | None = None
 
     @property
     def parts(self) -> tuple[Chunk, ...]:
@@ -62,12 +83,8 @@ class Chunk:
         )
 
     def __str__(self) -> str:
-        """Show the range as ``(lower, upper]``, for logs and Spark's job descriptions."""
-
-        def side(bound: KeyBound | None, open_end: str) -> str:
-            return open_end if bound is None else ", ".join(bound.literals)
-
-        return f"#{self.number} ({side(self.lower, '-inf')}; {side(self.upper, '+inf')}]"
+        """Show number and range, for logs and Spark's job descriptions."""
+        return f"#{self.number} {super().__str__()}"
 
 
 def walk_directions(key: Index) -> Directions:

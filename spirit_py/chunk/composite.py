@@ -6,15 +6,20 @@ The server compares and orders the keys, so every type and collation is supporte
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
+from itertools import count
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from spirit_py.chunk.chunk import Chunk, KeyBound, walk_directions
-from spirit_py.chunk.predicate import above, order_by
+from spirit_py.chunk.chunk import Chunk, KeyBound, KeyRange, walk_directions
+from spirit_py.chunk.predicate import chunk_predicate, order_by
 from spirit_py.chunk.sizing import divided
 from spirit_py.sql import quote_identifier, quote_table
 from spirit_py.table.values import bound_from_row, key_select_expressions
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Self
+
     from spirit_py.table.mapping import TableMapping
 
 BoundaryQuery: TypeAlias = Callable[[str], Sequence[tuple[Any, ...]]]
@@ -27,24 +32,31 @@ INVISIBLE_INDEX_HINT = "/*+ SET_VAR(optimizer_switch='use_invisible_indexes=on')
 
 
 class CompositeChunker:
-    """Cuts a table by ``LIMIT 1 OFFSET n`` along its chunk key.
+    """Cuts a table, or a range of it, by ``LIMIT 1 OFFSET n`` along its chunk key.
 
-    The first chunk is open below and the last one open above, so rows that are inserted
-    beyond the ends while the copy runs are in exactly one chunk as well.
+    The chunks cover the range to its ends. Those of the whole table are open, so rows that are
+    inserted beyond them while the copy runs are in exactly one chunk as well.
 
     Args:
         part_rows: rows of a part of a chunk: each costs a query, and together the queries of a
             chunk read the index once. None for chunks without parts.
+        numbers: yields the numbers of the chunks.
     """
 
     def __init__(
-        self, mapping: TableMapping, query: BoundaryQuery, *, part_rows: int | None = None
+        self,
+        mapping: TableMapping,
+        query: BoundaryQuery,
+        *,
+        part_rows: int | None = None,
+        numbers: Iterator[int] | None = None,
     ) -> None:
         self._mapping = mapping
         self._query = query
         self._part_rows = part_rows
-        self._lower: KeyBound | None = None
-        self._number = 0
+        self._numbers = count() if numbers is None else numbers
+        #: What is not cut yet.
+        self._rest = KeyRange()
         self._cut_rows = 0
         self._finished = False
 
@@ -52,13 +64,20 @@ class CompositeChunker:
         """Return the next chunk of about ``rows`` rows, or None after the last. Asks the server."""
         if self._finished:
             return None
-        cuts, upper = self._bounds(rows)
+        cuts, found = self._bounds(rows)
+        end = self._rest.upper
+        self._finished = found is None or (end is not None and found.literals == end.literals)
+        upper = end if self._finished else found
         chunk = Chunk(
-            number=self._number, lower=self._lower, upper=upper, target_rows=rows, cuts=cuts
+            number=next(self._numbers),
+            lower=self._rest.lower,
+            upper=upper,
+            target_rows=rows,
+            cuts=cuts,
+            lane_end=end,
         )
-        self._number += 1
         self._cut_rows += rows
-        self._lower, self._finished = upper, upper is None
+        self._rest = KeyRange(lower=upper, upper=end)
         return chunk
 
     def observed(self, chunk: Chunk, rows: int) -> None:
@@ -70,30 +89,50 @@ class CompositeChunker:
             return 1.0
         return min(0.99, self._cut_rows / max(self._mapping.source.estimated_rows, 1))
 
-    def restart(self, lower: KeyBound | None) -> None:
-        """Begin again above ``lower``; None for the beginning of the table."""
-        self._lower, self._finished, self._cut_rows = lower, False, 0
+    def restart(self, lower: KeyBound | None, upper: KeyBound | None = None) -> None:
+        """Begin again above ``lower``, and end at ``upper``; None for the ends of the table."""
+        self._rest, self._finished, self._cut_rows = KeyRange(lower=lower, upper=upper), False, 0
+
+    @property
+    def finished(self) -> bool:
+        """Whether everything is cut."""
+        return self._finished
+
+    def bound_after(self, rows: int) -> KeyBound | None:
+        """Return the key about ``rows`` rows on; None when fewer are left. Asks the server."""
+        found = self._query(boundary_sql(self._mapping, self._rest, rows))
+        return bound_from_row(self._mapping.key_columns, found[0]) if found else None
+
+    def part(self, at: KeyBound) -> Self:
+        """End at a key that is not cut yet; return a chunker of what lies above it."""
+        upper = copy(self)
+        upper.restart(at, self._rest.upper)
+        self._rest = KeyRange(lower=self._rest.lower, upper=at)
+        return upper
+
+    def width(self) -> int | None:
+        """Return how many values of the key are not cut; None where they are not numbers."""
+        return None
 
     def _bounds(self, rows: int) -> Bounds:
         """Find the cuts and the upper bound of the next chunk; None for that of the last one."""
         found: list[KeyBound] = []
-        lower = self._lower
+        rest = self._rest
         for step in divided(rows, self._part_rows):
-            answer = self._query(boundary_sql(self._mapping, lower, step))
+            answer = self._query(boundary_sql(self._mapping, rest, step))
             if not answer:
                 return tuple(found), None
-            lower = bound_from_row(self._mapping.key_columns, answer[0])
-            found.append(lower)
+            found.append(bound_from_row(self._mapping.key_columns, answer[0]))
+            rest = KeyRange(lower=found[-1], upper=rest.upper)
         return tuple(found[:-1]), found[-1]
 
 
-def boundary_sql(mapping: TableMapping, lower: KeyBound | None, rows: int) -> str:
-    """Render the query for the key that is ``rows`` rows above ``lower``."""
+def boundary_sql(mapping: TableMapping, within: KeyRange, rows: int) -> str:
+    """Render the query for the key of the n-th row of a range."""
     columns, directions = mapping.key_columns, walk_directions(mapping.key)
-    where = "" if lower is None else f" WHERE {above(columns, lower, directions)}"
     return (
         f"SELECT {index_hint(mapping)}{', '.join(key_select_expressions(columns))}"
-        f" FROM {forced_source(mapping)}{where}"
+        f" FROM {forced_source(mapping)} WHERE {chunk_predicate(columns, within, directions)}"
         f" ORDER BY {order_by(columns, directions)} LIMIT 1 OFFSET {rows - 1}"
     )
 

@@ -1,6 +1,6 @@
 """Chunks of a single AUTO_INCREMENT key by arithmetic, without counting rows (pure).
 
-Each cut asks for the smallest and largest key above the last bound, which MySQL answers from
+Each cut asks for the smallest and largest key that are not cut, which MySQL answers from
 the two ends of the index. So a gap of any width is jumped, and the last chunk is recognised.
 Where the keys are sparse, arithmetic would make tiny chunks; there the bound is looked up.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from spirit_py.chunk.chunk import Chunk, KeyBound, walk_directions
+from spirit_py.chunk.chunk import Chunk, KeyBound, KeyRange, walk_directions
 from spirit_py.chunk.composite import (
     BoundaryQuery,
     Bounds,
@@ -18,11 +18,14 @@ from spirit_py.chunk.composite import (
     forced_source,
     index_hint,
 )
-from spirit_py.chunk.predicate import above
+from spirit_py.chunk.predicate import chunk_predicate
 from spirit_py.chunk.sizing import divided
 from spirit_py.sql import quote_identifier
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Self
+
     from spirit_py.table.mapping import TableMapping
 
 INTEGER_TYPES = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
@@ -33,16 +36,32 @@ class OptimisticChunker(CompositeChunker):
     """Cuts a table whose key is one AUTO_INCREMENT integer column, signed or not."""
 
     def __init__(
-        self, mapping: TableMapping, query: BoundaryQuery, *, part_rows: int | None = None
+        self,
+        mapping: TableMapping,
+        query: BoundaryQuery,
+        *,
+        part_rows: int | None = None,
+        numbers: Iterator[int] | None = None,
     ) -> None:
-        super().__init__(mapping, query, part_rows=part_rows)
+        super().__init__(mapping, query, part_rows=part_rows, numbers=numbers)
         #: Rows a key value, in the last chunk that is known; None before the first cut.
         self._density: float | None = None
-        #: Numbers of the chunks cut by arithmetic whose rows are not known yet.
+        #: Whether the last chunk was cut by arithmetic.
+        self._arithmetic = False
+        #: Numbers of the chunks cut so whose rows are not known yet.
         self._computed: set[int] = set()
-        #: The first and the last key seen, for the estimate.
-        self._first: int | None = None
-        self._last = 0
+        #: The last key seen, for the estimate.
+        self._last: int | None = None
+        #: Key values that were not cut when they were first looked at.
+        self._whole: int | None = None
+
+    def next_chunk(self, rows: int) -> Chunk | None:
+        """Return the next chunk of about ``rows`` rows, or None after the last. Asks the server."""
+        self._arithmetic = False
+        chunk = super().next_chunk(rows)
+        if chunk is not None and self._arithmetic:
+            self._computed.add(chunk.number)
+        return chunk
 
     def observed(self, chunk: Chunk, rows: int) -> None:
         """Note how many rows a chunk had: where keys are sparse, bounds are looked up instead."""
@@ -52,33 +71,66 @@ class OptimisticChunker(CompositeChunker):
 
     def estimated_fraction(self) -> float:
         """Return how far the cut has come within the range of the keys."""
-        if self._finished:
-            return 1.0
-        if self._lower is None or self._lower.comparable is None or self._first is None:
-            return 0.0
-        done = int(self._lower.comparable[0]) - self._first + 1
-        return max(0.0, min(0.99, done / max(self._last - self._first + 1, 1)))
+        left = self.width()
+        if self._finished or left is None or self._whole is None:
+            return 1.0 if self._finished else 0.0
+        return max(0.0, min(0.99, 1 - left / self._whole))
 
-    def restart(self, lower: KeyBound | None) -> None:
-        """Begin again above ``lower``; None for the beginning of the table."""
-        super().restart(lower)
-        self._first = None
+    def restart(self, lower: KeyBound | None, upper: KeyBound | None = None) -> None:
+        """Begin again above ``lower``, and end at ``upper``; None for the ends of the table."""
+        super().restart(lower, upper)
+        self._computed = set()
+        self._whole = None
+
+    def bound_after(self, rows: int) -> KeyBound | None:
+        """Return the key about ``rows`` rows on; None when fewer are left. Asks the server."""
+        ends = self._ends()
+        if ends is None:
+            return None
+        first, last = ends
+        density = self._density or 0.0
+        if density < _DENSE:
+            return super().bound_after(rows)
+        key = first + int(rows / min(density, 1.0)) - 1
+        return _bound(key) if key < last else None
+
+    def part(self, at: KeyBound) -> Self:
+        """End at a key that is not cut yet; return a chunker of what lies above it."""
+        upper = super().part(at)
+        self._last = int(at.literals[0])
+        return upper
+
+    def width(self) -> int | None:
+        """Return how many values of the key are not cut; None before the first was seen."""
+        lower = self._rest.lower
+        if self._last is None or lower is None:
+            return None
+        return max(0, self._last - int(lower.literals[0]))
 
     def _bounds(self, rows: int) -> Bounds:
-        ends = self._query(ends_sql(self._mapping, self._lower))[0]
-        if ends[0] is None:
+        ends = self._ends()
+        if ends is None:
             return (), None
-        first, last = int(ends[0]), int(ends[1])
-        self._first, self._last = first if self._first is None else self._first, last
-        if self._density is None:
-            self._density = self._mapping.source.estimated_rows / (last - first + 1)
-        if self._density < _DENSE:
+        first, last = ends
+        if (self._density or 0.0) < _DENSE:
             return self._looked_up(rows, first, last)
         *cuts, upper = accumulate(divided(rows, self._part_rows), initial=first - 1)
-        if upper < last:
-            self._computed.add(self._number)
+        self._arithmetic = upper < last
         inner = tuple(_bound(key) for key in cuts[1:] if key < last)
         return inner, _bound(upper) if upper < last else None
+
+    def _ends(self) -> tuple[int, int] | None:
+        """Return the first and the last key that are not cut; None when there is none."""
+        ends = self._query(ends_sql(self._mapping, self._rest))[0]
+        if ends[0] is None:
+            return None
+        first, last = int(ends[0]), int(ends[1])
+        if self._whole is None:
+            self._whole = last - first + 1
+        self._last = last
+        if self._density is None:
+            self._density = self._mapping.source.estimated_rows / (last - first + 1)
+        return first, last
 
     def _looked_up(self, rows: int, first: int, last: int) -> Bounds:
         cuts, upper = super()._bounds(rows)
@@ -93,11 +145,14 @@ def _bound(key: int) -> KeyBound:
     return KeyBound(literals=(str(key),), comparable=(key,))
 
 
-def ends_sql(mapping: TableMapping, lower: KeyBound | None) -> str:
-    """Render the query for the smallest and largest key above ``lower``."""
+def ends_sql(mapping: TableMapping, within: KeyRange) -> str:
+    """Render the query for the smallest and the largest key of a range.
+
+    MySQL answers it from the two ends of the range in the index, whether they are open or not.
+    """
     columns = mapping.key_columns
     name = quote_identifier(columns[0].name)
-    where = "" if lower is None else f" WHERE {above(columns, lower, walk_directions(mapping.key))}"
     return (
-        f"SELECT {index_hint(mapping)}MIN({name}), MAX({name}) FROM {forced_source(mapping)}{where}"
+        f"SELECT {index_hint(mapping)}MIN({name}), MAX({name}) FROM {forced_source(mapping)}"
+        f" WHERE {chunk_predicate(columns, within, walk_directions(mapping.key))}"
     )

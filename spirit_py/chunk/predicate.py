@@ -16,7 +16,7 @@ from spirit_py.sql import quote_identifier
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spirit_py.chunk.chunk import Chunk, Directions, KeyBound
+    from spirit_py.chunk.chunk import Directions, KeyBound, KeyRange
     from spirit_py.table.schema import Column
 
 #: A SET of more members has too many values to list; its chunks are right, but not fast.
@@ -45,23 +45,23 @@ def up_to(
 
 def chunk_predicate(
     columns: Sequence[Column],
-    chunk: Chunk,
+    within: KeyRange,
     directions: Directions,
     names: Sequence[str] | None = None,
 ) -> str:
-    """Render "is in the chunk": lower bound exclusive, upper bound inclusive.
+    """Render "is in the range": lower bound exclusive, upper bound inclusive.
 
     Args:
         columns: The key's columns in key order.
-        chunk: Its bounds hold one SQL literal for each column; for ENUM and SET a number.
+        within: Its bounds hold one SQL literal for each column; for ENUM and SET a number.
         directions: The walk, of :func:`spirit_py.chunk.chunk.walk_directions`.
         names: The columns' names where they differ, as in the new table.
     """
     sides = []
-    if chunk.lower is not None:
-        sides.append(above(columns, chunk.lower, directions, names))
-    if chunk.upper is not None:
-        sides.append(up_to(columns, chunk.upper, directions, names))
+    if within.lower is not None:
+        sides.append(above(columns, within.lower, directions, names))
+    if within.upper is not None:
+        sides.append(up_to(columns, within.upper, directions, names))
     return " AND ".join(f"({side})" for side in sides) or "TRUE"
 
 

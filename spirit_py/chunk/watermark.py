@@ -1,14 +1,22 @@
-"""The watermarks of a copy: how far it was dispatched and committed (pure; R3, R4).
+"""The watermarks of a copy: what of the key is dispatched and committed (pure; R3, R4, R17).
 
-Chunks are dispatched in the order of the walk and commit in any order::
+The key space is parted into *lanes* (:mod:`spirit_py.chunk.lanes`). In a lane chunks are dispatched
+in the order of the walk, in all lanes side by side, and they commit in any order::
 
-    committed ...... committed | in flight | committed | in flight | not dispatched
-                               ^ low watermark                     ^ high watermark
+    | lane                                   | lane                            | lane
+    | committed | in flight | committed | rest | committed | in flight | rest  | rest
+                                        ^ high watermark               ^ high  ^ high
 
-The high watermark is the upper bound of the last dispatched chunk, the low watermark that of
-the longest prefix of dispatched chunks that have all committed. Beside the two bounds every
-dispatch is counted, for keys that Python cannot order as the server does: a change that came
-when ``n`` chunks had been dispatched may be applied once these ``n`` have committed.
+The *rest* of a lane is what no chunk was dispatched in; it begins at the lane's high watermark.
+What is neither rest nor in flight has committed: up to there a lane has its low watermark, and of
+what committed above it a later run need copy nothing either. So the tracker keeps only what has
+not committed, in the order of the walk: the rests, of which there is one a lane, and the chunks in
+flight. What has committed leaves the list, so it stays as short as there are slots.
+
+Every dispatch is also counted, for keys that Python cannot order as the server does: a change that
+came when ``n`` chunks had been dispatched may be applied once these ``n`` have committed. Even for
+such keys the order of the list is known: a chunk begins where a rest begins, or it begins a lane
+that is the upper part of another one, and ends where that one ended.
 
 Not thread-safe: the owner calls everything under its own lock, or in one thread.
 """
@@ -16,13 +24,21 @@ Not thread-safe: the owner calls everything under its own lock, or in one thread
 from __future__ import annotations
 
 import enum
+import operator
+from bisect import bisect_left
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from spirit_py.chunk.chunk import precedes
+from spirit_py.chunk.chunk import Chunk, KeyRange, precedes
 
 if TYPE_CHECKING:
-    from spirit_py.chunk.chunk import Chunk, ComparableKey, Directions, KeyBound
+    from collections.abc import Callable, Sequence
+
+    from spirit_py.chunk.chunk import ComparableKey, Directions, KeyBound, KeyLiterals
+
+RangeT = TypeVar("RangeT", bound=KeyRange)
 
 
 class OpenEnd(enum.Enum):
@@ -33,131 +49,199 @@ class OpenEnd(enum.Enum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CopiedSoFar:
-    """The copied beginning of a table, over all runs.
+class Rest(KeyRange):
+    """The part of a lane in which no chunk was dispatched.
 
     Attributes:
-        up_to: SQL literals of its last key; empty before the first chunk.
-        rows: rows in it, as they were when they were copied.
-        finished: every row that existed is copied; ``up_to`` is empty then.
+        keep_up_to: an earlier run may have copied the keys up to this one, so their changes are
+            never left to the copy (R17). ``OpenEnd.END`` for all keys, ``OpenEnd.BEGINNING`` for
+            none.
     """
 
-    up_to: tuple[str, ...] = ()
+    keep_up_to: ComparableKey | OpenEnd = OpenEnd.BEGINNING
+
+
+@dataclass(frozen=True, kw_only=True)
+class CopiedSoFar:
+    """How much of a table is copied, over all runs.
+
+    Attributes:
+        uncopied: the ranges that are not, in the order of the walk; none touches the next one.
+        rows: rows of the others, as they were when they were copied.
+        chunks: chunks that they were copied in.
+    """
+
+    uncopied: tuple[KeyRange, ...] = (KeyRange(),)
     rows: int = 0
     chunks: int = 0
-    finished: bool = False
 
-    def extended_by(self, prefix: CommittedPrefix) -> CopiedSoFar:
-        """Return this and what a run that began above it has committed."""
-        low = prefix.low
-        return CopiedSoFar(
-            up_to=low.literals if not isinstance(low, OpenEnd) else (),
-            rows=self.rows + prefix.rows,
-            chunks=self.chunks + prefix.settled,
-            finished=low is OpenEnd.END,
-        )
-
-    def ended(self) -> CopiedSoFar:
-        """Return the same for a table that is copied to its end."""
-        return replace(self, up_to=(), finished=True)
+    @property
+    def finished(self) -> bool:
+        """Whether every row that existed is copied."""
+        return not self.uncopied
 
 
-class CommittedPrefix:
-    """The chunks of one run, and the longest prefix of them that has committed.
-
-    Args:
-        resumed_above: what an earlier run has committed already: both watermarks begin there.
-
-    Attributes:
-        high: the upper bound of the last dispatched chunk.
-        low: the upper bound of the committed prefix: a later run may begin above it.
-        dispatched: chunks dispatched so far; the stamp of a change that arrives now.
-        settled: chunks of the committed prefix: stamps up to it may be applied.
-        rows: rows of the committed prefix.
-    """
-
-    def __init__(self, resumed_above: KeyBound | None = None) -> None:
-        self.high: KeyBound | OpenEnd = resumed_above or OpenEnd.BEGINNING
-        self.low = self.high
-        self.dispatched = 0
-        self.settled = 0
-        self.rows = 0
-        #: Chunks after the low watermark in dispatch order: in flight, or committed too early.
-        self._window: dict[int, Chunk] = {}
-        #: The rows of those that committed too early.
-        self._early: dict[int, int] = {}
-
-    def dispatch(self, chunk: Chunk) -> None:
-        """Raise the high watermark to the chunk's upper bound.
-
-        Raises:
-            ValueError: when the chunk was dispatched before or does not follow the last one.
-        """
-        expected = None if isinstance(self.high, OpenEnd) else self.high.literals
-        lower = None if chunk.lower is None else chunk.lower.literals
-        if self.high is OpenEnd.END or lower != expected or chunk.number in self._window:
-            raise ValueError(f"chunk {chunk} does not follow the high watermark {self.high}")
-        self._window[chunk.number] = chunk
-        self.dispatched += 1
-        self.high = chunk.upper or OpenEnd.END
-
-    def committed(self, chunk: Chunk, rows: int = 0) -> None:
-        """Note that a chunk has committed, and move the low watermark.
-
-        A second report of the same chunk is ignored, because Spark may rerun a task (R18).
-        """
-        if chunk.number not in self._window:
-            return
-        self._early.setdefault(chunk.number, rows)
-        while self._window and (first := next(iter(self._window))) in self._early:
-            self.low = self._window.pop(first).upper or OpenEnd.END
-            self.rows += self._early.pop(first)
-            self.settled += 1
-
-
-class WatermarkTracker(CommittedPrefix):
+class WatermarkTracker:
     """The watermarks of one table's copy, and which keys they let be dropped or hold.
 
     Args:
         directions: the walk, of :func:`spirit_py.chunk.chunk.walk_directions`.
-        keep_up_to: no key up to this one is ever :meth:`above_high`: an earlier run may have
-            copied it (R17). ``OpenEnd.END`` for no key at all; ``OpenEnd.BEGINNING`` keeps nothing
-            more than the high watermark does.
+        rests: what is to be copied, in the order of the walk; everything else is copied already.
+
+    Attributes:
+        dispatched: chunks dispatched so far; the stamp of a change that arrives now.
+        chunks: chunks committed.
+        rows: rows in them.
     """
 
-    def __init__(
-        self,
-        directions: Directions,
-        *,
-        resumed_above: KeyBound | None = None,
-        keep_up_to: ComparableKey | OpenEnd = OpenEnd.BEGINNING,
-    ) -> None:
-        super().__init__(resumed_above)
-        self._directions = directions
-        self._keep_up_to = keep_up_to
+    def __init__(self, directions: Directions, rests: Sequence[Rest] = (Rest(),)) -> None:
+        self._before = (
+            operator.lt if not any(directions) else partial(precedes, directions=directions)
+        )
+        #: What has not committed, in the order of the walk.
+        self._uncommitted: list[Rest | Chunk] = list(rests)
+        #: The place in the order of dispatch of each chunk in flight, by its number.
+        self._in_flight: dict[int, int] = {}
+        self._index()
+        self.dispatched = 0
+        self.chunks = 0
+        self.rows = 0
+
+    @property
+    def settled(self) -> int:
+        """Chunks of the longest prefix, by dispatch, that has committed: stamps that may go."""
+        return next(iter(self._in_flight.values()), self.dispatched)
+
+    def dispatch(self, chunk: Chunk) -> None:
+        """Raise the high watermark of the chunk's lane to its upper bound.
+
+        The chunk may be the first of a lane that is cut off from another one, whose upper part that
+        lane is; and its lane may end before the one that it was known as, the rest of which then
+        is a lane of its own.
+
+        Raises:
+            ValueError: when the chunk was dispatched before, or is not in the rest of a lane.
+        """
+        place = self._rest_of(chunk)
+        rest = self._uncommitted[place]
+        parts: list[Rest | Chunk] = [chunk]
+        if not _same(rest.lower, chunk.lower):
+            parts.insert(0, replace(rest, upper=chunk.lower))
+        if not _same(chunk.upper, chunk.lane_end):
+            parts.append(replace(rest, lower=chunk.upper, upper=chunk.lane_end))
+        if not _same(chunk.lane_end, rest.upper):
+            parts.append(replace(rest, lower=chunk.lane_end))
+        self._uncommitted[place : place + 1] = parts
+        self._in_flight[chunk.number] = self.dispatched
+        self.dispatched += 1
+        self._index()
+
+    def committed(self, chunk: Chunk, rows: int = 0) -> None:
+        """Note that a chunk has committed.
+
+        A second report of the same chunk is ignored, because Spark may rerun a task (R18).
+        """
+        if self._in_flight.pop(chunk.number, None) is None:
+            return
+        self._uncommitted = [
+            one for one in self._uncommitted if isinstance(one, Rest) or one.number != chunk.number
+        ]
+        self.chunks += 1
+        self.rows += rows
+        self._index()
+
+    def copied(self) -> CopiedSoFar:
+        """Return what has committed, with what was copied before."""
+        ranges: list[KeyRange] = []
+        for one in self._uncommitted:
+            if ranges and _same(ranges[-1].upper, one.lower):
+                ranges[-1] = KeyRange(lower=ranges[-1].lower, upper=one.upper)
+            else:
+                ranges.append(KeyRange(lower=one.lower, upper=one.upper))
+        return CopiedSoFar(uncopied=tuple(ranges), rows=self.rows, chunks=self.chunks)
 
     def above_high(self, key: ComparableKey) -> bool:
-        """Return whether a later chunk will read this key, so that its change may be dropped."""
-        keep = self._keep_up_to
-        if isinstance(keep, OpenEnd):
-            return keep is OpenEnd.BEGINNING and self._beyond(key, self.high)
-        return precedes(keep, key, self._directions) and self._beyond(key, self.high)
+        """Return whether a later chunk will read this key, so that its change may be dropped.
+
+        That is so above the high watermark of the key's lane, and above what an earlier run may
+        have copied of it.
+        """
+        rest = self._rests.around(key)
+        if rest is None:
+            return False
+        keep = rest.keep_up_to
+        return keep is OpenEnd.BEGINNING or (keep is not OpenEnd.END and self._before(keep, key))
 
     def held(self, key: ComparableKey) -> bool:
         """Return whether this key is inside a chunk in flight, so that its change must wait."""
-        if not self._beyond(key, self.low):
-            return False
-        return any(
-            (chunk.lower is None or self._beyond(key, chunk.lower))
-            and (chunk.upper is None or not self._beyond(key, chunk.upper))
-            for number, chunk in self._window.items()
-            if number not in self._early
+        return self._chunks.around(key) is not None
+
+    def _index(self) -> None:
+        ranges = self._uncommitted
+        self._rests = _Ranges([one for one in ranges if isinstance(one, Rest)], self._before)
+        self._chunks = _Ranges([one for one in ranges if isinstance(one, Chunk)], self._before)
+
+    def _rest_of(self, chunk: Chunk) -> int:
+        """Return the place of the rest that a chunk is cut from."""
+        rests = [(i, one) for i, one in enumerate(self._uncommitted) if isinstance(one, Rest)]
+        goes_on = (i for i, one in rests if _same(one.lower, chunk.lower) and self._in(one, chunk))
+        parts = (i for i, one in rests if _same(one.upper, chunk.lane_end) and self._in(one, chunk))
+        place = next(chain(goes_on, parts), None)
+        if place is None or chunk.number in self._in_flight:
+            left = ", ".join(str(one) for _, one in rests)
+            raise ValueError(f"chunk {chunk} does not follow a high watermark; left are {left}")
+        return place
+
+    def _in(self, rest: Rest, chunk: Chunk) -> bool:
+        """Return whether a chunk and its lane are in a rest, as far as Python can compare them."""
+        uppers = ((chunk.upper, chunk.lane_end), (chunk.lane_end, rest.upper))
+        return (
+            rest.lower is None
+            or (chunk.lower is not None and not self._precedes(chunk.lower, rest.lower))
+        ) and all(
+            end is None or (upper is not None and not self._precedes(end, upper))
+            for upper, end in uppers
         )
 
-    def _beyond(self, key: ComparableKey, bound: KeyBound | OpenEnd) -> bool:
-        """Return whether the key comes after the bound in the walk."""
-        if isinstance(bound, OpenEnd):
-            return bound is OpenEnd.BEGINNING
-        if bound.comparable is None:
-            raise ValueError("this key is not comparable: count dispatches instead")
-        return precedes(bound.comparable, key, self._directions)
+    def _precedes(self, one: KeyBound, other: KeyBound) -> bool:
+        if one.comparable is None or other.comparable is None:
+            return False
+        return self._before(one.comparable, other.comparable)
+
+
+class _Ranges(Generic[RangeT]):
+    """Ranges in the order of the walk that do not overlap, to find the one around a key."""
+
+    def __init__(
+        self, ranges: Sequence[RangeT], before: Callable[[ComparableKey, ComparableKey], bool]
+    ) -> None:
+        self._ranges = ranges
+        self._before = before
+
+    def around(self, key: ComparableKey) -> RangeT | None:
+        before = self._before
+        place = bisect_left(
+            self._ranges,
+            True,
+            key=lambda one: one.upper is None or not before(_comparable(one.upper), key),
+        )
+        if place == len(self._ranges):
+            return None
+        found = self._ranges[place]
+        lower = found.lower
+        return found if lower is None or before(_comparable(lower), key) else None
+
+
+def _same(one: KeyBound | None, other: KeyBound | None) -> bool:
+    """Return whether two bounds are the same; None is an open end, the same on both sides."""
+    return _literals(one) == _literals(other)
+
+
+def _literals(bound: KeyBound | None) -> KeyLiterals | None:
+    return None if bound is None else bound.literals
+
+
+def _comparable(bound: KeyBound) -> ComparableKey:
+    if bound.comparable is None:
+        raise ValueError("this key is not comparable: count dispatches instead")
+    return bound.comparable

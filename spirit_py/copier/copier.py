@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
-from spirit_py.chunk.chunk import KeyBound
 from spirit_py.chunk.sizing import part_rows
-from spirit_py.chunk.watermark import CommittedPrefix, CopiedSoFar
+from spirit_py.chunk.watermark import CopiedSoFar
 from spirit_py.copier.chunk_sql import row_lookup_sql
 from spirit_py.copier.crew import CopyOrder, Crew
 from spirit_py.copier.fence import end_earlier_chunks
@@ -30,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from spirit_py.chunk.chunk import Chunk
-    from spirit_py.chunk.chunker import Chunker
     from spirit_py.chunk.composite import BoundaryQuery
+    from spirit_py.chunk.lanes import LaneChunker
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import Clock, FeedStatistics, Subscription
     from spirit_py.spark.gang import GangEngine
@@ -84,7 +83,7 @@ class Copier:
         spark: GangEngine | None,
         mapping: TableMapping,
         connection: ConnectionOptions,
-        chunker: Chunker,
+        chunker: LaneChunker,
         query: BoundaryQuery,
         subscription: Subscription,
         throttled: Callable[[], str],
@@ -104,8 +103,7 @@ class Copier:
         self._stop = stop
         self._options = options
         self._clock = clock
-        self._before = before = before or CopiedSoFar()
-        self._so_far = before
+        before = before or CopiedSoFar()
         self._meter = CopyMeter(
             options.target_chunk_time,
             clock,
@@ -113,7 +111,6 @@ class Copier:
             rows=before.rows,
             chunks=before.chunks,
         )
-        self._prefix = CommittedPrefix(KeyBound(literals=before.up_to) if before.up_to else None)
         self._fraction_before = min(1.0, before.rows / max(mapping.source.estimated_rows, 1))
         self._chunks: dict[int, Chunk] = {}
         #: The chunker has no more chunks.
@@ -140,7 +137,6 @@ class Copier:
         finally:
             self._meter.end()
         self._subscription.copy_finished()
-        self._so_far = self._so_far.ended()
 
     def _copy(self) -> None:
         """Keep the tasks supplied until all chunks are copied, or a stop is asked for."""
@@ -162,10 +158,6 @@ class Copier:
         """Return the figures as they are now. No I/O; any thread may ask."""
         return self._meter.statistics()
 
-    def so_far(self) -> CopiedSoFar:
-        """Return what is copied without a gap, in all runs. No I/O; any thread may ask."""
-        return self._so_far
-
     def _fraction(self) -> float:
         """Return the fraction of the table that is cut, earlier runs included."""
         before = self._fraction_before
@@ -175,7 +167,7 @@ class Copier:
     def _table(self) -> str:
         return f"{self._mapping.source.schema}.{self._mapping.source.name}"
 
-    def _next(self, rank: int) -> CopyOrder | None:  # noqa: ARG002 - for lanes
+    def _next(self, rank: int) -> CopyOrder | None:
         """Return the next chunk for a task, dispatched; None when it has to wait, or at the end.
 
         Args:
@@ -183,12 +175,11 @@ class Copier:
         """
         if self._ended or self._waiting():
             return None
-        chunk = self._chunker.next_chunk(self._meter.next_rows)
+        chunk = self._chunker.next_chunk(self._meter.next_rows, rank)
         if chunk is None:
             self._ended = True
             return None
         visibility = self._subscription.dispatch(chunk)
-        self._prefix.dispatch(chunk)
         points.reach("chunk.dispatched")
         self._chunks[chunk.number] = chunk
         self._meter.dispatched(self._fraction())
@@ -220,9 +211,7 @@ class Copier:
     def _committed(self, copied: ChunkCopied) -> None:
         points.reach("chunk.committed")
         chunk = self._chunks.pop(copied.number)
-        self._subscription.committed(chunk)
-        self._prefix.committed(chunk, copied.rows)
-        self._so_far = self._before.extended_by(self._prefix)
+        self._subscription.committed(chunk, copied.rows)
         self._chunker.observed(chunk, copied.rows)
         self._meter.committed(
             target_rows=chunk.target_rows,

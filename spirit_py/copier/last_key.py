@@ -1,8 +1,10 @@
-"""The last key that an earlier run has copied into the new table (R17).
+"""The last key that an earlier run has copied into each range that is to be copied (R17).
 
-A delete of a row that is in the new table must not be left to the copy, which only adds rows. So no
-change up to the last key of the new table may be dropped. Read that key when no session of the
-earlier run can write any more, and before the feed begins.
+A delete of a row that is in the new table must not be left to the copy, which only adds rows. So in
+each range no change up to its last key in the new table may be dropped. Where the earlier run cut
+lanes after its last checkpoint, they are inside the ranges that the checkpoint has as not copied,
+and so is every row that it wrote since; the last key of a range is that of its last lane. Read the
+keys when no session of the earlier run can write any more, and before the feed begins.
 """
 
 from __future__ import annotations
@@ -10,32 +12,36 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spirit_py.chunk.chunk import walk_directions
+from spirit_py.chunk.predicate import chunk_predicate
 from spirit_py.chunk.watermark import OpenEnd
 from spirit_py.sql import quote_identifier, quote_table
 from spirit_py.table.keys import comparable
 from spirit_py.table.values import key_from_row, key_select_expressions
 
 if TYPE_CHECKING:
+    from spirit_py.chunk.chunk import KeyRange
     from spirit_py.contracts import SqlSession
     from spirit_py.table.keys import ComparableKey
     from spirit_py.table.mapping import TableMapping
 
 
-def last_copied_key(session: SqlSession, mapping: TableMapping) -> ComparableKey | OpenEnd:
-    """Return the last key of the new table in the order of the walk.
+def last_copied_key(
+    session: SqlSession, mapping: TableMapping, within: KeyRange
+) -> ComparableKey | OpenEnd:
+    """Return the last key of the new table in a range, in the order of the walk.
 
     Returns:
-        ``OpenEnd.BEGINNING`` for an empty table; ``OpenEnd.END`` where the last key cannot be read:
+        ``OpenEnd.BEGINNING`` for an empty range; ``OpenEnd.END`` where the last key cannot be read:
         the key's values mean something else in the new table, or no index gives their order.
     """
-    sql = last_key_sql(mapping)
+    sql = last_key_sql(mapping, within)
     if not sql:
         return OpenEnd.END
     found = session.query(sql)
     return key_from_row(mapping.key_columns, found[0]) if found else OpenEnd.BEGINNING
 
 
-def last_key_sql(mapping: TableMapping) -> str:
+def last_key_sql(mapping: TableMapping, within: KeyRange) -> str:
     """Render the query for the last key; empty where there is none that is exact and fast."""
     old = mapping.key_columns
     new = tuple(mapping.target.column(name) for name in mapping.new_key_columns)
@@ -46,14 +52,16 @@ def last_key_sql(mapping: TableMapping) -> str:
     index = _index_in_order(mapping)
     if not same or not index or not comparable(old):
         return ""
+    directions = walk_directions(mapping.key)
     order = ", ".join(
         quote_identifier(column.name) + ("" if descending else " DESC")
-        for column, descending in zip(new, walk_directions(mapping.key), strict=True)
+        for column, descending in zip(new, directions, strict=True)
     )
+    where = chunk_predicate(old, within, directions, mapping.new_key_columns)
     return (
         f"SELECT {', '.join(key_select_expressions(new))}"
         f" FROM {quote_table(mapping.target.schema, mapping.target.name)}"
-        f" FORCE INDEX ({quote_identifier(index)}) ORDER BY {order} LIMIT 1"
+        f" FORCE INDEX ({quote_identifier(index)}) WHERE {where} ORDER BY {order} LIMIT 1"
     )
 
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from spirit_py import points
 from spirit_py.binlog.events import Failed, is_boundary, weight
-from spirit_py.chunk.watermark import OpenEnd
+from spirit_py.chunk.watermark import Rest
 from spirit_py.errors import ChangesNotFlushed, FeedFailure, SpiritError
 from spirit_py.feed.apply import BatchApplier
 from spirit_py.feed.backpressure import ASK_EVERY, Backpressure
@@ -39,13 +39,12 @@ from spirit_py.feed.weigher import Weigher
 from spirit_py.threads import Background, every
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
     from spirit_py.binlog.events import Event
     from spirit_py.binlog.position import Frontier
     from spirit_py.binlog.stream import Stream
-    from spirit_py.chunk.chunk import ComparableKey, KeyBound
     from spirit_py.config import FeedOptions
     from spirit_py.contracts import Applier, Clock, FeedStatistics, SqlSession
     from spirit_py.stop import StopSwitch
@@ -122,9 +121,7 @@ class ChangeFeed:
         self,
         mapping: TableMapping,
         *,
-        resumed_above: KeyBound | None = None,
-        keep_up_to: ComparableKey | OpenEnd = OpenEnd.BEGINNING,
-        copied: bool = False,
+        rests: Sequence[Rest] = (Rest(),),
     ) -> TableSubscription:
         """Follow a table; see the contract."""
         subscription = TableSubscription(
@@ -133,9 +130,7 @@ class ChangeFeed:
             unweighed=self._weigher.arrived,
             gate=self._gate,
             wake=self._flush_when_pressed,
-            resumed_above=resumed_above,
-            keep_up_to=keep_up_to,
-            copied=copied,
+            rests=rests,
         )
         self._subscriptions[mapping.source.schema, mapping.source.name] = subscription
         return subscription

@@ -6,7 +6,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from spirit_py.chunk.chunk import walk_directions
-from spirit_py.chunk.watermark import OpenEnd, WatermarkTracker
+from spirit_py.chunk.watermark import Rest, WatermarkTracker
 from spirit_py.feed.buffer import ChangeBuffer, Counters, Filters
 from spirit_py.feed.visibility import VisibilityProofs
 from spirit_py.table.keys import comparable
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from spirit_py.binlog.codec.images import RowChange, RowImage
     from spirit_py.binlog.events import Table
-    from spirit_py.chunk.chunk import Chunk, ComparableKey, KeyBound
+    from spirit_py.chunk.chunk import Chunk
+    from spirit_py.chunk.watermark import CopiedSoFar
     from spirit_py.feed.ledger import Epoch
     from spirit_py.feed.visibility import VisibilityGate
     from spirit_py.table.mapping import TableMapping
@@ -32,9 +33,8 @@ class TableSubscription:
         unweighed: a condition on its mutex, notified of changes whose keys have no weights yet.
         gate: what chunks must wait for; without GTIDs it never asks for anything.
         wake: called when held changes may have been released.
-        resumed_above: what an earlier run has committed already.
-        keep_up_to: nothing up to this key is dropped (R17).
-        copied: an earlier run has copied everything: nothing is held or dropped.
+        rests: what is to be copied, with how far an earlier run may have copied it (R17); where
+            there is nothing left, nothing is held or dropped.
 
     Attributes:
         room: bytes of changes that may still be applied; None for no bound.
@@ -48,9 +48,7 @@ class TableSubscription:
         unweighed: threading.Condition,
         gate: VisibilityGate,
         wake: Callable[[], None],
-        resumed_above: KeyBound | None = None,
-        keep_up_to: ComparableKey | OpenEnd = OpenEnd.BEGINNING,
-        copied: bool = False,
+        rests: Sequence[Rest] = (Rest(),),
     ) -> None:
         self.mapping = mapping
         self._lock = lock
@@ -63,15 +61,13 @@ class TableSubscription:
         #: The questions for the weights of keys; None where they are not compared by weight.
         self.weights = KeyWeights(mapping.key_columns) if weighed else None
         by_range = ordered and not (mapping.merging or has_second_unique(mapping))
-        self.tracker = WatermarkTracker(
-            walk_directions(mapping.key), resumed_above=resumed_above, keep_up_to=keep_up_to
-        )
+        self.tracker = WatermarkTracker(walk_directions(mapping.key), rests)
         filters = Filters(
             tracker=self.tracker,
             may_drop=by_range and gate.has_gtids,
             by_range=by_range,
             proofs=None if gate.has_gtids else VisibilityProofs(),
-            active=not copied,
+            active=bool(rests),
         )
         self.buffer = ChangeBuffer(
             comparable=ordered or weighed,
@@ -88,21 +84,26 @@ class TableSubscription:
         self.room: int | None = None
 
     def dispatch(self, chunk: Chunk) -> str:
-        """Raise the high watermark; return the GTID set that the chunk must wait for (R3)."""
+        """Raise a high watermark; return the GTID set that the chunk must wait for (R3)."""
         with self._lock:
             self.tracker.dispatch(chunk)
             wait = self._gate.unproven()
             self._waits[chunk.number] = wait
             return wait
 
-    def committed(self, chunk: Chunk) -> None:
+    def committed(self, chunk: Chunk, rows: int = 0) -> None:
         """Note that a dispatched chunk has committed (R4): what it waited for is visible."""
         with self._lock:
-            self.tracker.committed(chunk)
+            self.tracker.committed(chunk, rows)
             self._gate.prove(self._waits.pop(chunk.number, ""))
             if self.buffer.filters.proofs is not None:
                 self.buffer.filters.proofs.prune(self.tracker.settled)
         self._wake()
+
+    def copied(self) -> CopiedSoFar:
+        """Return what is copied; rows and chunks are those of this run."""
+        with self._lock:
+            return self.tracker.copied()
 
     def copy_finished(self) -> None:
         """Note that every chunk has committed: nothing is held or dropped any more."""

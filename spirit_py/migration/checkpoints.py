@@ -6,6 +6,7 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.checkpoint.record import UncopiedRange
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.checkpoint.writer import CheckpointWriter
 from spirit_py.errors import SpiritError
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spirit_py.checkpoint.record import CheckpointRecord, TableProgress
+    from spirit_py.chunk.chunk import KeyRange
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import ChangeSource
     from spirit_py.migration.copied import CopiedPair
@@ -144,11 +146,17 @@ def _progress(table: TableProgress, pair: CopiedPair) -> TableProgress:
     copied = pair.copied_so_far()
     return replace(
         table,
-        copied_up_to=copied.up_to,
-        copied=copied.finished,
+        uncopied=tuple(_as_literals(one) for one in copied.uncopied),
         rows_copied=copied.rows,
         chunks=copied.chunks,
         checked_up_to=pair.checked_up_to(),
         bare_shape=pair.deferred.bare_shape,
         deferred=pair.deferred.indexes,
+    )
+
+
+def _as_literals(part: KeyRange) -> UncopiedRange:
+    return UncopiedRange(
+        lower=part.lower.literals if part.lower is not None else (),
+        upper=part.upper.literals if part.upper is not None else (),
     )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from spirit_py.chunk.chunker import make_chunker
+from spirit_py.chunk.chunk import KeyRange
+from spirit_py.chunk.lanes import LaneChunker
 from spirit_py.chunk.sizing import part_rows
-from spirit_py.chunk.watermark import CopiedSoFar
+from spirit_py.chunk.watermark import CopiedSoFar, Rest
 from spirit_py.copier.boundary import BoundaryReader
 from spirit_py.copier.copier import Copier, CopyOptions, backlog_reason
 from spirit_py.copier.fence import end_earlier_chunks
@@ -21,10 +22,12 @@ from spirit_py.spark.driver import DriverEngine
 from spirit_py.table.values import bound_from_literals
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from spirit_py.checkpoint.record import CheckpointRecord
     from spirit_py.checksum.checker import Checker
     from spirit_py.checksum.result import ChecksumProgress, ChecksumResult
-    from spirit_py.contracts import Applier
+    from spirit_py.contracts import Applier, SqlSession
     from spirit_py.feed.feed import ChangeFeed
     from spirit_py.feed.subscription import TableSubscription
     from spirit_py.migration.indexes.deferred import DeferredIndexes
@@ -41,7 +44,6 @@ class CopiedPair(Pair):
     Attributes:
         subscription: the table's side of the feed.
         before: what earlier runs have copied.
-        copied_to: the end of that; None for nothing.
         checked_to: how far an earlier run's checksum found no difference; None for nothing.
         plan: what is done with its secondary indexes.
         deferred: those that are left out while rows are copied.
@@ -52,7 +54,6 @@ class CopiedPair(Pair):
     plan: IndexPlan
     deferred: DeferredIndexes = field(init=False)
     before: CopiedSoFar = field(default_factory=CopiedSoFar)
-    copied_to: KeyBound | None = None
     checked_to: KeyBound | None = None
     _copier: Copier | None = field(default=None, init=False)
 
@@ -68,8 +69,14 @@ class CopiedPair(Pair):
             return
         reader = BoundaryReader(run.config.connection, stop=run.stop, tell=run.show)
         run.closing("the chunker's session", reader.close)
-        chunker = make_chunker(self.mapping, reader.query, part_rows=part_rows(self.mapping.source))
-        chunker.restart(self.copied_to)
+        chunker = LaneChunker(
+            self.mapping,
+            reader.query,
+            ranges=self.before.uncopied,
+            workers=run.config.threads,
+            part_rows=part_rows(self.mapping.source),
+            copied_rows=self.before.rows,
+        )
         self._copier = Copier(
             driver=DriverEngine(run.config.threads),
             spark=run.engine,
@@ -102,8 +109,9 @@ class CopiedPair(Pair):
         return seen.rows, bool(seen.throttled)
 
     def copied_so_far(self) -> CopiedSoFar:
-        """Return what is copied without a gap in all runs. No I/O; any thread may ask."""
-        return self.before if self._copier is None else self._copier.so_far()
+        """Return what is copied in all runs. No I/O; any thread may ask."""
+        before, now = self.before, self.subscription.copied()
+        return replace(now, rows=before.rows + now.rows, chunks=before.chunks + now.chunks)
 
     def checked_up_to(self) -> tuple[str, ...]:
         """Return how far the checksum found no difference, as literals; any thread may ask.
@@ -189,26 +197,29 @@ def follow(
     if record is None:
         return pair(subscription=feed.add_subscription(mapping))
     progress = record.of(mapping.source.schema, mapping.source.name)
-    copied_to = _bound(mapping, progress.copied_up_to)
+    uncopied = tuple(
+        KeyRange(lower=_bound(mapping, one.lower), upper=_bound(mapping, one.upper))
+        for one in progress.uncopied
+    )
     retrying(run.stop)(end_earlier_chunks, run.config.connection, mapping)
-    last_key = run.step("last key", partial(last_copied_key, mapping=mapping))
+    rests = run.step("last key", partial(_rests, mapping=mapping, uncopied=uncopied))
     return pair(
-        subscription=feed.add_subscription(
-            mapping, resumed_above=copied_to, keep_up_to=last_key, copied=progress.copied
-        ),
-        before=CopiedSoFar(
-            up_to=progress.copied_up_to,
-            rows=progress.rows_copied,
-            chunks=progress.chunks,
-            finished=progress.copied,
-        ),
-        copied_to=copied_to,
+        subscription=feed.add_subscription(mapping, rests=rests),
+        before=CopiedSoFar(uncopied=uncopied, rows=progress.rows_copied, chunks=progress.chunks),
         checked_to=_bound(mapping, progress.checked_up_to),
     )
 
 
+def _rests(session: SqlSession, mapping: TableMapping, uncopied: Sequence[KeyRange]) -> list[Rest]:
+    """Return what is to be copied, and up to which key an earlier run may have copied it."""
+    return [
+        Rest(lower=one.lower, upper=one.upper, keep_up_to=last_copied_key(session, mapping, one))
+        for one in uncopied
+    ]
+
+
 def _bound(mapping: TableMapping, literals: tuple[str, ...]) -> KeyBound | None:
-    """Read a stored bound back; None for the beginning of the table."""
+    """Read a stored bound back; None for an open end."""
     if not literals:
         return None
     try:

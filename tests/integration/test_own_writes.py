@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spirit_py.binlog.position import GtidSet
-from spirit_py.chunk.chunker import make_chunker
+from spirit_py.chunk.lanes import LaneChunker
 from spirit_py.config import FeedOptions
 from spirit_py.copier.boundary import BoundaryReader
 from spirit_py.copier.copier import Copier, CopyOptions
@@ -77,7 +77,7 @@ def copy(scene: Scene, engine: Any, **options: Any) -> None:
         spark=engine,
         mapping=scene.mapping,
         connection=scene.options(),
-        chunker=make_chunker(scene.mapping, reader.query, part_rows=PART_ROWS),
+        chunker=LaneChunker(scene.mapping, reader.query, part_rows=PART_ROWS),
         query=reader.query,
         subscription=scene.subscription,
         throttled=Throttle().throttled,

@@ -10,7 +10,7 @@ import pytest
 
 from mysql_words import reset_binlogs
 from spirit_py.checkpoint import look as looking
-from spirit_py.checkpoint.record import CheckpointRecord
+from spirit_py.checkpoint.record import CheckpointRecord, UncopiedRange
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal, SchemaChanged, ServerFault
 from spirit_py.migration import auxiliary
@@ -256,11 +256,12 @@ def test_a_checkpoint_with_a_damaged_bound_cannot_be_read(stopped, spark_engine,
     """What goes into SQL text is read back strictly; status and run say the same (R17)."""
     record = the_record(stopped)
     (table,) = record.tables
-    spoiled = dataclasses.asdict(dataclasses.replace(table, copied_up_to=bound))
+    bad = (UncopiedRange(upper=("1",)), UncopiedRange(lower=("2",), upper=bound))
+    spoiled = dataclasses.asdict(dataclasses.replace(table, uncopied=bad))
     rewrite(stopped, tables=[spoiled])
     seen = shown(stopped)
     assert seen.again == "start afresh"
-    assert "copied_up_to" in seen.unreadable
+    assert "uncopied" in seen.unreadable
     report = start(spark_engine, stopped).end()
     assert seen.reason in report.resumed
     assert_migrated(stopped)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from typing import TYPE_CHECKING, Any
 
-from spirit_py.chunk.chunk import Chunk, KeyBound
+from spirit_py.chunk.chunk import Chunk, KeyBound, KeyRange
+from spirit_py.chunk.watermark import OpenEnd, Rest
 from spirit_py.table.mapping import ColumnPair, TableMapping
 from spirit_py.table.schema import Index, IndexPart, TableSchema
 
 if TYPE_CHECKING:
+    from spirit_py.chunk.chunk import ComparableKey
     from spirit_py.table.schema import Column
 
 
@@ -49,14 +52,40 @@ def bound(*values: int) -> KeyBound:
     return KeyBound(literals=tuple(map(str, values)), comparable=values)
 
 
-def chunk(number: int, lower: int | None, upper: int | None, rows: int = 10) -> Chunk:
-    """Return a chunk over one integer column."""
+def chunk(
+    number: int,
+    lower: int | None,
+    upper: int | None,
+    rows: int = 10,
+    *,
+    lane_end: int | None = None,
+) -> Chunk:
+    """Return a chunk over one integer column; its lane is open above unless it says otherwise."""
     return Chunk(
         number=number,
-        lower=None if lower is None else bound(lower),
-        upper=None if upper is None else bound(upper),
+        lower=_end(lower),
+        upper=_end(upper),
         target_rows=rows,
+        lane_end=_end(lane_end),
     )
+
+
+def between(lower: int | None, upper: int | None) -> KeyRange:
+    """Return a range over one integer column."""
+    return KeyRange(lower=_end(lower), upper=_end(upper))
+
+
+def rest(
+    lower: int | None,
+    upper: int | None,
+    keep_up_to: ComparableKey | OpenEnd = OpenEnd.BEGINNING,
+) -> Rest:
+    """Return the rest of a lane over one integer column."""
+    return Rest(lower=_end(lower), upper=_end(upper), keep_up_to=keep_up_to)
+
+
+def _end(value: int | None) -> KeyBound | None:
+    return None if value is None else bound(value)
 
 
 class ListedTable:
@@ -70,9 +99,11 @@ class ListedTable:
     def query(self, sql: str) -> list[tuple[Any, ...]]:
         """Answer one boundary query."""
         self.queries.append(sql)
-        lower = re.search(r"WHERE `id` > (-?\d+)", sql)
-        keys = [key for key in self.keys if lower is None or key > int(lower.group(1))]
+        lower, upper = re.search(r"`id` > (-?\d+)", sql), re.search(r"`id` <= (-?\d+)", sql)
+        first = 0 if lower is None else bisect_right(self.keys, int(lower.group(1)))
+        end = None if upper is None else bisect_right(self.keys, int(upper.group(1)))
+        keys = self.keys[first:end]
         if "MIN(" in sql:
-            return [(min(keys), max(keys))] if keys else [(None, None)]
+            return [(keys[0], keys[-1])] if keys else [(None, None)]
         offset = int(sql.rsplit("OFFSET ", 1)[1])
         return [(str(keys[offset]),)] if offset < len(keys) else []

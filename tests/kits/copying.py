@@ -7,7 +7,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from spirit_py.chunk.chunk import walk_directions
-from spirit_py.chunk.chunker import make_chunker
+from spirit_py.chunk.lanes import LaneChunker
 from spirit_py.chunk.watermark import WatermarkTracker
 from spirit_py.copier.boundary import BoundaryReader
 from spirit_py.copier.copier import Copier, CopyOptions
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spirit_py.chunk.chunk import Chunk
+    from spirit_py.chunk.watermark import CopiedSoFar
     from spirit_py.spark.gang import GangEngine
     from spirit_py.table.mapping import TableMapping
 
@@ -43,9 +44,13 @@ class Feed:
         self.dispatched.append(chunk)
         return self.visibility
 
-    def committed(self, chunk: Chunk) -> None:
+    def committed(self, chunk: Chunk, rows: int = 0) -> None:
         """Move the low watermark."""
-        self.tracker.committed(chunk)
+        self.tracker.committed(chunk, rows)
+
+    def copied(self) -> CopiedSoFar:
+        """Return what is copied."""
+        return self.tracker.copied()
 
     def copy_finished(self) -> None:
         """Note that the copy is over."""
@@ -97,7 +102,7 @@ class Copying:
             spark=spark,
             mapping=mapping,
             connection=connection_options(db),
-            chunker=make_chunker(mapping, self.reader.query, part_rows=part_rows),
+            chunker=LaneChunker(mapping, self.reader.query, workers=2, part_rows=part_rows),
             query=self.reader.query,
             subscription=self.feed,
             throttled=self.throttle.throttled,

@@ -123,7 +123,7 @@ def open_reverse_feed(
         raise PositionNotFound(f"the change feed cannot go on: {why}")
     feed, applier = open_feed(process, stop, stack, judge_first=True)
     for mapping in mappings:
-        feed.add_subscription(mapping, copied=True)
+        feed.add_subscription(mapping, rests=())
     feed.start_from_position(record.position)
     feed.set_watermark_optimization(enabled=False)
     return [

@@ -15,14 +15,14 @@ from spirit_py.checkpoint.found import (
     TableFound,
     was_swapped,
 )
-from spirit_py.checkpoint.record import CheckpointRecord, Pointer, TableProgress
+from spirit_py.checkpoint.record import CheckpointRecord, Pointer, TableProgress, UncopiedRange
 
 PROGRESS = TableProgress(
     schema="shop",
     table="t",
     source_shape="before",
     target_shape="after",
-    copied_up_to=("7",),
+    uncopied=(UncopiedRange(lower=("7",)),),
     rows_copied=7,
 )
 RECORD = CheckpointRecord(

@@ -13,6 +13,7 @@ from spirit_py.checkpoint.record import (
     Pointer,
     Proofs,
     TableProgress,
+    UncopiedRange,
     digest_of,
     home_of,
     joined,
@@ -24,7 +25,10 @@ ORDERS = TableProgress(
     table="orders",
     source_shape="a",
     target_shape="b",
-    copied_up_to=("1", "_utf8mb4 X'61'"),
+    uncopied=(
+        UncopiedRange(lower=("1", "_utf8mb4 X'61'"), upper=("2", "_utf8mb4 X'61'")),
+        UncopiedRange(lower=("7", "_utf8mb4 X'61'")),
+    ),
     rows_copied=7,
     chunks=2,
 )
@@ -35,7 +39,7 @@ RECORD = CheckpointRecord(
         dataclasses.replace(
             ORDERS,
             table="items",
-            copied=True,
+            uncopied=(),
             checked_up_to=("3",),
         ),
     ),
@@ -54,6 +58,11 @@ def changed(path: str, value: object) -> str:
     place = found["tables"][0] if path.startswith("tables.") else found
     place[path.removeprefix("tables.")] = value
     return json.dumps(found)
+
+
+def uncopied(lower: list[object], upper: object) -> str:
+    """Return the record's text with one uncopied range in its first table."""
+    return changed("tables.uncopied", [{"lower": lower, "upper": upper}])
 
 
 def read(text: str) -> CheckpointRecord | Pointer:
@@ -104,9 +113,15 @@ def test_proofs_come_back_as_they_were():
         (changed("runs", "3"), "runs of a CheckpointRecord is of the wrong type"),
         (changed("runs", True), "runs of a CheckpointRecord is of the wrong type"),
         (changed("seconds", "x"), "seconds of a CheckpointRecord"),
-        (changed("tables.copied", 1), "copied of a TableProgress is of the wrong type"),
-        (changed("tables.copied_up_to", "1"), "copied_up_to of a TableProgress"),
-        (changed("tables.copied_up_to", [1]), "copied_up_to of a TableProgress"),
+        (changed("tables.uncopied", 1), "uncopied of a TableProgress is of the wrong type"),
+        (changed("tables.uncopied", ["1"]), "a UncopiedRange is not an object"),
+        (changed("tables.uncopied", [{"lower": ["1"]}]), "fields of a UncopiedRange differ"),
+        (uncopied(["1"], "2"), "upper of a UncopiedRange is of the wrong type"),
+        (uncopied([1], []), "lower of a UncopiedRange is of the wrong type"),
+        (
+            changed("tables.uncopied", [{"lower": ["1"], "upper": []}] * 2),
+            "has no end, and another one follows",
+        ),
         (changed("tables.more", 1), "fields of a TableProgress differ"),
         (changed("tables.rows_copied", -5), "below zero"),
         (changed("phase", "nonsense"), "no phase 'nonsense'"),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from spirit_py.chunk.chunk import KeyRange
 from spirit_py.chunk.chunker import make_chunker
 from spirit_py.chunk.composite import CompositeChunker, boundary_sql
 from spirit_py.chunk.optimistic import OptimisticChunker, ends_sql
-from tests.kits.chunks import ListedTable, bound, chunk, mapping, primary
+from tests.kits.chunks import ListedTable, between, bound, chunk, mapping, primary
 from tests.kits.definitions import column
 
 AUTO = column("id", "bigint", auto_increment=True)
@@ -110,9 +111,9 @@ def test_the_cuts_of_a_looked_up_key_read_the_index_once():
     assert each is not None
     assert (each.cuts, each.upper) == ((bound(3), bound(6)), bound(10))
     assert [sql.partition(" WHERE ")[2] for sql in table.queries] == [
-        "",
-        "`id` > 3 ORDER BY `id` LIMIT 1 OFFSET 2",
-        "`id` > 6 ORDER BY `id` LIMIT 1 OFFSET 3",
+        "TRUE ORDER BY `id` LIMIT 1 OFFSET 2",
+        "(`id` > 3) ORDER BY `id` LIMIT 1 OFFSET 2",
+        "(`id` > 6) ORDER BY `id` LIMIT 1 OFFSET 3",
     ]
 
 
@@ -198,9 +199,9 @@ def test_only_one_auto_increment_integer_is_cut_by_arithmetic():
 def test_the_boundary_query_forces_the_index_and_its_order():
     """The index is forced, the walk is its order, the n-th row is at offset n - 1."""
     two = mapping(primary("a", "b", descending=("b",)), column("a"), column("b"))
-    assert boundary_sql(two, bound(1, 2), 100) == (
+    assert boundary_sql(two, KeyRange(lower=bound(1, 2)), 100) == (
         "SELECT `a`, `b` FROM `s`.`t` FORCE INDEX (`PRIMARY`)"
-        " WHERE (`a` > 1) OR (`a` = 1 AND `b` < 2)"
+        " WHERE ((`a` > 1) OR (`a` = 1 AND `b` < 2))"
         " ORDER BY `a`, `b` DESC LIMIT 1 OFFSET 99"
     )
 
@@ -208,21 +209,19 @@ def test_the_boundary_query_forces_the_index_and_its_order():
 def test_an_invisible_index_is_made_usable():
     """Forcing an invisible index is an error unless the optimizer may use it."""
     hidden = mapping(primary("a", visible=False), column("a"))
-    assert boundary_sql(hidden, None, 1) == (
+    assert boundary_sql(hidden, KeyRange(), 1) == (
         "SELECT /*+ SET_VAR(optimizer_switch='use_invisible_indexes=on') */ `a`"
-        " FROM `s`.`t` FORCE INDEX (`PRIMARY`) ORDER BY `a` LIMIT 1 OFFSET 0"
+        " FROM `s`.`t` FORCE INDEX (`PRIMARY`) WHERE TRUE ORDER BY `a` LIMIT 1 OFFSET 0"
     )
 
 
 def test_the_text_of_the_ends_query():
     """The two ends of the index answer it."""
     auto = mapping(primary("id"), AUTO)
-    assert ends_sql(auto, bound(7)) == (
-        "SELECT MIN(`id`), MAX(`id`) FROM `s`.`t` FORCE INDEX (`PRIMARY`) WHERE `id` > 7"
-    )
-    assert ends_sql(auto, None) == (
-        "SELECT MIN(`id`), MAX(`id`) FROM `s`.`t` FORCE INDEX (`PRIMARY`)"
-    )
+    both = "SELECT MIN(`id`), MAX(`id`) FROM `s`.`t` FORCE INDEX (`PRIMARY`)"
+    assert ends_sql(auto, between(7, None)) == f"{both} WHERE (`id` > 7)"
+    assert ends_sql(auto, between(7, 9)) == f"{both} WHERE (`id` > 7) AND (`id` <= 9)"
+    assert ends_sql(auto, KeyRange()) == f"{both} WHERE TRUE"
 
 
 def test_a_chunk_shows_its_range():

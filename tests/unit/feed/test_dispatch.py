@@ -71,7 +71,7 @@ class HandOver:
             unweighed=self.lock,
             gate=gate,
             wake=lambda: None,
-            copied=True,
+            rests=(),
         )
         self.pauses: list[float] = []
         self.dispatcher = Dispatcher(

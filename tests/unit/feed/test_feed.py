@@ -37,7 +37,7 @@ from spirit_py.errors import (
 from spirit_py.feed.feed import ChangeFeed
 from spirit_py.feed.flusher import OWN_ROWS, Flusher
 from spirit_py.feed.partitions import SPLIT_ROWS
-from tests.kits.chunks import chunk
+from tests.kits.chunks import chunk, rest
 from tests.kits.definitions import column
 from tests.kits.feed_scene import DEADLINE, Recorder, Scene, until
 from tests.kits.memory_stream import _Prepared, delete, upsert
@@ -227,7 +227,7 @@ def test_a_second_unique_key_drops_nothing_and_waits_for_all(scene: Scene) -> No
 
 
 def test_a_resumed_run_drops_nothing_that_was_copied(scene: Scene) -> None:
-    """R17: up to the largest key of the new table every change is kept."""
+    """R17: up to the largest key of the new table in its lane every change is kept."""
     scene.stream.has_gtids = True
     feed = ChangeFeed(
         scene.stream,
@@ -236,12 +236,13 @@ def test_a_resumed_run_drops_nothing_that_was_copied(scene: Scene) -> None:
         stop=scene.stop,
     )
     scene.feeds.append(feed)
-    feed.add_subscription(mapping(), keep_up_to=(100,))
+    feed.add_subscription(mapping(), rests=[rest(50, 200, (100,)), rest(300, None, (310,))])
     feed.start()
-    scene.stream.commit(T, delete(90), delete(100), delete(101))
+    kept = (40, 90, 100, 250, 300, 305, 310)
+    scene.stream.commit(T, *map(delete, kept), *map(delete, (101, 200, 311)))
     feed.block_wait()
-    assert feed.pending() == 2
-    assert feed.statistics().dropped_above_high_watermark == 1
+    assert feed.pending() == len(kept)
+    assert feed.statistics().dropped_above_high_watermark == 3
 
 
 def test_of_a_table_that_an_earlier_run_has_copied_nothing_is_dropped_or_held(scene: Scene) -> None:
@@ -254,7 +255,7 @@ def test_of_a_table_that_an_earlier_run_has_copied_nothing_is_dropped_or_held(sc
         stop=scene.stop,
     )
     scene.feeds.append(feed)
-    feed.add_subscription(mapping(), copied=True)
+    feed.add_subscription(mapping(), rests=())
     feed.start()
     scene.stream.commit(T, upsert(5, "(5, 'a')"), upsert(10**6, "(1000000, 'b')"))
     feed.block_wait()

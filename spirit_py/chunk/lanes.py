@@ -1,0 +1,185 @@
+"""Lanes: every worker of a copy has a part of the key of its own (pure).
+
+InnoDB gives a row that is inserted behind the last one of its page a page, and after some of these
+an extent, of its own: an index that one session fills in the order of its key is dense. Two
+sessions that write neighbouring ranges meet at every chunk, and each meeting point costs pages half
+filled and most of an extent. So each worker writes in a *lane*, a range that is large against what
+a meeting point costs (docs/decisions.md has the figures).
+
+The lanes are disjoint and cover what is to be copied. At first there is one, or after a resume one
+for each range that is not copied. A worker without a lane takes
+
+1. one that nobody works in: it was left over, or its worker has not asked for a long time;
+2. otherwise the upper part of the lane with the most rows left. Nobody counts the rows of the
+   table beforehand: a lane that is longer than a lane should be leaves off there, and what is left
+   of a shorter one is halved;
+3. otherwise, where the rest is a few chunks only, the next chunk of that lane.
+
+So a lane ends where another one turned out to be needed, one worker alone has one lane, and a wrong
+estimate of the table's size costs some lanes more or less. Where a lane should end is looked up as
+a chunk's end is; of a few hundred thousand rows that takes a tenth of a second, while each worker
+has an order to work at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import count
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.chunk.chunk import KeyRange
+from spirit_py.chunk.chunker import make_chunker
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spirit_py.chunk.chunk import Chunk
+    from spirit_py.chunk.composite import BoundaryQuery, CompositeChunker
+    from spirit_py.table.mapping import TableMapping
+    from spirit_py.table.schema import TableSchema
+
+LANE_BYTES: Final = 128 << 20
+"""Data in a lane of a large table."""
+#: A rest of fewer chunks is not parted any more.
+_WORTH_CHUNKS: Final = 4
+#: A worker that asked for none of the last chunks, this number for each lane, is gone.
+_MISSED_CHUNKS: Final = 8
+_UNKNOWN_ROW_BYTES: Final = 200.0
+
+
+@dataclass(eq=False)
+class _Lane:
+    """A lane that is not cut to its end.
+
+    Attributes:
+        chunks: cuts it.
+        worker: the one that works in it; None for nobody.
+        cut: rows that it was cut for so far.
+        left: rows that are left in it at most; None as long as that is not known.
+        asked: chunks that had been cut from all lanes when its worker asked last.
+    """
+
+    chunks: CompositeChunker
+    worker: int | None = None
+    cut: int = 0
+    left: int | None = None
+    asked: int = 0
+
+
+class LaneChunker:
+    """Cuts what is to be copied for several workers. Only the driver calls it, from one thread.
+
+    Args:
+        query: runs the boundary queries, see :func:`spirit_py.chunk.chunker.make_chunker`.
+        ranges: what is to be copied, in the order of the walk.
+        workers: how many there will probably be; a small table has a lane for each.
+        part_rows: rows of a part of a chunk; None for chunks without parts.
+        copied_rows: rows of the table that are not in the ranges, for the estimate.
+    """
+
+    def __init__(
+        self,
+        mapping: TableMapping,
+        query: BoundaryQuery,
+        *,
+        ranges: Sequence[KeyRange] = (KeyRange(),),
+        workers: int = 1,
+        part_rows: int | None = None,
+        copied_rows: int = 0,
+    ) -> None:
+        numbers = count()
+        self._lanes: list[_Lane] = []
+        for one in ranges:
+            chunks = make_chunker(mapping, query, part_rows=part_rows, numbers=numbers)
+            chunks.restart(one.lower, one.upper)
+            self._lanes.append(_Lane(chunks))
+        self._workers = workers
+        self._estimated_rows = max(0, mapping.source.estimated_rows - copied_rows)
+        self._most_rows = LANE_BYTES / _row_bytes(mapping.source)
+        self._cut = 0
+        self._cut_rows = 0
+        self._widest = 0
+
+    def next_chunk(self, rows: int, worker: int = 0) -> Chunk | None:
+        """Return the next chunk of about ``rows`` rows for a worker. Asks the server.
+
+        Returns:
+            None when everything is cut.
+        """
+        lane = self._lane_for(worker, rows)
+        chunk = None if lane is None else lane.chunks.next_chunk(rows)
+        if lane is None or chunk is None:
+            return None
+        self._cut += 1
+        self._cut_rows += rows
+        lane.cut += rows
+        if lane.left is not None:
+            lane.left = max(0, lane.left - rows)
+        if lane.chunks.finished:
+            self._lanes.remove(lane)
+        return chunk
+
+    def observed(self, chunk: Chunk, rows: int) -> None:
+        """Note how many rows a chunk had."""
+        for lane in self._lanes:
+            lane.chunks.observed(chunk, rows)
+
+    def estimated_fraction(self) -> float:
+        """Return how far the cut has come, 0.0 to 1.0, an estimate."""
+        if not self._lanes:
+            return 1.0
+        widths = [lane.chunks.width() for lane in self._lanes]
+        known = [width for width in widths if width is not None]
+        if len(known) < len(widths):
+            return min(0.99, self._cut_rows / max(self._estimated_rows, 1))
+        self._widest = max(self._widest, sum(known))
+        return min(0.99, 1 - sum(known) / max(self._widest, 1))
+
+    def _lane_for(self, worker: int, rows: int) -> _Lane | None:
+        own = (lane for lane in self._lanes if lane.worker == worker)
+        free = (lane for lane in self._lanes if self._is_free(lane))
+        lane = next(own, None) or next(free, None)
+        if lane is None:
+            return self._part_of_another(worker, rows)
+        lane.worker, lane.asked = worker, self._cut
+        return lane
+
+    def _is_free(self, lane: _Lane) -> bool:
+        """Return whether nobody works in a lane."""
+        return lane.worker is None or self._cut - lane.asked > _MISSED_CHUNKS * len(self._lanes)
+
+    def _part_of_another(self, worker: int, rows: int) -> _Lane | None:
+        """Return the upper part of the longest lane; that lane itself when little of it is left."""
+        while self._lanes:
+            lane = max(self._lanes, key=_left)
+            if lane.left is not None and lane.left < _WORTH_CHUNKS * rows:
+                return lane
+            stays = self._stays(lane)
+            at = lane.chunks.bound_after(stays)
+            if at is None:
+                lane.left = stays
+                continue
+            left = None if lane.left is None else lane.left - stays
+            upper = _Lane(lane.chunks.part(at), worker, left=left, asked=self._cut)
+            lane.left = stays
+            self._lanes.insert(self._lanes.index(lane) + 1, upper)
+            return upper
+        return None
+
+    def _stays(self, lane: _Lane) -> int:
+        """Return how many of the rows left in a lane stay in it when it is parted."""
+        if lane.left is not None:
+            return lane.left // 2
+        size = min(self._most_rows, max(self._estimated_rows, self._cut_rows) / self._workers)
+        return max(1, int(max(size - lane.cut, size / 2)))
+
+
+def _left(lane: _Lane) -> float:
+    return float("inf") if lane.left is None else lane.left
+
+
+def _row_bytes(table: TableSchema) -> float:
+    """Return the average length of a row, by the server's estimates."""
+    if not (table.estimated_rows and table.data_bytes):
+        return _UNKNOWN_ROW_BYTES
+    return max(1.0, table.data_bytes / table.estimated_rows)
