@@ -1,14 +1,17 @@
 """Writes the checkpoint while the migration runs: periodically, and on request.
 
-**The order in which a record's fields are read does not matter.** It has a low watermark L and a
-safe position P of the change feed, which may be read at different times:
+**The order in which a record's fields are read does not matter.** It has the ranges U of the key
+that are not copied and a safe position P of the change feed, which may be read at different times:
 
-- *L first.* A change that the feed passed over between the two was applied, or it was dropped
-  because its key was above the high watermark, and so above L: the resumed copy reads it.
+- *U first.* A change that the feed passed over between the two was applied, or it was dropped
+  because its key was in the rest of a lane (:mod:`spirit_py.chunk.watermark`). Rests only shrink,
+  so it was in U as well: the resumed copy reads it.
 - *P first.* Every change after P is received again, whatever was copied meanwhile.
 
-In both cases a chunk above L that had committed is copied again, which is harmless, and what was
-deleted of it since is received again after P; the resumed feed does not drop it (R17).
+In both cases a chunk in U that had committed is copied again, which is harmless, and what was
+deleted of it since is received again after P. The resumed feed does not drop it: of each range of U
+it keeps every change up to the last key that the new table has in that range (R17). Lanes that were
+cut after the record was taken are parts of these ranges.
 
 An older record is as valid as a newer one: a resume only repeats more work. So a write whose
 answer was lost, and which the server executes late, does no harm.
