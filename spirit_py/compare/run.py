@@ -24,6 +24,7 @@ from spirit_py.mysql.connect import connect, connect_first
 from spirit_py.mysql.locks.named import migration_lock
 from spirit_py.mysql.tables.definition import read_table, shape_of
 from spirit_py.phases import Phase
+from spirit_py.spark.choice import Engines
 from spirit_py.status.snapshot import MigrationStatus
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ class CompareRun:
         self._checker: Checker | None = None
         self._rows_total: int | None = None
         self._left: tuple[str, ...] = ()
+        self._waiting_for = ""
         self._stack = contextlib.ExitStack()
         self._began = time.monotonic()
         self._compare_began = self._began
@@ -69,9 +71,10 @@ class CompareRun:
         """Check, compare, and judge."""
         with self._stack:
             matching, side_that_follows = self._prepare()
-            engine = self._engine_factory(self._options)
-            self._stack.callback(engine.stop)
-            engine.start()
+            engines = Engines(self._options, self._engine_factory, stop=self._stop, warn=self._warn)
+            self._stack.callback(engines.stop)
+            size = max(matching.mapping.source.total_bytes, matching.mapping.target.total_bytes)
+            engine = engines.for_comparison(size, self._show)
             repairer = self._repairer(matching) if self._options.repair else None
             checker = self._checker = Checker(
                 mapping=matching.mapping,
@@ -111,6 +114,7 @@ class CompareRun:
             "elapsed": now - self._began,
             "phase_elapsed": now - self._compare_began,
             "path": (Phase.PREFLIGHT, Phase.CHECKSUM),
+            "waiting_for": self._waiting_for,
         }
         if checker is not None:
             spent = now - self._compare_began
@@ -180,8 +184,14 @@ class CompareRun:
                 " counted again"
             )
         for text in warnings:
-            report.warnings.append(text)
-            self._reporter.message(f"warning: {text}")
+            self._warn(text)
+
+    def _warn(self, text: str) -> None:
+        self._report.warnings.append(text)
+        self._reporter.message(f"warning: {text}")
+
+    def _show(self, waiting_for: str) -> None:
+        self._waiting_for = waiting_for
 
     # -- the comparison
 

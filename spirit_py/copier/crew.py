@@ -282,7 +282,8 @@ class Crew:
         if self._coming is not None:
             self._look_for_tasks(self._coming)
         elif self._spark is not None and self._spark.failure is not None:
-            self._without_spark(self._spark.failure.message)
+            # Who started it reports it.
+            self._spark = None
         elif worthwhile and self._spark is not None and self._spark.ready and not self._sparks:
             with contextlib.suppress(ServerFault):
                 self._coming = self._open(self._spark)

@@ -18,7 +18,6 @@ from spirit_py.errors import Refusal
 from spirit_py.migration.pair import Pair
 from spirit_py.mysql.retry import retrying
 from spirit_py.mysql.tables.histograms import carry_histograms
-from spirit_py.spark.driver import DriverEngine
 from spirit_py.table.values import bound_from_literals
 
 if TYPE_CHECKING:
@@ -78,8 +77,8 @@ class CopiedPair(Pair):
             copied_rows=self.before.rows,
         )
         self._copier = Copier(
-            driver=DriverEngine(run.config.threads),
-            spark=run.engine,
+            driver=run.engines.driver,
+            spark=run.engines.spark,
             mapping=self.mapping,
             connection=run.config.connection,
             chunker=chunker,

@@ -112,7 +112,13 @@ class Deferral:
         return ""
 
     def _recheck(self) -> None:
-        """Compare all tables once, until the sentinel is dropped."""
+        """Compare all tables once, until the sentinel is dropped; Spark rests until the next."""
+        try:
+            self._compare()
+        finally:
+            self._run.engines.rest()
+
+    def _compare(self) -> None:
         for pair in self._pairs:
             try:
                 self._check_while_deferred(pair)

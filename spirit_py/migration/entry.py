@@ -20,13 +20,14 @@ if TYPE_CHECKING:
 
     from spirit_py.config import MigrationConfig
     from spirit_py.contracts import Reporter
+    from spirit_py.spark.gang import GangEngine
 
 
 def migrate(
     config: MigrationConfig,
     *,
     reporter: Reporter,
-    engine_factory: Callable[[MigrationConfig], SparkEngine] | None = None,
+    engine_factory: Callable[[MigrationConfig], GangEngine] | None = None,
     stop: StopSwitch | None = None,
 ) -> MigrationReport:
     """Run one migration to its end.

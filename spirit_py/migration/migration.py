@@ -48,7 +48,7 @@ from spirit_py.migration.reverse.phase import (
     plan_tables,
     run_reverse,
 )
-from spirit_py.migration.shortcuts import change_in_place
+from spirit_py.migration.shortcuts import change_in_place, copy_is_certain
 from spirit_py.migration.swap import FORWARD, drop_swapped_out, swap_in_new_tables
 from spirit_py.phases import Phase
 from spirit_py.rehearsal.rehearsal import Rehearsal
@@ -123,13 +123,15 @@ def _begin(
     run.enter(Phase.SHORTCUT)
     sources = {(context.schema, context.table): context.source for context in contexts}
     record = first_record(session, statement_of(contexts), sources, contexts[0].facts.uuid)
+    # Wrong Spark settings and a missing Java are refused before anything is written.
+    if abandoned is not None or copy_is_certain(run.config, contexts):
+        _begin_engines(run, contexts)
     clear_abandoned(run, session, list(sources), abandoned)
     marked = cache(partial(mark, run, session, record))
     if change_in_place(run, session, contexts, marked):
         return None
     run.report.algorithm = "copy"
-    # Wrong Spark settings and a missing Java are refused before anything is written.
-    run.start_engine()
+    _begin_engines(run, contexts)
     run.enter(Phase.CREATE)
     marked()
     contexts = _evaluated_at(contexts, record.started_at)
@@ -142,11 +144,20 @@ def _begin(
 def _resume(run: Run, session: Session, contexts: Contexts, record: CheckpointRecord) -> NewTables:
     """Take over the new tables of an earlier run, which has copied some of the rows."""
     run.report.algorithm = "copy"
-    run.start_engine()
+    _begin_engines(run, contexts)
     contexts = _evaluated_at(contexts, record.started_at)
     mappings = take_over(run, session, contexts)
     plans = carry_on_with_indexes(run, session, contexts, mappings, record)
     return _new_tables(run, contexts, mappings, renewed(record, contexts[0].facts.uuid), plans)
+
+
+def _begin_engines(run: Run, contexts: Contexts) -> None:
+    """Start Spark in the background, if the tables are large enough for it.
+
+    Raises:
+        Refusal: for settings that cannot be, and without a usable Java.
+    """
+    run.engines.begin(sum(context.source.total_bytes for context in contexts))
 
 
 def _evaluated_at(contexts: Contexts, moment: str) -> Contexts:
@@ -193,6 +204,7 @@ def _copy_and_swap(run: Run, new: NewTables) -> None:
         pair.analyze()
     run.enter(Phase.CHECKSUM)
     results = [pair.check() for pair in pairs]
+    run.engines.rest()
     if rehearsal is not None:
         _note_rehearsal(run, rehearsal, pairs, results)
     if checkpoints is None:
@@ -205,7 +217,6 @@ def _copy_and_swap(run: Run, new: NewTables) -> None:
         checkpoints.note()
         checkpoints.end()
         feed.close()
-        run.rest_engine()
         reverted = run_reverse(run, record)
     checkpoints.end()
     if not reverted:
@@ -276,6 +287,7 @@ def _swap(
             if not pair.proven:
                 run.message(f"comparing {pair.name} again: rows were written over others")
                 pair.check()
+        run.engines.rest()
         run.enter(Phase.CUTOVER)
         try:
             return swap_in_new_tables(run, pairs, counters, held_back=deferral.present)

@@ -100,10 +100,11 @@ class Pair:
             stop: ends this checksum alone; without it, the pair's own switch.
         """
         config = self.process.config
+        size = max(self.mapping.source.total_bytes, self.mapping.target.total_bytes)
         checker = Checker(
             mapping=self.mapping,
             source=config.connection,
-            engine=self.process.engine,
+            engine=self.process.engines.for_comparison(size, self.process.show),
             stop=stop or self.stop,
             feed=self.feed,
             applier=self.applier,

@@ -18,6 +18,7 @@ from spirit_py.mysql.faults import connection_refusal
 from spirit_py.mysql.locks.named import migration_lock
 from spirit_py.mysql.retry import retrying, waiting_for
 from spirit_py.mysql.run_label import run_label
+from spirit_py.spark.choice import Engines
 from spirit_py.sql import string_literal
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from spirit_py.contracts import Reporter
     from spirit_py.mysql.facts import ServerFacts
     from spirit_py.mysql.session import Session
-    from spirit_py.spark.engine import SparkEngine
+    from spirit_py.spark.gang import GangEngine
     from spirit_py.stop import StopSwitch
 
 T = TypeVar("T")
@@ -48,11 +49,12 @@ class Process:
     """Configuration, sessions, Spark, messages and teardown of one command.
 
     Args:
-        engine_factory: makes the Spark engine for a configuration; called only when Spark is
+        engine_factory: makes the Spark engine for a configuration; called only when Spark may be
             needed.
 
     Attributes:
         stack: closed at the end, in reverse order.
+        engines: run the tasks of copy and comparison.
         waiting_for: what is waited for now, for the display.
         relay: gets every message too, while it is set.
     """
@@ -62,7 +64,7 @@ class Process:
         config: RunConfig,
         reporter: Reporter,
         *,
-        engine_factory: Callable[[Any], SparkEngine],
+        engine_factory: Callable[[Any], GangEngine],
         stop: StopSwitch,
     ) -> None:
         self.config = config
@@ -71,8 +73,7 @@ class Process:
         self.waiting_for = ""
         self._reporter = reporter
         self.relay: Callable[[str], None] | None = None
-        self._engine_factory = engine_factory
-        self._engine: SparkEngine | None = None
+        self.engines = Engines(config, engine_factory, stop=stop, warn=self.warn)
 
     def label(self, first: Session, facts: ServerFacts, tables: Iterable[tuple[str, str]]) -> None:
         """Label every session with its run (see mysql/earlier_runs.py), the first one too.
@@ -101,27 +102,8 @@ class Process:
         for schema, table in sorted(tables):
             lock = migration_lock(self.config.connection, schema, table, stop=self.stop)
             self.stack.enter_context(lock)
-
-    # -- Spark
-
-    @property
-    def engine(self) -> SparkEngine:
-        """Spark, which starts at the first use of this property."""
-        if self._engine is None:
-            self._engine = self._engine_factory(self.config)
-            self.closing("Spark", self._engine.stop)
-            self._engine.start()
-        return self._engine
-
-    def start_engine(self) -> None:
-        """Begin to start Spark in the background."""
-        _ = self.engine
-
-    def rest_engine(self) -> None:
-        """Stop Spark while nothing is computed; the next use of :attr:`engine` starts it again."""
-        engine, self._engine = self._engine, None
-        if engine is not None:
-            engine.stop()
+        # After the locks, so that no task runs any more when they are given back.
+        self.closing("Spark", self.engines.stop)
 
     # -- sessions
 

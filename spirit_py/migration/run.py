@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from spirit_py.cutover.cutover import Cutover
     from spirit_py.migration.figures import Figures
     from spirit_py.preflight.check import Finding
-    from spirit_py.spark.engine import SparkEngine
+    from spirit_py.spark.gang import GangEngine
     from spirit_py.status.report import MigrationReport
     from spirit_py.stop import StopSwitch
 
@@ -47,7 +47,7 @@ class Run(Process):
         reporter: Reporter,
         figures: Figures,
         *,
-        engine_factory: Callable[[MigrationConfig], SparkEngine],
+        engine_factory: Callable[[MigrationConfig], GangEngine],
         stop: StopSwitch,
     ) -> None:
         super().__init__(config, reporter, engine_factory=engine_factory, stop=stop)

@@ -2,18 +2,37 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from spirit_py.checkpoint.proofs import read_proofs
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.preflight.shortcut import probe_shortcut, try_shortcut
+from spirit_py.statement import ClauseKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from spirit_py.config import MigrationConfig
     from spirit_py.contracts import SqlSession
     from spirit_py.migration.run import Run
     from spirit_py.preflight.check import PreflightContext
+
+
+#: Neither INSTANT nor INPLACE of metadata; for these the server need not be asked.
+_NEVER_IN_PLACE: Final = frozenset(
+    {
+        *(ClauseKind.ADD_INDEX, ClauseKind.ADD_UNIQUE, ClauseKind.ADD_PRIMARY_KEY),
+        *(ClauseKind.DROP_PRIMARY_KEY, ClauseKind.PARTITION_BY, ClauseKind.REMOVE_PARTITIONING),
+        *(ClauseKind.REORGANIZE_PARTITION, ClauseKind.COALESCE_PARTITION, ClauseKind.FORCE),
+    }
+)
+
+
+def copy_is_certain(config: MigrationConfig, contexts: Sequence[PreflightContext]) -> bool:
+    """Return whether the rows will be copied, as far as that shows without asking the server."""
+    if config.no_shortcut or config.keep_old_current or config.defer_cutover or len(contexts) > 1:
+        return True
+    return any(clause.kind in _NEVER_IN_PLACE for clause in contexts[0].statement.parsed)
 
 
 def change_in_place(

@@ -10,7 +10,7 @@ A task shares the driver's memory: it must keep what it uses in its member, not 
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from spirit_py.errors import MigrationFailure
 from spirit_py.spark.outcome import guarded
@@ -34,8 +34,8 @@ class DriverEngine:
         failure: None: so no start can fail.
     """
 
-    ready: Final = True
-    failure: Final[SpiritError | None] = None
+    ready: bool = True
+    failure: SpiritError | None = None
 
     def __init__(self, slots: int) -> None:
         self.slots = slots

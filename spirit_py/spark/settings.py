@@ -39,8 +39,20 @@ def single_machine(config: SparkConfig) -> bool:
 
 def master(config: SparkConfig) -> str:
     """Return the master for Spark: by default with no more slots than this machine has cores."""
-    cores = max(1, min(config.threads, os.cpu_count() or 1))
-    return config.spark_master or f"local[{cores},{_TASK_TRIES}]"
+    return config.spark_master or f"local[{local_slots(config)},{_TASK_TRIES}]"
+
+
+def local_slots(config: SparkConfig) -> int:
+    """Return how many tasks run at a time where this machine runs them.
+
+    As many as Spark would run with this master: ``local[n]`` has n slots, and a cluster what was
+    asked for.
+    """
+    named = _LOCAL.match(config.spark_master)
+    if config.spark_master and (named is None or named[2] is None):
+        return config.threads if named is None else 1
+    limit = (os.cpu_count() or 1) if named is None or named[2] == "*" else int(named[2])
+    return max(1, min(config.threads, limit))
 
 
 def settings(config: SparkConfig, scratch: Path) -> dict[str, str]:

@@ -115,6 +115,11 @@ class TableSchema:
     partitioned: bool = False
     create_sql: str = ""
 
+    @property
+    def total_bytes(self) -> int:
+        """The server's estimate of data and indexes together."""
+        return self.data_bytes + self.index_bytes
+
     @cached_property
     def _by_name(self) -> dict[str, Column]:
         return {column.name.lower(): column for column in self.columns}

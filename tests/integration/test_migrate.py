@@ -280,6 +280,7 @@ def test_ddl_of_others_before_the_feed_sees_it_is_noticed(table, monkeypatch):
     from spirit_py.errors import SchemaChanged
     from spirit_py.migration import migrate
     from spirit_py.preflight import preflight
+    from spirit_py.spark.driver import DriverEngine
     from spirit_py.status.plain import PlainReporter
 
     wanted = preflight.check_after_create
@@ -305,17 +306,7 @@ def test_ddl_of_others_before_the_feed_sees_it_is_noticed(table, monkeypatch):
         migrate(
             config,
             reporter=PlainReporter(clock=time.monotonic),
-            engine_factory=lambda _: NoSpark(),  # type: ignore[arg-type, return-value]
+            engine_factory=lambda _: DriverEngine(1),
         )
     assert tables(table) == ["t"]
     assert [row[0] for row in table.query("SHOW COLUMNS FROM t")] == ["id", "a", "b", "other"]
-
-
-class NoSpark:
-    """An engine for a migration that ends before a row is copied."""
-
-    def start(self):
-        """Do nothing."""
-
-    def stop(self):
-        """Do nothing."""

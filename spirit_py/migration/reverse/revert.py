@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from spirit_py.config import RevertConfig
     from spirit_py.contracts import Reporter
     from spirit_py.mysql.session import Session
+    from spirit_py.spark.gang import GangEngine
 
 _LOOK_SECONDS: Final = 0.3
 _READ_SECONDS: Final = 30
@@ -46,7 +47,7 @@ def revert(
     config: RevertConfig,
     *,
     reporter: Reporter,
-    engine_factory: Callable[[RevertConfig], SparkEngine] | None = None,
+    engine_factory: Callable[[RevertConfig], GangEngine] | None = None,
     stop: StopSwitch | None = None,
 ) -> None:
     """Bring the old definition of a table back, without losing a write.
@@ -83,7 +84,7 @@ class Revert(Process):
         config: RevertConfig,
         reporter: Reporter,
         *,
-        engine_factory: Callable[[RevertConfig], SparkEngine],
+        engine_factory: Callable[[RevertConfig], GangEngine],
         stop: StopSwitch,
     ) -> None:
         super().__init__(config, reporter, engine_factory=engine_factory, stop=stop)

@@ -1,0 +1,175 @@
+"""Which engine does what: threads of the driver, or Spark. Decided here and nowhere else.
+
+Rows do not pass through Python, so threads of the driver copy and compare as fast as Spark's tasks
+on the same machine. Spark brings more machines, and tasks that survive the driver's trouble. So:
+
+===========================  ==============================================================
+a small table                neither its copy nor its comparison needs Spark, which is not
+                             even started: a start costs as much CPU as the copy of such a
+                             table, on the server's machine if that is this one
+a copy that takes longer     begins in the driver, and Spark takes over when it is there
+a comparison                 on Spark if it is there; a small table is not kept waiting for it
+Spark that does not start    a warning, and the driver does all the work
+===========================  ==============================================================
+
+What is wrong with the settings, and a missing Java, are refused before anything is written even
+where Spark may not be needed: whether it is, shows only later.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+from spirit_py.spark.driver import DriverEngine
+from spirit_py.spark.settings import embedded, local_slots
+from spirit_py.threads import Background
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable
+
+    from spirit_py.config import SparkConfig
+    from spirit_py.spark.gang import GangEngine
+    from spirit_py.stop import StopSwitch
+
+_log = logging.getLogger(__name__)
+
+SMALL_BYTES: Final = 256 << 20
+"""Data and indexes of a small table, by the server's estimate: two slots copy it in about five
+seconds (50 MB a second, measured) and compare it in one."""
+#: The estimate may be wrong, and a copy may be held up: Spark is started after this long anyway.
+_START_ANYWAY_SECONDS: Final = 5.0
+_LOOK_SECONDS: Final = 0.05
+_STOP_SECONDS: Final = 20.0
+
+
+class Engines:
+    """The two engines of one command. One thread, apart from what it starts itself.
+
+    Args:
+        factory: makes the Spark engine for a configuration.
+        stop: ends the waiting for Spark.
+        warn: called, from another thread, with why Spark did not start.
+
+    Attributes:
+        driver: threads of this process; always ready.
+    """
+
+    def __init__(
+        self,
+        config: SparkConfig,
+        factory: Callable[[Any], GangEngine],
+        *,
+        stop: StopSwitch,
+        warn: Callable[[str], None],
+    ) -> None:
+        self.driver: GangEngine = DriverEngine(local_slots(config))
+        self._config = config
+        self._factory = factory
+        self._stop = stop
+        self._warn = warn
+        self._spark: GangEngine | None = None
+        self._bringing: Background | None = None
+        self._resting: Background | None = None
+
+    @property
+    def spark(self) -> GangEngine | None:
+        """Spark: not started, starting, ready or failed; None before :meth:`begin`."""
+        return self._spark
+
+    def begin(self, size: int) -> None:
+        """Check that Spark can be started, and start it for tables of this size, in bytes.
+
+        Nothing is waited for. Safe to call again.
+
+        Raises:
+            Refusal: for settings that cannot be, and without a usable Java.
+        """
+        if self._spark is not None:
+            return
+        self._await_rest()
+        spark = self._spark = self._factory(self._config)
+        if spark.ready or not self._may_be_spared(size):
+            spark.start()
+            patience = 0.0
+        else:
+            _log.debug("Spark is not started for %d bytes", size)
+            patience = _START_ANYWAY_SECONDS
+        self._bringing = Background("spark-wait", self._bring(spark, patience))
+        self._bringing.start()
+
+    def for_comparison(self, size: int, show: Callable[[str], None]) -> GangEngine:
+        """Return the engine that compares a table of this size, in bytes; wait until it is ready.
+
+        Args:
+            show: called with what is waited for.
+
+        Raises:
+            Refusal: as :meth:`begin`.
+            SpiritError: the reason of the stop switch.
+        """
+        self.begin(size)
+        spark = self._spark
+        if spark is not None and size > SMALL_BYTES:
+            self._wait_for(spark, show)
+        chosen = spark if spark is not None and spark.ready else self.driver
+        _log.debug("%d bytes are compared by %s", size, type(chosen).__name__)
+        return chosen
+
+    def rest(self) -> None:
+        """Stop Spark in the background while nothing is computed; :meth:`begin` starts it anew."""
+        spark, self._spark = self._spark, None
+        if spark is None:
+            return
+        if self._bringing is not None:
+            self._bringing.stop()
+        self._await_rest()
+        self._resting = Background("spark-rest", lambda _stopping: spark.stop())
+        self._resting.start()
+
+    def stop(self) -> None:
+        """End both engines; nothing is left of them."""
+        self.rest()
+        self._await_rest()
+        self.driver.stop()
+
+    def _may_be_spared(self, size: int) -> bool:
+        # Who names a cluster wants its machines.
+        return embedded(self._config) and size <= SMALL_BYTES
+
+    def _bring(self, spark: GangEngine, patience: float) -> Callable[[threading.Event], None]:
+        """Return the body that starts Spark after a while, and reports it if that fails."""
+
+        def body(stopping: threading.Event) -> None:
+            if stopping.wait(patience):
+                return
+            spark.start()
+            while not spark.ready and not stopping.wait(_LOOK_SECONDS):
+                if spark.failure is not None:
+                    self._warn(f"{spark.failure.message}; this process does its work alone")
+                    return
+
+        return body
+
+    def _wait_for(self, spark: GangEngine, show: Callable[[str], None]) -> None:
+        """Wait until Spark is ready or has failed; each start has a time limit of its own."""
+        spark.start()
+        if _settled(spark):
+            return
+        show("Spark to start")
+        while not _settled(spark):
+            self._stop.wait(_LOOK_SECONDS)
+            self._stop.check()
+        show("")
+
+    def _await_rest(self) -> None:
+        """Wait until an earlier Spark has stopped: a process has one at a time."""
+        resting, self._resting = self._resting, None
+        if resting is not None and not resting.wait(_STOP_SECONDS):
+            _log.warning("Spark did not stop within %.0f s", _STOP_SECONDS)
+
+
+def _settled(spark: GangEngine) -> bool:
+    """Return whether a start has ended, in whatever way."""
+    return spark.ready or spark.failure is not None

@@ -1,0 +1,194 @@
+"""Which engine does what, against engines that are ready, late or broken."""
+
+from __future__ import annotations
+
+import pytest
+
+from spirit_py.config import SparkConfig
+from spirit_py.errors import Interrupted, MigrationFailure, Refusal
+from spirit_py.spark import choice
+from spirit_py.spark.choice import SMALL_BYTES, Engines
+from spirit_py.spark.driver import DriverEngine
+from spirit_py.stop import StopSwitch
+from tests.kits.waiting import until
+
+LARGE = SMALL_BYTES + 1
+CLUSTER = SparkConfig(spark_master="spark://host:7077", threads=3)
+
+
+class Spark(DriverEngine):
+    """An engine that becomes ready, or fails, when the test says so."""
+
+    def __init__(self, *, ready=False):
+        super().__init__(2)
+        self.ready = ready
+        self.failure = None
+        self.calls: list[str] = []
+
+    def start(self):
+        """Note it."""
+        self.calls.append("start")
+
+    def stop(self):
+        """Note it."""
+        self.calls.append("stop")
+        super().stop()
+
+    @property
+    def started(self):
+        """Whether it was asked to start."""
+        return "start" in self.calls
+
+
+@pytest.fixture(name="engines")
+def _engines():
+    """Make engines over one Spark; all are stopped at the end."""
+    made = []
+
+    def make(spark, config=None, stop=None):
+        warnings: list[str] = []
+        engines = Engines(
+            config or SparkConfig(threads=2),
+            lambda _: spark,
+            stop=stop or StopSwitch(),
+            warn=warnings.append,
+        )
+        made.append(engines)
+        return engines, warnings
+
+    yield make
+    for one in made:
+        one.stop()
+
+
+def test_a_small_table_starts_no_spark(engines):
+    """Its copy and its comparison are the driver's."""
+    spark = Spark()
+    both, _ = engines(spark)
+    both.begin(SMALL_BYTES)
+    assert both.spark is spark
+    assert both.for_comparison(SMALL_BYTES, print) is both.driver
+    both.stop()
+    assert not spark.started
+
+
+def test_a_copy_that_takes_longer_than_expected_gets_spark(engines, monkeypatch):
+    """The estimate may be wrong, and a server slow."""
+    monkeypatch.setattr(choice, "_START_ANYWAY_SECONDS", 0.01)
+    spark = Spark()
+    both, _ = engines(spark)
+    both.begin(0)
+    until(lambda: spark.started, "the start")
+
+
+@pytest.mark.parametrize(("size", "config"), [(LARGE, None), (0, CLUSTER)])
+def test_what_needs_spark_starts_it_at_once(engines, size, config):
+    """A large table, and a cluster that the operator names."""
+    spark = Spark()
+    both, _ = engines(spark, config)
+    both.begin(size)
+    assert spark.started
+    both.begin(size)
+    assert spark.calls.count("start") <= 2
+
+
+def test_a_refusal_of_spark_is_one_of_a_small_table_too(engines):
+    """Whether Spark is needed shows when it is too late to refuse."""
+
+    def refuse(_):
+        raise Refusal("no Java")
+
+    both = Engines(SparkConfig(), refuse, stop=StopSwitch(), warn=print)
+    with pytest.raises(Refusal):
+        both.begin(0)
+
+
+def test_spark_that_is_ready_compares_small_tables_too(engines):
+    """It has nothing else to do."""
+    spark = Spark(ready=True)
+    both, _ = engines(spark)
+    assert both.for_comparison(0, print) is spark
+
+
+def test_the_comparison_of_a_large_table_waits_for_spark(engines):
+    """The display says so."""
+    spark = Spark()
+    both, _ = engines(spark)
+    shown = []
+
+    def show(waiting_for):
+        shown.append(waiting_for)
+        spark.ready = True
+
+    assert both.for_comparison(LARGE, show) is spark
+    assert shown == ["Spark to start", ""]
+
+
+def test_the_wait_for_spark_ends_with_a_stop_request(engines):
+    """Its start may hang."""
+    stop = StopSwitch()
+    both, _ = engines(Spark(), stop=stop)
+    with pytest.raises(Interrupted):
+        both.for_comparison(LARGE, lambda _: void(stop.request(Interrupted(2))))
+
+
+def void(_):
+    """Return nothing."""
+
+
+def test_spark_that_fails_costs_a_warning(engines):
+    """The driver does all the work, however large the table is."""
+    spark = Spark()
+    both, warnings = engines(spark)
+    both.begin(LARGE)
+    spark.failure = MigrationFailure("Spark did not start at master local[2]")
+    until(lambda: warnings, "the warning")
+    assert both.for_comparison(LARGE, print) is both.driver
+    assert warnings == ["Spark did not start at master local[2]; this process does its work alone"]
+
+
+def test_spark_rests_and_starts_anew(engines):
+    """The next one does not begin before the last one has stopped."""
+    order = []
+
+    class Numbered(Spark):
+        def __init__(self, number):
+            super().__init__(ready=True)
+            self.number = number
+
+        def start(self):
+            order.append(f"start {self.number}")
+
+        def stop(self):
+            order.append(f"stop {self.number}")
+
+    numbers = iter((1, 2))
+    both = Engines(SparkConfig(), lambda _: Numbered(next(numbers)), stop=StopSwitch(), warn=print)
+    both.begin(LARGE)
+    both.rest()
+    both.rest()
+    assert both.spark is None
+    both.for_comparison(LARGE, print)
+    both.stop()
+    assert [each for at, each in enumerate(order) if each not in order[:at]] == [
+        "start 1",
+        "stop 1",
+        "start 2",
+        "stop 2",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("config", "slots"),
+    [
+        (SparkConfig(threads=1), 1),
+        (SparkConfig(threads=3, spark_master="local[2,4]"), 2),
+        (SparkConfig(threads=1, spark_master="local[2]"), 1),
+        (SparkConfig(threads=3, spark_master="local"), 1),
+        (CLUSTER, 3),
+    ],
+)
+def test_the_driver_has_as_many_slots_as_spark(engines, config, slots):
+    """No more statements run on the server than the operator asked for."""
+    both, _ = engines(Spark(), config)
+    assert both.driver.slots == slots
