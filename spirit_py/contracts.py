@@ -105,6 +105,11 @@ class Applier(Protocol):
     ) -> int:
         """Delete by key; each key is ``(literal, ...)`` of the *old* key columns in key order."""
 
+    def write_in_order(
+        self, mapping: TableMapping, changes: Sequence[KeyedChange], session: SqlSession | None
+    ) -> None:
+        """Apply changes in their order, of any keys, in one transaction."""
+
     def write_state(
         self,
         mapping: TableMapping,

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from spirit_py.applier import direct, ordered, stage, state
 from spirit_py.applier import keys as staged_keys
-from spirit_py.applier import stage, state
-from spirit_py.applier.batch import Bounds, delete_keys, replace_rows
-from spirit_py.applier.verdicts import UNDEFINED_CHARACTER, judge_fault, judge_warnings
+from spirit_py.applier.batch import Bounds
+from spirit_py.applier.verdicts import judge_fault, judge_warnings
 from spirit_py.applier.workers import Workers
 from spirit_py.errors import ServerFault, ValueLost
-from spirit_py.mysql.evaluation import evaluating
 from spirit_py.mysql.faults import connection_lost
 from spirit_py.mysql.retry import retrying
-from spirit_py.mysql.values.lost_values import DEPRECATED
 from spirit_py.sql import identifier_list, quote_identifier
 
 if TYPE_CHECKING:
@@ -70,14 +69,30 @@ class SqlApplier:
             ServerFault: what stayed after the retries.
         """
         # If one row must be staged all are: several may be of one key, in order.
-        if mapping.converted or mapping.merging or any(row.staged for row in rows):
+        if _through_stage(mapping, rows):
             for at in range(0, len(rows), self._batch_rows):
                 part = rows[at : at + self._batch_rows]
                 self._run(mapping, session, lambda s, p=part: self._replace_staged(s, mapping, p))  # type: ignore[misc]
         elif rows:
-            direct = [row.sql for row in rows]
-            self._run(mapping, session, lambda s: self._replace(s, mapping, direct), direct)
+            texts = [row.sql for row in rows]
+            self._run(mapping, session, lambda s: self._replace(s, mapping, texts), texts)
         return len(rows)
+
+    def write_in_order(
+        self, mapping: TableMapping, changes: Sequence[KeyedChange], session: SqlSession | None
+    ) -> None:
+        """Apply changes in their order, in one transaction; see :mod:`spirit_py.applier.ordered`.
+
+        Raises:
+            ValueLost: a value does not fit unchanged (R10), or a row is larger than a packet.
+            ServerFault: what stayed after the retries.
+        """
+        staged = _through_stage(mapping, (change.row for change in changes if change.row))
+
+        def work(session: SqlSession) -> None:
+            ordered.write(session, mapping, changes, self._bounds(session), staged=staged)
+
+        self._run(mapping, session, work)
 
     def write_state(
         self,
@@ -191,16 +206,11 @@ class SqlApplier:
             return Bounds(self._batch_rows, self._max_packet)
 
     def _replace(self, session: SqlSession, mapping: TableMapping, rows: Sequence[str]) -> None:
-        for statement in replace_rows(mapping, rows, self._bounds(session)):
-            with evaluating(session, mapping), self._judged(session, mapping):
-                session.execute(statement)
-                judge_warnings(session, mapping, rows)
+        judged = partial(self._judged, session, mapping)
+        direct.replace(session, mapping, rows, self._bounds(session), judged)
 
     def _delete(self, session: SqlSession, mapping: TableMapping, keys: Sequence[str]) -> None:
-        for statement in delete_keys(mapping, keys, self._bounds(session)):
-            with evaluating(session, mapping):
-                session.execute(statement)
-                judge_warnings(session, mapping, allowed=(DEPRECATED, UNDEFINED_CHARACTER))
+        direct.delete(session, mapping, keys, self._bounds(session))
 
     def _replace_staged(
         self, session: SqlSession, mapping: TableMapping, rows: Sequence[RenderedRow]
@@ -235,3 +245,8 @@ class SqlApplier:
                 staged_keys.delete(session, mapping, keys, self._bounds(session))
             stage.write_stage(session, mapping)
         stage.drop_stage(session, mapping)
+
+
+def _through_stage(mapping: TableMapping, rows: Iterable[RenderedRow]) -> bool:
+    """Return whether rows go through a staging table: all of them, as soon as one must."""
+    return mapping.converted or mapping.merging or any(row.staged for row in rows)

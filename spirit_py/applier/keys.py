@@ -43,8 +43,7 @@ def delete(session: SqlSession, mapping: TableMapping, keys: Sequence[str], boun
     with as_stored(session):
         fill(session, mapping, f"{stage} ({names})", keys, bounds)
     convert(session, mapping)
-    with evaluating(session, mapping):
-        session.execute(delete_converted(mapping))
+    delete_found(session, mapping)
     drop_stage(session, mapping, "new_keys")
     drop_stage(session, mapping, "keys")
 
@@ -97,13 +96,20 @@ def _converted(session: SqlSession, mapping: TableMapping, statement: str) -> bo
     return True
 
 
-def delete_converted(mapping: TableMapping, *, but: str = "") -> str:
+def delete_found(session: SqlSession, mapping: TableMapping, *, within: str = "") -> None:
+    """Delete the rows of the converted keys; see :func:`delete_converted`."""
+    with evaluating(session, mapping):
+        session.execute(delete_converted(mapping, within=within))
+
+
+def delete_converted(mapping: TableMapping, *, but: str = "", within: str = "") -> str:
     """Return the statement that deletes the rows of the converted keys.
 
     Without aliases, which a multi-table DELETE looks for in the session's default schema.
 
     Args:
         but: a flag column of the staged spellings; rows of flagged spellings stay.
+        within: which keys, as a condition on their numbers; empty for all.
     """
     target, converted = target_table(mapping), stage_table(mapping, "new_keys")
     which = converted
@@ -113,7 +119,8 @@ def delete_converted(mapping: TableMapping, *, but: str = "") -> str:
             f"{spellings} STRAIGHT_JOIN {converted}"
             f" ON {converted}.{number} = {spellings}.{number} AND NOT {spellings}.{but}"
         )
-    return f"DELETE {target} FROM {which} STRAIGHT_JOIN {target} ON {found(mapping)}"
+    where = f" WHERE {converted}.{number_column(mapping)} {within}" if within else ""
+    return f"DELETE {target} FROM {which} STRAIGHT_JOIN {target} ON {found(mapping)}{where}"
 
 
 def found(mapping: TableMapping, into: str = "new_keys") -> str:

@@ -125,13 +125,18 @@ def fill(
         judge_warnings(session, mapping, texts, allowed=allowed)
 
 
-def write_stage(session: SqlSession, mapping: TableMapping) -> None:
-    """Write the staged rows over others, in order."""
+def write_stage(session: SqlSession, mapping: TableMapping, *, within: str = "") -> None:
+    """Write the staged rows over others, in order.
+
+    Args:
+        within: which rows, as a condition on their numbers; empty for all.
+    """
     selected = ", ".join(mapping.select_expressions)
+    where = f" WHERE {number_column(mapping)} {within}" if within else ""
     statement = (
         f"{upsert_verb(mapping)} INTO {target_table(mapping)}"
         f" ({identifier_list(mapping.insert_names)}) SELECT {selected} FROM {stage_table(mapping)}"
-        f" ORDER BY {number_column(mapping)}{upsert_tail(mapping)}"
+        f"{where} ORDER BY {number_column(mapping)}{upsert_tail(mapping)}"
     )
     with evaluating(session, mapping):
         session.execute(statement)
@@ -155,6 +160,11 @@ def in_source(
         same = " AND ".join(f"{source}.{name} <=> {staged}.{name}" for name in columns)
         joined = f" JOIN {staged} ON {same}"
     return bool(session.query(f"SELECT 1 FROM {source}{joined} WHERE ({names}) IN ({key}) LIMIT 1"))
+
+
+def behind(first: str, row: str) -> str:
+    """Put more literals in front of those of ``(literal, ...)``."""
+    return f"({first}, {row[1:]}"
 
 
 def drop_stage(session: SqlSession, mapping: TableMapping, kind: str = "rows") -> None:

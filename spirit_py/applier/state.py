@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.applier import keys as staged_keys
 from spirit_py.applier.stage import (
+    behind,
     drop_stage,
     fill,
     make_stage,
@@ -112,11 +113,11 @@ def _stage(
         for part in parts:
             numbered = list(enumerate(part, last + 1))
             last += len(numbered)
-            texts = [_behind(str(n), c.key) for n, c in numbered]
+            texts = [behind(str(n), c.key) for n, c in numbered]
             fill(session, mapping, f"{keys} ({number}, {key})", texts, bounds, tail=latest)
             if mapping.key_merging:
                 _stage_spellings(session, mapping, bounds, numbered)
-            texts = [_behind(str(n), c.row.sql) for n, c in numbered if c.row]
+            texts = [behind(str(n), c.row.sql) for n, c in numbered if c.row]
             fill(session, mapping, f"{rows} ({number}, {old_names(mapping)})", texts, bounds)
 
 
@@ -143,16 +144,11 @@ def _stage_spellings(
 ) -> None:
     """Stage the spellings of the keys; the first change of each decides whether it is fresh."""
     number, key = number_column(mapping), identifier_list(mapping.key.columns)
-    texts = [_behind(f"{n}, X'{_digest_of(c.key)}', {c.fresh:d}", c.key) for n, c in numbered]
+    texts = [behind(f"{n}, X'{_digest_of(c.key)}', {c.fresh:d}", c.key) for n, c in numbered]
     names = f"({number}, {_digest(mapping)}, {_fresh(mapping)}, {key})"
     stage = stage_table(mapping, "spellings")
     first = f" ON DUPLICATE KEY UPDATE {number} = {stage}.{number}"
     fill(session, mapping, f"{stage} {names}", texts, bounds, tail=first)
-
-
-def _behind(first: str, row: str) -> str:
-    """Put more literals in front of those of ``(literal, ...)``."""
-    return f"({first}, {row[1:]}"
 
 
 def _fresh(mapping: TableMapping) -> str:

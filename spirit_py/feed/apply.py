@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
@@ -30,7 +29,8 @@ class BatchApplier:
 
     A batch holds one change for each key (R5). Its deletes are applied first, because in the new
     table a deleted key may be the key of another row; the deletes, and then the upserts, may run in
-    any order. Only a queue's batch, with several changes of a key, is applied in order.
+    any order. Only a queue's batch, with several changes of a key, is applied in order, a part in a
+    transaction.
     """
 
     def __init__(self, applier: Applier, *, threads: int, batch_rows: int) -> None:
@@ -54,11 +54,12 @@ class BatchApplier:
         """
         rows = self._batch_rows
         if in_order:
-            runs = [list(run) for _, run in groupby(batch, key=attrgetter("deleted"))]
-        else:
-            kinds = ([c for c in batch if c.deleted], [c for c in batch if not c.deleted])
-            runs = [sorted(kind, key=attrgetter("key")) for kind in kinds]
-        alone = in_order or not spread or session is not None or len(batch) <= rows
+            for part in _parts(batch, rows):
+                self._applier.write_in_order(mapping, [_keyed(c) for c in part], session)
+            return
+        kinds = ([c for c in batch if c.deleted], [c for c in batch if not c.deleted])
+        runs = [sorted(kind, key=attrgetter("key")) for kind in kinds]
+        alone = not spread or session is not None or len(batch) <= rows
         for run in runs:
             calls = (partial(self._write, mapping, part, session) for part in _parts(run, rows))
             if alone:

@@ -46,6 +46,34 @@ def test_rows_are_replaced_and_deleted(scene: Scene, applier: SqlApplier) -> Non
     assert scene.db.query("SELECT id, w, n FROM _t_new") == [(2, "c", 3)]
 
 
+@pytest.mark.parametrize("alter", ["ADD x INT", "MODIFY n VARCHAR(20)"], ids=["direct", "staged"])
+def test_changes_in_order_are_written_all_or_none(
+    scene: Scene, applier: SqlApplier, alter: str
+) -> None:
+    """R6, R10: the last change of a key counts, and a value that is lost takes all others back."""
+    mapping = scene.tables("id DOUBLE PRIMARY KEY, v VARCHAR(5), n INT", alter)
+
+    def change(key: str, row: str = "") -> KeyedChange:
+        return KeyedChange(f"({key})", RenderedRow(sql=row) if row else None)
+
+    changes = [
+        change("1e0", "(1e0, 'a', 1)"),
+        change("2e0", "(2e0, 'b', 2)"),
+        change("1e0"),
+        change("0e0", "(0e0, 'c', 3)"),
+        change("2e0", "(2e0, 'd', 4)"),
+        change("-0e0"),
+        change("1e0", "(1e0, 'e', 5)"),
+    ]
+    applier.write_in_order(mapping, changes, None)
+    rows = "SELECT id, v, CAST(n AS SIGNED) FROM _t_new ORDER BY id"
+    assert scene.db.query(rows) == [(1.0, "e", 5), (2.0, "d", 4)]
+    scene.db.execute("ALTER TABLE _t_new MODIFY v VARCHAR(3)")
+    with pytest.raises(ValueLost, match="does not fit into column v"):
+        applier.write_in_order(mapping, [change("1e0"), change("3e0", "(3e0, 'abcd', 1)")], None)
+    assert scene.db.query(rows) == [(1.0, "e", 5), (2.0, "d", 4)]
+
+
 @pytest.mark.parametrize(
     ("alter", "row", "column"),
     [

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 SEED = int(os.environ.get("SPIRIT_PY_SEED") or random.randrange(1 << 32))
 LATIN = [letter for letter in LETTERS if all(ord(c) < 256 for c in letter)]
+ASCII = [letter for letter in LETTERS if letter.isascii()]
+THAI = [*ASCII, "\u0e01\u0e32", "\u0e40\u0e01", "\u0e44\u0e01", "\u0e01"]
+NUMBERS = ["1", "2", "0", "-", "e1", ".5"]
 BASIC = [letter for letter in LETTERS if all(ord(c) < 1 << 16 for c in letter)]
 
 
@@ -64,6 +67,19 @@ KINDS = {
                       " v INT, PRIMARY KEY (part DESC, id)"),
     "composite, descending text": Kind("id VARCHAR(20) COLLATE utf8mb4_general_ci NOT NULL, part"
                                        " INT NOT NULL, v INT, PRIMARY KEY (id DESC, part)"),
+}  # fmt: skip
+
+
+#: Keys that have no usable weights, or are other keys in the new table.
+QUEUES = {
+    "double": Kind("id DOUBLE NOT NULL, part INT NOT NULL, v INT, PRIMARY KEY (id)",
+                   letters=NUMBERS),
+    "double, staged": Kind("id DOUBLE NOT NULL, part INT NOT NULL, v INT, PRIMARY KEY (id)",
+                           alter="MODIFY v VARCHAR(30)", letters=NUMBERS),
+    "thai": keyed("VARCHAR(20) CHARACTER SET tis620", letters=THAI),
+    "gbk": keyed("VARCHAR(20) CHARACTER SET gbk", letters=ASCII),
+    "finer": keyed("VARCHAR(20) COLLATE utf8mb4_0900_ai_ci",
+                   alter="MODIFY id VARCHAR(20) COLLATE utf8mb4_0900_bin NOT NULL"),
 }  # fmt: skip
 
 
@@ -126,6 +142,27 @@ def test_any_history_leads_to_the_rows_of_the_source(scene: Scene, name: str) ->
         same = [(a, b, str(c)) for a, b, c in found] == [(a, b, str(c)) for a, b, c in expected]
         assert same, f"SPIRIT_PY_SEED={SEED}"
     assert scene.feed.statistics().deduplicated > 0
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("name", QUEUES)
+def test_a_queue_keeps_any_history(scene: Scene, name: str) -> None:
+    """R6, R21: where keys have no weights each change is applied, in order."""
+    kind = QUEUES[name]
+    made = random.Random(f"{SEED} {name}")
+    scene.tables(kind.definition, kind.alter)
+    # While rows are copied, so that merging tables have no exact states yet.
+    scene.open(flush_interval=0.02, batch_rows=17, copying=True)
+    assert scene.subscription.weights is None
+    for _ in range(3):
+        write_at_random(scene, kind, made, 60)
+        scene.drain()
+        found, expected = (
+            sorted(scene.db.query(f"SELECT HEX(id), id, part, CAST(v AS CHAR) FROM {table}"))
+            for table in ("_t_new", "t")
+        )
+        assert found == expected, f"SPIRIT_PY_SEED={SEED}"
+    assert scene.feed.statistics().deduplicated == 0
 
 
 def test_texts_that_are_equal_are_one_key(either: Scene) -> None:

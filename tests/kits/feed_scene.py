@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from spirit_py.config import FeedOptions
@@ -55,6 +56,16 @@ class Recorder:
         for key in keys:
             self.table.pop(key.strip("()"), None)
         return len(keys)
+
+    def write_in_order(
+        self, mapping: TableMapping, changes: Sequence[KeyedChange], session: SqlSession | None
+    ) -> None:
+        """Write and delete in order."""
+        for deleted, run in groupby(changes, key=lambda change: change.row is None):
+            if deleted:
+                self.delete_keys(mapping, [change.key for change in run])
+            else:
+                self.upsert_rows(mapping, [change.row for change in run if change.row])
 
     def take(self, kind: str, items: list[str]) -> None:
         """Remember a call."""
