@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+#: A copy that will end sooner is not handed over to Spark.
+_WORTHWHILE_SECONDS: Final = 2.0
 #: A throttler is asked again after this long.
 _THROTTLE_SECONDS: Final = 0.1
 
@@ -147,7 +149,7 @@ class Copier:
         )
         with Crew(driver=self._driver, spark=self._spark, join=join, stop=self._stop) as crew:
             while not self._stop.requested and not (self._ended and crew.idle):
-                crew.feed(self._next)
+                crew.feed(self._next, lasting=self._lasting)
                 self._take(crew.collect())
             deadline = self._clock() + self._options.grace
             while not crew.idle and self._clock() < deadline:
@@ -185,6 +187,12 @@ class Copier:
         self._meter.dispatched(self._fraction())
         order = ChunkOrder(chunk=chunk, visibility=visibility, gtid=self._gtid(chunk))
         return CopyOrder(order=order, seconds=self._meter.expected_seconds(chunk.target_rows))
+
+    def _lasting(self) -> bool:
+        """Whether what is left will take so long that Spark's tasks are worth their start."""
+        cut = self._chunker.estimated_fraction()
+        seconds = self._meter.statistics().seconds
+        return not self._ended and seconds * (1 - cut) > cut * _WORTHWHILE_SECONDS > 0
 
     def _waiting(self) -> bool:
         """Whether there is a reason to wait; asked again after a while, not at every call."""

@@ -43,6 +43,7 @@ from spirit_py.mysql.locks.named import take_named_lock
 from spirit_py.mysql.retry import retrying
 from spirit_py.spark.gang import Gang, is_transient
 from spirit_py.stop import StopSwitch
+from spirit_py.threads import Background
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -178,22 +179,26 @@ class Crew:
         """Whether every order was answered."""
         return not self._again and not any(team.asked for team in self._teams())
 
-    def feed(self, next_order: Callable[[int], CopyOrder | None]) -> None:
+    def feed(
+        self, next_order: Callable[[int], CopyOrder | None], *, lasting: Callable[[], bool]
+    ) -> None:
         """Post orders to the tasks that will soon have nothing to do.
 
         Args:
             next_order: returns the next order for a rank; None when there is none now.
+            lasting: returns whether there is enough left for Spark to take over.
         """
         if self._current is None:
             self._current = retrying(self._stop)(self._open, self._driver)
-        team, posted = self._current, False
-        try:
-            if team.gang.gathered():
-                for rank in range(team.gang.size):
-                    posted = self._supply(team, rank, next_order) or posted
-        except (WorkersLost, ServerFault) as error:
-            self._lost(team, error)
-        self._advance(worthwhile=posted)
+        team = self._current
+        if self._gathered(team):
+            for rank in range(team.gang.size):
+                while self._current is team and self._wants(team, rank):
+                    order = self._again.pop(0) if self._again else next_order(rank)
+                    if order is None:
+                        break
+                    self._post(team, rank, order)
+        self._advance(lasting)
 
     def collect(self) -> list[ChunkCopied]:
         """Return the chunks that were copied; empty after waiting some milliseconds.
@@ -218,19 +223,12 @@ class Crew:
     def _teams(self) -> list[_Team]:
         return [team for team in (self._retiring, self._current, self._coming) if team is not None]
 
-    def _supply(
-        self, team: _Team, rank: int, next_order: Callable[[int], CopyOrder | None]
-    ) -> bool:
-        """Post orders to one task as long as it wants some; return whether it got a new one."""
-        supplied = False
-        while self._wants(team, rank):
-            again = bool(self._again)
-            order = self._again.pop(0) if again else next_order(rank)
-            if order is None:
-                break
-            self._post(team, rank, order)
-            supplied = supplied or not again
-        return supplied
+    def _gathered(self, team: _Team) -> bool:
+        try:
+            return team.gang.gathered()
+        except (WorkersLost, ServerFault) as error:
+            self._lost(team, error)
+            return False
 
     def _wants(self, team: _Team, rank: int) -> bool:
         """Whether a task should get another order now."""
@@ -246,13 +244,15 @@ class Crew:
         left = team.began[rank] + running.seconds - time.monotonic()
         return left < _AHEAD_SECONDS
 
-    @staticmethod
-    def _post(team: _Team, rank: int, order: CopyOrder) -> None:
+    def _post(self, team: _Team, rank: int, order: CopyOrder) -> None:
         # Noted first: after a fault of the driver's session the task may have the order.
         team.asked[order.number] = (rank, order)
         if not team.gang.outstanding(rank):
             team.began[rank] = time.monotonic()
-        team.gang.post(rank, order.order.encode())
+        try:
+            team.gang.post(rank, order.order.encode())
+        except (WorkersLost, ServerFault) as error:
+            self._lost(team, error)
 
     def _collected(self, team: _Team) -> list[ChunkCopied]:
         try:
@@ -270,23 +270,22 @@ class Crew:
 
     # -- Spark takes over
 
-    def _advance(self, *, worthwhile: bool) -> None:
-        """Open Spark's gang when Spark is ready, let it take over when its tasks have come.
-
-        Args:
-            worthwhile: there are more chunks to copy.
-        """
+    def _advance(self, lasting: Callable[[], bool]) -> None:
+        """Open Spark's gang when Spark is ready, let it take over when its tasks have come."""
         if self._retiring is not None and not self._retiring.asked:
             retiring, self._retiring = self._retiring, None
             self._finish(retiring)
+        spark = self._spark
         if self._coming is not None:
             self._look_for_tasks(self._coming)
-        elif self._spark is not None and self._spark.failure is not None:
+        elif spark is not None and spark.failure is not None:
             # Who started it reports it.
             self._spark = None
-        elif worthwhile and self._spark is not None and self._spark.ready and not self._sparks:
-            with contextlib.suppress(ServerFault):
-                self._coming = self._open(self._spark)
+        elif spark is not None and spark.ready and not self._sparks and lasting():
+            try:
+                self._coming = self._open(spark)
+            except SpiritError as error:
+                self._without_spark(error.message)
 
     @property
     def _sparks(self) -> bool:
@@ -310,7 +309,8 @@ class Crew:
             why = error.message
         self._without_spark(why)
         self._coming = None
-        coming.close()
+        # Not here, because a job that hangs would hold up the tasks that copy.
+        Background("crew-close", lambda _stopping: coming.close()).start()
 
     @staticmethod
     def _finish(team: _Team) -> None:

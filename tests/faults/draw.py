@@ -20,7 +20,7 @@ FAULTS: tuple[Fault, ...] = (*PROCESS_FAULTS, *SERVER_FAULTS, *NETWORK_FAULTS)
 _OFTEN = ("chunk.", "checksum.chunk")
 _GTID_SHARE = 0.75
 #: How often a hook is drawn.
-_HOOKS = {"small-chunks": 0.8, "quick-checkpoints": 0.6, "quick-flushes": 0.5}
+_HOOKS = {"small-chunks": 0.9, "quick-checkpoints": 0.6, "quick-flushes": 0.5}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,13 @@ EARLY = (
     "checkpoint.writing",
     "checkpoint.written",
 )
-COPY = ("chunk.dispatched", "chunk.executing", "chunk.executed", "chunk.committed")
+COPY = (
+    "chunk.dispatched",
+    "chunk.executing",
+    "chunk.part",
+    "chunk.executed",
+    "chunk.committed",
+)
 DRAIN = ("drain.begun", "feed.flushing", "feed.flushed")
 CHECK = ("checksum.lock", "checksum.locked", "checksum.compare", "checksum.chunk")
 SWAP = ("cutover.lock", "cutover.locked", "cutover.rename", "cutover.renamed", "cutover.unlocked")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tests.kits.point_listener import Hold
 
 _LEAVE_SECONDS = 60.0
-_EXECUTOR = ("chunk.executing", "chunk.executed", "checksum.chunk")
+_EXECUTOR = ("chunk.executing", "chunk.part", "chunk.executed", "checksum.chunk")
 
 
 def kill_driver(scene: Scene, _hold: Hold) -> None:
@@ -151,9 +151,27 @@ PROCESS_FAULTS = (
     Fault(name="sigterm", strike=terminate, codes=frozenset({0, 143})),
     Fault(name="sigint-twice", strike=interrupt_twice, codes=frozenset({0, 130, 3})),
     Fault(name="hang-up", strike=hang_up, codes=DONE),
-    Fault(name="kill-jvm", strike=kill_jvm, points=(*COPY, *CHECK), codes=frozenset({0, 1})),
-    Fault(name="kill-worker", strike=kill_worker, points=_EXECUTOR, codes=DONE),
-    Fault(name="pause-worker", strike=pause_worker, points=_EXECUTOR, codes=DONE),
+    Fault(
+        name="kill-jvm",
+        strike=kill_jvm,
+        points=(*COPY, *CHECK),
+        codes=frozenset({0, 1}),
+        hook="spark-first",
+    ),
+    Fault(
+        name="kill-worker",
+        strike=kill_worker,
+        points=_EXECUTOR,
+        codes=DONE,
+        hook="spark-first",
+    ),
+    Fault(
+        name="pause-worker",
+        strike=pause_worker,
+        points=_EXECUTOR,
+        codes=DONE,
+        hook="spark-first",
+    ),
     Fault(name="pause-driver", strike=pause_driver),
     Fault(name="pause-everything", strike=pause_everything),
     Fault(

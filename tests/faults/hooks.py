@@ -32,10 +32,25 @@ def clock() -> None:
 
 
 def small_chunks() -> None:
-    """Begin with chunks of 200 rows."""
-    from spirit_py.chunk.sizing import ChunkSizer
+    """Begin with chunks of 200 rows, in parts of 60."""
+    from spirit_py.chunk import sizing
 
-    ChunkSizer.__init__.__kwdefaults__["first_rows"] = 200  # type: ignore[index]
+    sizing.ChunkSizer.__init__.__kwdefaults__["first_rows"] = 200  # type: ignore[index]
+    sizing.FAST_GROWTH = sizing.GROWTH  # type: ignore[misc]
+    sizing.FEWEST_PART_ROWS = sizing.MOST_PART_ROWS = 60  # type: ignore[misc]
+
+
+def spark_first() -> None:
+    """Wait for Spark and copy in its tasks from the beginning, as far as none is lost."""
+    from spirit_py.copier.crew import Crew
+
+    opened = Crew._open
+
+    def opening(self: Any, engine: Any) -> Any:
+        first, self.begun = not hasattr(self, "begun"), True
+        return opened(self, self._spark if first else engine)
+
+    Crew._open = opening  # type: ignore[method-assign]
 
 
 def quick_checkpoints() -> None:
@@ -138,6 +153,7 @@ BUGS: dict[str, Bug] = {
 HOOKS: dict[str, Callable[[], None]] = {
     "clock": clock,
     "small-chunks": small_chunks,
+    "spark-first": spark_first,
     "quick-checkpoints": quick_checkpoints,
     "quick-flushes": quick_flushes,
     **{name: bug.plant for name, bug in BUGS.items()},

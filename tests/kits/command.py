@@ -10,11 +10,19 @@ from typing import Any
 MINUTE = 60.0
 
 
-def command_line(db: Any, command: str, *more: str, through: Any = None) -> list[str]:
-    """Return the words of a command on a test's schema, reached through a proxy if given."""
+def command_line(
+    db: Any, command: str, *more: str, through: Any = None, hooks: str = ""
+) -> list[str]:
+    """Return the words of a command on a test's schema.
+
+    Args:
+        through: a proxy through which the server is reached.
+        hooks: of :mod:`tests.faults.hooks`, divided by commas.
+    """
     reached = through or db.server
+    program = ("tests.faults.hooks", hooks) if hooks else ("spirit_py",)
     return [
-        *(sys.executable, "-m", "spirit_py", command),
+        *(sys.executable, "-m", *program, command),
         *("--host", f"{reached.host}:{reached.port}", "--user", db.server.user),
         *("--database", db.name, *more),
     ]

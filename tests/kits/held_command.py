@@ -48,7 +48,13 @@ class Command:
     """``spirit-py migrate`` as a process, which can be held at its points."""
 
     def __init__(
-        self, db: Database, listener: PointListener, folder: Path, *more: str, alter: str = ALTER
+        self,
+        db: Database,
+        listener: PointListener,
+        folder: Path,
+        *more: str,
+        alter: str = ALTER,
+        hooks: str = "small-chunks",
     ) -> None:
         run = len(list(folder.glob("*.log")))
         self.report_file, self.log = folder / f"{run}.json", folder / f"{run}.log"
@@ -58,7 +64,7 @@ class Command:
         ]
         with self.log.open("wb") as output:
             self.process = subprocess.Popen(
-                command_line(db, "migrate", *words),
+                command_line(db, "migrate", *words, hooks=hooks),
                 env=environment(db, **{points.VARIABLE: str(listener.path)}),
                 stdout=output,
                 stderr=output,

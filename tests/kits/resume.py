@@ -49,7 +49,7 @@ def kill_at(db: Database, listener: PointListener, point: str, nth: int, *more: 
     chosen = ("--no-shortcut", "--table", "t", "--alter", ALTER, "--threads", "2", *more)
     hold = listener.hold(point, nth)
     process = subprocess.Popen(
-        command_line(db, "migrate", *chosen),
+        command_line(db, "migrate", *chosen, hooks="small-chunks"),
         env=environment(db, **{points.VARIABLE: str(listener.path)}),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

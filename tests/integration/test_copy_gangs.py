@@ -1,0 +1,267 @@
+"""Two gangs of one copy under live writes: Spark takes over, tasks are lost, parts meet changes.
+
+A real change feed applies what is written meanwhile, and nothing repairs the new table.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from spirit_py import points
+from spirit_py.chunk.chunker import make_chunker
+from spirit_py.copier import copier as copier_module
+from spirit_py.copier.boundary import BoundaryReader
+from spirit_py.copier.copier import Copier, CopyOptions
+from spirit_py.copier.crew import Crew
+from spirit_py.errors import MigrationFailure, WorkersLost
+from spirit_py.spark.driver import DriverEngine
+from tests.fixtures.feed import fill
+from tests.fixtures.spark import SLOTS
+from tests.kits.copying import chunk_sessions
+from tests.kits.engine import SharedEngine
+from tests.kits.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.fixtures.feed import Scene
+
+ROWS = 20_000
+PART_ROWS = 500
+
+
+def copy(
+    scene: Scene,
+    spark: Any = None,
+    *,
+    first_rows: int = 2000,
+    throttled: Callable[[], str] = lambda: "",
+) -> Copier:
+    """Copy the scene's table in chunks of a few parts; return the copier when it has ended."""
+    reader = BoundaryReader(scene.options(), stop=scene.stop)
+    copier = Copier(
+        driver=DriverEngine(2),
+        spark=spark,
+        mapping=scene.mapping,
+        connection=scene.options(),
+        chunker=make_chunker(scene.mapping, reader.query, part_rows=PART_ROWS),
+        query=reader.query,
+        subscription=scene.subscription,
+        throttled=throttled,
+        stop=scene.stop,
+        options=CopyOptions(target_chunk_time=0.02),
+    )
+    copier._meter._sizer._rows = first_rows
+    try:
+        copier.run()
+    finally:
+        reader.close()
+    return copier
+
+
+@pytest.fixture
+def filled(scene: Scene) -> Scene:
+    """Return a scene with rows, followed by its feed."""
+    scene.tables()
+    fill(scene.db, ROWS)
+    scene.db.execute("ANALYZE TABLE t")
+    scene.open(copying=True, flush_interval=0.05)
+    return scene
+
+
+@pytest.fixture
+def at(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Return what has an action done once, when a point is passed for the nth time."""
+
+    def arrange(point: str, action: Callable[[], None], nth: int = 1) -> None:
+        passed = 0
+        lock = threading.Lock()
+
+        def announce(name: str) -> None:
+            nonlocal passed
+            with lock:
+                passed += name == point
+                if name == point and passed == nth:
+                    action()
+
+        monkeypatch.setattr(points, "_listener", "here")
+        monkeypatch.setattr(points, "_announce", announce)
+
+    return arrange
+
+
+@contextlib.contextmanager
+def writing(scene: Scene) -> Iterator[None]:
+    """Let an application insert, change and delete rows all over the table."""
+    ended = threading.Event()
+
+    def write() -> None:
+        session = scene.db.connect()
+        with session.cursor() as cursor:
+            for n in range(1_000_000):
+                if ended.is_set():
+                    break
+                key = n * 7919 % ROWS + 1
+                cursor.execute("UPDATE t SET n = n + 1, v = 'new' WHERE id = %s", (key,))
+                cursor.execute("DELETE FROM t WHERE id = %s", (key + 1,))
+                cursor.execute("REPLACE INTO t VALUES (%s, 'back', 0)", (key // 2 + 1,))
+        session.close()
+
+    thread = threading.Thread(target=write, name="test-writer")
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+class LateEngine(SharedEngine):
+    """Spark that becomes ready, or fails, when the test says so."""
+
+    ready = False
+    failure: MigrationFailure | None = None
+
+
+@pytest.fixture
+def posted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, int, int]]:
+    """Return a list that gets the engine, rank and chunk number of every order."""
+    found: list[tuple[Any, int, int]] = []
+    post = Crew._post
+
+    def noting(self: Crew, team: Any, rank: int, order: Any) -> None:
+        found.append((team.engine, rank, order.number))
+        post(self, team, rank, order)
+
+    monkeypatch.setattr(Crew, "_post", noting)
+    return found
+
+
+def test_spark_takes_over_when_its_tasks_have_come(filled, spark_engine, monkeypatch, posted, at):
+    """The driver's tasks begin; Spark's go on with no chunk twice and none left out."""
+    monkeypatch.setattr(copier_module, "_WORTHWHILE_SECONDS", 0.0001)
+    late = LateEngine(spark_engine)
+
+    drivers: set[int] = set()
+
+    def ready() -> None:
+        drivers.update(chunk_sessions(filled.db))
+        late.ready = True
+
+    def throttled() -> str:
+        """Wait with the rest of the table until Spark's tasks have come."""
+        came = set(chunk_sessions(filled.db)) - drivers
+        return "Spark" if late.ready and len(came) < SLOTS else ""
+
+    at("chunk.committed", ready, nth=3)
+    with writing(filled):
+        copier = copy(filled, late, first_rows=1000, throttled=throttled)
+    engines = [engine is late for engine, _, _ in posted]
+    assert engines == sorted(engines), "an order for the driver's tasks after the first of Spark's"
+    assert set(engines) == {False, True}
+    numbers = [number for _, _, number in posted]
+    assert numbers == list(range(copier.statistics().chunks))
+    assert copier.statistics().replaced_chunks == 0
+    filled.drain()
+    filled.assert_equal()
+    until(lambda: not chunk_sessions(filled.db), "both gangs' sessions to end")
+
+
+@pytest.mark.parametrize("failed", [False, True])
+def test_a_copy_does_not_wait_for_spark(filled, spark_engine, posted, failed):
+    """Spark that never starts, and Spark whose start failed, hold nothing up."""
+    late = LateEngine(spark_engine)
+    late.failure = MigrationFailure("no Java") if failed else None
+    copy(filled, late)
+    assert {engine for engine, _, _ in posted} & {late} == set()
+    filled.drain()
+    filled.assert_equal()
+
+
+def test_a_short_copy_is_not_handed_over(filled, spark_engine, posted):
+    """A table that the driver copies within seconds never sees Spark, ready or not."""
+    shared = SharedEngine(spark_engine)
+    copy(filled, shared)
+    assert {engine for engine, _, _ in posted} & {shared} == set()
+
+
+def test_spark_whose_job_ends_at_once_is_done_without(filled, spark_engine, monkeypatch, posted):
+    """A JVM that is gone: its gang fails to come together, and the driver's tasks go on."""
+    monkeypatch.setattr(copier_module, "_WORTHWHILE_SECONDS", 0.0001)
+
+    def gone(*_: Any, **__: Any) -> Any:
+        raise MigrationFailure("Spark could not run a job: the JVM is gone")
+
+    late = LateEngine(spark_engine)
+    late.ready = True
+    late.run_gang = gone  # type: ignore[method-assign]
+    with writing(filled):
+        copy(filled, late, first_rows=500)
+    assert {engine for engine, _, _ in posted} & {late} == set()
+    filled.drain()
+    filled.assert_equal()
+
+
+@pytest.mark.parametrize("point", ["chunk.executing", "chunk.part", "chunk.executed"])
+def test_a_chunk_whose_task_is_lost_is_copied_again(filled, at, point):
+    """R4, R18: lost before the first part, between two, and after the commit before the answer.
+
+    Rows of every part are changed, deleted and inserted between the two tries: what the first one
+    wrote is older, and the feed holds the changes until the chunk is reported.
+    """
+    db = filled.db
+
+    def lose() -> None:
+        db.execute("UPDATE t SET v = 'changed' WHERE id % 7 = 0")
+        db.execute("DELETE FROM t WHERE id % 11 = 0")
+        db.execute("INSERT INTO t (id, v, n) SELECT id, 'again', 0 FROM _t_new WHERE id % 22 = 0")
+        filled.feed.block_wait()
+        for session in chunk_sessions(db):
+            with contextlib.suppress(Exception):
+                db.execute(f"KILL {session}")
+
+    at(point, lose, nth=3)
+    copier = copy(filled)
+    assert copier.statistics().replaced_chunks >= 1
+    filled.drain()
+    filled.assert_equal()
+
+
+def test_changes_between_two_parts_wait_for_the_chunk(filled, at):
+    """R4: a commit of a part is not taken for the chunk's, for rows of that part either."""
+    db, seen = filled.db, []
+
+    def change() -> None:
+        ((last,),) = db.query("SELECT MAX(id) FROM _t_new")
+        db.execute("UPDATE t SET v = 'changed' WHERE id = %s OR id = %s", (last - 1, last + 1))
+        db.execute("DELETE FROM t WHERE id = %s OR id = %s", (last, last + 2))
+        filled.feed.block_wait()
+        filled.feed.flush()
+        seen.append(db.query("SELECT v FROM _t_new WHERE id >= %s ORDER BY id", (last - 1,)))
+        seen.append([(f"row {last - 1}",), (f"row {last}",)])
+
+    at("chunk.part", change)
+    copy(filled, first_rows=ROWS)
+    assert seen[0] == seen[1], "changes of a chunk in flight were applied"
+    filled.drain()
+    filled.assert_equal()
+
+
+def test_gang_after_gang_that_is_lost_ends_the_copy(filled, monkeypatch):
+    """Without any progress in between a few tries are enough; the error can be resumed from."""
+    reach = points.reach
+
+    def losing(name: str) -> None:
+        if name == "chunk.executing":
+            raise WorkersLost("the task is gone")
+        reach(name)
+
+    monkeypatch.setattr(points, "reach", losing)
+    with pytest.raises(WorkersLost, match="the task is gone") as lost:
+        copy(filled)
+    assert lost.value.resumable
+    until(lambda: not chunk_sessions(filled.db), "the sessions to end")
