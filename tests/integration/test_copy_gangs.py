@@ -14,13 +14,18 @@ import pytest
 from spirit_py import points
 from spirit_py.chunk.chunker import make_chunker
 from spirit_py.copier import copier as copier_module
+from spirit_py.copier import task
 from spirit_py.copier.boundary import BoundaryReader
+from spirit_py.copier.chunk_sql import chunk_lock
 from spirit_py.copier.copier import Copier, CopyOptions
 from spirit_py.copier.crew import Crew
 from spirit_py.errors import MigrationFailure, WorkersLost
+from spirit_py.mysql.connect import connect
+from spirit_py.mysql.locks.named import take_named_lock
 from spirit_py.spark.driver import DriverEngine
 from tests.fixtures.feed import fill
 from tests.fixtures.spark import SLOTS
+from tests.kits.chunks import chunk
 from tests.kits.copying import chunk_sessions
 from tests.kits.engine import SharedEngine
 from tests.kits.waiting import until
@@ -85,8 +90,9 @@ def at(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
             nonlocal passed
             with lock:
                 passed += name == point
-                if name == point and passed == nth:
-                    action()
+                due = name == point and passed == nth
+            if due:
+                action()
 
         monkeypatch.setattr(points, "_listener", "here")
         monkeypatch.setattr(points, "_announce", announce)
@@ -227,6 +233,25 @@ def test_a_chunk_whose_task_is_lost_is_copied_again(filled, at, point):
     at(point, lose, nth=3)
     copier = copy(filled)
     assert copier.statistics().replaced_chunks >= 1
+    filled.drain()
+    filled.assert_equal()
+
+
+def test_a_late_attempt_is_ended_before_its_chunk_is_copied_again(filled, at, monkeypatch):
+    """R18: a session that the driver does not know of, with the lock of a chunk that was lost."""
+    monkeypatch.setattr(task, "_FENCE_SECONDS", 1)
+    with connect(filled.options(), role="late") as late:
+
+        def lose() -> None:
+            for session in chunk_sessions(filled.db):
+                filled.db.execute(f"KILL {session}")
+            for number in range(2):
+                lock = chunk_lock(filled.mapping, chunk(number, None, None))
+                assert take_named_lock(late, lock, timeout=10)
+
+        at("chunk.executed", lose)
+        copy(filled)
+        assert not late.alive()
     filled.drain()
     filled.assert_equal()
 
