@@ -24,7 +24,6 @@ from spirit_py.mysql.connect import connect
 from spirit_py.mysql.locks.named import take_named_lock
 from spirit_py.spark.driver import DriverEngine
 from tests.fixtures.feed import fill
-from tests.fixtures.spark import SLOTS
 from tests.kits.chunks import chunk
 from tests.kits.copying import chunk_sessions
 from tests.kits.engine import SharedEngine
@@ -152,16 +151,22 @@ def test_spark_takes_over_when_its_tasks_have_come(filled, spark_engine, monkeyp
     monkeypatch.setattr(copier_module, "_WORTHWHILE_SECONDS", 0.0001)
     late = LateEngine(spark_engine)
 
-    drivers: set[int] = set()
+    crews: list[Crew] = []
+    look = Crew._look_for_tasks
+
+    def looking(self: Crew, coming: Any) -> None:
+        crews.append(self)
+        look(self, coming)
+
+    monkeypatch.setattr(Crew, "_look_for_tasks", looking)
 
     def ready() -> None:
-        drivers.update(chunk_sessions(filled.db))
         late.ready = True
 
     def throttled() -> str:
         """Wait with the rest of the table until Spark's tasks have come."""
-        came = set(chunk_sessions(filled.db)) - drivers
-        return "Spark" if late.ready and len(came) < SLOTS else ""
+        over = crews and crews[0]._current is not None and crews[0]._current.engine is late
+        return "Spark" if late.ready and not over else ""
 
     at("chunk.committed", ready, nth=3)
     with writing(filled):
