@@ -36,8 +36,8 @@ def small_chunks() -> None:
     from spirit_py.chunk import sizing
 
     sizing.ChunkSizer.__init__.__kwdefaults__["first_rows"] = 200  # type: ignore[index]
-    sizing.FAST_GROWTH = sizing.GROWTH  # type: ignore[misc]
-    sizing.FEWEST_PART_ROWS = sizing.MOST_PART_ROWS = 60  # type: ignore[misc]
+    sizing.FAST_GROWTH = sizing.GROWTH
+    sizing.FEWEST_PART_ROWS = sizing.MOST_PART_ROWS = 60
 
 
 def spark_first() -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spirit_py import points
-from spirit_py.chunk.chunker import make_chunker
+from spirit_py.chunk.lanes import LaneChunker
 from spirit_py.copier import copier as copier_module
 from spirit_py.copier import task
 from spirit_py.copier.boundary import BoundaryReader
@@ -52,7 +52,7 @@ def copy(
         spark=spark,
         mapping=scene.mapping,
         connection=scene.options(),
-        chunker=make_chunker(scene.mapping, reader.query, part_rows=PART_ROWS),
+        chunker=LaneChunker(scene.mapping, reader.query, workers=2, part_rows=PART_ROWS),
         query=reader.query,
         subscription=scene.subscription,
         throttled=throttled,
@@ -207,9 +207,9 @@ def test_spark_whose_job_ends_at_once_is_done_without(filled, spark_engine, monk
     def gone(*_: Any, **__: Any) -> Any:
         raise MigrationFailure("Spark could not run a job: the JVM is gone")
 
-    late = LateEngine(spark_engine)
+    late: Any = LateEngine(spark_engine)
     late.ready = True
-    late.run_gang = gone  # type: ignore[method-assign]
+    late.run_gang = gone
     with writing(filled):
         copy(filled, late, first_rows=500)
     assert {engine for engine, _, _ in posted} & {late} == set()
