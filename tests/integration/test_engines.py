@@ -1,0 +1,162 @@
+"""Commands without Spark: a small table needs none, and one that does not start is a warning."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from spirit_py.compare.entry import compare
+from spirit_py.config import CompareConfig
+from spirit_py.errors import Refusal
+from spirit_py.migration import migrate
+from spirit_py.spark import choice, gateway
+from tests.kits.connection import connection_options
+from tests.kits.migrate import config_for
+from tests.kits.reporter import RecordingReporter
+from tests.kits.resume import Interruption, make_table
+from tests.kits.tables import tables
+
+ALTER = "MODIFY a BIGINT, ADD COLUMN z INT NOT NULL DEFAULT 5"
+REAL = shutil.which("java")
+
+
+class Java:
+    """A Java that notes how it is called, and is as broken as the test wants it."""
+
+    def __init__(self, home: Path, start: str) -> None:
+        self._calls = home / "calls"
+        program = home / "bin" / "java"
+        program.parent.mkdir(parents=True)
+        program.write_text(
+            f'#!/bin/sh\necho "$1" >> {self._calls}\n'
+            f'[ "$1" = -version ] && exec {REAL} -version\n{start}\n'
+        )
+        program.chmod(0o755)
+
+    @property
+    def starts(self) -> int:
+        """How often it was called for more than its version."""
+        return sum(line != "-version" for line in self._calls.read_text().splitlines())
+
+
+@pytest.fixture(name="java")
+def _java(tmp_path, monkeypatch):
+    """Take a Java of the test's."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+
+    def make(start: str = f'exec {REAL} "$@"') -> Java:
+        home = tmp_path / "java"
+        monkeypatch.setenv("JAVA_HOME", str(home))
+        return Java(home, start)
+
+    return make
+
+
+@pytest.fixture(name="large")
+def _large(monkeypatch):
+    """Take every table for a large one."""
+    monkeypatch.setattr(choice, "SMALL_BYTES", -1)
+
+
+def scratch_left() -> list[Path]:
+    """Return the folders of Spark that runs have left."""
+    return list(Path(tempfile.gettempdir()).glob("spirit-py-spark-*"))
+
+
+def migrated(db, **more):
+    """Migrate the table; return the report."""
+    config = config_for(db, table="t", alter=ALTER, no_shortcut=True, **more)
+    report = migrate(config, reporter=RecordingReporter())
+    assert tables(db) == ["t"]
+    assert db.query("SELECT COUNT(*), SUM(z) FROM t") == [(6000, 30000)]
+    return report
+
+
+def test_a_small_table_is_migrated_without_spark(db, java):
+    """Copied, compared and swapped before a JVM could have started; none is."""
+    make_table(db)
+    called = java()
+    report = migrated(db)
+    assert (report.outcome, report.warnings) == ("done", [])
+    assert called.starts == 0
+
+
+def test_small_tables_are_compared_without_spark(db, java):
+    """The same limit holds for spirit-py checksum."""
+    make_table(db)
+    db.execute("CREATE TABLE u LIKE t")
+    db.execute("INSERT INTO u TABLE t")
+    called = java()
+    options = CompareConfig(
+        source=connection_options(db),
+        database=db.name,
+        table="t",
+        target_database=db.name,
+        target_table="u",
+    )
+    assert compare(options, reporter=RecordingReporter()).outcome == "equal"
+    assert called.starts == 0
+
+
+@pytest.mark.parametrize(
+    ("start", "why"),
+    [
+        ("exit 3", "the JVM left with code 3"),
+        ("exec sleep 600", "the JVM did not answer"),
+    ],
+    ids=["java ends", "java hangs"],
+)
+def test_without_a_spark_a_large_table_is_migrated_by_the_driver(
+    db, java, large, monkeypatch, start, why
+):
+    """The operator gets the change, and a warning in display and report; nothing is left."""
+    monkeypatch.setattr(gateway, "_START_SECONDS", 1.0)
+    make_table(db)
+    called = java(start)
+    report = migrated(db)
+    assert report.outcome == "done"
+    assert called.starts == 1
+    (warning,) = report.warnings
+    assert why in warning
+    assert "this process does its work alone" in warning
+    assert scratch_left() == []
+
+
+def interrupted(db, spark_engine, monkeypatch):
+    """Leave behind what an interrupted migration leaves; return the tables."""
+    make_table(db)
+    Interruption(monkeypatch).at(spark_engine, db, "chunk.committed", 2, target_chunk_time=0.05)
+    left = tables(db)
+    assert "_t_new" in left
+    return left
+
+
+def test_a_run_that_ends_as_instant_ends_its_jvm_at_once(
+    db, spark_engine, java, large, monkeypatch
+):
+    """After an earlier copy another one was likely, so that Spark has begun to start."""
+    interrupted(db, spark_engine, monkeypatch)
+    called = java("exec sleep 600")
+    config = config_for(db, table="t", alter="ADD COLUMN z INT")
+    began = time.monotonic()
+    report = migrate(config, reporter=RecordingReporter())
+    assert (report.algorithm, called.starts) == ("instant", 1)
+    assert time.monotonic() - began < gateway._START_SECONDS
+    assert scratch_left() == []
+
+
+def test_a_missing_java_is_refused_before_an_abandoned_table_is_dropped(
+    db, spark_engine, monkeypatch
+):
+    """What is there may be all that the operator has of a long copy."""
+    left = interrupted(db, spark_engine, monkeypatch)
+    monkeypatch.setenv("JAVA_HOME", "/nonexistent")
+    config = config_for(db, table="t", alter="ADD INDEX (a)")
+    with pytest.raises(Refusal, match="Spark needs Java"):
+        migrate(config, reporter=RecordingReporter())
+    assert tables(db) == left
