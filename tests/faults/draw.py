@@ -6,6 +6,7 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tests.faults.fault import INDEX
 from tests.faults.faults_network import NETWORK_FAULTS
 from tests.faults.faults_process import PROCESS_FAULTS
 from tests.faults.faults_server import SERVER_FAULTS
@@ -19,6 +20,7 @@ FAULTS: tuple[Fault, ...] = (*PROCESS_FAULTS, *SERVER_FAULTS, *NETWORK_FAULTS)
 #: Points that a run reaches several times.
 _OFTEN = ("chunk.", "checksum.chunk")
 _GTID_SHARE = 0.75
+_DEFERRED_SHARE = 0.4
 #: How often a hook is drawn.
 _HOOKS = {"small-chunks": 0.9, "quick-checkpoints": 0.6, "quick-flushes": 0.5}
 
@@ -32,6 +34,7 @@ class Draw:
         rows: rows of the table at the beginning.
         gtid: whether the server has GTIDs.
         repair: whether the checksum may repair; otherwise any difference fails the run.
+        deferred: whether secondary indexes are built after the copy.
         hooks: of :mod:`tests.faults.hooks`; the command runs with them every time.
     """
 
@@ -43,6 +46,7 @@ class Draw:
     rows: int
     gtid: bool
     repair: bool
+    deferred: bool
     hooks: tuple[str, ...]
 
     def __str__(self) -> str:
@@ -51,7 +55,8 @@ class Draw:
         kind = "GTID" if self.gtid else "file"
         with_hooks = "".join(f", {hook}" for hook in self.hooks)
         no_repair = "" if self.repair else ", no repair"
-        table = f"{self.shape.name}, {self.rows} rows, {kind}{no_repair}{with_hooks}"
+        deferred = ", deferred indexes" if self.deferred else ""
+        table = f"{self.shape.name}, {self.rows} rows, {kind}{no_repair}{deferred}{with_hooks}"
         return f"{self.fault.name} at {place}, {table}"
 
 
@@ -82,5 +87,6 @@ def draw(seed: int, *, repair: bool | None = None) -> Draw:
         rows=source.randrange(800, 1500) if shape.wide else source.randrange(2500, 5000),
         gtid=source.random() < _GTID_SHARE,
         repair=repair or fault.expects_repairs,
+        deferred=point in INDEX or random.Random(f"deferred {seed}").random() < _DEFERRED_SHARE,
         hooks=(*_drawn(source), *((fault.hook,) if fault.hook else ())),
     )

@@ -180,6 +180,7 @@ class Scene:
             *("--host", f"{proxy.host}:{proxy.port}", "--user", MIGRATOR),
             *("--database", self.name, "--table", "t", "--alter", self.draw.shape.alter),
             *("--threads", "2", "--target-chunk-time", "0.2", "--lock-wait-timeout", "5"),
+            *("--defer-indexes", "on" if self.draw.deferred else "off"),
             *([] if self.draw.repair else ["--no-repair"]),
         ]
 

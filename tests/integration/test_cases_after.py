@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.fixtures.cases import DRAW_VARIABLE
+from tests.kits.cases import DRAW_VARIABLE
 from tests.oracle.case import Case, load_all
 from tests.oracle.scene import play
 from tests.oracle.zones import zones

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.fixtures.cases import DRAW_VARIABLE
 from tests.fuzz.draw import draw
 from tests.fuzz.judge import Verdict, judge
 from tests.fuzz.model import as_files
 from tests.fuzz.shrink import alike
+from tests.kits.cases import DRAW_VARIABLE
 
 if TYPE_CHECKING:
     from mysql_server import MySQLServer

@@ -10,6 +10,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import os
+import random
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
@@ -36,6 +38,10 @@ if TYPE_CHECKING:
     from tests.fixtures.mysql import Database
     from tests.oracle.case import Case
 
+#: Replays what a run of the tests has drawn: cases, migrations.
+DRAW_VARIABLE = "SPIRIT_PY_DRAW"
+#: Whether the cases' indexes are built after the copy: ``on``, ``off`` or, empty, drawn.
+DEFERRAL_VARIABLE = "SPIRIT_PY_CASES_DEFER_INDEXES"
 THREADS = 2
 FIRST_ROWS = 60
 #: Rows of a part of a chunk.
@@ -103,6 +109,12 @@ def stalling(db: Database, round_of_writes: Callable[[], None]) -> Iterator[None
                 stack.close()
 
 
+def deferral(case: Case) -> str:
+    """Return whether a case's indexes are built after the copy: half of the cases', drawn."""
+    drawn = random.Random(f"deferred {os.environ.get(DRAW_VARIABLE, '')} {case.name}")
+    return os.environ.get(DEFERRAL_VARIABLE) or drawn.choice(("on", "off"))
+
+
 def case_arguments(case: Case, db: Database) -> list[str]:
     """Return the words of a case behind ``spirit-py migrate``."""
     server = db.server
@@ -118,6 +130,7 @@ def case_arguments(case: Case, db: Database) -> list[str]:
         *("--database", db.name, *what, "--threads", str(THREADS)),
         *("--target-chunk-time", "0.02"),
         *([] if case.expect.shortcut else ["--no-shortcut"]),
+        *("--defer-indexes", deferral(case)),
         *(DEFERRED if case.timing.deferred else ()),
         *case.expect.arguments,
     ]
