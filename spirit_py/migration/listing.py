@@ -10,19 +10,22 @@ from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.decision import Afresh, GiveUp, Refuse, Resume, Wanted, decide
 from spirit_py.checkpoint.found import ReverseState, was_swapped
 from spirit_py.checkpoint.look import examine, find_record
+from spirit_py.checkpoint.proofs import shape_here
 from spirit_py.checkpoint.reverse import ENDED, ReverseRecord
 from spirit_py.checkpoint.reverse_look import Where, where_is
 from spirit_py.checkpoint.table import CheckpointTable, checkpoint_tables
 from spirit_py.errors import FeedFailure, Refusal, ServerFault
+from spirit_py.migration.indexes.deferred import named_indexes
 from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.faults import access_denied
 from spirit_py.mysql.grants import IDENTITY_PRIVILEGES, read_grants
 from spirit_py.mysql.locks.named import named_lock_holder
+from spirit_py.mysql.tables.deferred_indexes import build_stage
 from spirit_py.table.names import AuxiliaryNames, lock_name
-from spirit_py.units import human_seconds
+from spirit_py.units import human_percent, human_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from spirit_py.checkpoint.decision import Decision
     from spirit_py.checkpoint.record import CheckpointRecord
@@ -98,6 +101,7 @@ class MigrationShown:
         worked_on_by: the server session of the process that works on it now; None without one.
         again: what the same command would do, and why.
         orphaned: why the checkpoint leads to no migration; empty otherwise.
+        indexes: for each table whose indexes are built after the copy, which, and how far that is.
         reverse: its reverse replication; None where there is none.
     """
 
@@ -123,6 +127,7 @@ class MigrationShown:
     reason: str = ""
     program: str = ""
     totals: dict[str, int] = field(default_factory=dict)
+    indexes: tuple[str, ...] = ()
     reverse: ReverseShown | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -152,6 +157,7 @@ class MigrationShown:
             f"{', '.join(self.tables)}: {self.phase}, checkpoint written {age} ago",
             f"  statement  {' '.join(self.statement.split())}",
             f"  copied     {self.rows_copied} rows{done}",
+            *(f"  indexes    {line}" for line in self.indexes),
             f"  worked     {worked} in {self.runs} run(s) since {self.started_at}",
             f"  position   {self.position or 'none: the change feed had not begun'}",
             *([f"  binlog     {reaches}"] if self.position else []),
@@ -296,6 +302,7 @@ class _Listing:
             swapped=swapped,
             after_swap=_AFTER_SWAP[back] if swapped or back else "",
             deferred=record.sentinel,
+            indexes=() if swapped else tuple(_indexes(session, record)),
             **{name: getattr(record, name) for name in _OF_RECORD},
         )
 
@@ -314,6 +321,27 @@ def _owner(session: SqlSession, schema: str, checkpoint: str) -> Name:
         if AuxiliaryNames.of(str(name)).checkpoint == checkpoint:
             return schema, str(name)
     return schema, checkpoint.removeprefix("_").removesuffix("_chkpnt")
+
+
+def _indexes(session: SqlSession, record: CheckpointRecord) -> Iterator[str]:
+    """Yield, for each table with deferred indexes, which they are, and how far their build is."""
+    for table in record.tables:
+        if not table.deferred:
+            continue
+        target = (table.schema, table.names.new)
+        names = named_indexes([name for name, _ in table.deferred])
+        yield f"{names} of {table}: {_built(session, target, table.target_shape)}"
+
+
+def _built(session: SqlSession, target: Name, whole: str) -> str:
+    """Return how far the indexes of a new table are built."""
+    builder = named_lock_holder(session, lock_name("index", *target))
+    if builder is None:
+        done = shape_here(session, *target) == whole
+        return "built" if done else "to be built after the copy"
+    stage = build_stage(session, builder)
+    how = f", {stage.name}, {human_percent(stage.fraction)}" if stage else ""
+    return f"being built now (server session {builder}{how})"
 
 
 def _reverse(session: SqlSession, checkpoint: CheckpointTable) -> ReverseShown | None:

@@ -13,10 +13,14 @@ from spirit_py import points
 from spirit_py.config import FeedOptions
 from spirit_py.errors import Interrupted, MigrationFailure, SchemaChanged
 from spirit_py.migration.indexes import build as index_build
+from spirit_py.migration.indexes import plan
+from spirit_py.migration.indexes.falling import FallingRate
+from spirit_py.mysql.replication import readers_of_binlog
+from tests.kits.command import run as run_command
 from tests.kits.resume import Writers, assert_nothing_left, make_table, start
-from tests.kits.tables import tables
+from tests.kits.tables import open_session, tables
 
-SECONDS = 120.0
+SECONDS = 60.0
 
 
 def at_point(monkeypatch, point, action):
@@ -51,7 +55,7 @@ def builder(db):
     """Return the session that builds indexes now, or 0."""
     found = db.query(
         "SELECT PROCESSLIST_ID FROM performance_schema.threads"
-        " WHERE PROCESSLIST_INFO LIKE 'ALTER TABLE%ADD KEY%'"
+        " WHERE PROCESSLIST_INFO LIKE 'ALTER TABLE%_t_new` ADD KEY%'"
     )
     return int(found[0][0]) if found else 0
 
@@ -207,3 +211,109 @@ def test_changes_are_bounded_by_the_log(heavy, spark_engine):
     assert report.index_build_tries == 1, run.told.text
     assert report.differences_found == 0
     assert_nothing_left(heavy)
+
+
+# -- in the middle of the copy
+
+
+def indexes_of_new_table(db):
+    """Return the names of the new table's indexes."""
+    return {row[2] for row in db.query("SHOW INDEX FROM _t_new")}
+
+
+@pytest.fixture
+def slow(db, monkeypatch):
+    """A copy that counts as slow at once; its first chunk counts when the index is gone."""
+    make_table(db)
+    dropped = []
+
+    def wait():
+        other = db.connect()
+        cursor = other.cursor()
+        deadline = time.monotonic() + SECONDS
+
+        def gone():
+            cursor.execute("SHOW INDEX FROM _t_new")
+            return "b" not in {row[2] for row in cursor.fetchall()}
+
+        while not gone():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        dropped.append(True)
+        other.close()
+
+    monkeypatch.setattr(plan, "_automatic", lambda *_: (False, True, "for this test"))
+    monkeypatch.setattr(FallingRate, "observe", lambda *_, waits: True)
+    at_point(monkeypatch, "chunk.committed", wait)
+    return dropped
+
+
+def test_indexes_are_dropped_in_the_middle_of_a_slow_copy(db, spark_engine, slow):
+    """The rest is copied without them, and they are built in the end."""
+    wanted = "KEY `b` (`b`)"
+    with Writers(db) as writers:
+        run = start(spark_engine, db, target_chunk_time=0.02)
+        report = run.end()
+    assert slow
+    assert "more slowly than before" in run.told.text
+    assert report.indexes_deferred == [f"{db.name}.t.b"]
+    assert report.differences_found == 0
+    assert wanted in db.query("SHOW CREATE TABLE t")[0][1]
+    writers.assert_kept()
+    assert_nothing_left(db)
+
+
+def test_a_run_after_the_drop_knows_what_is_missing(db, spark_engine, slow, monkeypatch):
+    """The record names both definitions before the drop: a run that stops then is carried on."""
+    with Writers(db) as writers:
+        run = start(spark_engine, db, target_chunk_time=0.02)
+        run.wait_until(lambda: slow, "drop")
+        run.stop.request(Interrupted(signal.SIGINT))
+        with pytest.raises(Interrupted):
+            run.end()
+        assert "b" not in indexes_of_new_table(db)
+        monkeypatch.undo()
+        shown = run_command(db, "status").stdout
+        report = start(spark_engine, db, defer_indexes="off").end()
+    assert "to be built after the copy" in shown
+    assert report.indexes_deferred == [f"{db.name}.t.b"]
+    assert report.differences_found == 0
+    writers.assert_kept()
+    assert_nothing_left(db)
+
+
+def test_the_build_is_shown(db, spark_engine, monkeypatch):
+    """Status and display show that indexes are built."""
+    make_table(db, 500)
+    shown = []
+    with in_use(db) as (begin, end):
+
+        def look():
+            shown.append(run_command(db, "status").stdout)
+            begin()
+
+        at_point(monkeypatch, "index.begin", look)
+        run = start(spark_engine, db, defer_indexes="on")
+        run.wait_until(lambda: builder(db), "build")
+        assert f"b of {db.name}.t: being built now (server session {builder(db)}" in shown[0]
+        run.wait_until(
+            lambda: any("build b of" in seen.waiting_for for seen in run.told.snapshots), "display"
+        )
+        end()
+        run.end()
+
+
+def test_another_reader_of_the_binlog_keeps_auto_from_deferring(db, spark_engine, monkeypatch):
+    """A replica would apply the build as one statement; ours is no replica."""
+    make_table(db, 500)
+    monkeypatch.setattr(plan, "_expected_bytes", lambda *_: 1 << 60)
+    with open_session(db) as session:
+        assert readers_of_binlog(session) == 0
+    monkeypatch.setattr(plan, "readers_of_binlog", lambda _: 1)
+    report = start(spark_engine, db).end()
+    assert not report.indexes_deferred
+    assert "1 replica(s)" in report.indexes_plan[0]
+    db.execute("DROP TABLE t")
+    monkeypatch.setattr(plan, "readers_of_binlog", readers_of_binlog)
+    make_table(db, 500)
+    assert start(spark_engine, db).end().indexes_deferred == [f"{db.name}.t.b"]

@@ -76,7 +76,14 @@ def assert_equal_rows(db: Database, before: list[tuple[object, ...]]) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("point", "nth"),
-    [("chunk.committed", 2), ("drain.begun", 1), ("checksum.compare", 1), ("cutover.lock", 1)],
+    [
+        ("chunk.committed", 2),
+        ("index.begin", 1),
+        ("index.building", 1),
+        ("drain.begun", 1),
+        ("checksum.compare", 1),
+        ("cutover.lock", 1),
+    ],
 )
 def test_an_outage_ends_nothing(
     server: MySQLServer,
@@ -92,7 +99,7 @@ def test_an_outage_ends_nothing(
     outage = Outage(server, point, nth)
     monkeypatch.setattr(points, "_listener", "here")
     monkeypatch.setattr(points, "_announce", outage.passed)
-    run = start(spark_engine, lone, target_chunk_time=0.02)
+    run = start(spark_engine, lone, target_chunk_time=0.02, defer_indexes="on")
     report = run.end(300)
     assert outage.over.is_set()
     assert report.outcome == "done"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -333,6 +334,17 @@ def test_too_little_disk_space_is_refused_where_it_is_known(db, desk, monkeypatc
     monkeypatch.setattr(disk_space, "_SMALL", 1)
     (warning,) = desk.before("ADD c INT")
     assert "unknown" in warning.cause
+
+
+def test_little_room_for_sorting_indexes_is_said(db, desk, monkeypatch):
+    """Deferred indexes are sorted in files of their size, which may have a disk of their own."""
+    db.execute("ALTER TABLE t ADD INDEX sorted (a)")
+    db.execute("ANALYZE TABLE t")
+    monkeypatch.setattr(disk_space, "free_bytes", lambda facts: 3 << 14)
+    monkeypatch.setattr(disk_space.shutil, "disk_usage", lambda _: SimpleNamespace(free=0))
+    (warning,) = desk.before("ADD c INT")
+    assert "sorted in files" in warning.cause
+    assert "innodb_tmpdir" in warning.remedy
 
 
 def test_free_space_of_another_machine_is_not_judged(desk):

@@ -1,4 +1,4 @@
-"""Room for a second copy of the table, and for the binary log that the copy writes."""
+"""Room for a second copy of the table, for the binary log of the copy, and for sorting indexes."""
 
 from __future__ import annotations
 
@@ -43,6 +43,35 @@ def check(context: PreflightContext) -> Findings:
             f"the server has {_size(room)} free where about {_size(table)} for the new table and"
             f" {_size(binlog)} for the binary log are needed",
             "free disk space, or purge binary logs",
+        )
+    else:
+        yield from _check_sort_files(context, room - table - binlog)
+
+
+def _check_sort_files(context: PreflightContext, left: int) -> Findings:
+    """Warn where the files in which deferred indexes are sorted may not find room.
+
+    They are about as large as the indexes, and gone after the build. Those of the source show how
+    large; its unique ones, which are not deferred, are among them.
+
+    Args:
+        left: bytes of the data directory that the migration does not need otherwise.
+    """
+    size = context.source.index_bytes
+    if context.config.defer_indexes == "off" or not size:
+        return
+    facts = context.facts
+    folder = Path(facts.text("innodb_tmpdir") or facts.text("tmpdir").split(":")[0])
+    try:
+        shared = folder.stat().st_dev == Path(facts.text("datadir")).stat().st_dev
+        room = left if shared else shutil.disk_usage(folder).free
+    except OSError:
+        return
+    if room < size:
+        yield warn(
+            f"indexes that are built after the copy are sorted in files of up to {_size(size)} in"
+            f" {folder}, which then has {_size(max(0, room))} free",
+            "free disk space, set innodb_tmpdir to another folder, or use --defer-indexes off",
         )
 
 

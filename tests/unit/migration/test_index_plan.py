@@ -1,0 +1,42 @@
+"""When indexes are dropped in the middle of a copy: after it has become slow for good."""
+
+from __future__ import annotations
+
+from spirit_py.migration.indexes.deferred import named_indexes
+from spirit_py.migration.indexes.falling import FALL, WINDOW, FallingRate
+
+FAST = 3000.0
+
+
+def observed(rates, waits=()):
+    """Return in which window the rate counts as fallen, from 1; None for never."""
+    rate, now, rows = FallingRate(), 0.0, 0.0
+    rate.observe(now, 0, waits=False)
+    for number, speed in enumerate(rates, 1):
+        now, rows = now + WINDOW, rows + speed * WINDOW
+        if rate.observe(now, int(rows), waits=number in waits):
+            return number
+    return None
+
+
+def test_a_third_of_the_best_rate_twice_is_slow():
+    """One slow window may be an accident."""
+    assert observed([FAST, FAST, FAST / FALL, FAST / FALL]) == 4
+    assert observed([FAST, FAST / FALL, FAST, FAST / FALL, FAST]) is None
+
+
+def test_a_copy_that_was_never_faster_is_not_slow():
+    """Nor is one that loses speed, and keeps more than a third."""
+    assert observed([FAST / FALL] * 9) is None
+    assert observed([FAST, *[FAST / (FALL - 0.5)] * 9]) is None
+
+
+def test_a_wait_for_something_else_does_not_count():
+    """The change feed, a throttler or a lost server are no reason to drop indexes."""
+    assert observed([FAST, FAST, 0, 0, 0, FAST], waits={3, 4, 5}) is None
+
+
+def test_a_long_list_of_indexes_is_cut_short():
+    """A message names six of them."""
+    assert named_indexes([*"abc"]) == "a, b, c"
+    assert named_indexes([*"abcdefgh"]) == "a, b, c, d, e, f and 2 more"
