@@ -341,7 +341,7 @@ def test_little_room_for_sorting_indexes_is_said(db, desk, monkeypatch):
     db.execute("ALTER TABLE t ADD INDEX sorted (a)")
     db.execute("ANALYZE TABLE t")
     monkeypatch.setattr(disk_space, "free_bytes", lambda facts: 3 << 14)
-    monkeypatch.setattr(disk_space.shutil, "disk_usage", lambda _: SimpleNamespace(free=0))
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=0))
     (warning,) = desk.before("ADD c INT")
     assert "sorted in files" in warning.cause
     assert "innodb_tmpdir" in warning.remedy
