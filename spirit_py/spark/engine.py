@@ -37,9 +37,6 @@ class SparkEngine:
     A failed start is raised by whatever needs the context. Who can do without it asks
     :attr:`failure`, and reports it.
 
-    Attributes:
-        failure: why Spark did not start; None while it may yet, and after it did.
-
     Raises:
         Refusal: from the constructor, for settings that cannot be, and without a usable Java.
     """
@@ -50,7 +47,7 @@ class SparkEngine:
         self._lock = threading.Lock()
         self._started = threading.Event()
         self._starter: Background | None = None
-        self.failure: SpiritError | None = None
+        self._failure: SpiritError | None = None
         self._spark = SparkRuntime(config, require_java())
         self._stopped = False
 
@@ -76,6 +73,16 @@ class SparkEngine:
         return self._spark.context
 
     @property
+    def failure(self) -> SpiritError | None:
+        """Why it will never be ready: its start failed, or its JVM has ended since.
+
+        Never waits and never raises.
+        """
+        if self._failure is None and self._started.is_set() and not self._stopped:
+            self._failure = self._spark.lost()
+        return self._failure
+
+    @property
     def ready(self) -> bool:
         """Whether a job would begin at once: the context runs, with its executors.
 
@@ -87,7 +94,11 @@ class SparkEngine:
     def slots(self) -> int:
         """How many tasks run at a time: the threads asked for, or fewer where Spark has fewer."""
         self.context()
-        return max(1, min(self._config.threads, self._spark.capacity()))
+        try:
+            capacity = self._spark.capacity()
+        except Exception as error:
+            raise MigrationFailure(f"Spark does not answer: {_first_line(error)}") from error
+        return max(1, min(self._config.threads, capacity))
 
     def run_gang(
         self, function: Callable[[int], _R], *, size: int, group: str, description: str
@@ -145,7 +156,7 @@ class SparkEngine:
         try:
             self._spark.start()
         except BaseException as error:
-            self.failure = MigrationFailure(
+            self._failure = MigrationFailure(
                 f"Spark did not start at master {master(self._config)}: {_first_line(error)}",
                 hint="check --spark-master and --spark-conf; --verbose keeps Spark's log",
                 details=self._spark.last_log_lines(),

@@ -66,6 +66,11 @@ class JavaProcess:
         port, length = struct.unpack_from("!ii", content)
         return port, content[8 : 8 + length].decode()
 
+    @property
+    def running(self) -> bool:
+        """Whether the JVM has not ended."""
+        return self._popen.poll() is None
+
     def end(self, seconds: float = END_SECONDS) -> int | None:
         """Let the JVM and everything below it end; kill what does not.
 

@@ -142,6 +142,14 @@ class SparkRuntime:
         profile = scheduler.resourceProfileManager().defaultResourceProfile()
         return int(scheduler.maxNumConcurrentTasks(profile))
 
+    def lost(self) -> MigrationFailure | None:
+        """Return an error if the JVM has ended by itself, None otherwise."""
+        if self._process is None or self._process.running:
+            return None
+        return MigrationFailure(
+            "Spark's JVM has ended", hint="look for what ended it; --verbose keeps Spark's log"
+        )
+
     def abandon(self) -> None:
         """Make a start under way fail, and prevent a later one."""
         with self._lock:

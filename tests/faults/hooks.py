@@ -41,14 +41,18 @@ def small_chunks() -> None:
 
 
 def spark_first() -> None:
-    """Wait for Spark and copy in its tasks from the beginning, as far as none is lost."""
+    """Wait for Spark and copy in its tasks alone, as long as its gangs come together."""
     from spirit_py.copier.crew import Crew
+    from spirit_py.errors import MigrationFailure
 
     opened = Crew._open
 
     def opening(self: Any, engine: Any) -> Any:
-        first, self.begun = not hasattr(self, "begun"), True
-        return opened(self, self._spark if first else engine)
+        try:
+            return opened(self, self._spark or engine)
+        except MigrationFailure:
+            self._spark = None
+            return opened(self, engine)
 
     Crew._open = opening  # type: ignore[method-assign]
 
