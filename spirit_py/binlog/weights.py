@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.binlog.sessions import LentSession
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spirit_py.config import ConnectionOptions
+    from spirit_py.contracts import Clock
     from spirit_py.table.keys import ComparableKey
     from spirit_py.table.weights import KeyWeights
 
@@ -35,11 +37,16 @@ class ServerWeights:
     """
 
     def __init__(
-        self, connection: ConnectionOptions, closing: threading.Event, *, read_timeout: int
+        self,
+        connection: ConnectionOptions,
+        closing: threading.Event,
+        *,
+        read_timeout: int,
+        clock: Clock = time.monotonic,
     ) -> None:
-        self._address = connection.address
         self._lent = LentSession(connection, role="feed-weights", read_timeout=read_timeout)
         self._closing = closing
+        self._clock = clock
         self._room = 0
 
     def weigh(
@@ -51,7 +58,7 @@ class ServerWeights:
             ServerFault: the server refuses, or was away for too long.
             FeedFailure: the feed is closed.
         """
-        patience = Patience()
+        patience = Patience(clock=self._clock)
         tries = passing = 0
         while True:
             try:

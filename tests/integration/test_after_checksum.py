@@ -249,7 +249,7 @@ def test_a_duplicate_in_a_transaction_beyond_the_memory_is_found(db, spark_engin
     check_refused(db, migrating, ROWS)
 
 
-def test_a_queue_keeps_the_order_of_staged_and_direct_images(db, spark_engine):
+def test_staged_and_direct_images_of_a_text_key_keep_their_order(db, spark_engine):
     """An ENUM's 0 takes another path into the table than the image that follows it."""
     db.execute(
         "CREATE TABLE t (k VARCHAR(20) PRIMARY KEY, e ENUM('a','b')) COLLATE utf8mb4_0900_ai_ci"
@@ -269,6 +269,30 @@ def test_a_queue_keeps_the_order_of_staged_and_direct_images(db, spark_engine):
     assert db.query("SELECT k, CAST(e AS SIGNED) FROM t ORDER BY k") == [
         ("here", 2), ("other", 0), ("there", 1),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("feed", [AT_ONCE, TOGETHER], ids=["at once", "together"])
+@pytest.mark.parametrize("collation", ["utf8mb4_0900_ai_ci", "utf8mb4_general_ci", "utf8mb4_bin"])
+def test_a_text_key_that_is_spelled_anew(db, spark_engine, collation, feed):
+    """R6: the server's weights say which changes are of one row; the last of them is swapped in."""
+    db.execute(f"CREATE TABLE t (k VARCHAR(20) PRIMARY KEY, v INT) COLLATE {collation}")
+    db.execute("INSERT INTO t VALUES ('one', 1), ('two', 2), ('three', 3), ('four', 4)")
+    migrating = deferred(spark_engine, db, "ADD x INT", feed)
+    write(
+        db,
+        "UPDATE t SET k = 'One' WHERE k = 'one'",
+        "UPDATE t SET k = 'ONE' WHERE k = 'One'",
+        "DELETE FROM t WHERE k = 'two'",
+        "INSERT INTO t VALUES ('TWO', 22)",
+        "UPDATE t SET k = 'three ' WHERE k = 'three'",
+        "DELETE FROM t WHERE k = 'FOUR' OR k = 'four'",
+        "REPLACE INTO t VALUES ('F\u00f6ur', 44), ('four', 5), ('stra\u00dfe', 6), ('strasse', 7)",
+        "DELETE FROM t WHERE k = 'STRASSE'",
+    )
+    rows = "SELECT HEX(k), v FROM t ORDER BY 1"
+    expected = db.query(rows)
+    swap(db, migrating)
+    assert db.query(rows) == expected
 
 
 class Narrower(NamedTuple):
