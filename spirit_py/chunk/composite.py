@@ -114,6 +114,10 @@ class CompositeChunker:
         """Return how many values of the key are not cut; None where they are not numbers."""
         return None
 
+    def rows_left(self) -> int | None:
+        """Return how many rows are probably not cut; None where the key does not show it."""
+        return None
+
     def _bounds(self, rows: int) -> Bounds:
         """Find the cuts and the upper bound of the next chunk; None for that of the last one."""
         found: list[KeyBound] = []

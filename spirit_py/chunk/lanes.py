@@ -11,9 +11,9 @@ for each range that is not copied. A worker without a lane takes
 
 1. one that nobody works in: it was left over, or its worker has not asked for a long time;
 2. otherwise the upper part of the lane with the most rows left. Nobody counts the rows of the
-   table beforehand: a lane that is longer than a lane should be leaves off there, and what is left
-   of a shorter one is halved;
-3. otherwise, where the rest is a few chunks only, the next chunk of that lane.
+   table beforehand: the last lane is open until then, and ends when it is as long as a lane should
+   be, or in the middle of what is probably left; any other one is halved;
+3. otherwise, where the rest is a chunk or two, the next chunk of that lane.
 
 So a lane ends where another one turned out to be needed, one worker alone has one lane, and a wrong
 estimate of the table's size costs some lanes more or less. Where a lane should end is looked up as
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 LANE_BYTES: Final = 128 << 20
 """Data in a lane of a large table."""
 #: A rest of fewer chunks is not parted any more.
-_WORTH_CHUNKS: Final = 4
+_WORTH_CHUNKS: Final = 2
 #: A worker that asked for none of the last chunks, this number for each lane, is gone.
 _MISSED_CHUNKS: Final = 8
 _UNKNOWN_ROW_BYTES: Final = 200.0
@@ -56,6 +56,7 @@ class _Lane:
         worker: the one that works in it; None for nobody.
         cut: rows that it was cut for so far.
         left: rows that are left in it at most; None as long as that is not known.
+        short: fewer rows were left than seemed probable.
         asked: chunks that had been cut from all lanes when its worker asked last.
     """
 
@@ -63,6 +64,7 @@ class _Lane:
     worker: int | None = None
     cut: int = 0
     left: int | None = None
+    short: bool = False
     asked: int = 0
 
 
@@ -152,12 +154,12 @@ class LaneChunker:
         """Return the upper part of the longest lane; that lane itself when little of it is left."""
         while self._lanes:
             lane = max(self._lanes, key=_left)
-            if lane.left is not None and lane.left < _WORTH_CHUNKS * rows:
+            if _left(lane) < _WORTH_CHUNKS * rows:
                 return lane
             stays = self._stays(lane)
             at = lane.chunks.bound_after(stays)
             if at is None:
-                lane.left = stays
+                lane.left, lane.short = stays, True
                 continue
             left = None if lane.left is None else lane.left - stays
             upper = _Lane(lane.chunks.part(at), worker, left=left, asked=self._cut)
@@ -168,13 +170,21 @@ class LaneChunker:
 
     def _stays(self, lane: _Lane) -> int:
         """Return how many of the rows left in a lane stay in it when it is parted."""
-        if lane.left is not None:
-            return lane.left // 2
         size = min(self._most_rows, max(self._estimated_rows, self._cut_rows) / self._workers)
-        return max(1, int(max(size - lane.cut, size / 2)))
+        stays = max(size - lane.cut, size / 2)
+        left = _left(lane)
+        if left == float("inf"):
+            # The estimate is off by some percent of the table, which may be all that is left.
+            elsewhere = sum(other.left for other in self._lanes if other.left is not None)
+            left = max(self._estimated_rows - self._cut_rows - elsewhere, size / 4)
+        return max(1, int(min(stays, left / 2)))
 
 
 def _left(lane: _Lane) -> float:
+    """Return how many rows are left in a lane, as far as that is known."""
+    probable = None if lane.short else lane.chunks.rows_left()
+    if probable is not None:
+        return probable
     return float("inf") if lane.left is None else lane.left
 
 

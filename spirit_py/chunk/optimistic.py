@@ -46,6 +46,8 @@ class OptimisticChunker(CompositeChunker):
         super().__init__(mapping, query, part_rows=part_rows, numbers=numbers)
         #: Rows a key value, in the last chunk that is known; None before the first cut.
         self._density: float | None = None
+        #: The same of everything, by the server's estimate.
+        self._mean = 0.0
         #: Whether the last chunk was cut by arithmetic.
         self._arithmetic = False
         #: Numbers of the chunks cut so whose rows are not known yet.
@@ -88,10 +90,9 @@ class OptimisticChunker(CompositeChunker):
         if ends is None:
             return None
         first, last = ends
-        density = self._density or 0.0
-        if density < _DENSE:
+        if self._mean < _DENSE:
             return super().bound_after(rows)
-        key = first + int(rows / min(density, 1.0)) - 1
+        key = first + int(rows / self._mean) - 1
         return _bound(key) if key < last else None
 
     def part(self, at: KeyBound) -> Self:
@@ -106,6 +107,11 @@ class OptimisticChunker(CompositeChunker):
         if self._last is None or lower is None:
             return None
         return max(0, self._last - int(lower.literals[0]))
+
+    def rows_left(self) -> int | None:
+        """Return how many rows are probably not cut; None where the key does not show it."""
+        width = self.width()
+        return None if width is None or self._mean < _DENSE else int(width * self._mean)
 
     def _bounds(self, rows: int) -> Bounds:
         ends = self._ends()
@@ -130,6 +136,7 @@ class OptimisticChunker(CompositeChunker):
         self._last = last
         if self._density is None:
             self._density = self._mapping.source.estimated_rows / (last - first + 1)
+            self._mean = min(1.0, self._density)
         return first, last
 
     def _looked_up(self, rows: int, first: int, last: int) -> Bounds:
