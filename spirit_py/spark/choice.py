@@ -22,7 +22,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.spark.driver import DriverEngine
-from spirit_py.spark.settings import embedded, local_slots
+from spirit_py.spark.settings import local_slots
 from spirit_py.threads import Background
 
 if TYPE_CHECKING:
@@ -135,8 +135,8 @@ class Engines:
         self.driver.stop()
 
     def _may_be_spared(self, size: int) -> bool:
-        # Who names a cluster wants its machines.
-        return embedded(self._config) and size <= SMALL_BYTES
+        # Who names a master wants it.
+        return not self._config.spark_master and size <= SMALL_BYTES
 
     def _bring(self, spark: GangEngine, patience: float) -> Callable[[threading.Event], None]:
         """Return the body that starts Spark after a while, and reports it if that fails."""

@@ -81,9 +81,11 @@ def test_a_copy_that_takes_longer_than_expected_gets_spark(engines, monkeypatch)
     until(lambda: spark.started, "the start")
 
 
-@pytest.mark.parametrize(("size", "config"), [(LARGE, None), (0, CLUSTER)])
+@pytest.mark.parametrize(
+    ("size", "config"), [(LARGE, None), (0, CLUSTER), (0, SparkConfig(spark_master="local[2]"))]
+)
 def test_what_needs_spark_starts_it_at_once(engines, size, config):
-    """A large table, and a cluster that the operator names."""
+    """A large table, and a master that the operator names."""
     spark = Spark()
     both, _ = engines(spark, config)
     both.begin(size)
