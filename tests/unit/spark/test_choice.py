@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from spirit_py.config import SparkConfig
@@ -149,35 +151,32 @@ def test_spark_that_fails_costs_a_warning(engines):
     assert warnings == ["Spark did not start at master local[2]; this process does its work alone"]
 
 
-def test_spark_rests_and_starts_anew(engines):
-    """The next one does not begin before the last one has stopped."""
-    order = []
+def test_spark_rests_and_starts_anew_when_the_last_one_has_stopped():
+    """A process has one at a time: the second waits until the first has ended."""
+    order: list[str] = []
+    second = threading.Event()
 
-    class Numbered(Spark):
-        def __init__(self, number):
-            super().__init__(ready=True)
-            self.number = number
-
-        def start(self):
-            order.append(f"start {self.number}")
-
+    class First(Spark):
         def stop(self):
-            order.append(f"stop {self.number}")
+            """Leave the second one time to come too early."""
+            second.wait(0.2)
+            order.append("first stopped")
 
-    numbers = iter((1, 2))
-    both = Engines(SparkConfig(), lambda _: Numbered(next(numbers)), stop=StopSwitch(), warn=print)
+    class Second(Spark):
+        def start(self):
+            """Note it."""
+            order.append("second started")
+            second.set()
+
+    made = iter((First(ready=True), Second(ready=True)))
+    both = Engines(SparkConfig(), lambda _: next(made), stop=StopSwitch(), warn=print)
     both.begin(LARGE)
     both.rest()
     both.rest()
     assert both.spark is None
     both.for_comparison(LARGE, print)
     both.stop()
-    assert [each for at, each in enumerate(order) if each not in order[:at]] == [
-        "start 1",
-        "stop 1",
-        "start 2",
-        "stop 2",
-    ]
+    assert order[:2] == ["first stopped", "second started"]
 
 
 @pytest.mark.parametrize(
