@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
@@ -58,6 +59,11 @@ class ConnectionOptions:
         return self.socket or f"{self.host}:{self.port}"
 
 
+def _apply_threads() -> int:
+    """Return how many partitions are applied at the same time: 2 to 4, by the cores."""
+    return max(2, min(4, len(os.sched_getaffinity(0))))
+
+
 @dataclass(frozen=True, kw_only=True)
 class FeedOptions:
     """Limits of the change feed; the defaults are the seed's (design section 4).
@@ -67,6 +73,7 @@ class FeedOptions:
         flush_interval: seconds between two periodic flushes.
         wait_timeout: seconds that ``block_wait`` waits, and that silence may last.
         soft_limit_bytes: buffered bytes at which the reader waits (backpressure).
+        apply_threads: partitions that are applied at the same time, each in a session of its own.
         under_lock_changes: pending changes above which a flush under the lock is refused.
         own_writes: the run whose copy is not received, because it commits under GTIDs that the feed
             reports as received; empty to receive the copy's rows and skip them by the table's name.
@@ -79,7 +86,7 @@ class FeedOptions:
     wait_timeout: float = 30.0
     soft_limit_bytes: int = 256 << 20
     under_lock_changes: int = 10_000
-    apply_threads: int = 2
+    apply_threads: int = field(default_factory=_apply_threads)
     own_writes: str = ""
     passable: tuple[tuple[str, str], ...] = ()
 
