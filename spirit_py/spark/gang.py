@@ -1,10 +1,11 @@
 """Gangs: tasks that run at the same time and exchange messages with the driver.
 
-Spark starts the tasks of a barrier stage together or not at all, but it brings nothing to a
-task that runs, and ``barrier()`` takes about a second (measured), too long under a table lock.
-The conversation therefore goes through the one place that every task reaches anyway, the server
-(:mod:`spirit_py.spark.mailbox`). ``barrier()`` itself is not called: the driver knows that the
-gang is complete when every task has reported, in milliseconds.
+The tasks are threads of the driver or those of one Spark job. Spark starts the tasks of a barrier
+stage together or not at all, but it brings nothing to a task that runs, and ``barrier()`` takes
+about a second (measured), too long under a table lock. The conversation therefore goes through the
+one place that every task reaches anyway, the server (:mod:`spirit_py.spark.mailbox`). ``barrier()``
+itself is not called: the driver knows that the gang is complete when every task has reported, in
+milliseconds.
 
 Life::
 
