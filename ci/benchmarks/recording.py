@@ -27,7 +27,8 @@ _NEW = r"`_t_(?:new|[0-9a-f]{6})`"
 _COMMENT = r"\s*(?:/\*.*?\*/\s*)*"
 _DDL = re.compile(rf"{_COMMENT}(?:CREATE|ALTER|RENAME|DROP)\b.*{_NEW}", re.IGNORECASE | re.DOTALL)
 _SWAP = re.compile(r"RENAME TABLE.*`_t_old`", re.IGNORECASE | re.DOTALL)
-_DROPPED = re.compile(rf"{_COMMENT}DROP TABLE", re.IGNORECASE)
+#: The table on which indexes are tried is dropped while the new one is made.
+_DROPPED = re.compile(rf"{_COMMENT}DROP TABLE.*`_t_new`", re.IGNORECASE | re.DOTALL)
 _COPY = re.compile(
     rf"{_COMMENT}(?:REPLACE|INSERT)\b.*?\bINTO\b.*?{_NEW}.*?\bSELECT\b.*\bFROM\b.*`t`",
     re.IGNORECASE | re.DOTALL,

@@ -170,3 +170,20 @@ def test_a_stop_request_ends_the_build_and_the_next_run_does_it(db, spark_engine
     assert report.differences_found == 0
     writers.assert_kept()
     assert_nothing_left(db)
+
+
+def test_a_table_of_any_name_has_its_indexes_deferred(db, spark_engine):
+    """The feed takes the program's own DDL on the new table for its own, whatever the names."""
+    name = "Tä`ble é.x"
+    quoted = "`" + name.replace("`", "``") + "`"
+    db.execute(
+        f"CREATE TABLE {quoted} (id INT PRIMARY KEY, `Grö``ße` INT, KEY `ключ ``t`` x` (`Grö``ße`)"
+        " COMMENT 'ALTER TABLE t')"
+    )
+    db.execute(f"INSERT INTO {quoted} VALUES (1, 1), (2, 3)")
+    config = config_for(
+        db, table=name, alter="ADD COLUMN z INT", no_shortcut=True, defer_indexes="on"
+    )
+    report, _ = migrate_here(spark_engine, config)
+    assert report.indexes_deferred == [f"{db.name}.{name}.ключ `t` x"]
+    assert report.differences_found == 0
