@@ -99,7 +99,7 @@ class Checker:
         self._above = resume_above
         #: :meth:`ChangeSource.overwrites` of what :meth:`run` has proven to be equal.
         self.proven = 0
-        self._sizer = ChunkSizer(self._options.target_seconds)
+        self._sizer = ChunkSizer(self._options.target_seconds, first_rows=self._options.first_rows)
         self._progress = ChecksumProgress()
         self._result = ChecksumResult()
         self._current: TablePass | None = None

@@ -2,13 +2,17 @@
 
 A pass is cut into segments, each read in one snapshot; a segment counts only as a whole. Its
 chunks must follow each other without a gap, each must be answered once, and their rows must
-add up to what one independent count of the segment's range found in the same snapshot.
+add up to what an independent count of the segment's range found in the same snapshot.
+
+The count is independent because it is not divided as the chunks are: a row that no chunk holds,
+because a bound is written or compared wrongly, is missing on both sides alike, so that the hashes
+agree. It is divided all the same, for as many tasks as there are, but at few of the chunks' bounds.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from spirit_py.checksum.result import Counts
 from spirit_py.chunk.chunk import Chunk
@@ -16,6 +20,11 @@ from spirit_py.errors import ChecksumFailure
 
 if TYPE_CHECKING:
     from spirit_py.chunk.chunk import KeyBound
+
+BOUNDS_FOR_EACH: Final = 4
+"""Bounds between chunks for each one at which a count is divided."""
+_MOST_BOUNDS: Final = 256
+"""Bounds that a segment remembers, evenly spread."""
 
 
 @dataclass
@@ -88,11 +97,23 @@ class Segment:
     differing_chunks: int = 0
     counts: Counts = field(default_factory=Counts)
     _open: set[int] = field(default_factory=set)
+    #: Bounds between chunks, every so many.
+    _bounds: list[KeyBound] = field(default_factory=list)
+    _every: int = BOUNDS_FOR_EACH
 
-    @property
-    def span(self) -> Chunk:
-        """The range of keys that the segment has dispatched."""
-        return Chunk(number=0, lower=self.lower, upper=self.upper, target_rows=0)
+    def spans(self, parts: int) -> list[Chunk]:
+        """Divide the range that the segment has dispatched for a count.
+
+        Returns:
+            At most so many ranges without a gap; fewer when there are few chunks.
+        """
+        parts = max(1, min(parts, len(self._bounds) + 1))
+        inner = [self._bounds[place * len(self._bounds) // parts] for place in range(1, parts)]
+        lowers, uppers = [self.lower, *inner], [*inner, self.upper]
+        return [
+            Chunk(number=place, lower=lower, upper=upper, target_rows=0)
+            for place, (lower, upper) in enumerate(zip(lowers, uppers, strict=True))
+        ]
 
     def dispatch(self, chunk: Chunk) -> None:
         """Note that a chunk was handed out.
@@ -107,6 +128,17 @@ class Segment:
         self.dispatched += 1
         self.upper = chunk.upper
         self.at_end = chunk.upper is None
+        self._remember(chunk.lower)
+
+    def _remember(self, bound: KeyBound | None) -> None:
+        """Remember some of the bounds between chunks; of many, fewer."""
+        behind = self.dispatched - 1
+        if bound is None or not behind or behind % self._every:
+            return
+        self._bounds.append(bound)
+        if len(self._bounds) > _MOST_BOUNDS:
+            del self._bounds[::2]
+            self._every *= 2
 
     def answer(self, number: int, source_rows: int, target_rows: int, counts: Counts) -> None:
         """Note what was found in a chunk.

@@ -7,6 +7,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from spirit_py.chunk.sizing import FIRST_ROWS
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -86,6 +88,7 @@ class ChecksumOptions:
     Attributes:
         tasks: sessions that read at the same time; 0 for as many as Spark has slots.
         target_seconds: how long one chunk should take, both sides together.
+        first_rows: rows of the first chunks, until one is measured.
         lock_wait_timeout: whole seconds that one request for the table lock may wait at most;
             the first ones wait 1, then twice as long each; while it
             waits, new writers of the table wait behind it.
@@ -106,6 +109,7 @@ class ChecksumOptions:
 
     tasks: int = 0
     target_seconds: float = 1.0
+    first_rows: int = FIRST_ROWS
     lock_wait_timeout: int = 4
     lock_attempts: int = 30
     lock_hold: float = 10.0

@@ -4,6 +4,7 @@ In a segment a gang of tasks reads both tables at one moment (:mod:`spirit_py.ch
 The driver cuts the chunks while the gang works, and hands them out through the gang's mailbox,
 two outstanding for each task: cutting the whole table beforehand would read it once more in one
 thread, and a fixed split of the keys would leave slots idle behind a gap of 10^9 or a wide row.
+Behind the last chunk follow the counts that prove that no row was missed.
 Only figures come back through the mailbox; differing rows are the tasks' results.
 
 When tasks are lost, or the server restarts, the segment is read again in a new snapshot, above the
@@ -13,10 +14,12 @@ low watermark.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import logging
 import time
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from spirit_py import points
 from spirit_py.checksum.coverage import PassCoverage
@@ -32,14 +35,17 @@ from spirit_py.mysql.retry import await_server
 from spirit_py.spark.gang import Gang, is_transient
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from spirit_py.checksum.comparison import Comparison
+    from spirit_py.checksum.query import Side
     from spirit_py.checksum.snapshot import LockFigures
     from spirit_py.chunk.chunk import Chunk, KeyBound
     from spirit_py.chunk.composite import CompositeChunker
     from spirit_py.chunk.sizing import ChunkSizer
-    from spirit_py.spark.gang import OrderAnswer
+
+    #: What a task is to do, and what takes its answer.
+    _Order: TypeAlias = tuple[Mapping[str, Any], Callable[[Mapping[str, Any]], None]]
 
 _log = logging.getLogger(__name__)
 
@@ -150,8 +156,7 @@ class TablePass:
             gang.assemble(_ASSEMBLE_SECONDS)
             self._take_snapshot(gang, time.monotonic() - began)
             points.reach("checksum.compare")
-            self._compare(gang, chunker)
-            self._verify(gang)
+            self._verify(gang, self._compare(gang, chunker))
             return [difference for part in gang.finish() for difference in part]
 
     def _take_snapshot(self, gang: Gang[list[RowDifference]], gathered: float) -> None:
@@ -160,29 +165,55 @@ class TablePass:
         figures = lock.take(lambda: gang.everyone(order, _SNAPSHOT_SECONDS))
         self._on_snapshot(figures, gathered)
 
-    def _compare(self, gang: Gang[list[RowDifference]], chunker: CompositeChunker) -> None:
-        """Hand out chunks until the table, or the snapshot's time, is at its end."""
+    def _compare(
+        self, gang: Gang[list[RowDifference]], chunker: CompositeChunker
+    ) -> Mapping[Side, int]:
+        """Hand out chunks, then counts; return the rows counted on each side.
+
+        The counts follow at once, so that no task waits for the last chunk of another one.
+        """
+        counted: dict[Side, int] = {SOURCE: 0, TARGET: 0}
+        orders = itertools.chain(self._chunks(chunker), self._counts(gang.size, counted))
+        asked: dict[tuple[int, int], Callable[[Mapping[str, Any]], None]] = {}
+        while True:
+            rank = self._idlest(gang)
+            if rank is not None and (order := next(orders, None)) is not None:
+                text, take = order
+                asked[rank, gang.post(rank, json.dumps(text))] = take
+                continue
+            if not asked:
+                return counted
+            for answer in gang.collect():
+                asked.pop((answer.rank, answer.number))(json.loads(answer.text))
+
+    def _chunks(self, chunker: CompositeChunker) -> Iterator[_Order]:
+        """Cut chunks until the table, or the snapshot's time, is at its end."""
         segment = self._coverage.segment
         # Without alignment only a whole pass in one snapshot proves that nothing is extra.
         limit = self._options.yield_seconds if self._plan.aligned else float("inf")
         give_back = time.monotonic() + limit
-        asked: dict[tuple[int, int], Chunk] = {}
-        while True:
-            rank = self._idlest(gang)
-            fresh = not segment.dispatched or time.monotonic() < give_back
-            if rank is not None and fresh and not segment.at_end:
-                chunk = chunker.next_chunk(self._sizer.rows)
-                if chunk is None:
-                    raise ChecksumFailure("the chunks ended before the end of the table")
-                segment.dispatch(chunk)
-                order = json.dumps({"do": "compare", "chunk": encode_chunk(chunk)})
-                asked[rank, gang.post(rank, order)] = chunk
-                continue
-            if not asked:
-                return
-            for answer in gang.collect():
-                chunk = asked.pop((answer.rank, answer.number))
-                self._answered(chunker, chunk, answer)
+        while not segment.at_end and (not segment.dispatched or time.monotonic() < give_back):
+            chunk = chunker.next_chunk(self._sizer.rows)
+            if chunk is None:
+                raise ChecksumFailure("the chunks ended before the end of the table")
+            segment.dispatch(chunk)
+            order = {"do": "compare", "chunk": encode_chunk(chunk)}
+            yield order, partial(self._answered, chunker, chunk)
+
+    def _counts(self, tasks: int, counted: dict[Side, int]) -> Iterator[_Order]:
+        """Count the segment's rows on both sides, in as many parts as there are tasks."""
+
+        def take(side: Side, said: Mapping[str, Any]) -> None:
+            counted[side] += int(said["rows"])
+
+        # Without alignment the whole of the new table is counted.
+        sides: tuple[tuple[Side, int], ...] = ((SOURCE, tasks - 1), (TARGET, 1))
+        if self._plan.aligned:
+            sides = ((SOURCE, (tasks + 1) // 2), (TARGET, (tasks + 1) // 2))
+        for side, parts in sides:
+            for span in self._coverage.segment.spans(parts):
+                order = {"do": "count", "side": side, "chunk": encode_chunk(span)}
+                yield order, partial(take, side)
 
     @staticmethod
     def _idlest(gang: Gang[list[RowDifference]]) -> int | None:
@@ -190,8 +221,7 @@ class TablePass:
         rank = min(range(gang.size), key=gang.outstanding)
         return rank if gang.outstanding(rank) < _OUTSTANDING else None
 
-    def _answered(self, chunker: CompositeChunker, chunk: Chunk, answer: OrderAnswer) -> None:
-        said = json.loads(answer.text)
+    def _answered(self, chunker: CompositeChunker, chunk: Chunk, said: Mapping[str, Any]) -> None:
         coverage = self._coverage
         counts = Counts(**said["counts"])
         coverage.segment.answer(chunk.number, said["source"], said["target"], counts)
@@ -207,15 +237,11 @@ class TablePass:
             differences=coverage.differences + coverage.segment.counts.total,
         )
 
-    def _verify(self, gang: Gang[list[RowDifference]]) -> None:
+    def _verify(self, gang: Gang[list[RowDifference]], counted: Mapping[Side, int]) -> None:
         """Prove that every row was read; find rows of the new table that no chunk has."""
         coverage, aligned = self._coverage, self._plan.aligned
-        span = encode_chunk(coverage.segment.span)
-        orders = [{"do": "count", "side": side, "chunk": span} for side in (SOURCE, TARGET)]
-        counted = gang.ask([json.dumps(order) for order in orders])
-        source_rows, target_rows = (int(json.loads(answer)["rows"]) for answer in counted)
         extra = coverage.end_segment(
-            source_rows, target_rows, aligned=aligned, counted=self.counted
+            counted[SOURCE], counted[TARGET], aligned=aligned, counted=self.counted
         )
         if extra and not aligned:
             gang.ask([json.dumps({"do": "extra"})])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
 import signal
@@ -16,9 +17,12 @@ from spirit_py.applier.applier import SqlApplier
 from spirit_py.binlog.source import BinlogSource
 from spirit_py.checksum import query
 from spirit_py.checksum.checker import Checker
+from spirit_py.checksum.query import SOURCE, TARGET
 from spirit_py.checksum.result import ChecksumOptions, ChecksumProgress, Counts
+from spirit_py.checksum.worker import SnapshotReader
 from spirit_py.chunk.chunk import KeyBound
 from spirit_py.chunk.optimistic import OptimisticChunker
+from spirit_py.chunk.predicate import chunk_predicate
 from spirit_py.config import FeedOptions
 from spirit_py.errors import ChecksumFailure, DuplicateForUnique, Interrupted, WorkersLost
 from spirit_py.feed.feed import ChangeFeed
@@ -245,7 +249,7 @@ def test_a_new_snapshot_goes_on_where_the_last_one_ended(db):
     fill(db, 4000)
     pair = Pair(db).copy()
     db.execute("UPDATE _t_new SET n = 0 WHERE id IN (1, 2000, 4000)")
-    result = pair.check(yield_seconds=0.0, tasks=1)
+    result = pair.check(yield_seconds=0.0, tasks=1, first_rows=300)
     assert found(result) == {"(1)": "changed", "(2000)": "changed", "(4000)": "changed"}
     assert result.rows == 4000
     assert result.snapshots == result.chunks > 2
@@ -416,6 +420,49 @@ def test_a_reader_that_passes_rows_over_is_no_pass(db, monkeypatch):
     monkeypatch.setattr(query, "aggregate", lambda *args: honest(*args) + " AND id <> 77")
     with pytest.raises(ChecksumFailure, match="held 3999 rows of the source, a count 4000"):
         pair.check()
+
+
+@pytest.mark.parametrize("tasks", [1, 2, 4, 7])
+def test_a_row_that_falls_between_chunks_is_no_pass(db, monkeypatch, tasks):
+    """Bounds that lose a row on both sides leave all hashes equal; a divided count notices it."""
+    fill(db, 30_000)
+    pair = Pair(db).copy()
+    lossy: set[str] = set()
+
+    def losing(columns: Any, chunk: Any, directions: Any) -> str:
+        found = chunk_predicate(columns, chunk, directions)
+        if chunk.lower is None:
+            return found
+        lossy.add(chunk.lower.literals[0])
+        return f"{found} AND `r`.id <> {chunk.lower.literals[0]} + 1"
+
+    monkeypatch.setattr("spirit_py.checksum.query.chunk_predicate", losing)
+    with pytest.raises(ChecksumFailure, match="rows of the source, a count"):
+        pair.check(tasks=tasks, target_seconds=0.001)
+    assert len(lossy) > 10
+
+
+@pytest.mark.parametrize("tasks", [1, 2, 3, 8])
+@pytest.mark.parametrize("collation", ["utf8mb4_0900_bin", "utf8mb4_0900_ai_ci"])
+def test_there_are_counts_for_all_tasks(db, monkeypatch, tasks, collation):
+    """The parts of a count add up to all rows of each side."""
+    fill(db, 20_000)
+    db.execute("ALTER TABLE t MODIFY id VARCHAR(20) COLLATE utf8mb4_0900_bin NOT NULL")
+    pair = Pair(db, f"MODIFY id VARCHAR(20) COLLATE {collation} NOT NULL").copy()
+    honest = SnapshotReader.handle
+    counted: list[str] = []
+
+    def noting(reader: SnapshotReader, order: str) -> str:
+        said = json.loads(order)
+        if said["do"] == "count":
+            counted.append(said["side"])
+        return honest(reader, order)
+
+    monkeypatch.setattr(SnapshotReader, "handle", noting)
+    result = pair.check(tasks=tasks, target_seconds=0.001)
+    assert (result.differences, result.rows, result.rows_counted) == (0, 20_000, True)
+    assert set(counted) == {SOURCE, TARGET}
+    assert len(counted) >= tasks
 
 
 def test_differences_that_a_unique_key_made_are_named(db):
@@ -679,7 +726,7 @@ def test_no_false_difference_is_found_under_load(request, server, alter):
                 stop=pair.stop,
                 feed=feed,
                 applier=applier,
-                options=ChecksumOptions(target_seconds=0.01),
+                options=ChecksumOptions(target_seconds=0.01, first_rows=1000),
             )
             result = checker.run()
             assert (result.passes, result.differences, result.examples) == (1, 0, ())

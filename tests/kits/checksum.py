@@ -48,7 +48,10 @@ class Pair:
         resume_above: Any = None,
         **options: Any,
     ) -> Checker:
-        """Return a checker of the two tables; ``options`` are those of :class:`ChecksumOptions`."""
+        """Return a checker of the two tables; ``options`` are those of :class:`ChecksumOptions`.
+
+        The first chunks are small, so that a few thousand rows are several.
+        """
         return Checker(
             mapping=self.mapping,
             source=self.options,
@@ -57,7 +60,7 @@ class Pair:
             applier=applier,
             on_progress=on_progress,
             resume_above=resume_above,
-            options=ChecksumOptions(**options),
+            options=ChecksumOptions(**({"first_rows": 1000} | options)),
         )
 
     def check(self, **options: Any) -> ChecksumResult:
