@@ -57,6 +57,29 @@ def test_the_feed_outlives_a_restart(lone: Scene, server: MySQLServer, crash: bo
     assert lone.stop.reason is None
 
 
+def test_weights_are_asked_for_when_the_server_is_back(lone: Scene, server: MySQLServer) -> None:
+    """R6, R7: changes that were received before an outage wait for their weights, and are kept."""
+    lone.tables("id VARCHAR(20) PRIMARY KEY, v VARCHAR(200), n INT")
+    feed = lone.open()
+    fill(lone.db, 20)
+    lone.drain()
+    before = feed.position()
+    with feed._stream._weights._lent.lend():  # type: ignore[attr-defined]
+        lone.db.execute("INSERT INTO t VALUES ('a', 'x', 100); UPDATE t SET id = 'A' WHERE n = 100")
+        lone.db.execute("DELETE FROM t WHERE id = '7'")
+        feed.block_wait()
+        server.kill()
+        until(lambda: feed._stream.trouble != "")
+    assert feed.pending() > 0
+    assert feed.position() == before
+    server.resume()
+    lone.db.reconnect()
+    lone.db.execute("UPDATE t SET v = 'after' WHERE id = 'a'")
+    lone.drain()
+    lone.assert_equal()
+    assert lone.stop.reason is None
+
+
 def test_another_server_behind_the_address_is_refused(lone: Scene, server: MySQLServer) -> None:
     """R14: after a failover the tables are not those that were followed."""
     lone.tables()
