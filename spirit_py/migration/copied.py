@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from spirit_py.chunk.chunk import KeyRange
+from spirit_py.chunk.chunk import KeyRange, precedes, walk_directions
 from spirit_py.chunk.lanes import LaneChunker
 from spirit_py.chunk.sizing import part_rows
 from spirit_py.chunk.watermark import CopiedSoFar, Rest
@@ -23,7 +24,7 @@ from spirit_py.table.values import bound_from_literals
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spirit_py.checkpoint.record import CheckpointRecord
+    from spirit_py.checkpoint.record import CheckpointRecord, TableProgress
     from spirit_py.checksum.checker import Checker
     from spirit_py.checksum.result import ChecksumProgress, ChecksumResult
     from spirit_py.contracts import Applier, SqlSession
@@ -196,10 +197,7 @@ def follow(
     if record is None:
         return pair(subscription=feed.add_subscription(mapping))
     progress = record.of(mapping.source.schema, mapping.source.name)
-    uncopied = tuple(
-        KeyRange(lower=_bound(mapping, one.lower), upper=_bound(mapping, one.upper))
-        for one in progress.uncopied
-    )
+    uncopied = _uncopied(mapping, progress)
     retrying(run.stop)(end_earlier_chunks, run.config.connection, mapping)
     rests = run.step("last key", partial(_rests, mapping=mapping, uncopied=uncopied))
     return pair(
@@ -207,6 +205,24 @@ def follow(
         before=CopiedSoFar(uncopied=uncopied, rows=progress.rows_copied, chunks=progress.chunks),
         checked_to=_bound(mapping, progress.checked_up_to),
     )
+
+
+def _uncopied(mapping: TableMapping, progress: TableProgress) -> tuple[KeyRange, ...]:
+    """Read back the ranges that are not copied.
+
+    Raises:
+        Refusal: one is no range, or they are not in the order of the walk.
+    """
+    ranges = tuple(
+        KeyRange(lower=_bound(mapping, one.lower), upper=_bound(mapping, one.upper))
+        for one in progress.uncopied
+    )
+    ends = [end for one in ranges for end in (one.lower, one.upper) if end is not None]
+    known = [end.comparable for end in ends if end.comparable is not None]
+    directions = walk_directions(mapping.key)
+    if not all(precedes(one, other, directions) for one, other in pairwise(known)):
+        raise _damaged(mapping, "the ranges that are not copied overlap")
+    return ranges
 
 
 def _rests(session: SqlSession, mapping: TableMapping, uncopied: Sequence[KeyRange]) -> list[Rest]:
@@ -224,7 +240,11 @@ def _bound(mapping: TableMapping, literals: tuple[str, ...]) -> KeyBound | None:
     try:
         return bound_from_literals(mapping.key_columns, literals)
     except ValueError as error:
-        raise Refusal(
-            f"the checkpoint of {mapping.source.schema}.{mapping.source.name} is damaged: {error}",
-            hint="drop what is left with spirit-py cleanup, then start the migration again",
-        ) from error
+        raise _damaged(mapping, str(error)) from error
+
+
+def _damaged(mapping: TableMapping, why: str) -> Refusal:
+    return Refusal(
+        f"the checkpoint of {mapping.source.schema}.{mapping.source.name} is damaged: {why}",
+        hint="drop what is left with spirit-py cleanup, then start the migration again",
+    )
