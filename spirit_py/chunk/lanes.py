@@ -156,7 +156,7 @@ class LaneChunker:
             lane = max(self._lanes, key=_left)
             if _left(lane) < _WORTH_CHUNKS * rows:
                 return lane
-            stays = self._stays(lane)
+            stays = max(rows, self._stays(lane))
             at = lane.chunks.bound_after(stays)
             if at is None:
                 lane.left, lane.short = stays, True
@@ -177,7 +177,7 @@ class LaneChunker:
             # The estimate is off by some percent of the table, which may be all that is left.
             elsewhere = sum(other.left for other in self._lanes if other.left is not None)
             left = max(self._estimated_rows - self._cut_rows - elsewhere, size / 4)
-        return max(1, int(min(stays, left / 2)))
+        return int(min(stays, left / 2))
 
 
 def _left(lane: _Lane) -> float:

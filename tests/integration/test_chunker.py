@@ -6,12 +6,14 @@ import contextlib
 import os
 import random
 from dataclasses import replace
+from itertools import cycle
 
 import pytest
 
 from spirit_py.chunk.chunk import walk_directions
 from spirit_py.chunk.chunker import make_chunker
 from spirit_py.chunk.composite import CompositeChunker, forced_source
+from spirit_py.chunk.lanes import LaneChunker
 from spirit_py.chunk.optimistic import OptimisticChunker
 from spirit_py.chunk.predicate import chunk_predicate
 from tests.kits.tables import map_table, open_session
@@ -141,10 +143,14 @@ COMPOSITES = {
 }
 
 
-def chunk_counts(db, mapping, rows: int) -> list[int]:
-    """Cut the table as it stands; return the rows of each chunk, having checked the union."""
+def chunk_counts(db, mapping, rows: int, workers: int = 0) -> list[int]:
+    """Cut the table as it stands; return the rows of each chunk, having checked the union.
+
+    Args:
+        workers: cut in lanes, a chunk for each of them in turns.
+    """
     with open_session(db) as session:
-        chunker = make_chunker(mapping, session.query)
+        chunker = Turns(mapping, session.query, workers)
         key = ", ".join(f"`{each.name}`" for each in mapping.key_columns)
         marks = ", ".join(f"HEX(CAST({name} AS BINARY))" for name in key.split(", "))
         seen: list[tuple] = []
@@ -161,6 +167,22 @@ def chunk_counts(db, mapping, rows: int) -> list[int]:
         everything = session.query(f"SELECT {marks} FROM t")
     assert sorted(seen) == sorted(everything)
     return counts
+
+
+class Turns:
+    """A chunker of the whole table, or one of lanes whose workers cut in turns."""
+
+    def __init__(self, mapping, query, workers: int) -> None:
+        self._turns = cycle(range(workers)) if workers else None
+        self._whole = make_chunker(mapping, query)
+        self._lanes = LaneChunker(mapping, query, workers=max(workers, 1))
+        self.observed = self._lanes.observed if workers else self._whole.observed
+
+    def next_chunk(self, rows: int):
+        """Return the next chunk."""
+        if self._turns is None:
+            return self._whole.next_chunk(rows)
+        return self._lanes.next_chunk(rows, next(self._turns))
 
 
 def index_reads(session, statement: str) -> int:
@@ -204,6 +226,14 @@ def test_each_row_of_each_key_type_is_in_one_chunk(db, kind):
 
 
 @pytest.mark.parametrize("kind", KEYS)
+def test_each_row_of_each_key_type_is_in_one_lane(db, kind):
+    """Three workers: lanes begin and end at keys of every type, and their chunks are full."""
+    make_single(db, kind)
+    counts = chunk_counts(db, map_table(db), 50, workers=3)
+    assert sum(count == 50 for count in counts) >= len(counts) - 8
+
+
+@pytest.mark.parametrize("kind", KEYS)
 def test_a_chunk_reads_no_more_than_its_rows(db, kind):
     """The range optimizer reads the predicate of every key type as a range of the index."""
     make_single(db, kind)
@@ -220,6 +250,31 @@ def test_a_chunk_reads_no_more_than_its_rows(db, kind):
     assert reads < (total + 10 if kind == "large set" else 120)
 
 
+@pytest.mark.parametrize("kind", KEYS)
+def test_the_end_of_a_chunk_in_a_lane_costs_no_more_than_its_rows(db, kind):
+    """A lane that has an end: the query for a chunk reads the chunk, not the lane."""
+    make_single(db, kind)
+    mapping = map_table(db)
+    total = len(db.query("SELECT 1 FROM t"))
+    asked: list[str] = []
+    with open_session(db) as session:
+
+        def query(sql: str):
+            asked.append(sql)
+            return session.query(sql)
+
+        chunker = make_chunker(mapping, query)
+        end = chunker.bound_after(total * 3 // 4)
+        chunker.restart(None, end)
+        asked.clear()
+        for _ in range(3):
+            each = chunker.next_chunk(10)
+            assert each is not None
+            assert each.lane_end == end is not None
+        reads = max(index_reads(session, sql) for sql in asked)
+    assert reads < (total + 10 if kind == "large set" else 60)
+
+
 @pytest.mark.parametrize("kind", COMPOSITES)
 def test_each_row_of_each_composite_key_is_in_one_chunk(db, kind):
     """Several columns, descending ones, ENUM and text among them, unique but not primary."""
@@ -231,6 +286,7 @@ def test_each_row_of_each_composite_key_is_in_one_chunk(db, kind):
     mapping = map_table(db)
     counts = chunk_counts(db, mapping, 37)
     assert counts[:-1] == [37] * (1000 // 37)
+    assert sum(count == 37 for count in chunk_counts(db, mapping, 37, workers=2)) >= 20
     with open_session(db) as session:
         chunker = make_chunker(mapping, session.query)
         assert isinstance(chunker, CompositeChunker)

@@ -68,6 +68,20 @@ def test_every_row_is_copied(db, spark_engine, executors):
     until(lambda: not chunk_sessions(db), "the tasks' sessions to end")
 
 
+def test_each_task_copies_a_range_of_its_own(db):
+    """Two tasks meet where their lanes do, not at every chunk."""
+    fill(db)
+    mapping = map_table(db)
+    with copying(db, mapping, DriverEngine(2), first_rows=100, target_chunk_time=0.01) as run:
+        run.copier.run()
+        assert differences(db) == 0
+        chunks = run.feed.dispatched
+        assert len(chunks) > 8
+        lanes = {each.lane_end for each in chunks if each.lane_end is not None}
+        assert 1 <= len(lanes) <= 4
+        assert run.feed.copied().finished
+
+
 def test_a_text_key_without_gtids_waits_for_nothing(db_file, spark_engine):
     """A key that Python cannot order, on a server without GTIDs: nothing to wait for."""
     db_file.execute("CREATE TABLE t (k VARCHAR(20) PRIMARY KEY, n INT)")
