@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 POOL_SHARE: Final = 1 / 8
 """Part of the buffer pool above which indexes are deferred from the beginning.
 
-Measured (600 000 rows, four random indexes of 67 MiB, two threads): where the pool was 0.5 to 8
+Measured (600 000 rows, four random indexes of 67 MiB, two threads): where the pool was 2 to 8
 times as large as they are, copy and build together took 0.3 to 0.7 times as long as the copy with
 them in place."""
 FALLING_SHARE: Final = POOL_SHARE / 4
