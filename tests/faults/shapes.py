@@ -70,7 +70,7 @@ class Shape:
             f"CREATE TABLE t ({self.columns}, value INT NULL, body MEDIUMTEXT NOT NULL,"
             " amount DECIMAL(14,3) NULL, kind ENUM('','a','b','Ä') CHARACTER SET latin1 NULL,"
             f" facts JSON NULL, at DATETIME(3) NULL, {slot}"
-            " KEY value (value, at), KEY body (body(20) DESC),"
+            " KEY by_value (value, at), KEY by_body (body(20) DESC),"
             f" PRIMARY KEY ({', '.join(self.key)})) CHARACTER SET utf8mb4"
         )
 
