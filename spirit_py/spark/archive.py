@@ -36,8 +36,9 @@ _log = logging.getLogger(__name__)
 
 #: A failed attempt, for lack of space for instance, is repeated after this many seconds.
 _AGAIN_SECONDS: Final = 86_400
-#: Archives that are kept: of the last Java and Spark versions in use.
-_KEPT: Final = 3
+#: Archives that were not used for so long are deleted, and the oldest of more than so many.
+_UNUSED_SECONDS: Final = 30 * 86_400
+_MOST: Final = 8
 _OTHERS_MAY_WRITE: Final = 0o022
 _IMPORT: Final = (
     "import json, sys; sys.path[:] = json.loads(sys.argv.pop(1));"
@@ -74,12 +75,19 @@ class ClassArchive:
         """The file that says, by its time, when the last attempt failed."""
         return self.path.with_suffix(".failed")
 
-    def forget_older(self) -> None:
-        """Delete the archives beside this one that were made the longest ago."""
-        found = sorted(self.path.parent.glob("spark-*.jsa"), key=lambda each: -each.stat().st_mtime)
-        for old in found[_KEPT:]:
-            with contextlib.suppress(OSError):
-                old.unlink()
+    def note_use(self) -> None:
+        """Note that it is in use: its file's time is that of the last use."""
+        with contextlib.suppress(OSError):
+            os.utime(self.path)
+
+    def forget_unused(self) -> None:
+        """Delete the archives beside this one that are not in use any more."""
+        used = {path: path.stat().st_mtime for path in self.path.parent.glob("spark-*.jsa")}
+        latest = sorted(used, key=lambda path: used[path], reverse=True)
+        for at, path in enumerate(latest):
+            if at >= _MOST or used[path] < time.time() - _UNUSED_SECONDS:
+                with contextlib.suppress(OSError):
+                    path.unlink()
 
 
 def archive_of(

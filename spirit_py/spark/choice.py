@@ -9,7 +9,8 @@ a small table                neither its copy nor its comparison needs Spark, wh
                              table, on the server's machine if that is this one
 a copy that takes longer     begins in the driver, and Spark takes over when it is there
 a comparison                 on Spark if it is there; a small table is not kept waiting for it
-Spark that does not start    a warning, and the driver does all the work
+Spark that does not start,   a warning, and the driver does all the work
+or whose JVM ends
 ===========================  ==============================================================
 
 What is wrong with the settings, and a missing Java, are refused before anything is written even
@@ -41,6 +42,7 @@ seconds (50 MB a second, measured) and compare it in one."""
 #: The estimate may be wrong, and a copy may be held up: Spark is started after this long anyway.
 _START_ANYWAY_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 0.05
+_WATCH_SECONDS: Final = 1.0
 _STOP_SECONDS: Final = 20.0
 
 
@@ -50,7 +52,7 @@ class Engines:
     Args:
         factory: makes the Spark engine for a configuration.
         stop: ends the waiting for Spark.
-        warn: called, from another thread, with why Spark did not start.
+        warn: called, from another thread, with why Spark did not start, or was lost.
 
     Attributes:
         driver: threads of this process; always ready.
@@ -139,15 +141,16 @@ class Engines:
         return not self._config.spark_master and size <= SMALL_BYTES
 
     def _bring(self, spark: GangEngine, patience: float) -> Callable[[threading.Event], None]:
-        """Return the body that starts Spark after a while, and reports it if that fails."""
+        """Return the body that starts Spark after a while, and reports a failure or a loss."""
 
         def body(stopping: threading.Event) -> None:
             if stopping.wait(patience):
                 return
             spark.start()
-            while not spark.ready and not stopping.wait(_LOOK_SECONDS):
-                if spark.failure is not None:
-                    self._warn(f"{spark.failure.message}; this process does its work alone")
+            while not stopping.wait(_WATCH_SECONDS if spark.ready else _LOOK_SECONDS):
+                failure = spark.failure
+                if failure is not None and not stopping.is_set():
+                    self._warn(f"{failure.message}; this process does its work alone")
                     return
 
         return body

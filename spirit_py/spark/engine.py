@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -153,8 +154,10 @@ class SparkEngine:
         self._spark.stop()
 
     def _start_guarded(self) -> None:
+        began = time.monotonic()
         try:
             self._spark.start()
+            _log.debug("Spark started in %.1f s", time.monotonic() - began)
         except BaseException as error:
             self._failure = MigrationFailure(
                 f"Spark did not start at master {master(self._config)}: {_first_line(error)}",

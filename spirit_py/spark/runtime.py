@@ -108,6 +108,7 @@ class SparkRuntime:
         elif private(self._config):
             self._archive = archive_of(self._java, bundled / "jars", ARCHIVED_OPTIONS)
             if self._archive is not None and self._archive.exists:
+                self._archive.note_use()
                 more = (f"-XX:SharedArchiveFile={self._archive.path}",)
         how = launch(self._config, conf, self._java, bundled=bundled, scratch=scratch, more=more)
         _log.debug("Spark starts: %s %s", how.command[0], " ".join(more))

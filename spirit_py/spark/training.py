@@ -49,7 +49,7 @@ def make(archive: ClassArchive) -> None:
         _dump(unfinished)
         unfinished.replace(archive.path)
         archive.failure.unlink(missing_ok=True)
-        archive.forget_older()
+        archive.forget_unused()
     except BaseException:
         archive.failure.touch()
         raise

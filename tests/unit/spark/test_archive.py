@@ -81,13 +81,26 @@ def test_one_that_exists_is_not_made_again(tmp_path):
     assert (archive.exists, archive.wanted) == (True, False)
 
 
-def test_the_last_few_archives_are_kept(tmp_path):
-    """Each has 70 MB; those of Java and Spark versions of the past go."""
-    for age in range(5):
+def test_archives_in_use_are_kept(tmp_path):
+    """Each has 70 MB; those of versions of the past go, and of too many the oldest."""
+    now, day = time.time(), 86_400
+    for age in (*range(10), 40):
         path = tmp_path / f"spark-{age}.jsa"
         path.touch()
-        os.utime(path, (1000 - age, 1000 - age))
+        os.utime(path, (now - age * day, now - age * day))
     (tmp_path / "other").touch()
-    ClassArchive(tmp_path / "spark-0.jsa").forget_older()
-    left = sorted(path.name for path in tmp_path.iterdir())
-    assert left == ["other", "spark-0.jsa", "spark-1.jsa", "spark-2.jsa"]
+    used = ClassArchive(tmp_path / "spark-40.jsa")
+    used.note_use()
+    used.forget_unused()
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {"other", "spark-40.jsa", *(f"spark-{age}.jsa" for age in range(7))}
+
+
+def test_an_archive_that_is_not_used_for_a_month_is_deleted(tmp_path):
+    """Also where there are few."""
+    for name, age in (("old", 31), ("new", 1)):
+        path = tmp_path / f"spark-{name}.jsa"
+        path.touch()
+        os.utime(path, (time.time() - age * 86_400,) * 2)
+    ClassArchive(tmp_path / "spark-new.jsa").forget_unused()
+    assert [path.name for path in tmp_path.iterdir()] == ["spark-new.jsa"]

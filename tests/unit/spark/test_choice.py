@@ -151,6 +151,17 @@ def test_spark_that_fails_costs_a_warning(engines):
     assert warnings == ["Spark did not start at master local[2]; this process does its work alone"]
 
 
+def test_spark_that_is_lost_later_costs_a_warning_too(engines, monkeypatch):
+    """The JVM may be killed while tasks run; what they had is done by the driver."""
+    monkeypatch.setattr(choice, "_WATCH_SECONDS", 0.01)
+    spark = Spark(ready=True)
+    both, warnings = engines(spark)
+    both.begin(LARGE)
+    spark.ready, spark.failure = False, MigrationFailure("Spark's JVM has ended")
+    until(lambda: warnings, "the warning")
+    assert both.for_comparison(LARGE, print) is both.driver
+
+
 def test_spark_rests_and_starts_anew_when_the_last_one_has_stopped():
     """A process has one at a time: the second waits until the first has ended."""
     order: list[str] = []
