@@ -41,6 +41,8 @@ _log = logging.getLogger(__name__)
 
 #: A copy that will end sooner is not handed over to Spark.
 _WORTHWHILE_SECONDS: Final = 2.0
+#: What is left makes at least this number of chunks for each task, of one transaction or more.
+_LAST_CHUNKS: Final = 2
 #: A throttler is asked again after this long.
 _THROTTLE_SECONDS: Final = 0.1
 
@@ -106,10 +108,11 @@ class Copier:
         self._options = options
         self._clock = clock
         before = before or CopiedSoFar()
+        self._part_rows = part_rows(mapping.source)
         self._meter = CopyMeter(
             options.target_chunk_time,
             clock,
-            part_rows=part_rows(mapping.source),
+            part_rows=self._part_rows,
             rows=before.rows,
             chunks=before.chunks,
         )
@@ -177,7 +180,7 @@ class Copier:
         """
         if self._ended or self._waiting():
             return None
-        chunk = self._chunker.next_chunk(self._meter.next_rows, rank)
+        chunk = self._chunker.next_chunk(self._rows(), rank)
         if chunk is None:
             self._ended = True
             return None
@@ -187,6 +190,12 @@ class Copier:
         self._meter.dispatched(self._fraction())
         order = ChunkOrder(chunk=chunk, visibility=visibility, gtid=self._gtid(chunk))
         return CopyOrder(order=order, seconds=self._meter.expected_seconds(chunk.target_rows))
+
+    def _rows(self) -> int:
+        """Return the size of the next chunk: towards the end smaller ones, that end together."""
+        left = (1 - self._chunker.estimated_fraction()) * self._mapping.source.estimated_rows
+        share = int(left / (_LAST_CHUNKS * self._driver.slots))
+        return min(self._meter.next_rows, max(share, self._part_rows))
 
     def _lasting(self) -> bool:
         """Whether what is left will take so long that Spark's tasks are worth their start."""

@@ -58,7 +58,7 @@ _log = logging.getLogger(__name__)
 #: One chunk runs, and the next one waits so that the task need not.
 _OUTSTANDING: Final = 2
 #: The next one is posted when the running one is expected to end within these seconds.
-_AHEAD_SECONDS: Final = 0.1
+_AHEAD_SECONDS: Final = 0.2
 #: Gangs that may be lost in succession without a chunk copied in between.
 _MOST_LOSSES: Final = 3
 _ASSEMBLE_SECONDS: Final = 120.0
