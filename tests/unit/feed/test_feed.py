@@ -171,6 +171,31 @@ def test_pausing_waits_for_every_partition(scene: Scene) -> None:
     until(feed.all_changes_flushed)
 
 
+def test_a_bounded_table_takes_no_more_than_its_bound(scene: Scene) -> None:
+    """What was being applied ends first; then about so many bytes are applied, and the rest later.
+
+    So an index build's log of concurrent changes has room for them.
+    """
+    feed, subscription = scene.open(flush_interval=0.01)
+    scene.applier.gate.clear()
+    scene.stream.commit(T, upsert(1))
+    until(lambda: flusher(feed)._running() == 1)
+    threading.Timer(0.05, scene.applier.gate.set).start()
+    with subscription.applies_bounded(1000):
+        assert flusher(feed)._running() == 0
+        scene.stream.commit(T, *(upsert(n) for n in range(2, 1000)))
+        feed.block_wait()
+        until(lambda: subscription.room is not None and subscription.room <= 0)
+        until(lambda: flusher(feed)._running() == 0)
+        assert 1 < len(scene.applier.table) < 10
+    with subscription.applies_bounded(0):
+        before = len(scene.applier.table)
+        assert not flusher(feed).request(wait=0.05)
+        assert len(scene.applier.table) == before
+    feed.flush()
+    assert len(scene.applier.table) == 999
+
+
 def test_a_change_in_a_chunk_in_flight_waits(scene: Scene) -> None:
     """R4: flushed once the chunk has committed."""
     feed, subscription = scene.open(copying=True)
