@@ -43,16 +43,17 @@ def copy(
     spark: Any = None,
     *,
     first_rows: int = 2000,
+    slots: int = 2,
     throttled: Callable[[], str] = lambda: "",
 ) -> Copier:
     """Copy the scene's table in chunks of a few parts; return the copier when it has ended."""
     reader = BoundaryReader(scene.options(), stop=scene.stop)
     copier = Copier(
-        driver=DriverEngine(2),
+        driver=DriverEngine(slots),
         spark=spark,
         mapping=scene.mapping,
         connection=scene.options(),
-        chunker=LaneChunker(scene.mapping, reader.query, workers=2, part_rows=PART_ROWS),
+        chunker=LaneChunker(scene.mapping, reader.query, workers=slots, part_rows=PART_ROWS),
         query=reader.query,
         subscription=scene.subscription,
         throttled=throttled,
@@ -275,7 +276,7 @@ def test_changes_between_two_parts_wait_for_the_chunk(filled, at):
         seen.append([(f"row {last - 1}",), (f"row {last}",)])
 
     at("chunk.part", change)
-    copy(filled, first_rows=ROWS)
+    copy(filled, slots=1)
     assert seen[0] == seen[1], "changes of a chunk in flight were applied"
     filled.drain()
     filled.assert_equal()
