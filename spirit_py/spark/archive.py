@@ -97,7 +97,8 @@ def archive_of(
     try:
         folder = _folder(environ)
         parts = (java.banner, str(jars), str(jars.stat().st_mtime_ns), *options)
-    except OSError as error:
+    except (OSError, RuntimeError) as error:
+        # RuntimeError: a user without a home, as in a container.
         _log.debug("no archive of Spark's classes: %s", error)
         return None
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]

@@ -47,6 +47,16 @@ def test_without_a_cache_folder_there_is_no_archive(jars):
     assert found(jars.parent / "gone", jars.parent / "cache") is None
 
 
+def test_a_user_without_a_home_has_no_archive(jars, monkeypatch):
+    """As under a number that the container's list of users does not have."""
+
+    def homeless():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", homeless)
+    assert archive_of(JAVA, jars, (), {}) is None
+
+
 def test_a_relative_cache_folder_is_ignored(jars, tmp_path, monkeypatch):
     """As its specification says: the folder would depend on where the command is started."""
     monkeypatch.setenv("HOME", str(tmp_path))
