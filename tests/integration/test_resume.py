@@ -19,6 +19,7 @@ MORE_KILLS = (
     ("checkpoint.written", 1),
     ("checkpoint.writing", 2),
     ("chunk.dispatched", 1),
+    ("chunk.committed", 12),
     ("chunk.executing", 3),
     ("chunk.executed", 3),
     ("feed.flushing", 1),
