@@ -54,7 +54,6 @@ LOG_SHARE: Final = 0.5
 LOG_TOO_BIG: Final = 1799
 _LOCK_WAIT: Final = 30
 _ATTEMPTS: Final = 8
-_LOG_TRIES: Final = 3
 _LOOK_SECONDS: Final = 0.2
 _STAGE_SECONDS: Final = 1.0
 _ANSWER_WITHIN: Final = 5
@@ -116,9 +115,9 @@ class IndexBuild:
         """
         began = time.monotonic()
         try:
-            for _ in range(_LOG_TRIES):
-                if self._is_done():
-                    break
+            # False once at most: then changes are held, and error 1799 is raised.
+            while not self._is_done():
+                pass
         except ServerFault as fault:
             raise self._failure(fault) from fault
         finally:
