@@ -2,7 +2,7 @@
 
 The first chunks are handed out only after every writer of the case has written again, so that rows
 change between the moment a chunk is cut and the moment it is copied; and one chunk is held up in
-its last part, between its reading and its writing, when the parts before it are committed.
+its first part, between its reading and its writing.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ DEFERRAL_VARIABLE = "SPIRIT_PY_CASES_DEFER_INDEXES"
 THREADS = 2
 FIRST_ROWS = 60
 #: Rows of a part of a chunk.
-PART_ROWS = 25
+PART_ROWS = 60
 #: So many chunks wait for the writers; the later ones have them as they come.
 WAITING_CHUNKS = 6
 #: This chunk is held up in the middle, for so many rounds of writes.
@@ -90,7 +90,7 @@ def stalling(db: Database, round_of_writes: Callable[[], None]) -> Iterator[None
             round_of_writes()
         if chosen is not None and chosen.number == STALLED_CHUNK:
             stack = held[id(self), chosen.number] = contextlib.ExitStack()
-            sql = copy_sql(self._mapping, chosen.order.chunk.parts[-1])
+            sql = copy_sql(self._mapping, chosen.order.chunk.parts[0])
             stack.enter_context(stalls.held(sql, self._mapping.time_zone))
         return chosen
 
