@@ -56,13 +56,13 @@ def upsert_tail(mapping: TableMapping) -> str:
     """Return the ON DUPLICATE KEY UPDATE clause for tables with kept columns; empty for others.
 
     ``VALUES()`` is deprecated from 8.0.20 on; its replacement does not exist before 8.0.19. Kept
-    columns are named, because ``ON UPDATE CURRENT_TIMESTAMP`` would change them otherwise.
+    columns are named, because ``ON UPDATE CURRENT_TIMESTAMP`` would change them otherwise. So is
+    the key: its collation may equate texts that differ, and only the latest of them is written.
     """
     if not mapping.kept:
         return ""
     target = quote_table(mapping.target.schema, mapping.target.name)
-    key = {name.lower() for name in mapping.new_key_columns}
-    written = (quote_identifier(name) for name in mapping.insert_names if name.lower() not in key)
+    written = (quote_identifier(name) for name in mapping.insert_names)
     kept = (quote_identifier(column.name) for column in mapping.kept)
     terms = [f"{name} = VALUES({name})" for name in written]
     terms += [f"{name} = {target}.{name}" for name in kept]

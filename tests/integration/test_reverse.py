@@ -128,6 +128,23 @@ def test_dropped_columns_keep_their_values_and_renamed_ones_are_carried(db, spar
     assert said.said("columns gone, at will have the default in rows that were written after")
 
 
+def test_a_key_that_is_spelled_otherwise_is_so_in_the_old_table_too(db, spark_engine):
+    """R6: the collation equates both spellings; the row keeps its values of a dropped column."""
+    db.execute(
+        "CREATE TABLE t (id VARCHAR(20) COLLATE utf8mb4_0900_ai_ci PRIMARY KEY, v INT,"
+        " gone VARCHAR(20) DEFAULT 'd')"
+    )
+    db.execute("INSERT INTO t VALUES ('a', 1, 'one'), ('b', 2, 'two')")
+    changed = SwappedTable(db, "DROP COLUMN gone", engine=spark_engine)
+    following = changed.keep()
+    db.execute("UPDATE t SET id = 'A' WHERE id = 'a'")
+    db.execute("UPDATE t SET v = 3 WHERE id = 'b'")
+    said = changed.revert()
+    assert following.result() is True
+    assert rows_of(db, names="id, v, gone") == [("A", 1, "one"), ("b", 3, "two")]
+    assert said.said("repaired_chunks=0")
+
+
 def test_a_value_that_does_not_fit_ends_reverse_replication(db, spark_engine):
     """The application keeps its value and its table; the error says why the old one is left."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
