@@ -20,8 +20,9 @@ where Spark may not be needed: whether it is, shows only later.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from spirit_py.errors import MigrationFailure
 from spirit_py.spark.driver import DriverEngine
 from spirit_py.spark.settings import local_slots
 from spirit_py.threads import Background
@@ -31,10 +32,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spirit_py.config import SparkConfig
+    from spirit_py.errors import SpiritError
     from spirit_py.spark.gang import GangEngine
+    from spirit_py.spark.outcome import Outcome
     from spirit_py.stop import StopSwitch
 
 _log = logging.getLogger(__name__)
+_R = TypeVar("_R")
 
 SMALL_BYTES: Final = 256 << 20
 """Data and indexes of a small table, by the server's estimate: two slots copy it in about five
@@ -117,7 +121,7 @@ class Engines:
             self._wait_for(spark, show)
         chosen = spark if spark is not None and spark.ready else self.driver
         _log.debug("%d bytes are compared by %s", size, type(chosen).__name__)
-        return chosen
+        return chosen if chosen is self.driver else SparkOrDriver(chosen, self.driver)
 
     def rest(self) -> None:
         """Stop Spark in the background while nothing is computed; :meth:`begin` starts it anew."""
@@ -171,6 +175,56 @@ class Engines:
         resting, self._resting = self._resting, None
         if resting is not None and not resting.wait(_STOP_SECONDS):
             _log.warning("Spark did not stop within %.0f s", _STOP_SECONDS)
+
+
+class SparkOrDriver:
+    """Spark as long as it lives, and the driver from then on: the engine of one comparison.
+
+    A gang is on one of them; what a lost one did not do is done by the next gang.
+
+    Attributes:
+        ready: True: one of them always is.
+        failure: None, for the same reason.
+    """
+
+    ready: bool = True
+    failure: SpiritError | None = None
+
+    def __init__(self, spark: GangEngine, driver: GangEngine) -> None:
+        self._engine = spark
+        self._driver = driver
+
+    @property
+    def slots(self) -> int:
+        """How many tasks can run at the same time."""
+        try:
+            return self._living().slots
+        except MigrationFailure as error:
+            _log.debug("Spark is given up: %s", error.message)
+            self._engine = self._driver
+            return self._driver.slots
+
+    def run_gang(
+        self, function: Callable[[int], _R], *, size: int, group: str, description: str
+    ) -> list[Outcome[_R]]:
+        """Run ``function(rank)`` in ``size`` tasks at once; block until all have ended."""
+        run = self._living().run_gang
+        return run(function, size=size, group=group, description=description)
+
+    def cancel(self, group: str) -> None:
+        """Cancel the jobs of a group."""
+        self._engine.cancel(group)
+
+    def start(self) -> None:
+        """Do nothing: both run."""
+
+    def stop(self) -> None:
+        """Do nothing: :class:`Engines` stops both."""
+
+    def _living(self) -> GangEngine:
+        if self._engine.failure is not None:
+            self._engine = self._driver
+        return self._engine
 
 
 def _settled(spark: GangEngine) -> bool:

@@ -139,7 +139,9 @@ class SparkEngine:
     def cancel(self, group: str) -> None:
         """Cancel the jobs of a group; their Python workers are killed by Spark."""
         with contextlib.suppress(Exception):
-            self.context().cancelJobGroup(group)
+            context = self.context()
+            with self._spark.answering():
+                context.cancelJobGroup(group)
 
     def stop(self) -> None:
         """Stop Spark and leave no process behind, within seconds; safe to call again."""

@@ -36,7 +36,7 @@ from spirit_py.spark.settings import (
 from spirit_py.threads import Background
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from spirit_py.config import SparkConfig
     from spirit_py.spark.archive import ClassArchive
@@ -49,6 +49,11 @@ _STOP_SECONDS: Final = 5.0
 _DUMP_SECONDS: Final = 300.0
 _EXECUTORS_SECONDS: Final = 60.0
 _MORE_EXECUTORS_SECONDS: Final = 5.0
+#: A JVM that takes longer for its context is killed; a cluster's queue may take its time.
+_CONTEXT_SECONDS: Final = 60.0
+_CLUSTER_CONTEXT_SECONDS: Final = 600.0
+#: The same for a single answer.
+_ANSWER_SECONDS: Final = 20.0
 
 
 class SparkRuntime:
@@ -87,10 +92,13 @@ class SparkRuntime:
         self._path_before = list(sys.path)
         from pyspark import SparkConf, SparkContext
 
-        self._gateway = _connect(*self._process.wait_for_gateway())
-        spark_conf = SparkConf(loadDefaults=False).setAll(list(conf.items()))
-        self.context = SparkContext(conf=spark_conf, gateway=self._gateway)
-        self._application = str(self.context.applicationId)
+        gateway = self._process.wait_for_gateway()
+        alone = embedded(self._config)
+        with self.answering(_CONTEXT_SECONDS if alone else _CLUSTER_CONTEXT_SECONDS):
+            self._gateway = _connect(*gateway)
+            spark_conf = SparkConf(loadDefaults=False).setAll(list(conf.items()))
+            self.context = SparkContext(conf=spark_conf, gateway=self._gateway)
+            self._application = str(self.context.applicationId)
         # PySpark would print the whole exception; the job's own result has the outcomes.
         self.context._accumulatorServer.handle_error = _note_lost_feedback  # noqa: SLF001
         self.context.pythonExec = self._worker_python(conf)
@@ -139,9 +147,38 @@ class SparkRuntime:
 
     def capacity(self) -> int:
         """Return how many tasks Spark can run at a time now."""
-        scheduler = self.context._jsc.sc()  # noqa: SLF001 - PySpark has no public way
-        profile = scheduler.resourceProfileManager().defaultResourceProfile()
-        return int(scheduler.maxNumConcurrentTasks(profile))
+        with self.answering():
+            scheduler = self.context._jsc.sc()  # noqa: SLF001 - PySpark has no public way
+            profile = scheduler.resourceProfileManager().defaultResourceProfile()
+            return int(scheduler.maxNumConcurrentTasks(profile))
+
+    @contextlib.contextmanager
+    def answering(self, seconds: float | None = None) -> Iterator[None]:
+        """Kill the JVM if it has not answered within this time: PySpark would wait forever.
+
+        Raises:
+            MigrationFailure: when it has not; otherwise what the calls raised.
+        """
+        process, late = self._process, threading.Event()
+        limit = _ANSWER_SECONDS if seconds is None else seconds
+
+        def watch(stopping: threading.Event) -> None:
+            if not stopping.wait(limit) and process is not None:
+                late.set()
+                process.kill()
+
+        watching = Background("spark-watch", watch)
+        watching.start()
+        try:
+            yield
+        except Exception as error:
+            if late.is_set():
+                raise MigrationFailure(
+                    f"Spark's JVM did not answer within {limit:.0f} s"
+                ) from error
+            raise
+        finally:
+            watching.stop()
 
     def lost(self) -> MigrationFailure | None:
         """Return an error if the JVM has ended by itself, None otherwise."""

@@ -344,6 +344,55 @@ engine.stop()
     assert (code, written) == (0, "")
 
 
+def test_a_jvm_that_hangs_is_killed_and_its_call_ends(script):
+    """PySpark waits for an answer without a limit; the run goes on without Spark."""
+    running = script("""
+from spirit_py.spark import runtime
+runtime._ANSWER_SECONDS = 1.0
+engine = SparkEngine(SparkConfig(threads=2))
+engine.start()
+say(slots=engine.slots)
+for pid in engine._spark._process._members():
+    os.kill(pid, 19)
+try:
+    engine.slots
+except SpiritError as error:
+    say(error=error.message, ready=engine.ready, failure=engine.failure.message)
+engine.stop()
+""")
+    assert running.line() == {"slots": 2}
+    said = running.line()
+    assert said == {
+        "error": "Spark does not answer: Spark's JVM did not answer within 1 s",
+        "ready": False,
+        "failure": "Spark's JVM has ended",
+    }
+    assert running.end()[0] == 0
+
+
+def test_a_jvm_that_hangs_while_its_context_starts_is_killed(script):
+    """It has answered where its gateway listens, and nothing since."""
+    running = script("""
+from spirit_py.spark import runtime
+runtime._CONTEXT_SECONDS = 1.0
+connect = runtime._connect
+def hang(*gateway):
+    found = connect(*gateway)
+    for pid in engine._spark._process._members():
+        os.kill(pid, 19)
+    return found
+runtime._connect = hang
+engine = SparkEngine(SparkConfig(threads=2))
+engine.start()
+while engine.failure is None:
+    time.sleep(0.05)
+say(failure=engine.failure.message)
+engine.stop()
+""")
+    assert "JVM did not answer within 1 s" in running.line()["failure"]
+    assert running.end()[0] == 0
+
+
 def test_signals_of_the_terminal_do_not_reach_spark(script):
     """Ctrl-C and a closed terminal signal the whole group; Spark goes on until it is stopped."""
     running = script("""

@@ -111,7 +111,7 @@ def test_spark_that_is_ready_compares_small_tables_too(engines):
     """It has nothing else to do."""
     spark = Spark(ready=True)
     both, _ = engines(spark)
-    assert both.for_comparison(0, print) is spark
+    assert both.for_comparison(0, print).slots == spark.slots
 
 
 def test_the_comparison_of_a_large_table_waits_for_spark(engines):
@@ -124,7 +124,7 @@ def test_the_comparison_of_a_large_table_waits_for_spark(engines):
         shown.append(waiting_for)
         spark.ready = True
 
-    assert both.for_comparison(LARGE, show) is spark
+    assert both.for_comparison(LARGE, show) is not both.driver
     assert shown == ["Spark to start", ""]
 
 
@@ -160,6 +160,47 @@ def test_spark_that_is_lost_later_costs_a_warning_too(engines, monkeypatch):
     spark.ready, spark.failure = False, MigrationFailure("Spark's JVM has ended")
     until(lambda: warnings, "the warning")
     assert both.for_comparison(LARGE, print) is both.driver
+
+
+def ran(engine):
+    """Run a gang of one; return its result."""
+    (outcome,) = engine.run_gang(lambda _: 0, size=1, group="g", description="")
+    return outcome.result
+
+
+@pytest.mark.parametrize("said", [True, False], ids=["known to have ended", "no answer"])
+def test_a_comparison_goes_on_in_the_driver_when_spark_is_lost(engines, said):
+    """What the lost tasks had is compared again; the run is not at its end."""
+
+    class Lost(Spark):
+        """Runs nothing any more, once it is lost."""
+
+        lost = False
+
+        @property
+        def slots(self):
+            """Fail when it is lost."""
+            if self.lost:
+                raise MigrationFailure("Spark does not answer")
+            return 7
+
+        @slots.setter
+        def slots(self, _):
+            pass
+
+        def run_gang(self, function, *, size, group, description):
+            """Fail when it is lost."""
+            assert not self.lost
+            return super().run_gang(function, size=size, group=group, description=description)
+
+    spark = Lost(ready=True)
+    both, _ = engines(spark)
+    chosen = both.for_comparison(LARGE, print)
+    assert (chosen.slots, ran(chosen)) == (7, 0)
+    spark.lost = True
+    if said:
+        spark.ready, spark.failure = False, MigrationFailure("Spark's JVM has ended")
+    assert (chosen.slots, ran(chosen)) == (both.driver.slots, 0)
 
 
 def test_spark_rests_and_starts_anew_when_the_last_one_has_stopped():
