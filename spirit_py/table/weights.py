@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from spirit_py.errors import PacketTooSmall
 from spirit_py.table.keys import TEXTS, comparable_column
 from spirit_py.table.values import introducer, text_literal
 
@@ -95,7 +96,11 @@ class KeyWeights:
     def weighed(
         self, keys: Sequence[tuple[Any, ...]], answer: Sequence[tuple[Any, ...]]
     ) -> list[ComparableKey]:
-        """Return the comparable forms of the keys of a question, from its answer."""
+        """Return the comparable forms of the keys of a question, from its answer.
+
+        Raises:
+            PacketTooSmall: the server has no room for a weight; all such keys would be equal.
+        """
         weights = {number: found for number, *found in answer}
         spaces = weights.pop(_SPACE_ROW)
         if self._places == [0] and len(keys[0]) == 1:
@@ -104,7 +109,7 @@ class KeyWeights:
         return [self._replaced(key, weights[at], spaces) for at, key in enumerate(keys)]
 
     def _replaced(
-        self, key: tuple[Any, ...], weights: Sequence[bytes], spaces: Sequence[bytes]
+        self, key: tuple[Any, ...], weights: Sequence[bytes | None], spaces: Sequence[bytes]
     ) -> ComparableKey:
         """Put weights in the place of a key's texts."""
         found = list(key)
@@ -122,8 +127,13 @@ def _in_charset(sql: str, column: Column) -> str:
     return f"CONVERT({sql} USING {charset})" if wider else sql
 
 
-def _cut(weight: bytes, pad: bytes) -> bytes:
+def _cut(weight: bytes | None, pad: bytes) -> bytes:
     """Cut the weights of spaces off the end; each has as many bytes as every other weight."""
+    if weight is None:
+        raise PacketTooSmall(
+            "the weight of a changed row's key may be larger than max_allowed_packet",
+            hint="SET GLOBAL max_allowed_packet=1048576 or more, then run the same command again",
+        )
     if not pad or not weight.endswith(pad):
         return weight
     end = len(weight)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from spirit_py.errors import PacketTooSmall
 from spirit_py.table.weights import KeyWeights, weighable
 from tests.kits.definitions import column
 
@@ -113,3 +114,12 @@ def test_every_text_of_a_key_is_replaced():
     made = KeyWeights([NO_PAD, NUMBER, PADDED])
     answer = [(-1, b" ", b"_"), (0, b"A ", b"B_")]
     assert made.weighed([(b"a ", 5, b"b")], answer) == [(b"A ", 5, b"B")]
+
+
+@pytest.mark.parametrize("columns", [[NO_PAD], [PADDED], [NUMBER, NO_PAD]])
+def test_a_weight_for_which_the_server_has_no_room_is_a_fault(columns):
+    """It answers NULL for each text that may weigh more than max_allowed_packet: none are equal."""
+    made = KeyWeights(columns)
+    key = (7, b"a")[-len(columns) :]
+    with pytest.raises(PacketTooSmall, match="max_allowed_packet"):
+        made.weighed([key], [(-1, b" "), (0, None)])
