@@ -297,10 +297,13 @@ class Flusher:
     def flush_in(self, session: SqlSession, subscriptions: Sequence[TableSubscription]) -> None:
         """Apply all changes of these tables in one session, while the workers are paused.
 
+        After a stop request changes may be left.
+
         Raises:
             ChangesNotFlushed: the server does not say in time which keys are equal.
         """
-        if not self._weigher.finish(subscriptions, seconds=_WEIGHED_WITHIN):
+        weighed = self._weigher.finish(subscriptions, seconds=_WEIGHED_WITHIN)
+        if not (weighed or self._over()):
             raise ChangesNotFlushed(
                 f"the server did not say within {_WEIGHED_WITHIN:.0f} s which keys are equal",
                 hint="see whether the server opens new connections; run the same command again",

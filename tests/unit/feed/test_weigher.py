@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spirit_py.errors import ChangesNotFlushed, ServerFault
+from spirit_py.errors import ChangesNotFlushed, Interrupted, ServerFault
 from spirit_py.feed import flusher, weigher
 from tests.kits.definitions import column
 from tests.kits.feed_scene import DEADLINE, Scene, until
@@ -155,6 +155,20 @@ def test_a_flush_under_the_lock_does_not_wait_for_long(
     scene.stream.may_weigh.set()
     feed.flush_under_table_lock(session)
     assert feed.all_changes_flushed()
+
+
+def test_a_stop_ends_a_flush_under_the_lock_without_another_reason(scene: Scene) -> None:
+    """Not the server is slow: what is left pending is the caller's to see."""
+    scene.stream.may_weigh.clear()
+    feed, _ = scene.open(table=TEXT_KEY)
+    scene.stream.commit(T, upsert("a"))
+    feed.block_wait()
+    stopping = threading.Timer(0.1, scene.stop.request, [Interrupted(15)])
+    stopping.start()
+    session: Any = object()
+    feed.flush_under_table_lock(session)
+    stopping.join()
+    assert not feed.all_changes_flushed()
 
 
 def test_a_feed_can_be_closed_while_a_question_is_open(scene: Scene) -> None:
