@@ -2,7 +2,7 @@
 
 python ci/faults.py --runs 200            a new seed; all faults in turn
 python ci/faults.py --seed 4711           repeat one run
-python ci/faults.py --runs 50 --no-repair any difference that the checksum finds is a failure
+python ci/faults.py --runs 50 --repair off any difference that the checksum finds is a failure
 """
 
 from __future__ import annotations

@@ -32,10 +32,12 @@ def clock() -> None:
 
 
 def small_chunks() -> None:
-    """Begin with chunks of 200 rows, in parts of 60."""
+    """Begin the copy with chunks of 200 rows, in parts of 60, and the checksum with 1000."""
+    from spirit_py.checksum.result import ChecksumOptions
     from spirit_py.chunk import sizing
 
     sizing.ChunkSizer.__init__.__kwdefaults__["first_rows"] = 200  # type: ignore[index]
+    ChecksumOptions.__init__.__kwdefaults__["first_rows"] = 1000  # type: ignore[index]
     sizing.FAST_GROWTH = sizing.GROWTH
     sizing.FEWEST_PART_ROWS = sizing.MOST_PART_ROWS = 60
 
