@@ -23,7 +23,7 @@ import json
 import re
 import time
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from spirit_py import points
 from spirit_py.chunk.encoding import decode_chunk, encode_chunk
@@ -43,13 +43,15 @@ from spirit_py.mysql.values.lost_values import DEPRECATED, VALUE_ERRORS, telling
 from spirit_py.stop import StopSwitch
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from spirit_py.chunk.chunk import Chunk
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
     from spirit_py.mysql.session import Session
     from spirit_py.table.mapping import TableMapping
+
+_T = TypeVar("_T")
 
 #: A chunk waits at most this long for an earlier attempt's session to end (R18).
 _FENCE_SECONDS: Final = 120
@@ -211,27 +213,32 @@ class ChunkWriter:
             nonlocal retries
             retries += 1
 
-        retrier = retrying(StopSwitch(), attempts=_ATTEMPTS, first_pause=0.05, on_retry=note)
+        def step(work: Callable[..., _T], *given: Any) -> _T:
+            """Do a step, again after a passing fault."""
+            again = retrying(StopSwitch(), attempts=_ATTEMPTS, first_pause=0.05, on_retry=note)
+            return again(self._within_session, work, *given)
+
         lock = chunk_lock(self._spec.mapping, chunk)
         part = 0
         try:
-            retrier(self._within_session, self._take_lock, lock, self._label(chunk))
-            self._within_session(self._wait_until_visible, order)
+            step(self._take_lock, lock, self._label(chunk))
+            step(self._wait_until_visible, order)
             points.reach("chunk.executing")
             rows, began = 0, time.monotonic()
             for part, piece in enumerate(chunk.parts):
                 if part:
                     points.reach("chunk.part")
-                rows += retrier(self._within_session, self._write, order, part, piece)
+                rows += step(self._write, order, part, piece)
             seconds = time.monotonic() - began
             points.reach("chunk.executed")
-            self._within_session(self._own.query, "SELECT RELEASE_LOCK(%s)", (lock,))
+            # All there are: an interrupted attempt may have taken the lock, and counts as well.
+            step(self._own.query, "SELECT RELEASE_ALL_LOCKS()")
         except ServerFault as fault:
             raise self._explained(chunk, part, fault) from fault
         return ChunkCopied(number=chunk.number, rows=rows, seconds=seconds, retries=retries)
 
     @staticmethod
-    def _within_session(work: Any, *given: Any) -> Any:
+    def _within_session(work: Callable[..., _T], *given: Any) -> _T:
         """Do a step; a lost session is not a fault to be retried but the end of the task."""
         try:
             return work(*given)

@@ -13,7 +13,9 @@ from spirit_py.chunk.chunker import make_chunker
 from spirit_py.copier.boundary import BoundaryReader
 from spirit_py.copier.chunk_sql import chunk_lock, chunk_lock_prefix
 from spirit_py.copier.task import ChunkCopied, ChunkOrder, JoinCopy
-from spirit_py.errors import CopyFailure, Interrupted, ValueLost, WorkersLost
+from spirit_py.errors import CopyFailure, Interrupted, ServerFault, ValueLost, WorkersLost
+from spirit_py.mysql.faults import INTERRUPTED
+from spirit_py.mysql.session import Session
 from spirit_py.spark.driver import DriverEngine
 from spirit_py.stop import StopSwitch
 from tests.kits.chunks import chunk
@@ -166,6 +168,64 @@ def test_a_chunk_waits_until_a_transaction_is_visible(db, spark_engine):
         run.join()
     assert db.query("SELECT v FROM _t_new WHERE id = 7") == [("seen",)]
     assert differences(db) == 0
+
+
+@pytest.mark.gtid
+def test_an_interrupted_wait_for_visibility_goes_on(db):
+    """KILL QUERY ends a statement that only waits: neither the copy, nor the waiting (R3)."""
+    fill(db, 100)
+    mapping = map_table(db)
+    future = str(uuid.uuid4())
+    with copying(db, mapping, DriverEngine(1)) as run:
+        run.feed.visibility = f"{future}:1"
+        run.start()
+        for _ in range(3):
+            (victim,) = until(
+                lambda: [k for k, s in chunk_sessions(db).items() if "WAIT_FOR_EXECUTED" in s],
+                "the chunk to wait for the transaction",
+            )
+            db.execute(f"KILL QUERY {victim}")
+            until(
+                lambda: not any("WAIT_FOR_EXECUTED" in s for s in chunk_sessions(db).values()),
+                "the end of the statement",
+            )
+        assert run.running
+        assert copied(db) == 0
+        db.execute(f"SET gtid_next = '{future}:1'")
+        db.execute("UPDATE t SET v = 'seen' WHERE id = 7")
+        db.execute("SET gtid_next = 'AUTOMATIC'")
+        run.join()
+        assert run.copier.statistics().replaced_chunks == 3
+    assert db.query("SELECT v FROM _t_new WHERE id = 7") == [("seen",)]
+
+
+def test_an_interrupted_release_of_a_lock_is_tried_again(db, monkeypatch):
+    """A chunk that is written is reported, and its lock is free, whatever is interrupted (R18)."""
+    fill(db, 100)
+    mapping = map_table(db)
+    join = JoinCopy(connection=connection_options(db), mapping=mapping, licence=f"test-{db.name}")
+    order = ChunkOrder(chunk=chunk(0, None, None))
+    query, failed = Session.query, []
+
+    def interrupted(self, sql, *given):
+        found = query(self, sql, *given)
+        if ("GET_LOCK" in sql or "RELEASE" in sql) and sql not in failed and self.role == "chunk":
+            failed.append(sql)
+            raise ServerFault(INTERRUPTED, "Query execution was interrupted", where="test")
+        return found
+
+    monkeypatch.setattr(Session, "query", interrupted)
+    with open_session(db, role="driver") as driver:
+        assert driver.value("SELECT GET_LOCK(%s, 0)", (join.licence,))
+        writer = join(0)
+        try:
+            assert ChunkCopied.decode(writer.handle(order.encode())).rows == 100
+            assert (
+                driver.value("SELECT IS_USED_LOCK(%s)", (chunk_lock(mapping, order.chunk),)) is None
+            )
+        finally:
+            writer.close()
+    assert len(failed) == 2
 
 
 @pytest.mark.gtid
