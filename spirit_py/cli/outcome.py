@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+import signal
 import sys
 from typing import Final, NoReturn
 
 import click
 
-from spirit_py.errors import SpiritError
+from spirit_py.errors import Interrupted, SpiritError
 
 EXIT_CODES: Final = """\b
 Exit codes:
@@ -51,6 +52,9 @@ class ErrorsShown:
 
 def _leave(error: BaseException) -> NoReturn:
     """Print cause and remedy, and exit."""
+    if isinstance(error, KeyboardInterrupt):
+        # While the work goes on, a SIGINT is a stop request; this one came before or after it.
+        error = Interrupted(signal.SIGINT)
     if isinstance(error, SpiritError):
         say(f"error: {error.message}")
         for line in error.details:

@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from spirit_py import cli
+from spirit_py.cli import outcome
 from spirit_py.cli import watch as watch_command
 from spirit_py.config import host_and_port
 from spirit_py.errors import UsageFault
@@ -310,3 +311,23 @@ def test_a_password_on_the_command_line_is_warned_of(monkeypatch, name):
     variable = f"SPIRIT_PY_{name.upper().replace('-', '_')}"
     told = CliRunner(env={variable: "hidden"}).invoke(cli.main, line)
     assert "list of processes" not in told.output
+
+
+def test_a_sigint_before_the_work_has_begun_is_no_defect(monkeypatch):
+    """What the signal's own handler raises outside the work ends with 130 as well (R16)."""
+
+    def interrupted(*_given):
+        raise KeyboardInterrupt
+
+    left = []
+    monkeypatch.setattr(cli.migrate, "migration_config", interrupted)
+
+    def leave(code):
+        left.append(code)
+        raise SystemExit(code)
+
+    monkeypatch.setattr(outcome, "leave_with", leave)
+    found = CliRunner().invoke(cli.main, ["migrate", "--table", "t", "--alter", "ENGINE=InnoDB"])
+    assert left == [130]
+    assert "interrupted by signal 2" in found.output
+    assert "defect" not in found.output
