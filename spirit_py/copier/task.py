@@ -216,7 +216,7 @@ class ChunkWriter:
         def step(work: Callable[..., _T], *given: Any) -> _T:
             """Do a step, again after a passing fault."""
             again = retrying(StopSwitch(), attempts=_ATTEMPTS, first_pause=0.05, on_retry=note)
-            return again(self._within_session, work, *given)
+            return again(lambda: self._within_session(work, *given))
 
         lock = chunk_lock(self._spec.mapping, chunk)
         part = 0
