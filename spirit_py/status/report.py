@@ -215,8 +215,11 @@ class MigrationReport(OutcomeReport):
         ]
 
     def _built(self) -> str:
+        names = ", ".join(self.indexes_deferred)
+        if not self.index_build_tries:
+            return f"{names} built after the copy, by an earlier run"
         return (
-            f"{', '.join(self.indexes_deferred)} built after the copy in"
+            f"{names} built after the copy in"
             f" {human_seconds(self.index_build_seconds)}, {self.index_build_tries} statement(s)"
         )
 

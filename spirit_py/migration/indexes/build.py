@@ -79,7 +79,8 @@ def build_indexes(run: Run, pairs: Iterable[CopiedPair]) -> None:
             run.report.index_build_tries += build.tries
         run.report.indexes_deferred += [f"{pair.name}.{name}" for name in pair.deferred.names]
         run.message(
-            f"built {len(pair.deferred.names)} indexes of {pair.name}: {pair.deferred}",
+            f"built {len(pair.deferred.names)} indexes of {pair.name}: {pair.deferred}"
+            + ("" if build.tries else " (by an earlier run)"),
             seconds=round(build.seconds, 1),
             tries=build.tries,
         )

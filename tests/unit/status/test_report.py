@@ -48,6 +48,23 @@ def test_links_are_followed_and_devices_written_through(tmp_path):
     assert pipe.is_fifo()
 
 
+@pytest.mark.parametrize(
+    ("tries", "said"),
+    [(0, "d.t.a built after the copy, by an earlier run"), (2, "the copy in 3.0s, 2 statement(s)")],
+)
+def test_the_summary_says_who_built_the_indexes(tries, said):
+    """A run that finds them there has sent nothing, and took no time for them."""
+    report = MigrationReport(
+        algorithm="copy",
+        outcome="done",
+        indexes_deferred=["d.t.a"],
+        index_build_seconds=3.0,
+        index_build_tries=tries,
+    )
+    (line,) = [line for line in report.summary() if "indexes" in line]
+    assert said in line
+
+
 def test_the_summary_of_a_copy_names_the_proof():
     """The summary says what was copied, applied, compared and locked."""
     report = MigrationReport(
