@@ -11,6 +11,7 @@ import pytest
 
 from spirit_py.errors import ChangesNotFlushed, Interrupted, ServerFault
 from spirit_py.feed import flusher, weigher
+from tests.kits.chunks import chunk
 from tests.kits.definitions import column
 from tests.kits.feed_scene import DEADLINE, Scene, until
 from tests.kits.memory_stream import delete, upsert
@@ -64,6 +65,28 @@ def test_nothing_waits_for_the_weights(scene: Scene) -> None:
     feed.flush()
     assert feed.all_changes_flushed()
     assert feed.position() == "memory;2"
+
+
+@pytest.mark.parametrize("has_gtids", [True, False])
+def test_a_change_waits_for_the_chunks_that_were_in_flight_when_it_came(
+    scene: Scene, has_gtids: bool
+) -> None:
+    """R4: whenever its key gets its weight; one that came before them need not wait."""
+    scene.stream.has_gtids = has_gtids
+    feed, subscription = scene.open(table=TEXT_KEY, copying=True)
+    scene.stream.may_weigh.clear()
+    scene.stream.commit(T, upsert("a"))
+    feed.block_wait()
+    subscription.dispatch(chunk(0, None, 10))
+    scene.stream.commit(T, upsert("b"))
+    feed.block_wait()
+    scene.stream.may_weigh.set()
+    feed.flush()
+    assert set(scene.applier.table) == ({"a"} if has_gtids else set())
+    assert not feed.all_changes_flushed()
+    subscription.committed(chunk(0, None, 10))
+    feed.flush()
+    assert set(scene.applier.table) == {"a", "b"}
 
 
 def test_a_flush_covers_what_has_no_weight_yet(scene: Scene) -> None:
