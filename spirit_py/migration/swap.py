@@ -211,11 +211,16 @@ def swap_in_new_tables(
         for pair in pairs:
             carry_histograms(session, pair.mapping, rebuild=False)
 
+    def require_whole(session: SqlSession) -> None:
+        for pair in pairs:
+            pair.plan.deferred.require_whole(session)
+
     swap = PairSwap(
         process=run,
         pairs=pairs,
         direction=FORWARD,
         prepare=renew_histograms,
+        final_check=require_whole,
         counters=counters,
         held_back=held_back,
         note_position=run.config.keep_old_current > 0,

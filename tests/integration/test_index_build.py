@@ -131,6 +131,23 @@ def test_a_stranger_who_changes_the_new_table_is_noticed(db, spark_engine, monke
         start(spark_engine, db, defer_indexes="on").end()
 
 
+@pytest.mark.parametrize("change", ["DROP INDEX b", "ADD INDEX strange (a)"])
+def test_a_new_table_without_its_indexes_is_not_swapped_in(db, spark_engine, monkeypatch, change):
+    """Whoever changed its definition after the build: the application keeps its table."""
+    make_table(db, 500)
+
+    def alter():
+        other = db.connect()
+        other.cursor().execute(f"ALTER TABLE _t_new {change}")
+        other.close()
+
+    at_point(monkeypatch, "cutover.lock", alter)
+    with pytest.raises(SchemaChanged, match="the new table"):
+        start(spark_engine, db, defer_indexes="on").end()
+    assert "`z`" not in db.query("SHOW CREATE TABLE t")[0][1]
+    assert_nothing_left(db)
+
+
 # -- the server's log of concurrent changes
 
 LONG = 500

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
 from spirit_py.checkpoint.proofs import renew_proofs, shape_here
+from spirit_py.checkpoint.record import digest_of
 from spirit_py.errors import SchemaChanged
 from spirit_py.mysql.tables.deferred_indexes import drop_sql
+from spirit_py.mysql.tables.definition import read_shape
 
 if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
@@ -69,7 +71,21 @@ class DeferredIndexes:
             return True
         if self and found == self.bare_shape:
             return False
-        raise SchemaChanged(
+        raise self._changed()
+
+    def require_whole(self, session: SqlSession) -> None:
+        """Refuse to swap in a new table that has not its definition with all indexes.
+
+        One query of a table that exists: fast enough to be asked under the table lock.
+
+        Raises:
+            SchemaChanged: it has another one (R14).
+        """
+        if digest_of(read_shape(session, *self.target), self.target[1]) != self.whole_shape:
+            raise self._changed()
+
+    def _changed(self) -> SchemaChanged:
+        return SchemaChanged(
             f"another session changed the definition of {self.table}, the new table",
             hint="see what was changed, then start the migration again: it starts from the"
             " beginning",
