@@ -10,6 +10,7 @@ import time
 import pytest
 
 from spirit_py import points
+from spirit_py.checkpoint.proofs import read_proofs
 from spirit_py.config import FeedOptions
 from spirit_py.errors import Interrupted, MigrationFailure, SchemaChanged
 from spirit_py.migration.indexes import build as index_build
@@ -17,7 +18,7 @@ from spirit_py.migration.indexes import plan
 from spirit_py.migration.indexes.falling import FallingRate
 from spirit_py.mysql.replication import readers_of_binlog
 from tests.kits.command import run as run_command
-from tests.kits.resume import Writers, assert_nothing_left, make_table, start
+from tests.kits.resume import Interruption, Writers, assert_nothing_left, make_table, start
 from tests.kits.tables import open_session, tables
 
 SECONDS = 60.0
@@ -146,6 +147,32 @@ def test_a_new_table_without_its_indexes_is_not_swapped_in(db, spark_engine, mon
         start(spark_engine, db, defer_indexes="on").end()
     assert "`z`" not in db.query("SHOW CREATE TABLE t")[0][1]
     assert_nothing_left(db)
+
+
+@pytest.mark.parametrize("mode", ["on", "off"])
+def test_a_killed_trial_of_the_statements_is_cleared(db, spark_engine, monkeypatch, mode):
+    """A run that carries on drops the empty table, whether it tries the statements or not."""
+    make_table(db)
+    Interruption(monkeypatch).at(
+        spark_engine, db, "chunk.committed", defer_indexes="off", target_chunk_time=0.02
+    )
+    with open_session(db) as session:
+        probe = read_proofs(session, db.name, "t").building
+    db.execute(f"CREATE TABLE `{probe}` LIKE _t_new")
+    report = start(spark_engine, db, defer_indexes=mode).end()
+    assert report.indexes_deferred == ([f"{db.name}.t.b"] if mode == "on" else [])
+    assert_nothing_left(db)
+
+
+def test_a_run_after_the_build_says_that_it_built_nothing(db, spark_engine, monkeypatch):
+    """Indexes that an earlier run has built are there already."""
+    make_table(db, 500)
+    Interruption(monkeypatch).at(spark_engine, db, "checksum.compare", defer_indexes="on")
+    run = start(spark_engine, db)
+    report = run.end()
+    assert report.index_build_tries == 0
+    assert "built already" in run.told.text
+    assert "built 1 indexes" not in run.told.text
 
 
 # -- the server's log of concurrent changes

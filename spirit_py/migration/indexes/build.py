@@ -78,6 +78,9 @@ def build_indexes(run: Run, pairs: Iterable[CopiedPair]) -> None:
             run.report.index_build_seconds += round(build.seconds, 3)
             run.report.index_build_tries += build.tries
         run.report.indexes_deferred += [f"{pair.name}.{name}" for name in pair.deferred.names]
+        if not build.tries:
+            run.message(f"the indexes of {pair.name} are built already: {pair.deferred}")
+            continue
         run.message(
             f"built {len(pair.deferred.names)} indexes of {pair.name}: {pair.deferred}"
             + ("" if build.tries else " (by an earlier run)"),

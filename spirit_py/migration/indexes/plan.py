@@ -21,6 +21,7 @@ from spirit_py.mysql.faults import access_denied
 from spirit_py.mysql.replication import in_replication_group, readers_of_binlog
 from spirit_py.mysql.tables.deferred_indexes import index_sizes, why_not_deferred
 from spirit_py.mysql.tables.definition import shape_of
+from spirit_py.mysql.tables.new_table import drop_building
 from spirit_py.statement.index_definitions import deferrable_indexes, without_indexes
 from spirit_py.units import human_bytes
 
@@ -106,11 +107,15 @@ def carry_on_with_indexes(
 ) -> tuple[IndexPlan, ...]:
     """Return what an earlier run has decided for every table; decide where it deferred nothing.
 
+    An empty table that a killed run has tried the statements on is dropped before.
+
     Raises:
         ServerFault: the server could not be asked.
     """
     plans = []
     for context, mapping in zip(contexts, mappings, strict=True):
+        building = read_proofs(session, context.schema, context.table).building
+        drop_building(session, context.schema, context.table, building)
         progress = record.of(mapping.source.schema, mapping.source.name)
         plan = _plan_of_earlier_run(progress, mapping)
         if not plan.left_out and not progress.copied:
