@@ -17,7 +17,7 @@ from spirit_py.checkpoint.table import CheckpointTable, checkpoint_tables
 from spirit_py.errors import FeedFailure, Refusal, ServerFault
 from spirit_py.migration.indexes.deferred import named_indexes
 from spirit_py.mysql.connect import connect_first
-from spirit_py.mysql.faults import access_denied
+from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, access_denied
 from spirit_py.mysql.grants import IDENTITY_PRIVILEGES, read_grants
 from spirit_py.mysql.locks.named import named_lock_holder
 from spirit_py.mysql.tables.deferred_indexes import build_stage
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from spirit_py.checkpoint.decision import Decision
+    from spirit_py.checkpoint.found import Found
     from spirit_py.checkpoint.record import CheckpointRecord
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 _NAMES: Final = "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s"
 _HIDDEN: Final = "what is left there could be hidden from it"
+#: Seconds to wait for a table whose definition is being changed, such as by the build of indexes.
+_LOCK_WAIT: Final = 1
 _BINLOG: Final = ("REPLICATION CLIENT", "REPLICATION SLAVE")
 _OUTCOMES: Final[dict[type[Decision], str]] = {
     Resume: "carry on",
@@ -189,7 +192,9 @@ def migrations(
         Refusal: the server cannot be reached, or the account could not see all of it; with the
             GRANT that is missing.
     """
-    with connect_first(options, role="status", read_timeout=60) as session:
+    with connect_first(
+        options, role="status", read_timeout=60, lock_wait_timeout=_LOCK_WAIT
+    ) as session:
         listing = _Listing(session, options, max_age)
         names = AuxiliaryNames.of(table)
         if table:
@@ -275,8 +280,16 @@ class _Listing:
                 unseen = self._unseen(error)
                 return ""
 
-        blind = bool(self.grants.missing(IDENTITY_PRIVILEGES))
-        found = examine(session, tables, home, record, unreadable, reach=reach, trusting=blind)
+        def look(*, blind: bool) -> Found:
+            return examine(session, tables, home, record, unreadable, reach=reach, trusting=blind)
+
+        try:
+            found = look(blind=bool(self.grants.missing(IDENTITY_PRIVILEGES)))
+        except ServerFault as fault:
+            # The list of table numbers waits for every table whose definition is being changed.
+            if fault.code != LOCK_WAIT_TIMEOUT:
+                raise
+            found = look(blind=True)
         decision = decide(found, Wanted(statement=None, max_age=self._max_age))
         back = found.reverse.state if found.reverse else None
         resumes = isinstance(decision, Resume)

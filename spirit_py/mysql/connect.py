@@ -128,14 +128,18 @@ def connect(
     return session
 
 
-def connect_first(options: ConnectionOptions, *, role: str, read_timeout: int = 0) -> Session:
+def connect_first(
+    options: ConnectionOptions, *, role: str, read_timeout: int = 0, lock_wait_timeout: int = 30
+) -> Session:
     """Open the first session of a command.
 
     Raises:
         Refusal: the server cannot be reached; with cause and remedy.
     """
     try:
-        return connect(options, role=role, read_timeout=read_timeout)
+        return connect(
+            options, role=role, read_timeout=read_timeout, lock_wait_timeout=lock_wait_timeout
+        )
     except ServerFault as fault:
         raise connection_refusal(fault, options) from fault
 

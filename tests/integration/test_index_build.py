@@ -340,6 +340,10 @@ def test_the_build_is_shown(db, spark_engine, monkeypatch):
         run = start(spark_engine, db, defer_indexes="on")
         run.wait_until(lambda: builder(db), "build")
         assert f"b of {db.name}.t: being built now (server session {builder(db)}" in shown[0]
+        # The server's list of table numbers waits for the build, which waits for its lock.
+        asked = time.monotonic()
+        assert "being built now" in run_command(db, "status").stdout
+        assert time.monotonic() - asked < index_build._LOCK_WAIT / 2
         run.wait_until(
             lambda: any("build b of" in seen.waiting_for for seen in run.told.snapshots), "display"
         )
