@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,6 +17,9 @@ from spirit_py.feed.visibility import VisibilityGate
 from spirit_py.table.schema import Index, IndexPart
 from tests.kits.definitions import column
 from tests.kits.row_images import mapping
+
+if TYPE_CHECKING:
+    from spirit_py.table.mapping import TableMapping
 
 WHOLE = IndexPart(column="ID")
 
@@ -63,11 +67,32 @@ def test_only_tables_with_independent_rows_are_divided() -> None:
         (mapping(key=column("id", "double")), False),
     )
     for table, divisible in tables:
-        made = TableSubscription(
-            table,
-            lock=threading.Condition(),
-            unweighed=threading.Condition(),
-            gate=VisibilityGate(has_gtids=True),
-            wake=lambda: None,
-        )
-        assert made.buffer.partitions.divisible is divisible
+        assert subscribed(table).buffer.partitions.divisible is divisible
+
+
+def subscribed(table: TableMapping) -> TableSubscription:
+    """Follow a table on a server with GTIDs."""
+    return TableSubscription(
+        table,
+        lock=threading.Condition(),
+        unweighed=threading.Condition(),
+        gate=VisibilityGate(has_gtids=True),
+        wake=lambda: None,
+    )
+
+
+def test_weights_are_in_no_range_of_chunks() -> None:
+    """R3, R4: chunks have no weights for bounds, so nothing is dropped or held by its range."""
+    found = subscribed(mapping(key=column("id", "varchar(20)")))
+    assert found.weights is not None
+    assert not found.buffer.filters.by_range
+    assert not found.buffer.filters.may_drop
+
+
+def test_a_merging_table_has_no_use_for_weights() -> None:
+    """R11: its changes wait aside for the end of their transaction, and the server joins them."""
+    table = mapping(key=column("id", "varchar(20)"))
+    found = subscribed(replace(table, tightened=(table.key,)))
+    assert found.weights is None
+    assert not found.buffer.weighed
+    assert not found.buffer.comparable
