@@ -40,7 +40,7 @@ from spirit_py.errors import ServerFault, SpiritError, WorkersLost
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.kill import end_sessions
 from spirit_py.mysql.locks.named import take_named_lock
-from spirit_py.mysql.retry import retrying
+from spirit_py.mysql.retry import Patience, retrying
 from spirit_py.spark.gang import Gang, is_transient
 from spirit_py.stop import StopSwitch
 from spirit_py.threads import Background
@@ -59,8 +59,11 @@ _log = logging.getLogger(__name__)
 _OUTSTANDING: Final = 2
 #: The next one is posted when the running one is expected to end within these seconds.
 _AHEAD_SECONDS: Final = 0.2
-#: Gangs that may be lost in succession without a chunk copied in between.
+#: Gangs that may be lost in succession without a chunk copied in between. Once more of them were
+#: lost, and the first one so long ago, the copy ends.
 _MOST_LOSSES: Final = 3
+_LOSSES_SECONDS: Final = 60.0
+_LONGEST_REST: Final = 5.0
 _ASSEMBLE_SECONDS: Final = 120.0
 _FINISH_SECONDS: Final = 5.0
 _FENCE_SECONDS: Final = 30.0
@@ -146,6 +149,7 @@ class Crew:
         #: Orders of lost gangs, in the order of their chunks.
         self._again: list[CopyOrder] = []
         self._losses = 0
+        self._patience = Patience(_LOSSES_SECONDS)
         self._spark_losses = 0
         self._look = _SHORTEST_LOOK
         self._pause = threading.Event()
@@ -213,6 +217,7 @@ class Crew:
                 found += self._collected(team)
         if found:
             self._losses = 0
+            self._patience.answered()
             self._look = _SHORTEST_LOOK
         else:
             # Not on the stop switch: after a stop the tasks may still end their chunks.
@@ -347,14 +352,14 @@ class Crew:
         """End a gang for good, and keep its chunks for another one.
 
         Raises:
-            WorkersLost: gang after gang was lost.
+            WorkersLost: gang after gang was lost, for a minute.
             CopyFailure: a session does not end, so its chunk may still be written.
         """
         if not is_transient(error):
             raise error
         _log.warning("%s; %d chunks are copied again", error.message, len(team.asked))
         self._losses += 1
-        if self._losses > _MOST_LOSSES:
+        if self._patience.over() and self._losses > _MOST_LOSSES:
             raise error
         if team.engine is self._spark:
             self._spark_losses += 1
@@ -367,6 +372,9 @@ class Crew:
         self._again = sorted([*self._again, *orders], key=lambda order: order.number)
         self._current = None if self._current is team else self._current
         self._retiring = None if self._retiring is team else self._retiring
+        if self._losses > 1:
+            # Whatever ends one gang after the other may pass, as a full server does.
+            self._stop.wait(min(_LONGEST_REST, 0.1 * 2**self._losses))
 
     def _fence(self, teams: list[_Team]) -> None:
         """Wait until nothing of these gangs can write, as the module says."""

@@ -10,10 +10,12 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from MySQLdb import MySQLError
 
 from spirit_py import points
 from spirit_py.chunk.lanes import LaneChunker
 from spirit_py.copier import copier as copier_module
+from spirit_py.copier import crew as crew_module
 from spirit_py.copier import task
 from spirit_py.copier.boundary import BoundaryReader
 from spirit_py.copier.chunk_sql import chunk_lock
@@ -92,6 +94,21 @@ def at(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
                 passed += name == point
                 due = name == point and passed == nth
             if due:
+                action()
+
+        monkeypatch.setattr(points, "_listener", "here")
+        monkeypatch.setattr(points, "_announce", announce)
+
+    return arrange
+
+
+@pytest.fixture
+def every(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Callable[[], None]], None]:
+    """Return what has an action done whenever a point is passed."""
+
+    def arrange(point: str, action: Callable[[], None]) -> None:
+        def announce(name: str) -> None:
+            if name == point:
                 action()
 
         monkeypatch.setattr(points, "_listener", "here")
@@ -283,7 +300,8 @@ def test_changes_between_two_parts_wait_for_the_chunk(filled, at):
 
 
 def test_gang_after_gang_that_is_lost_ends_the_copy(filled, monkeypatch):
-    """Without any progress in between a few tries are enough; the error can be resumed from."""
+    """After a minute without any progress the copy ends; the error can be resumed from."""
+    monkeypatch.setattr(crew_module, "_LOSSES_SECONDS", 1.0)
     reach = points.reach
 
     def losing(name: str) -> None:
@@ -296,3 +314,28 @@ def test_gang_after_gang_that_is_lost_ends_the_copy(filled, monkeypatch):
         copy(filled)
     assert lost.value.resumable
     until(lambda: not chunk_sessions(filled.db), "the sessions to end")
+
+
+def killing(scene: Scene, times: int) -> Callable[[], None]:
+    """Return what ends the sessions of all tasks, so many times."""
+    left = times
+
+    def kill() -> None:
+        nonlocal left
+        if left:
+            left -= 1
+            for session in chunk_sessions(scene.db):
+                with contextlib.suppress(MySQLError):
+                    scene.db.execute(f"KILL {session}")
+
+    return kill
+
+
+def test_gangs_that_are_lost_one_after_the_other_do_not_end_the_copy(filled, every):
+    """Whoever kills sessions may stop: five times in succession without a chunk in between."""
+    every("chunk.executing", killing(filled, 5))
+    with writing(filled):
+        copier = copy(filled, slots=1)
+    assert copier.statistics().replaced_chunks >= 5
+    filled.drain()
+    filled.assert_equal()
