@@ -35,7 +35,7 @@ from spirit_py.errors import (
     ServerFault,
 )
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.faults import Disposition, disposition
+from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, Disposition, disposition
 from spirit_py.mysql.locks.table import TableLock, let_go_when_silent, open_lock_session
 from spirit_py.mysql.locks.watch import LockWatch
 
@@ -109,7 +109,7 @@ class SnapshotLock:
                     raise
                 last = error
                 longest = max(longest, allowed * 1000.0)
-                self._on_wait(_pausing(attempt, seen))
+                self._on_wait(_pausing(attempt, seen, error))
                 if self._what.stop.wait(pause):
                     self._what.stop.check()
                 pause = max(min(_LONGEST_PAUSE, pause * 2), 2.0 * self._allowed(attempt + 1))
@@ -282,9 +282,12 @@ def _passing(error: MigrationFailure) -> bool:
     return error.resumable
 
 
-def _pausing(attempt: int, seen: list[Blocker]) -> str:
+def _pausing(attempt: int, seen: list[Blocker], error: MigrationFailure) -> str:
     """Return the message about a pause between two requests."""
     who = f"; blocked at the request by: {_named(seen)}" if seen else ""
+    if isinstance(error, ServerFault) and error.code != LOCK_WAIT_TIMEOUT:
+        # Nobody blocks it: a server that takes no more connections, for instance.
+        who = f"; {error.text}"
     return f"the table lock of its snapshot (a pause for writers after request {attempt}){who}"
 
 

@@ -22,7 +22,7 @@ from spirit_py.mysql.grants import IDENTITY_PRIVILEGES, read_grants
 from spirit_py.mysql.locks.named import named_lock_holder
 from spirit_py.mysql.tables.deferred_indexes import build_stage
 from spirit_py.table.names import AuxiliaryNames, lock_name
-from spirit_py.units import human_percent, human_seconds
+from spirit_py.units import human_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -353,7 +353,7 @@ def _built(session: SqlSession, target: Name, whole: str) -> str:
         done = shape_here(session, *target) == whole
         return "built" if done else "to be built after the copy"
     stage = build_stage(session, builder)
-    how = f", {stage.name}, {human_percent(stage.fraction)}" if stage else ""
+    how = f", {stage}" if stage else ""
     return f"being built now (server session {builder}{how})"
 
 

@@ -205,7 +205,7 @@ class IndexBuild:
                 stage = build_stage(session, builder)
         except ServerFault:
             stage = None
-        how = f"{stage.name}, {100 * stage.fraction:.0f} %, " if stage else ""
+        how = f"{stage}, " if stage else ""
         held = ", changes wait" if self._held else ""
         self._run.figures.built = stage.fraction if stage else None
         self._run.show(f"{text} ({how}{human_seconds(seconds)}{held})")

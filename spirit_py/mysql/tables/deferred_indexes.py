@@ -17,6 +17,7 @@ from spirit_py.mysql.tables.definition import read_shape
 from spirit_py.mysql.tables.new_table import drop_table
 from spirit_py.sql import quote_identifier, quote_table
 from spirit_py.statement.index_definitions import without_indexes
+from spirit_py.units import human_percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -45,11 +46,16 @@ class BuildStage:
 
     Attributes:
         name: such as ``merge sort``.
-        fraction: of the whole build, 0.0 to 1.0; the server's own estimate.
+        fraction: of the whole build, 0.0 to 1.0; the server's own estimate. None where it has done
+            all that it estimated, as 9.7 says of a table without statistics all the time.
     """
 
     name: str
-    fraction: float
+    fraction: float | None
+
+    def __str__(self) -> str:
+        """Return it for a message."""
+        return self.name + ("" if self.fraction is None else f", {human_percent(self.fraction)}")
 
 
 def drop_sql(table: Name, names: Iterable[str]) -> str:
@@ -125,7 +131,8 @@ def build_stage(session: SqlSession, builder: int) -> BuildStage | None:
         return None
     event, done, estimated = found[0]
     name = str(event).removeprefix(_STAGE_NAME).strip("()")
-    return BuildStage(name, min(1.0, int(done) / max(int(estimated), 1)))
+    done, estimated = int(done), int(estimated)
+    return BuildStage(name, done / estimated if done < estimated else None)
 
 
 def index_sizes(session: SqlSession, table: Name) -> dict[str, int]:
