@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from spirit_py.spark.engine import SparkEngine
     from tests.fixtures.mysql import Database
 
-ROWS = 5000
+ROWS = 20_000
+#: In a chunk with others before it, so that some are copied when it is met.
+LAST = 10_000 + ROWS
 KEYS = {"int": "INT", "text": "VARCHAR(20) COLLATE utf8mb4_0900_ai_ci"}
 
 
@@ -54,13 +56,13 @@ def assert_done(db: Database, run: Migrating) -> None:
 def test_a_copied_row_that_does_not_fit(db: Database, spark_engine: SparkEngine, key: str) -> None:
     """R10: the copy stays up to there, the column is named, and the fixed row is copied."""
     make(db, key)
-    db.execute("UPDATE t SET n = 300 WHERE id = '14000'")
+    db.execute(f"UPDATE t SET n = 300 WHERE id = '{LAST}'")
     run = begin(spark_engine, db)
     with pytest.raises(ValueLost, match="'n'") as lost:
         run.end()
     assert "run the same command again" in lost.value.hint
     assert tables(db) == ["_t_chkpnt", "_t_new", "t"]
-    db.execute(f"UPDATE t SET n = {4000 % 100} WHERE id = '14000'")
+    db.execute(f"UPDATE t SET n = {ROWS % 100} WHERE id = '{LAST}'")
     again = begin(spark_engine, db)
     assert_done(db, again)
     assert again.report is not None
