@@ -10,11 +10,13 @@ import time
 import pytest
 
 from spirit_py import points
+from spirit_py.checkpoint.look import find_record
 from spirit_py.checkpoint.proofs import read_proofs
 from spirit_py.config import FeedOptions
 from spirit_py.errors import Interrupted, MigrationFailure, SchemaChanged
 from spirit_py.migration.indexes import build as index_build
 from spirit_py.migration.indexes import plan
+from spirit_py.migration.indexes.deferred import DeferredIndexes
 from spirit_py.migration.indexes.falling import FallingRate
 from spirit_py.mysql.replication import readers_of_binlog
 from tests.kits.command import run as run_command
@@ -324,6 +326,24 @@ def test_a_run_after_the_drop_knows_what_is_missing(db, spark_engine, slow, monk
     assert report.differences_found == 0
     writers.assert_kept()
     assert_nothing_left(db)
+
+
+def test_the_record_is_written_before_the_drop(db, spark_engine, slow, monkeypatch):
+    """A kill right after the drop leaves a record that knows the definition without the indexes."""
+    known = []
+    drop = DeferredIndexes.drop
+
+    def looked(self, session):
+        record = find_record(session, (db.name, "t")).record
+        assert record is not None
+        known.append(record.of(db.name, "t").bare_shape == self.bare_shape)
+        drop(self, session)
+
+    monkeypatch.setattr(DeferredIndexes, "drop", looked)
+    report = start(spark_engine, db, target_chunk_time=0.02).end()
+    assert slow
+    assert known == [True]
+    assert report.differences_found == 0
 
 
 def test_the_build_is_shown(db, spark_engine, monkeypatch):
