@@ -1,7 +1,10 @@
-"""When indexes are dropped in the middle of a copy: after it has become slow for good."""
+"""When indexes are deferred: at once, or in the middle of a copy that has become slow for good."""
 
 from __future__ import annotations
 
+import pytest
+
+from spirit_py.migration.indexes import plan
 from spirit_py.migration.indexes.deferred import named_indexes
 from spirit_py.migration.indexes.falling import FALL, WINDOW, FallingRate
 
@@ -40,3 +43,36 @@ def test_a_long_list_of_indexes_is_cut_short():
     """A message names six of them."""
     assert named_indexes([*"abc"]) == "a, b, c"
     assert named_indexes([*"abcdefgh"]) == "a, b, c, d, e, f and 2 more"
+
+
+MB = 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("indexes", "data", "pool", "outcome", "why"),
+    [
+        (15, 100, 64, (False, False), "are small"),
+        (40, 5000, 64, (True, False), "large beside the memory"),
+        (40, 400, 1024, (True, False), "a few seconds"),
+        (40, 400, 65536, (True, False), "a few seconds"),
+        (40, 5000, 1024, (False, True), "stay in memory"),
+        (40, 5000, 65536, (False, False), "are small"),
+    ],
+)
+def test_auto_defers_large_indexes_and_those_of_a_small_table(indexes, data, pool, outcome, why):
+    """Sizes in MiB; a build that is neither brief nor needed is left to a copy that slows down."""
+    *found, text = plan.automatic(
+        indexes=indexes * MB, data=data * MB, pool=pool * MB, who_replicates=str
+    )
+    assert tuple(found) == outcome
+    assert why in text
+
+
+@pytest.mark.parametrize("data", [400, 5000])
+def test_auto_never_defers_where_another_server_replicates(data):
+    """It would apply the build as one statement."""
+    *found, text = plan.automatic(
+        indexes=40 * MB, data=data * MB, pool=64 * MB, who_replicates=lambda: "1 replica(s)"
+    )
+    assert tuple(found) == (False, False)
+    assert "1 replica(s) would apply" in text
