@@ -235,6 +235,7 @@ class Copier:
             rows=copied.rows,
             seconds=copied.seconds,
             retries=copied.retries,
+            on_spark=copied.on_spark,
         )
 
     def _named(self, error: LostValue) -> ValueLost:

@@ -270,7 +270,8 @@ class Crew:
             copied = ChunkCopied.decode(answer.text)
             _, order = team.asked.pop(copied.number)
             team.began[answer.rank] = time.monotonic()
-            found.append(replace(copied, retries=copied.retries + order.tries))
+            tries = copied.retries + order.tries
+            found.append(replace(copied, retries=tries, on_spark=team.engine is not self._driver))
         return found
 
     # -- Spark takes over

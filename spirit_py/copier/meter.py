@@ -26,6 +26,7 @@ class CopyStatistics:
         chunk_rows: what the next chunk aims at.
         throttled: why the copy waits now; empty when it does not.
         replaced_chunks: chunk attempts that met a transient fault and were repeated.
+        spark_rows: those of the rows, in this run, that tasks of Spark have copied.
     """
 
     rows: int = 0
@@ -40,6 +41,7 @@ class CopyStatistics:
     throttled: str = ""
     throttled_seconds: float = 0.0
     replaced_chunks: int = 0
+    spark_rows: int = 0
 
 
 class CopyMeter:
@@ -96,7 +98,9 @@ class CopyMeter:
         with self._lock:
             self._seen = replace(self._seen, in_flight=self._seen.in_flight + 1, fraction=fraction)
 
-    def committed(self, *, target_rows: int, rows: int, seconds: float, retries: int) -> None:
+    def committed(
+        self, *, target_rows: int, rows: int, seconds: float, retries: int, on_spark: bool
+    ) -> None:
         """Count a chunk that has committed."""
         with self._lock:
             self._sizer.finished(target_rows=target_rows, rows=rows, seconds=seconds)
@@ -108,6 +112,7 @@ class CopyMeter:
                 chunks=seen.chunks + 1,
                 chunk_seconds=seen.chunk_seconds + seconds,
                 replaced_chunks=seen.replaced_chunks + retries,
+                spark_rows=seen.spark_rows + (rows if on_spark else 0),
             )
             self._history.append((now, self._seen.rows))
             while self._history[0][0] < now - _RATE_SECONDS:

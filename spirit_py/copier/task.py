@@ -109,12 +109,14 @@ class ChunkCopied:
         rows: rows read and written.
         seconds: the statements alone, without waiting for lock and visibility.
         retries: transient faults that were met and overcome.
+        on_spark: a task of Spark did it; the crew knows.
     """
 
     number: int
     rows: int
     seconds: float
     retries: int = 0
+    on_spark: bool = False
 
     def encode(self) -> str:
         """Return the answer's text."""

@@ -165,6 +165,7 @@ class Figures:
         report.seconds = round(self.elapsed, 3)
         copied = [copier.statistics() for _, copier in self._copiers]
         report.rows_copied = sum(one.rows for one in copied) + self._before[0]
+        report.rows_copied_by_spark = sum(one.spark_rows for one in copied)
         report.chunks = sum(one.chunks for one in copied) + self._before[1]
         if self.source is not None:
             self._complete_feed(self.source)

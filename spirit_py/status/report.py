@@ -102,6 +102,8 @@ class MigrationReport(OutcomeReport):
         snapshot_guard: ``done``, ``off``, ``not needed``, or why it was not possible.
         snapshots_before_swap: the transactions that may have held a snapshot from before it.
         rows_copied: over all runs of the migration, as are the chunks.
+        rows_copied_by_spark: those of this run that tasks of Spark have copied; the others were
+            copied by threads of this process, before Spark was there or instead of it.
         resumable: the run ended, and the same command carries on.
         runs: which run of the migration this was.
         resumed: what was done with what an earlier run left, and why; empty when there was
@@ -121,6 +123,7 @@ class MigrationReport(OutcomeReport):
     statement: str = ""
     threads: int = 0
     rows_copied: int = 0
+    rows_copied_by_spark: int = 0
     chunks: int = 0
     seconds: float = 0.0
     phases: dict[str, float] = field(default_factory=dict)
@@ -179,6 +182,13 @@ class MigrationReport(OutcomeReport):
         lines += [f"  warning: {warning}" for warning in self.warnings]
         return lines
 
+    def _copied_by(self) -> str:
+        """Return who copied the rows of this run."""
+        rows, by_spark = self.rows_copied - self.rows_copied_before, self.rows_copied_by_spark
+        if not by_spark:
+            return "by this process"
+        return "by Spark" if by_spark >= rows else f"{human_count(by_spark)} of them by Spark"
+
     def _copy_summary(self) -> list[str]:
         phases = ", ".join(f"{name} {human_seconds(spent)}" for name, spent in self.phases.items())
         changes = ", ".join(
@@ -202,6 +212,8 @@ class MigrationReport(OutcomeReport):
             f" held it {self.lock_held_ms:.0f} ms"
         )
         copied = f"{human_count(self.rows_copied)} rows in {human_count(self.chunks)} chunks"
+        if self.rows_copied > self.rows_copied_before:
+            copied += f" ({self._copied_by()})"
         peak = human_bytes(self.peak_buffered_bytes)
         old = "in place again" if self.reverted else self.old_table or "dropped"
         return [

@@ -194,7 +194,9 @@ def test_spark_takes_over_when_its_tasks_have_come(filled, spark_engine, monkeyp
     assert set(engines) == {False, True}
     numbers = [number for _, _, number in posted]
     assert numbers == list(range(copier.statistics().chunks))
-    assert copier.statistics().replaced_chunks == 0
+    seen = copier.statistics()
+    assert seen.replaced_chunks == 0
+    assert 0 < seen.spark_rows < seen.rows
     filled.drain()
     filled.assert_equal()
     until(lambda: not chunk_sessions(filled.db), "both gangs' sessions to end")
@@ -214,8 +216,9 @@ def test_a_copy_does_not_wait_for_spark(filled, spark_engine, posted, failed):
 def test_a_short_copy_is_not_handed_over(filled, spark_engine, posted):
     """A table that the driver copies within seconds never sees Spark, ready or not."""
     shared = SharedEngine(spark_engine)
-    copy(filled, shared)
+    copier = copy(filled, shared)
     assert {engine for engine, _, _ in posted} & {shared} == set()
+    assert copier.statistics().spark_rows == 0
 
 
 def test_spark_whose_job_ends_at_once_is_done_without(filled, spark_engine, monkeypatch, posted):

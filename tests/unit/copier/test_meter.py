@@ -19,10 +19,14 @@ class Clock:
         return self.now
 
 
-def commit(meter: CopyMeter, rows: int, seconds: float = 0.1, retries: int = 0) -> None:
+def commit(
+    meter: CopyMeter, rows: int, seconds: float = 0.1, retries: int = 0, *, on_spark: bool = False
+) -> None:
     """Hand out and commit one chunk."""
     meter.dispatched(0.5)
-    meter.committed(target_rows=rows, rows=rows, seconds=seconds, retries=retries)
+    meter.committed(
+        target_rows=rows, rows=rows, seconds=seconds, retries=retries, on_spark=on_spark
+    )
 
 
 def test_nothing_is_known_at_first():
@@ -49,12 +53,21 @@ def test_chunks_are_counted_when_they_commit():
     meter.dispatched(0.1)
     meter.dispatched(0.2)
     clock.now += 2
-    meter.committed(target_rows=1000, rows=900, seconds=0.25, retries=2)
+    meter.committed(target_rows=1000, rows=900, seconds=0.25, retries=2, on_spark=False)
     seen = meter.statistics()
     assert (seen.rows, seen.chunks, seen.in_flight, seen.fraction) == (900, 1, 1, 0.2)
     assert (seen.seconds, seen.chunk_seconds, seen.replaced_chunks) == (2.0, 0.25, 2)
     assert seen.chunk_seconds_p90 == pytest.approx(0.25)
     assert seen.chunk_rows == meter.next_rows == 1800
+
+
+def test_rows_of_sparks_tasks_are_counted_apart():
+    """The report says who copied the rows."""
+    meter = CopyMeter(0.5, Clock(), rows=1000)
+    commit(meter, 500)
+    commit(meter, 700, on_spark=True)
+    seen = meter.statistics()
+    assert (seen.rows, seen.spark_rows) == (2200, 700)
 
 
 def test_the_rate_is_of_the_last_seconds():

@@ -81,13 +81,34 @@ def test_the_summary_of_a_copy_names_the_proof():
     text = "\n".join(report.summary())
     for part in (
         "shop.orders",
-        "12 000 rows in 7 chunks",
+        "12 000 rows in 7 chunks (by this process)",
         "5 applied",
         "1 pass(es)",
         "held it 12 ms",
         "dropped",
     ):
         assert part in text
+
+
+@pytest.mark.parametrize(
+    ("before", "by_spark", "said"),
+    [
+        (0, 9000, "12 000 rows in 7 chunks (9 000 of them by Spark)"),
+        (2000, 10_000, "12 000 rows in 7 chunks (by Spark)"),
+        (12_000, 0, "12 000 rows in 7 chunks"),
+    ],
+)
+def test_the_summary_of_a_copy_says_who_copied(before, by_spark, said):
+    """Spark, threads of the process, or both; nothing where this run copied nothing."""
+    report = MigrationReport(
+        algorithm="copy",
+        rows_copied=12_000,
+        chunks=7,
+        rows_copied_before=before,
+        rows_copied_by_spark=by_spark,
+    )
+    (line,) = [line for line in report.summary() if "copied" in line]
+    assert line.endswith(said)
 
 
 def test_the_summary_of_a_shortcut_is_short():
