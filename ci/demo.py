@@ -1,4 +1,4 @@
-"""Migrate 500 000 rows under live writes; verify the result with the writers' journals."""
+"""Migrate a million rows under live writes; verify the result with the writers' journals."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mysql_base import MySQLServer
 
 SCHEMA = "shop"
+SLOTS = 2
 ALTER = (
     "ADD COLUMN note VARCHAR(200), MODIFY id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT,"
     " ADD INDEX customer (customer)"
@@ -45,7 +46,7 @@ class Proof:
 def main() -> int:
     """Run the demo; return 0 if nothing was lost."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=500_000)
+    parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--writers", type=int, default=6)
     parser.add_argument(
         "--rate", type=float, default=600.0, help="transactions a second, all writers"
@@ -122,6 +123,9 @@ def migrate(server: MySQLServer, report: Path) -> tuple[int, dict[str, Any]]:
         workload.TABLE,
         "--alter",
         ALTER,
+        # Named, so that Spark is started for a table that threads of the command could copy alone.
+        "--spark-master",
+        f"local[{SLOTS}]",
         "--report-json",
         str(report),
     ]

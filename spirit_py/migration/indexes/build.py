@@ -79,10 +79,10 @@ def build_indexes(run: Run, pairs: Iterable[CopiedPair]) -> None:
             run.report.index_build_tries += build.tries
         run.report.indexes_deferred += [f"{pair.name}.{name}" for name in pair.deferred.names]
         if not build.tries:
-            run.message(f"the indexes of {pair.name} are built already: {pair.deferred}")
+            run.message(f"indexes of {pair.name} that are built already: {pair.deferred}")
             continue
         run.message(
-            f"built {len(pair.deferred.names)} indexes of {pair.name}: {pair.deferred}"
+            f"indexes of {pair.name} built after the copy: {pair.deferred}"
             + ("" if build.tries else " (by an earlier run)"),
             seconds=round(build.seconds, 1),
             tries=build.tries,
