@@ -1,24 +1,23 @@
-"""Lanes: every worker of a copy has a part of the key of its own (pure).
+"""Lanes: every worker (a task's rank) has a part of the key of its own to copy (pure).
 
-InnoDB gives a row that is inserted behind the last one of its page a page, and after some of these
-an extent, of its own: an index that one session fills in the order of its key is dense. Two
-sessions that write neighbouring ranges meet at every chunk, and each meeting point costs pages half
-filled and most of an extent. So each worker writes in a *lane*, a range that is large against what
-a meeting point costs (docs/decisions.md has the figures).
+InnoDB fills the pages of an index densely where one session inserts in the order of the key. Two
+sessions that write neighbouring ranges meet at every chunk, and each meeting point leaves pages
+half filled and most of an extent unused. So each worker writes in a *lane*, a range that is large
+against what a meeting point costs (docs/decisions.md has the figures).
 
 The lanes are disjoint and cover what is to be copied. At first there is one, or after a resume one
 for each range that is not copied. A worker without a lane takes
 
-1. one that nobody works in: it was left over, or its worker has not asked for a long time;
-2. otherwise the upper part of the lane with the most rows left. Nobody counts the rows of the
-   table beforehand: the last lane is open until then, and ends when it is as long as a lane should
-   be, or in the middle of what is probably left; any other one is halved;
-3. otherwise, where the rest is a chunk or two, the next chunk of that lane.
+1. one without a worker: it was left over, or its worker has not asked for a long time;
+2. otherwise the upper part of the lane with the most rows left. The rows of the table are not
+   counted beforehand, so the last lane has no end at first. It gets one where it is as long as a
+   lane should be, or in the middle of what is probably left; any other lane is halved;
+3. otherwise, where fewer rows than two chunks are left, the next chunk of that lane.
 
-So a lane ends where another one turned out to be needed, one worker alone has one lane, and a wrong
-estimate of the table's size costs some lanes more or less. Where a lane should end is looked up as
-a chunk's end is; of a few hundred thousand rows that takes a tenth of a second, while each worker
-has an order to work at.
+So a lane is divided only when another worker needs a part of it, and one worker alone has one lane.
+A wrong estimate of the table's size costs some lanes more or less. Where a lane should end is
+looked up in the same way as the end of a chunk. That takes a tenth of a second for a few hundred
+thousand rows, during which the other workers have orders.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ class _Lane:
 
     Attributes:
         chunks: cuts it.
-        worker: the one that works in it; None for nobody.
+        worker: the one that works in it; None without one.
         cut: rows that it was cut for so far.
         left: rows that are left in it at most; None as long as that is not known.
         short: fewer rows were left than seemed probable.
@@ -147,7 +146,7 @@ class LaneChunker:
         return lane
 
     def _is_free(self, lane: _Lane) -> bool:
-        """Return whether nobody works in a lane."""
+        """Return whether a lane has no worker, or one that no longer asks."""
         return lane.worker is None or self._cut - lane.asked > _MISSED_CHUNKS * len(self._lanes)
 
     def _part_of_another(self, worker: int, rows: int) -> _Lane | None:

@@ -1,8 +1,8 @@
 """How many rows a chunk should have, and how many of them one transaction (pure).
 
-The p90 of the last ten chunks' seconds is steered to the target time. A size grows quickly while it
-is far below, then slowly, because the next rows may be wider; a chunk that took five times the
-target shrinks the next one at once.
+The size follows the target time by the p90 of the last ten chunks. It grows quickly while the time
+is far below the target, and then slowly, because the next rows may be wider. A chunk that took five
+times the target shrinks the next one at once.
 
 A chunk is written in several transactions. A commit writes its whole binlog cache under the lock
 for which every other commit waits, so one of 50 000 rows makes the commits of applications wait

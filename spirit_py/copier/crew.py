@@ -1,19 +1,23 @@
 """The tasks that copy a table: threads of the driver at once, Spark's tasks when they are there.
 
-Tasks work in gangs (:mod:`spirit_py.spark.gang`). The first gang is one of driver threads, which
-begins without a start. When Spark is ready a second gang is opened beside it, and once its tasks
-have come together it takes over: the first one gets no more orders, ends those that it has, and is
-dismissed. A rank gets no order of the second gang before the first gang's rank is idle, so no more
-chunks run at a time than there are slots, and a rank's chunks stay in the order of the walk.
+Tasks work in gangs (:mod:`spirit_py.spark.gang`): a *gang* is a number of tasks that run at the
+same time, and a task's number in it is its *rank*. A *team* is a gang together with the driver's
+session for it and the orders that it has; the *crew* is all teams of one copy.
+
+The first gang consists of threads of the driver and begins at once. When Spark is ready a second
+gang is opened beside it. Once all of its tasks run it takes over: the first one gets no more
+orders, ends those that it has, and is dismissed. A rank gets no order of the second gang before the
+first gang's rank is idle. So no more chunks run at a time than there are slots, and the chunks of a
+rank stay in the order of the walk.
 
 A gang that loses a task, its session or the driver's is given up as a whole. Before its chunks are
 given to another gang nothing of it may write any more (R18):
 
-1. The driver gives up the *licence*, a named lock that it held since the gang began.
+1. The driver gives up the gang's *licence*, a named lock that it has held since the gang began.
 2. It ends the sessions that hold the licence or a lock of an outstanding chunk, and waits until all
    these locks are free.
 
-A task takes its chunk's lock first and looks for the licence then
+A task takes its chunk's lock first and then looks for the licence
 (:meth:`spirit_py.copier.task.ChunkWriter.handle`). So a late one, such as a second attempt of
 Spark's, either holds the lock in step 2 and is ended, or finds the licence gone and refuses.
 
@@ -119,7 +123,7 @@ class _Team:
 
 
 class Crew:
-    """Hands chunks to the gang that is there; used as a context, by one thread.
+    """Hands chunks to the gang that copies now; used as a context, by one thread.
 
     Args:
         driver: runs a gang in threads of this process, at once.
@@ -285,7 +289,7 @@ class Crew:
         if self._coming is not None:
             self._look_for_tasks(self._coming)
         elif spark is not None and spark.failure is not None:
-            # Who started it reports it.
+            # Reported where Spark was started.
             self._spark = None
         elif spark is not None and spark.ready and not self._sparks and lasting():
             try:

@@ -1,7 +1,7 @@
 """A copy's resident task: one MySQL session that copies chunk after chunk, as it is ordered.
 
 It runs as a member of a gang (:mod:`spirit_py.spark.gang`), in a thread of the driver or in a
-process of Spark's, maybe on another machine. What is the same for all chunks comes with
+process of Spark's, which may be on another machine. What is the same for all chunks comes with
 :class:`JoinCopy`; an order has the rest (:class:`ChunkOrder`), and the answer is a
 :class:`ChunkCopied`. This module imports rules and mysql only.
 
@@ -9,10 +9,10 @@ A chunk is written in one transaction for each of its parts and reported once, a
 that its changes wait until all parts are committed (R4). That makes two things harmless:
 
 - A part that met a passing fault is tried again while those before it stay as they are. What the
-  source changed meanwhile in any part, a delete of a row that is copied already too, is held by the
-  feed and applied after the report, as it is for a chunk that takes long.
+  source changed meanwhile in any part is held by the feed and applied after the report, as it is
+  for a chunk that takes long. That includes the delete of a row that is copied already.
 - A chunk whose task was lost is copied again from its first part, whichever parts were committed,
-  and even when all of them were and only the answer was lost. A row that was deleted in the source
+  even if all of them were and only the answer was lost. A row that was deleted in the source
   between the two tries stays in the new table until the held delete is applied.
 """
 
@@ -109,7 +109,7 @@ class ChunkCopied:
         rows: rows read and written.
         seconds: the statements alone, without waiting for lock and visibility.
         retries: transient faults that were met and overcome.
-        on_spark: a task of Spark did it; the crew knows.
+        on_spark: a task of Spark copied it; set by the crew.
     """
 
     number: int
@@ -129,7 +129,7 @@ class ChunkCopied:
 
 
 class LostValue(ValueLost):
-    """A :class:`~spirit_py.errors.ValueLost` that knows which row of the chunk it was.
+    """A :class:`~spirit_py.errors.ValueLost` with the row of the chunk that it was.
 
     Attributes:
         chunk: the chunk's number.

@@ -1,1 +1,1 @@
-"""What copier and checksum share of Spark: the runtime, and gangs of tasks."""
+"""Gangs of tasks for copier and checksum, in threads of the driver or on Spark; Spark itself."""

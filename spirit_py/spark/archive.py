@@ -3,9 +3,9 @@
 With it (class data sharing) a JVM maps 9 000 parsed and verified classes instead of reading them
 from 280 jars: 1.2 s of CPU for a start instead of 2.1 s, and half the time. A run that found no
 archive leaves behind a process of the lowest priority (:mod:`spirit_py.spark.training`), which
-starts a Spark of its own, has it dump its classes, and ends within minutes. So no run waits for an
-archive, and none fails for it: without a cache folder, or with an archive that does not fit, the
-JVM loads its classes as ever.
+starts a Spark of its own, has it write its classes to the archive, and ends within minutes. So no
+run waits for an archive, and none fails for it: without a cache folder, or with an archive that
+does not fit, the JVM loads its classes from the jars.
 
 An archive fits one JVM, one set of jars and one set of options; its name is made of them. The JVM
 itself compares jars and version once more, and ignores an archive that does not fit.

@@ -13,8 +13,9 @@ Spark that does not start,   a warning, and the driver does all the work
 or whose JVM ends
 ===========================  ==============================================================
 
-What is wrong with the settings, and a missing Java, are refused before anything is written even
-where Spark may not be needed: whether it is, shows only later.
+Spark is started in any case where the operator names a master, and after five seconds, because a
+table's size is an estimate. Wrong settings and a missing Java are refused before anything is
+written even where Spark may not be needed, because that turns out only later.
 """
 
 from __future__ import annotations
@@ -141,7 +142,7 @@ class Engines:
         self.driver.stop()
 
     def _may_be_spared(self, size: int) -> bool:
-        # Who names a master wants it.
+        # An operator who names a master gets Spark for a small table, too.
         return not self._config.spark_master and size <= SMALL_BYTES
 
     def _bring(self, spark: GangEngine, patience: float) -> Callable[[threading.Event], None]:

@@ -35,8 +35,8 @@ class SparkEngine:
     need the context (they wait for it), :meth:`stop`. Thread-safe. One engine at a time in a
     process, because PySpark holds its gateway in class attributes.
 
-    A failed start is raised by whatever needs the context. Who can do without it asks
-    :attr:`failure`, and reports it.
+    A failed start is raised by whatever needs the context. A caller that can do without Spark
+    reads :attr:`failure` and reports it.
 
     Raises:
         Refusal: from the constructor, for settings that cannot be, and without a usable Java.

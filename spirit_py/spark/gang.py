@@ -4,7 +4,7 @@ The tasks are threads of the driver or those of one Spark job. Spark starts the 
 stage together or not at all, but it brings nothing to a task that runs, and ``barrier()`` takes
 about a second (measured), too long under a table lock. The conversation therefore goes through the
 one place that every task reaches anyway, the server (:mod:`spirit_py.spark.mailbox`). ``barrier()``
-itself is not called: the driver knows that the gang is complete when every task has reported, in
+itself is not called: the gang is complete when every task has reported to the driver, which takes
 milliseconds.
 
 Life::
@@ -61,7 +61,7 @@ _JOIN_SECONDS: Final = 15.0
 
 
 class GangEngine(Protocol):
-    """What a gang needs, and who starts one asks: of Spark, or of threads of the driver.
+    """What runs the tasks of a gang: Spark, or threads of the driver.
 
     :class:`spirit_py.spark.engine.SparkEngine` and :class:`spirit_py.spark.driver.DriverEngine`
     have it.

@@ -1,10 +1,10 @@
 """How Spark's JVM is started: its command and its environment.
 
-Where nobody but this process has to do with the Spark (:func:`private`), ``java`` is started
-itself, with the class that ``spark-submit`` would end in. ``spark-submit`` is a shell script that
-starts a JVM to compute the command of the JVM (0.4 s of CPU), and it has the Python workers import
-PySpark out of an archive of sources, which every process compiles anew (0.5 s of CPU for two
-workers). Everywhere else ``spark-submit`` does what the operator and the cluster expect of it.
+Where only this process uses the Spark (:func:`private`), ``java`` itself is started, with the class
+that ``spark-submit`` would end in. ``spark-submit`` is a shell script that starts a JVM to compute
+the command of the JVM (0.4 s of CPU), and it has the Python workers import PySpark out of an
+archive of sources, which every process compiles anew (0.5 s of CPU for two workers). Everywhere
+else ``spark-submit`` is used, because a cluster and the operator's settings need it.
 """
 
 from __future__ import annotations
@@ -81,10 +81,10 @@ class Launch:
 
 
 def private(config: SparkConfig, environ: Mapping[str, str] = os.environ) -> bool:
-    """Return whether nobody but this process has to do with this Spark.
+    """Return whether only this process uses this Spark.
 
-    So: no cluster, no web interface, no setting of the operator. What it has is written nowhere
-    and read by nobody, so it may be started and ended in whatever way is the cheapest.
+    That is: no cluster, no web interface, no setting of the operator. It writes nothing that is
+    read later, so it may be started and ended in whatever way is the cheapest.
     """
     alone = embedded(config) and not config.spark_ui
     return alone and not config.spark_conf and not environ.get(_SUBMIT_OPTIONS)

@@ -1,4 +1,4 @@
-"""A task of a gang on an executor: joins, handles orders, returns a result."""
+"""A task of a gang, in a thread of the driver or on an executor: joins, handles orders, returns."""
 
 from __future__ import annotations
 

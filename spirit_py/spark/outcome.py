@@ -1,4 +1,4 @@
-"""The outcome of one task, sent from an executor to the driver."""
+"""The outcome of one task, sent from where it ran to the driver."""
 
 from __future__ import annotations
 

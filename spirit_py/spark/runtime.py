@@ -253,7 +253,7 @@ class SparkRuntime:
         if context is None:
             return
         self._gateway._gateway_client.is_connected = False  # noqa: SLF001 - no public way
-        # It takes up to half a second to notice, which nobody needs to wait for.
+        # It takes up to half a second to notice, for which nothing has to wait.
         _within(0, context._accumulatorServer.shutdown)  # noqa: SLF001 - as SparkContext.stop does
 
     def _forget_gateway(self) -> None:

@@ -1,7 +1,8 @@
 """The process that makes an archive of Spark's classes; see :mod:`spirit_py.spark.archive`.
 
-It starts a Spark as a run does, runs a gang as a run does, and ends the JVM in order, upon which
-that writes the archive. It has the lowest priority, a time limit, and nobody who waits for it.
+It starts a Spark as a run does, runs a gang as a run does, and ends the JVM in order. The JVM
+writes the archive when it ends. The process has the lowest priority and a time limit, and no run
+waits for it.
 """
 
 from __future__ import annotations

@@ -137,7 +137,7 @@ class IndexBuild:
         run = self._run
 
         def passing(_: int, fault: BaseException) -> None:
-            # Whoever waited for the lock on the table may have been a batch of changes.
+            # What waited for the lock on the table may have been a batch of changes.
             self._held = self._held or getattr(fault, "code", 0) == LOCK_WAIT_TIMEOUT
             run.show(waiting_for(run.config.connection, fault))
 

@@ -1,7 +1,7 @@
 """Drop indexes in the middle of the copy when it has become slow because of them.
 
-As long as the indexes fit into the buffer pool rows are inserted fast, and then ever more slowly.
-The rest costs less without the indexes, and the build reads the whole table in any case.
+Rows are inserted fast as long as the indexes fit into the buffer pool, and then ever more slowly.
+From then on it costs less to copy without the indexes and to build them afterwards.
 """
 
 from __future__ import annotations

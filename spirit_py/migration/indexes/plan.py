@@ -5,8 +5,10 @@
 - where the indexes are together larger than :data:`POOL_SHARE` of the buffer pool, which the rows
   that are read and written, and the application, need too: a row that is inserted then reads and
   writes a page of most of them;
-- where the build takes a few seconds only (:data:`BRIEF_BYTES`): sorting costs the server less
-  than single inserts even where everything is in memory.
+- where the table is so small that the build takes a few seconds (:data:`BRIEF_BYTES`): sorting
+  costs the server less than single inserts even where everything is in memory.
+
+Indexes of up to :data:`_WORTH_BYTES` stay in place.
 
 Where the indexes are smaller than that share of the pool and the table is large, they may still be
 dropped in the middle of the copy (:mod:`spirit_py.migration.indexes.falling`). Never where another
@@ -238,7 +240,7 @@ def automatic(
         indexes: bytes of the deferrable indexes.
         data: bytes of the table's rows.
         pool: bytes of the buffer pool.
-        who_replicates: names who may replicate from the server; called only if that decides.
+        who_replicates: returns what may replicate from the server; called only if that decides.
     """
     sizes = f"about {human_bytes(indexes)}, of {human_bytes(pool)} of buffer pool"
     brief = data + indexes <= BRIEF_BYTES
@@ -254,7 +256,7 @@ def automatic(
 
 
 def _who_replicates(session: SqlSession) -> str:
-    """Return who may replicate from the server; empty for nobody."""
+    """Return what may replicate from the server; empty for nothing."""
     try:
         if in_replication_group(session):
             return "the other members of the replication group"
