@@ -7,7 +7,7 @@ Only the two composition roots pick concrete classes: :mod:`spirit_py.migration`
     source.start()                                          positions R2
     loop:  chunk = chunker.next_chunk(rows)                  driver only
            visibility = subscription.dispatch(chunk)         R3, atomic with the drop filter
-           ... an executor copies the chunk ...
+           ... a task copies the chunk ...
            subscription.committed(chunk)                     R4
     subscription.copy_finished(); source.set_watermark_optimization(enabled=False)
     source.catch_up()                                        drain

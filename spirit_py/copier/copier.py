@@ -77,7 +77,7 @@ class Copier:
         subscription: Learns of every chunk before it is handed out and after it committed.
         throttled: returns the reason to wait now, or an empty text; asked before every chunk.
         stop: When requested, nothing more is handed out, and :meth:`run` raises its reason.
-        before: What earlier runs have copied; the chunker begins above it.
+        before: What earlier runs have copied; the chunker leaves it out.
     """
 
     def __init__(

@@ -62,7 +62,7 @@ class CopiedPair(Pair):
         self.deferred = self.plan.deferred if self.plan.left_out else self.plan.none
 
     def copy(self) -> None:
-        """Copy every row while changes are applied, above what earlier runs have copied."""
+        """Copy every row that no earlier run has copied, while changes are applied."""
         run = self.process
         if self.before.finished:
             run.figures.copied_before(self.before.rows, self.before.chunks)
