@@ -11,7 +11,7 @@ exit code of the process, and survives pickling, because Spark sends it between 
     ├── MigrationFailure             exit 1   failed cleanly; the source is whole
     │   ├── ServerFault              exit 1   the server or the connection reported an error
     │   ├── CopyFailure              exit 1   a chunk could not be copied
-    │   ├── WorkersLost              exit 1   Spark tasks that worked together were lost
+    │   ├── WorkersLost              exit 1   tasks that worked together were lost
     │   ├── ValueLost                exit 1   a value would change in conversion (R10)
     │   ├── PacketTooSmall           exit 1   a value is larger than the server lets through
     │   ├── DuplicateForUnique       exit 1   the source has duplicates of a new UNIQUE key (R11)
@@ -109,7 +109,7 @@ class CopyFailure(MigrationFailure):
 
 
 class WorkersLost(MigrationFailure):
-    """Spark tasks that worked together were lost; they may be started again."""
+    """Tasks that worked together (a gang) were lost; they may be started again."""
 
 
 class ValueLost(MigrationFailure):

@@ -1,17 +1,17 @@
 """The watermarks of a copy: what of the key is dispatched and committed (pure; R3, R4, R17).
 
-The key space is parted into *lanes* (:mod:`spirit_py.chunk.lanes`). In a lane chunks are dispatched
-in the order of the walk, in all lanes side by side, and they commit in any order::
+The key space is divided into *lanes* (:mod:`spirit_py.chunk.lanes`). In each lane chunks are
+dispatched in the order of the walk. The lanes advance side by side, and chunks commit in any
+order::
 
     | lane                                   | lane                            | lane
     | committed | in flight | committed | rest | committed | in flight | rest  | rest
                                         ^ high watermark               ^ high  ^ high
 
-The *rest* of a lane is what no chunk was dispatched in; it begins at the lane's high watermark.
-What is neither rest nor in flight has committed: up to there a lane has its low watermark, and of
-what committed above it a later run need copy nothing either. So the tracker keeps only what has
-not committed, in the order of the walk: the rests, of which there is one a lane, and the chunks in
-flight. What has committed leaves the list, so it stays as short as there are slots.
+The *rest* of a lane is the part in which no chunk was dispatched; it begins at the lane's high
+watermark. What is neither rest nor in flight has committed, and a later run need not copy it. So
+the tracker keeps a list of only what has not committed, in the order of the walk: the rest of each
+lane, and the chunks in flight. The list is short, as there are few lanes and chunks in flight.
 
 Every dispatch is also counted, for keys that Python cannot order as the server does: a change that
 came when ``n`` chunks had been dispatched may be applied once these ``n`` have committed. Even for

@@ -8,7 +8,8 @@ for the weights (:mod:`spirit_py.feed.weigher`); they are pending from the start
 runs, three filters decide about a change:
 
 - *drop* it when a later chunk is sure to read it (R3): comparable keys above the high
-  watermark, on a server with GTIDs, in a table whose new form has no second unique key;
+  watermark of their lane, on a server with GTIDs, in a table whose new form has no second unique
+  key;
 - *hold* it while a chunk that may have read an older row is in flight (R4);
 - *hold* it, without GTIDs, until its transaction is proven to be visible to new readers.
 
@@ -79,7 +80,7 @@ class Filters:
 
     Attributes:
         tracker: the chunks dispatched and committed.
-        may_drop: changes above the high watermark may be dropped.
+        may_drop: changes above the high watermark of their lane may be dropped.
         by_range: keys are compared with the chunks in flight; otherwise dispatches are counted.
         proofs: proofs of visibility, on a server without GTIDs; None with GTIDs.
         active: False once the copy is finished: nothing is dropped or held.

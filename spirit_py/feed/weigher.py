@@ -5,8 +5,8 @@ thread asks for the weights of the first few thousand, and hands these on to the
 order. So neither the reader nor the dispatcher waits for the answer. Changes are received, counted
 and pending before; a question that fails changes nothing, and is asked again.
 
-Each text is asked for once in a batch. The answer costs the server about a microsecond for a key
-of 36 characters (measured), less than the write of one row by a tenth and more.
+Each text is asked for once in a batch. The answer costs server and driver about a microsecond for a
+key of 36 characters, where a whole change costs 40 (measured).
 """
 
 from __future__ import annotations
