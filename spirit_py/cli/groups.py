@@ -73,7 +73,12 @@ connection_options = group(
 """The options of the connection to the server."""
 
 spark_options = group(
-    option("--spark-master", default="", help="Spark master. [default: local[threads]]"),
+    option(
+        "--spark-master",
+        default="",
+        help="Spark master; one that is named is started for a small table, too."
+        " [default: local[threads]]",
+    ),
     option("--spark-conf", multiple=True, metavar="KEY=VALUE", help="Passed to Spark; repeatable."),
     option("--spark-ui", is_flag=True, help="Open Spark's web interface."),
 )
