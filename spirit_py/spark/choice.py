@@ -21,6 +21,7 @@ written even where Spark may not be needed, because that turns out only later.
 from __future__ import annotations
 
 import logging
+import threading
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from spirit_py.errors import MigrationFailure
@@ -29,7 +30,6 @@ from spirit_py.spark.settings import local_slots
 from spirit_py.threads import Background
 
 if TYPE_CHECKING:
-    import threading
     from collections.abc import Callable
 
     from spirit_py.config import SparkConfig
@@ -78,6 +78,8 @@ class Engines:
         self._warn = warn
         self._spark: GangEngine | None = None
         self._bringing: Background | None = None
+        #: The driver compares already: a Spark that is not started yet would be of no use.
+        self._compares_alone = threading.Event()
         self._resting: Background | None = None
 
     @property
@@ -103,6 +105,7 @@ class Engines:
         else:
             _log.debug("Spark is not started for %d bytes", size)
             patience = _START_ANYWAY_SECONDS
+        self._compares_alone.clear()
         self._bringing = Background("spark-wait", self._bring(spark, patience))
         self._bringing.start()
 
@@ -122,7 +125,10 @@ class Engines:
             self._wait_for(spark, show)
         chosen = spark if spark is not None and spark.ready else self.driver
         _log.debug("%d bytes are compared by %s", size, type(chosen).__name__)
-        return chosen if chosen is self.driver else SparkOrDriver(chosen, self.driver)
+        if chosen is self.driver:
+            self._compares_alone.set()
+            return chosen
+        return SparkOrDriver(chosen, self.driver)
 
     def rest(self) -> None:
         """Stop Spark in the background while nothing is computed; :meth:`begin` starts it anew."""
@@ -149,7 +155,7 @@ class Engines:
         """Return the body that starts Spark after a while, and reports a failure or a loss."""
 
         def body(stopping: threading.Event) -> None:
-            if stopping.wait(patience):
+            if stopping.wait(patience) or (patience and self._compares_alone.is_set()):
                 return
             spark.start()
             while not stopping.wait(_WATCH_SECONDS if spark.ready else _LOOK_SECONDS):

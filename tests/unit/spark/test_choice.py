@@ -83,6 +83,19 @@ def test_a_copy_that_takes_longer_than_expected_gets_spark(engines, monkeypatch)
     until(lambda: spark.started, "the start")
 
 
+def test_spark_is_not_started_while_the_driver_compares(engines, monkeypatch):
+    """A comparison is not handed over: a start behind the copy would cost CPU for nothing."""
+    monkeypatch.setattr(choice, "_START_ANYWAY_SECONDS", 0.2)
+    spark = Spark()
+    both, _ = engines(spark)
+    both.begin(0)
+    assert both.for_comparison(0, print) is both.driver
+    waiting = both._bringing
+    assert waiting is not None
+    until(lambda: not waiting.running, "the end of the wait")
+    assert not spark.started
+
+
 @pytest.mark.parametrize(
     ("size", "config"), [(LARGE, None), (0, CLUSTER), (0, SparkConfig(spark_master="local[2]"))]
 )
