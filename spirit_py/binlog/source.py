@@ -63,7 +63,7 @@ class BinlogSource:
             LentSession(connection, role=role, read_timeout=answer_within)
             for role in ("feed-control", "feed-proof")
         )
-        self._weights = ServerWeights(connection, self._closing, read_timeout=answer_within)
+        self._weights = ServerWeights(connection, read_timeout=answer_within)
         self._replica_uuid = str(uuid.uuid4())
         self._reader: BinlogReader | None = None
         #: The dump that :meth:`close` has ended.

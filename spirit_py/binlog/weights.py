@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import random
 import time
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.binlog.sessions import LentSession
 from spirit_py.errors import FeedFailure, ServerFault
-from spirit_py.mysql.faults import Disposition, disposition, server_away
-from spirit_py.mysql.retry import Patience
+from spirit_py.mysql.retry import retrying
+from spirit_py.stop import StopSwitch
 
 if TYPE_CHECKING:
-    import threading
     from collections.abc import Sequence
 
     from spirit_py.config import ConnectionOptions
@@ -22,8 +20,6 @@ if TYPE_CHECKING:
 
 _ROOM: Final = 512 << 10
 """Bytes of one question at most, where the server takes as many."""
-_FIRST_PAUSE: Final = 0.1
-_LONGEST_PAUSE: Final = 10.0
 _TRIES: Final = 12
 """Questions that fail, while the server is there, before the feed does."""
 
@@ -32,20 +28,20 @@ class ServerWeights:
     """A session that weighs keys; opened when it is first needed, and again when it was lost.
 
     Args:
-        closing: ends every pause.
         read_timeout: seconds after which the connection counts as lost.
+        closing: requested by :meth:`end`; it ends every pause.
     """
 
     def __init__(
         self,
         connection: ConnectionOptions,
-        closing: threading.Event,
         *,
         read_timeout: int,
+        closing: StopSwitch | None = None,
         clock: Clock = time.monotonic,
     ) -> None:
         self._lent = LentSession(connection, role="feed-weights", read_timeout=read_timeout)
-        self._closing = closing
+        self._closing = closing or StopSwitch()
         self._clock = clock
         self._room = 0
 
@@ -58,22 +54,14 @@ class ServerWeights:
             ServerFault: the server refuses, or was away for too long.
             FeedFailure: the feed is closed.
         """
-        patience = Patience(clock=self._clock)
-        tries = passing = 0
-        while True:
-            try:
-                return self._ask(weights, keys)
-            except ServerFault as fault:
-                if disposition(fault) is not Disposition.RETRY:
-                    raise
-                away = server_away(fault)
-                passing += not away
-                if (away and patience.over()) or passing >= _TRIES:
-                    raise
-            longest = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0**tries)
-            if self._closing.wait(longest * random.uniform(0.5, 1.0)):
-                raise FeedFailure("the change feed is closed")
-            tries += 1
+        retrier = retrying(self._closing, attempts=_TRIES, first_pause=0.1, clock=self._clock)
+        try:
+            found: Sequence[ComparableKey] = retrier(self._ask, weights, keys)
+        except ServerFault:
+            # The session that was ended is lost: that is no fault of the server.
+            self._closing.check()
+            raise
+        return found
 
     def _ask(self, weights: KeyWeights, keys: Sequence[tuple[Any, ...]]) -> Sequence[ComparableKey]:
         found: list[ComparableKey] = []
@@ -86,5 +74,6 @@ class ServerWeights:
         return found
 
     def end(self) -> int:
-        """End the session for good; see :meth:`LentSession.end`."""
+        """End the session for good, and every pause; see :meth:`LentSession.end`."""
+        self._closing.request(FeedFailure("the change feed is closed"))
         return self._lent.end()

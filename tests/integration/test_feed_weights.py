@@ -218,14 +218,19 @@ def test_the_session_that_asks_may_be_killed_again_and_again(scene: Scene) -> No
     scene.open(flush_interval=0.05)
     made = random.Random(SEED)
     kind = keyed("VARCHAR(20)")
-    killed = set()
+    killed: set[int] = set()
+
+    def new_sessions() -> set[int]:
+        return {int(row[0]) for row in scene.db.query(ASKING)} - killed
+
     for _ in range(8):
         write_at_random(scene, kind, made, 20)
-        for (number,) in scene.db.query(ASKING):
+        asking = until(new_sessions, "a session that asks")
+        for number in asking:
             with suppress(Exception):
                 scene.db.execute(f"KILL {number}")
-            killed.add(number)
-    assert len(killed) > 1
+        killed.update(asking)
+    assert len(killed) >= 8
     scene.drain()
     scene.assert_equal()
 

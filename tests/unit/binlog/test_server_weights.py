@@ -11,27 +11,32 @@ from spirit_py.binlog.weights import ServerWeights
 from spirit_py.config import ConnectionOptions
 from spirit_py.errors import FeedFailure, ServerFault
 from spirit_py.mysql.retry import PATIENCE
+from spirit_py.stop import StopSwitch
 from spirit_py.table.weights import KeyWeights
 from tests.kits.definitions import column
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 KEYS = [(b"a",), (b"B",)]
 AWAY, DEADLOCK, SYNTAX = 2003, 1213, 1064
 
 
-class Closing:
-    """An event on whose waits time passes."""
+class Closing(StopSwitch):
+    """A switch on whose waits time passes; the feed is closed at some time."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.now = 0.0
         self.closed_at = float("inf")
+        self.close: Callable[[], object] = lambda: None
 
     def wait(self, seconds: float) -> bool:
         """Let time pass."""
         self.now += seconds
-        return self.now >= self.closed_at
+        if self.now >= self.closed_at:
+            self.close()
+        return self.requested
 
 
 class Lent:
@@ -51,6 +56,10 @@ class Lent:
                 raise ServerFault(code, "no answer", where="test")
         yield self
 
+    def end(self) -> int:
+        """Leave nothing to kill."""
+        return 0
+
     def value(self, _: str) -> int:
         """Return the packet's size."""
         return self.packet
@@ -63,10 +72,11 @@ class Lent:
 
 def server(lent: Lent) -> tuple[ServerWeights, Closing]:
     """Build what is tested around a session."""
-    closing: Any = Closing()
+    closing = Closing()
     options = ConnectionOptions(host="h", port=1, user="u", password="p")
-    made = ServerWeights(options, closing, read_timeout=1, clock=lambda: closing.now)
+    made = ServerWeights(options, read_timeout=1, closing=closing, clock=lambda: closing.now)
     made._lent = lent  # type: ignore[assignment]
+    closing.close = made.end
     return made, closing
 
 
@@ -110,6 +120,23 @@ def test_closing_the_feed_ends_the_wait() -> None:
     with pytest.raises(FeedFailure, match="closed"):
         weigh(made)
     assert closing.now < 20
+
+
+def test_a_question_that_closing_cuts_off_is_no_fault_of_the_server() -> None:
+    """The session is lost because it was ended."""
+
+    class Cut(Lent):
+        @contextlib.contextmanager
+        def lend(self) -> Iterator[Any]:
+            made.end()
+            if made._closing.requested:
+                raise ServerFault(2013, "lost", where="test")
+            yield self
+
+    made, closing = server(Cut())
+    with pytest.raises(FeedFailure, match="closed"):
+        weigh(made)
+    assert closing.now == 0
 
 
 def test_questions_fit_the_packet() -> None:
