@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from spirit_py.chunk.chunk import Chunk
     from spirit_py.chunk.composite import BoundaryQuery, CompositeChunker
     from spirit_py.table.mapping import TableMapping
-    from spirit_py.table.schema import TableSchema
 
 LANE_BYTES: Final = 128 << 20
 """Data in a lane of a large table."""
@@ -96,7 +95,7 @@ class LaneChunker:
             self._lanes.append(_Lane(chunks))
         self._workers = workers
         self._estimated_rows = max(0, mapping.source.estimated_rows - copied_rows)
-        self._most_rows = LANE_BYTES / _row_bytes(mapping.source)
+        self._most_rows = LANE_BYTES / (mapping.source.row_bytes or _UNKNOWN_ROW_BYTES)
         self._cut = 0
         self._cut_rows = 0
         self._widest = 0
@@ -185,10 +184,3 @@ def _left(lane: _Lane) -> float:
     if probable is not None:
         return probable
     return float("inf") if lane.left is None else lane.left
-
-
-def _row_bytes(table: TableSchema) -> float:
-    """Return the average length of a row, by the server's estimates."""
-    if not (table.estimated_rows and table.data_bytes):
-        return _UNKNOWN_ROW_BYTES
-    return max(1.0, table.data_bytes / table.estimated_rows)

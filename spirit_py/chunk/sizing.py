@@ -38,10 +38,9 @@ _FIRST_PARTS = 4
 
 def part_rows(table: TableSchema) -> int:
     """Return the rows that one transaction should write, by the average length of a row."""
-    if not table.estimated_rows:
+    if table.row_bytes is None:
         return _UNKNOWN_PART_ROWS
-    average = max(table.data_bytes / table.estimated_rows, 1.0)
-    return max(FEWEST_PART_ROWS, min(MOST_PART_ROWS, int(PART_BYTES / average)))
+    return max(FEWEST_PART_ROWS, min(MOST_PART_ROWS, int(PART_BYTES / table.row_bytes)))
 
 
 def divided(rows: int, part: int | None) -> list[int]:

@@ -120,6 +120,13 @@ class TableSchema:
         """The server's estimate of data and indexes together."""
         return self.data_bytes + self.index_bytes
 
+    @property
+    def row_bytes(self) -> float | None:
+        """The average bytes of a row, by the server's estimates; None where it has none."""
+        if not self.estimated_rows:
+            return None
+        return max(1.0, self.data_bytes / self.estimated_rows)
+
     @cached_property
     def _by_name(self) -> dict[str, Column]:
         return {column.name.lower(): column for column in self.columns}
