@@ -99,7 +99,7 @@ class SparkRuntime:
             spark_conf = SparkConf(loadDefaults=False).setAll(list(conf.items()))
             self.context = SparkContext(conf=spark_conf, gateway=self._gateway)
             self._application = str(self.context.applicationId)
-        # PySpark would print the whole exception; the job's own result has the outcomes.
+        # Spark connects to it after every job; a killed JVM would have PySpark print the exception.
         self.context._accumulatorServer.handle_error = _note_lost_feedback  # noqa: SLF001
         self.context.pythonExec = self._worker_python(conf)
         if not private(self._config):
@@ -296,8 +296,8 @@ def _within(seconds: float, action: Callable[[], object]) -> bool:
 
 
 def _note_lost_feedback(_request: object, address: object) -> None:
-    """Log that the JVM interrupted a task's report; call it in the exception's handler."""
-    _log.debug("the feedback of Spark from %s was cut off", address, exc_info=True)
+    """Log that the JVM cut off its report of a job; call it in the exception's handler."""
+    _log.debug("Spark's report of a job from %s was cut off", address, exc_info=True)
 
 
 def _bundled_spark() -> Path:
