@@ -9,7 +9,6 @@ import time
 
 import pytest
 
-from spirit_py import points
 from spirit_py.checkpoint.look import find_record
 from spirit_py.checkpoint.proofs import read_proofs
 from spirit_py.config import FeedOptions
@@ -20,22 +19,17 @@ from spirit_py.migration.indexes.deferred import DeferredIndexes
 from spirit_py.migration.indexes.falling import FallingRate
 from spirit_py.mysql.replication import readers_of_binlog
 from tests.kits.command import run as run_command
-from tests.kits.resume import Interruption, Writers, assert_nothing_left, make_table, start
+from tests.kits.resume import (
+    Interruption,
+    Writers,
+    assert_nothing_left,
+    make_table,
+    once_at,
+    start,
+)
 from tests.kits.tables import open_session, tables
 
 SECONDS = 60.0
-
-
-def at_point(monkeypatch, point, action):
-    """Run something when the migration of this process first passes a point."""
-    left = [action]
-
-    def passed(name):
-        if name == point and left:
-            left.pop()()
-
-    monkeypatch.setattr(points, "_listener", "here")
-    monkeypatch.setattr(points, "_announce", passed)
 
 
 @contextlib.contextmanager
@@ -67,7 +61,7 @@ def test_a_killed_build_is_repeated(db, spark_engine, monkeypatch):
     """Someone kills the session that builds: the run opens another one and builds again."""
     make_table(db)
     with in_use(db) as (begin, end), Writers(db) as writers:
-        at_point(monkeypatch, "index.begin", begin)
+        once_at(monkeypatch, "index.begin", begin)
         run = start(spark_engine, db, defer_indexes="on")
         run.wait_until(lambda: builder(db), "build")
         first = builder(db)
@@ -85,7 +79,7 @@ def test_a_stop_request_ends_a_build_that_waits(db, spark_engine, monkeypatch):
     """The session is killed at once, and the same command carries on with the build."""
     make_table(db)
     with in_use(db) as (begin, end), Writers(db) as writers:
-        at_point(monkeypatch, "index.begin", begin)
+        once_at(monkeypatch, "index.begin", begin)
         run = start(spark_engine, db, defer_indexes="on")
         run.wait_until(lambda: builder(db), "build")
         asked = time.monotonic()
@@ -111,7 +105,7 @@ def test_a_build_without_its_lock_says_who_may_hold_it(db, spark_engine, monkeyp
     monkeypatch.setattr(index_build, "_ATTEMPTS", 2)
     make_table(db, 500)
     with in_use(db) as (begin, end):
-        at_point(monkeypatch, "index.begin", begin)
+        once_at(monkeypatch, "index.begin", begin)
         with pytest.raises(MigrationFailure, match="could not be built") as failed:
             start(spark_engine, db, defer_indexes="on").end()
         assert "metadata_locks" in failed.value.hint
@@ -129,7 +123,7 @@ def test_a_stranger_who_changes_the_new_table_is_noticed(db, spark_engine, monke
         other.cursor().execute("ALTER TABLE _t_new ADD INDEX strange (a)")
         other.close()
 
-    at_point(monkeypatch, "index.built", alter)
+    once_at(monkeypatch, "index.built", alter)
     with pytest.raises(SchemaChanged, match="the new table"):
         start(spark_engine, db, defer_indexes="on").end()
 
@@ -144,7 +138,7 @@ def test_a_new_table_without_its_indexes_is_not_swapped_in(db, spark_engine, mon
         other.cursor().execute(f"ALTER TABLE _t_new {change}")
         other.close()
 
-    at_point(monkeypatch, "cutover.lock", alter)
+    once_at(monkeypatch, "cutover.lock", alter)
     with pytest.raises(SchemaChanged, match="the new table"):
         start(spark_engine, db, defer_indexes="on").end()
     assert "`z`" not in db.query("SHOW CREATE TABLE t")[0][1]
@@ -290,7 +284,7 @@ def slow(db, monkeypatch):
 
     monkeypatch.setattr(plan, "_automatic", lambda *_: (False, True, "for this test"))
     monkeypatch.setattr(FallingRate, "observe", lambda *_, waits: True)
-    at_point(monkeypatch, "chunk.committed", wait)
+    once_at(monkeypatch, "chunk.committed", wait)
     return dropped
 
 
@@ -356,7 +350,7 @@ def test_the_build_is_shown(db, spark_engine, monkeypatch):
             shown.append(run_command(db, "status").stdout)
             begin()
 
-        at_point(monkeypatch, "index.begin", look)
+        once_at(monkeypatch, "index.begin", look)
         run = start(spark_engine, db, defer_indexes="on")
         run.wait_until(lambda: builder(db), "build")
         assert f"b of {db.name}.t: being built now (server session {builder(db)}" in shown[0]

@@ -6,7 +6,6 @@ import dataclasses
 
 import pytest
 
-from spirit_py import points
 from spirit_py.checkpoint.proofs import read_proofs
 from spirit_py.errors import CutoverFailure, Refusal, SchemaChanged
 from spirit_py.migration.cleanup import clean_up
@@ -15,7 +14,15 @@ from spirit_py.mysql.connect import connect
 from spirit_py.mysql.kill import end_sessions, kill_own
 from tests.kits.migrate import config_for
 from tests.kits.point_listener import PointListener
-from tests.kits.resume import ALTER, Interruption, assert_nothing_left, kill_at, make_table, start
+from tests.kits.resume import (
+    ALTER,
+    Interruption,
+    assert_nothing_left,
+    kill_at,
+    make_table,
+    once_at,
+    start,
+)
 from tests.kits.tables import tables
 
 ROWS = 3000
@@ -28,18 +35,6 @@ def stopped(db, spark_engine, monkeypatch):
     Interruption(monkeypatch).at(spark_engine, db, "chunk.committed", 2, target_chunk_time=0.05)
     db.execute("DROP TABLE _t_new")
     return db
-
-
-def passing(monkeypatch, point, action):
-    """Do something once, when a migration of this process passes a point."""
-    left = [action]
-
-    def passed(name):
-        if name == point and left:
-            left.pop()()
-
-    monkeypatch.setattr(points, "_listener", "here")
-    monkeypatch.setattr(points, "_announce", passed)
 
 
 def count(db, table):
@@ -116,7 +111,7 @@ def test_a_new_table_that_comes_between_check_and_creation_stays(
 ):
     """The run is refused, drops what it made itself, and leaves the other table as it is."""
     make_table(db, ROWS)
-    passing(
+    once_at(
         monkeypatch,
         "checkpoint.created",
         lambda: db.execute("CREATE TABLE _t_new (mine INT); INSERT INTO _t_new VALUES (7)"),
@@ -132,7 +127,7 @@ def test_a_checkpoint_table_that_comes_between_check_and_creation_stays(
 ):
     """CREATE TABLE fails, and nothing that the run did not make is dropped."""
     make_table(db, ROWS)
-    passing(monkeypatch, "preflight.done", lambda: db.execute("CREATE TABLE _t_chkpnt (mine INT)"))
+    once_at(monkeypatch, "preflight.done", lambda: db.execute("CREATE TABLE _t_chkpnt (mine INT)"))
     with pytest.raises(Exception, match="_t_chkpnt"):
         start(spark_engine, db).end()
     assert_nothing_left(db, "_t_chkpnt", "t")
@@ -141,7 +136,7 @@ def test_a_checkpoint_table_that_comes_between_check_and_creation_stays(
 def test_a_new_table_that_is_exchanged_before_the_swap_stops_the_run(db, spark_engine, monkeypatch):
     """What is swapped in is the very table that was filled and compared."""
     make_table(db, ROWS)
-    passing(
+    once_at(
         monkeypatch,
         "drain.begun",
         lambda: db.execute("RENAME TABLE _t_new TO elsewhere; CREATE TABLE _t_new LIKE elsewhere"),
@@ -157,7 +152,7 @@ def test_a_new_table_that_is_exchanged_while_the_lock_is_waited_for_stays(
 ):
     """Under the lock it is proven again which table is swapped in: the wait may be a long one."""
     make_table(db, ROWS)
-    passing(
+    once_at(
         monkeypatch,
         "cutover.lock",
         lambda: db.execute("RENAME TABLE _t_new TO elsewhere; CREATE TABLE _t_new LIKE elsewhere"),
@@ -201,7 +196,7 @@ def test_a_swap_that_was_undone_by_hand_leaves_what_was_written_meanwhile(
 def test_a_swap_that_was_not_made_keeps_no_table(db, spark_engine, monkeypatch):
     """Where the swap ends before its RENAME, what is of no use is dropped as usual."""
     make_table(db, ROWS)
-    passing(monkeypatch, "cutover.locked", lambda: db.execute("CREATE TABLE _t_old (mine INT)"))
+    once_at(monkeypatch, "cutover.locked", lambda: db.execute("CREATE TABLE _t_old (mine INT)"))
     with pytest.raises(CutoverFailure):
         start(spark_engine, db).end()
     with connect(config_for(db).connection, role="test") as session:
@@ -214,7 +209,7 @@ def test_a_swap_that_was_not_made_keeps_no_table(db, spark_engine, monkeypatch):
 def test_an_old_table_that_is_exchanged_after_the_swap_stays(db, spark_engine, monkeypatch):
     """The migration is done, and reports what it did not drop."""
     make_table(db, ROWS)
-    passing(
+    once_at(
         monkeypatch,
         "cleanup.old_table",
         lambda: db.execute("RENAME TABLE _t_old TO elsewhere; CREATE TABLE _t_old (mine INT)"),

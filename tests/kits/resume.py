@@ -19,6 +19,8 @@ from tests.kits.migrate import Migrating, config_for
 from tests.kits.tables import tables
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pytest
 
     from spirit_py.spark.engine import SparkEngine
@@ -96,6 +98,18 @@ class Interruption:
             except Interrupted:
                 return run
         raise AssertionError(f"it was not interrupted at {point}: {run.told.text}")
+
+
+def once_at(monkeypatch: pytest.MonkeyPatch, point: str, action: Callable[[], object]) -> None:
+    """Do something when a migration of this process first passes a point."""
+    left = [action]
+
+    def passed(name: str) -> None:
+        if name == point and left:
+            left.pop()()
+
+    monkeypatch.setattr(points, "_listener", "here")
+    monkeypatch.setattr(points, "_announce", passed)
 
 
 def start(engine: SparkEngine, db: Database, **config: Any) -> Migrating:

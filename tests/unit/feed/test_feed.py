@@ -44,23 +44,12 @@ from tests.kits.memory_stream import _Prepared, delete, upsert
 from tests.kits.row_images import mapping
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from spirit_py.binlog.events import Event
     from spirit_py.table.mapping import TableMapping
 
 T = ("s", "t")
-
-
-@pytest.fixture
-def scene() -> Iterator[Scene]:
-    """Return a scene, whose feeds end with the test without a thread left."""
-    made = Scene()
-    yield made
-    made.applier.gate.set()
-    for feed in made.feeds:
-        feed.close()
-    assert not [t.name for t in threading.enumerate() if t.name.startswith("spirit-py-feed")]
 
 
 def flusher(feed: ChangeFeed) -> Flusher:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -17,23 +17,9 @@ from tests.kits.feed_scene import DEADLINE, Scene, until
 from tests.kits.memory_stream import delete, upsert
 from tests.kits.row_images import mapping
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 SEED = int(os.environ.get("SPIRIT_PY_SEED") or random.randrange(1 << 32))
 T = ("s", "t")
 TEXT_KEY = mapping(key=column("id", "varchar(20)"))
-
-
-@pytest.fixture
-def scene() -> Iterator[Scene]:
-    """Return a scene, whose feeds end with the test without a thread left."""
-    made = Scene()
-    yield made
-    made.applier.gate.set()
-    for feed in made.feeds:
-        feed.close()
-    assert not [t.name for t in threading.enumerate() if t.name.startswith("spirit-py-feed")]
 
 
 def test_the_latest_of_equal_texts_is_applied(scene: Scene) -> None:
