@@ -35,7 +35,7 @@ from spirit_py.errors import (
     ServerFault,
 )
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, Disposition, disposition
+from spirit_py.mysql.faults import INTERRUPTED, LOCK_WAIT_TIMEOUT, Disposition, disposition
 from spirit_py.mysql.locks.table import TableLock, let_go_when_silent, open_lock_session
 from spirit_py.mysql.locks.watch import LockWatch
 
@@ -190,7 +190,7 @@ class SnapshotLock:
             with _kept_alive(locks[:number], self._what.options.lock_hold):
                 if number and following:
                     _catch_up(locks[0].session, each.session, self._allowed(attempt))
-                each.lock.acquire()
+                _request(each, watch)
             watch.holding()
             began = began or time.monotonic()
         return began or time.monotonic()
@@ -258,6 +258,22 @@ def _kept_alive(locks: list[_Side], longest: float) -> Iterator[None]:
         for each in locks:
             stack.enter_context(each.session.kept_alive(longest))
         yield
+
+
+def _request(side: _Side, watch: LockWatch) -> None:
+    """Wait for the lock.
+
+    Raises:
+        ServerFault: 1205 when it was not granted in time, whether the server ended the request or
+            the watch, which has the same limit, was first.
+    """
+    try:
+        side.lock.acquire()
+    except ServerFault as fault:
+        if fault.code != INTERRUPTED or not watch.verdict:
+            raise
+        where = f"session {side.session.id}"
+        raise ServerFault(LOCK_WAIT_TIMEOUT, watch.verdict, where=where) from fault
 
 
 def _catch_up(leader: SqlSession, follower: SqlSession, seconds: int) -> None:
