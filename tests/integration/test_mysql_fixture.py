@@ -16,6 +16,7 @@ from mysql_base import wait_until
 from mysql_local import LocalServer
 from mysql_server import MySQLServer, ServerError, ServerOptions, choose, running
 from tests.fixtures.mysql import Database, connect
+from tests.kits.waiting import until
 
 if TYPE_CHECKING:
     from tests.fixtures.proxy import TcpProxy
@@ -215,3 +216,12 @@ def test_a_lost_reply_hides_a_statement_that_was_done(db: Database, proxy: TcpPr
     assert info.value.args[0] == 2013
     assert proxy.lost.is_set()
     assert db.query("SHOW TABLES") == [("b",)]
+
+
+def test_a_session_that_has_ended_before_its_kill_is_no_failure(db: Database) -> None:
+    """Between a look for a session and its KILL it may end by itself."""
+    other = db.connect()
+    number = other.thread_id()
+    assert db.kill(number, query=True)
+    assert db.kill(number)
+    until(lambda: not db.kill(number), "the end of the session")
