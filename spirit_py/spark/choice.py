@@ -57,7 +57,8 @@ class Engines:
     Args:
         factory: makes the Spark engine for a configuration.
         stop: ends the waiting for Spark.
-        warn: called, from another thread, with why Spark did not start, or was lost.
+        warn: called, from any thread, with why Spark did not start, or was lost; once for each
+            Spark that was started, and not for the end that :meth:`rest` and :meth:`stop` bring.
 
     Attributes:
         driver: threads of this process; always ready.
@@ -77,6 +78,9 @@ class Engines:
         self._stop = stop
         self._warn = warn
         self._spark: GangEngine | None = None
+        self._reporting = threading.Lock()
+        #: The Spark whose failure is still to be reported.
+        self._unreported: GangEngine | None = None
         self._bringing: Background | None = None
         #: The driver compares already: a Spark that is not started yet would be of no use.
         self._compares_alone = threading.Event()
@@ -98,7 +102,7 @@ class Engines:
         if self._spark is not None:
             return
         self._await_rest()
-        spark = self._spark = self._factory(self._config)
+        spark = self._spark = self._unreported = self._factory(self._config)
         if spark.ready or not self._may_be_spared(size):
             spark.start()
             patience = 0.0
@@ -137,6 +141,9 @@ class Engines:
             return
         if self._bringing is not None:
             self._bringing.stop()
+        # The work may have ended before the thread has looked again.
+        self._report(spark)
+        self._report_nothing_more()
         self._await_rest()
         self._resting = Background("spark-rest", lambda _stopping: spark.stop())
         self._resting.start()
@@ -159,9 +166,8 @@ class Engines:
                 return
             spark.start()
             while not stopping.wait(_WATCH_SECONDS if spark.ready else _LOOK_SECONDS):
-                failure = spark.failure
-                if failure is not None and not stopping.is_set():
-                    self._warn(f"{failure.message}; this process does its work alone")
+                if spark.failure is not None:
+                    self._report(spark)
                     return
 
         return body
@@ -169,13 +175,26 @@ class Engines:
     def _wait_for(self, spark: GangEngine, show: Callable[[str], None]) -> None:
         """Wait until Spark is ready or has failed; each start has a time limit of its own."""
         spark.start()
-        if _settled(spark):
-            return
-        show("Spark to start")
-        while not _settled(spark):
-            self._stop.wait(_LOOK_SECONDS)
-            self._stop.check()
-        show("")
+        if not _settled(spark):
+            show("Spark to start")
+            while not _settled(spark):
+                self._stop.wait(_LOOK_SECONDS)
+                self._stop.check()
+            show("")
+        self._report(spark)
+
+    def _report(self, spark: GangEngine) -> None:
+        """Warn of a failure, if there is one that was not reported and that is not our doing."""
+        with self._reporting:
+            failure = spark.failure
+            if failure is None or self._unreported is not spark:
+                return
+            self._unreported = None
+        self._warn(f"{failure.message}; this process does its work alone")
+
+    def _report_nothing_more(self) -> None:
+        with self._reporting:
+            self._unreported = None
 
     def _await_rest(self) -> None:
         """Wait until an earlier Spark has stopped: a process has one at a time."""

@@ -175,6 +175,86 @@ def test_spark_that_is_lost_later_costs_a_warning_too(engines, monkeypatch):
     assert both.for_comparison(LARGE, print) is both.driver
 
 
+def test_a_start_that_failed_is_reported_before_the_driver_compares(engines, monkeypatch):
+    """The comparison that waited for Spark sees the failure first, whoever looks next."""
+    monkeypatch.setattr(choice, "_LOOK_SECONDS", 60)
+    spark = Spark()
+    both, warnings = engines(spark)
+
+    def show(_):
+        spark.failure = MigrationFailure("the JVM left")
+
+    assert both.for_comparison(LARGE, show) is both.driver
+    assert warnings == ["the JVM left; this process does its work alone"]
+    both.rest()
+    assert len(warnings) == 1
+
+
+@pytest.mark.parametrize("ready", [False, True], ids=["did not start", "was lost"])
+def test_a_failure_that_nobody_has_seen_yet_is_reported_at_the_rest(engines, monkeypatch, ready):
+    """The work may be done within one pause of the thread that looks after Spark."""
+    monkeypatch.setattr(choice, "_LOOK_SECONDS", 60)
+    monkeypatch.setattr(choice, "_WATCH_SECONDS", 60)
+    spark = Spark(ready=ready)
+    both, warnings = engines(spark)
+    both.begin(LARGE)
+    spark.ready, spark.failure = False, MigrationFailure("the JVM left")
+    both.rest()
+    assert warnings == ["the JVM left; this process does its work alone"]
+
+
+def test_a_failure_is_reported_once_whoever_sees_it(engines, monkeypatch):
+    """The thread that looks after Spark, a comparison and the end see the same failure."""
+    monkeypatch.setattr(choice, "_LOOK_SECONDS", 0.001)
+    for _ in range(30):
+        spark = Spark()
+        both, warnings = engines(spark)
+        both.begin(LARGE)
+        bringing = both._bringing
+        assert bringing is not None
+        spark.failure = MigrationFailure("the JVM left")
+        assert both.for_comparison(LARGE, print) is both.driver
+        both.stop()
+        assert bringing.wait(60)
+        assert len(warnings) == 1
+
+
+def test_each_spark_that_fails_is_reported(engines):
+    """One that is started anew after a rest may fail again."""
+    spark = Spark()
+    both, warnings = engines(spark)
+    spark.failure = MigrationFailure("the JVM left")
+    for _ in range(2):
+        assert both.for_comparison(LARGE, print) is both.driver
+        both.rest()
+    assert len(warnings) == 2
+
+
+def test_the_end_that_our_own_stop_brings_is_not_reported(engines, monkeypatch):
+    """A start that is given up fails, and a JVM that is stopped has ended."""
+    monkeypatch.setattr(choice, "_LOOK_SECONDS", 0.001)
+
+    class Stopped(Spark):
+        """Fails when it is stopped, like a start that is given up."""
+
+        def stop(self):
+            """Fail."""
+            self.failure = MigrationFailure("Spark was stopped")
+            super().stop()
+
+    spark = Stopped()
+    both, warnings = engines(spark)
+    both.begin(LARGE)
+    bringing = both._bringing
+    assert bringing is not None
+    # As if the thread had not heard yet that it is to end.
+    monkeypatch.setattr(bringing, "stop", lambda: None)
+    both.rest()
+    assert bringing.wait(60)
+    assert spark.failure is not None
+    assert warnings == []
+
+
 def ran(engine):
     """Run a gang of one; return its result."""
     (outcome,) = engine.run_gang(lambda _: 0, size=1, group="g", description="")
