@@ -158,6 +158,8 @@ class MigrationConfig(RunConfig):
         keep_old_current: seconds of reverse replication after the swap: the old table follows the
             new one, and ``spirit-py revert`` swaps back.
         checkpoint_max_age: seconds after which a checkpoint is too old to resume from.
+        start_afresh: drop the rows that an unfinished migration has copied, where this one cannot
+            carry on with them and something else could.
         defer_indexes: whether secondary indexes are built after the copy; ``auto``: where that is
             likely to be faster, and no replica would have to apply the build.
     """
@@ -177,6 +179,7 @@ class MigrationConfig(RunConfig):
     recompute_generated: bool = False
     keep_old_current: float = 0.0
     checkpoint_max_age: float = 7 * 86400.0
+    start_afresh: bool = False
     defer_indexes: IndexMode = "auto"
     report_json: Path | None = None
 

@@ -7,7 +7,8 @@ exit code of the process, and survives pickling, because Spark sends it between 
 
     SpiritError                      exit 1
     ├── Refusal                      exit 2   nothing was written
-    │   └── UsageFault               exit 2   the command line itself is wrong
+    │   ├── UsageFault               exit 2   the command line itself is wrong
+    │   └── UnfinishedWork           exit 2   copied rows of another migration would be dropped
     ├── MigrationFailure             exit 1   failed cleanly; the source is whole
     │   ├── ServerFault              exit 1   the server or the connection reported an error
     │   ├── CopyFailure              exit 1   a chunk could not be copied
@@ -83,6 +84,10 @@ class Refusal(SpiritError):
 
 class UsageFault(Refusal):
     """The command line or the configuration is wrong."""
+
+
+class UnfinishedWork(Refusal):
+    """Rows that an unfinished migration has copied would be dropped; the operator must agree."""
 
 
 class MigrationFailure(SpiritError):

@@ -1,8 +1,8 @@
 """What a run does with what an earlier one left (pure; R14, R17).
 
-A migration starts afresh only on proof that there is nothing to resume. A failed query proves
-nothing: its error is raised before a :class:`Found` exists, so that everything is kept. The first
-row that fits counts.
+A migration starts afresh only on proof that this command cannot resume what is there. A failed
+query proves nothing: its error is raised before a :class:`Found` exists, so that everything is
+kept. The first row that fits counts.
 
 ==============================================  ============================================
 found                                           outcome
@@ -10,10 +10,10 @@ found                                           outcome
 reverse replication of another statement, kept  refused: everything is kept
 or lost, or a revert that is not cleaned up
 a checkpoint of ours that is gone or cannot be  refused where an old table is there, which may
-read                                            be from a swap; else afresh
+read                                            be from a swap; else afresh *
 no checkpoint                                   afresh; nothing is reported
-a pointer to the record of several tables       afresh
-another statement                               afresh
+a pointer to the record of several tables       afresh *
+another statement                               afresh *
 another server at the address, whose GTIDs      refused: everything is kept (R14)
 do not prove that it has all that the first had
 a revert was made or reverse replication lost   resume, with the cleanup
@@ -21,7 +21,7 @@ tables that are neither from before the swap    refused: everything is kept
 nor from after it
 the swap was done, its cleanup was not          resume, with the cleanup
 a new table that is not proven to be ours       refused: everything is kept
-older than ``--checkpoint-max-age``             afresh
+older than ``--checkpoint-max-age``             afresh *
 the program was stopped before the feed ran     afresh
 another migration of a table was begun since    afresh
 a new table is gone                             afresh
@@ -31,6 +31,11 @@ a definition that another session changed       given up: dropped, and the run e
 anything else                                   resume; on another server, which has all that
                                                 the first had, all is compared again
 ==============================================  ============================================
+
+The star: another command could carry on with the rows that are copied there, or another version of
+the program, or this command with a longer ``--checkpoint-max-age``. Then the operator is asked
+first, or says so with ``--start-afresh`` (:attr:`Afresh.throws_away`). Where no rows are copied, or
+nothing can carry on with them any more, nobody is asked; the report names what is lost.
 
 Instead of *afresh* and *given up*: refused where a swap was begun and the new table is still there,
 because it may hold what the application wrote into it.
@@ -91,10 +96,14 @@ class Afresh:
 
     Attributes:
         abandoned: the record that is replaced.
+        throws_away: copied rows would be dropped with which something else could carry on.
+        instead: what would carry on with them.
     """
 
     reason: str = ""
     abandoned: CheckpointRecord | None = None
+    throws_away: bool = False
+    instead: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,11 +155,17 @@ def _first_that_fits(found: Found, wanted: Wanted) -> Decision:
     if isinstance(record, Pointer):
         return Afresh(
             reason="the table was migrated together with others, by another statement"
-            f" (its checkpoint is beside {'.'.join(record.home)})"
+            f" (its checkpoint is beside {'.'.join(record.home)})",
+            throws_away=_can_be_carried_on(found, found.elsewhere),
+            instead=_with_its_own_statement(found.elsewhere),
         )
     if not same:
-        reason = f"it was for another statement: {_shortened(record.statement)}"
-        return Afresh(reason=reason, abandoned=record)
+        return Afresh(
+            reason=f"it was for another statement: {_shortened(record.statement)}",
+            abandoned=record,
+            throws_away=_can_be_carried_on(found, record),
+            instead=_with_its_own_statement(record),
+        )
     if found.moved and not found.goes_on_here:
         return _refuse_other_server(found, record)
     if reverse is not None and reverse.state is not ReverseState.KEPT:
@@ -180,7 +195,11 @@ def _without_record(found: Found, why: str) -> Decision:
     """Decide where a checkpoint table of ours has no record: an old table may be from a swap."""
     old = [f"{table.schema}.{table.names.old}" for table in found.tables if table.old_shape]
     if not old:
-        return Afresh(reason=why)
+        return Afresh(
+            reason=why,
+            throws_away=any(table.new_shape and table.new_is_ours for table in found.tables),
+            instead="the version of spirit-py that wrote it, if that was another one",
+        )
     names = ", ".join(old)
     return Refuse(
         reason=f"{why}, and {names} exists: the swap may have been done, and then it holds the"
@@ -228,7 +247,14 @@ def _before_the_swap(found: Found, record: CheckpointRecord, wanted: Wanted) -> 
     for progress, table in tables:
         if table.new_shape and not table.new_is_ours and not table.taken_over:
             return _refuse_new_table(progress)
-    for reason in _nothing_to_resume(found, record, wanted):
+    if too_old := _too_old(found, wanted):
+        return Afresh(
+            reason=too_old,
+            abandoned=record,
+            throws_away=_can_be_carried_on(found, record),
+            instead="the same command with a longer --checkpoint-max-age",
+        )
+    for reason in _nothing_to_resume(found, record):
         return Afresh(reason=reason, abandoned=record)
     for progress, table in tables:
         source_is_same = table.source_shape == progress.source_shape
@@ -256,13 +282,37 @@ def _refuse_new_table(progress: TableProgress) -> Refuse:
     )
 
 
-def _nothing_to_resume(found: Found, record: CheckpointRecord, wanted: Wanted) -> Iterator[str]:
+def _too_old(found: Found, wanted: Wanted) -> str:
+    """Return that the checkpoint is too old for this command; empty where it is not."""
+    if found.age <= wanted.max_age:
+        return ""
+    return (
+        f"its checkpoint is {human_seconds(found.age)} old, more than"
+        f" --checkpoint-max-age allows ({human_seconds(wanted.max_age)})"
+    )
+
+
+def _can_be_carried_on(found: Found, record: CheckpointRecord | None) -> bool:
+    """Return whether another command could carry on with rows that are copied.
+
+    Only the tables of this run were looked at. Where this is another server than the record's, it
+    is not known whether the first one still has what is needed.
+    """
+    if record is None or not record.rows_copied:
+        return False
+    names = {table.name for table in found.tables}
+    tables = tuple(table for table in record.tables if table.name in names)
+    return found.moved or not any(_nothing_to_resume(found, replace(record, tables=tables)))
+
+
+def _with_its_own_statement(record: CheckpointRecord | None) -> str:
+    if record is None:
+        return ""
+    return f"the command that it was begun with ({_shortened(record.statement)})"
+
+
+def _nothing_to_resume(found: Found, record: CheckpointRecord) -> Iterator[str]:
     """Yield the proofs that there is nothing to resume."""
-    if found.age > wanted.max_age:
-        yield (
-            f"its checkpoint is {human_seconds(found.age)} old, more than"
-            f" --checkpoint-max-age allows ({human_seconds(wanted.max_age)})"
-        )
     if not record.position:
         yield "it was stopped before the copy began"
     there = {table.name: table for table in found.tables}

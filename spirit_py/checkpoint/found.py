@@ -168,6 +168,7 @@ class Found:
         unreachable: why the change feed cannot go on from the record's position; empty when it
             can, and when there is no position.
         reverse: of the migration that one of the tables took part in.
+        elsewhere: the record that a pointer leads to; None for one that leads nowhere.
     """
 
     record: CheckpointRecord | Pointer | None = None
@@ -177,6 +178,7 @@ class Found:
     tables: tuple[TableFound, ...] = ()
     unreachable: str = ""
     reverse: ReverseFound | None = None
+    elsewhere: CheckpointRecord | None = None
 
     @property
     def moved(self) -> bool:

@@ -7,7 +7,7 @@ pointers to it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -55,7 +55,10 @@ def look(session: SqlSession, options: ConnectionOptions, tables: Sequence[Name]
             if checkpoint.is_ours(session):
                 unreadable = unreadable or str(error)
     reach = partial(why_unreachable, options)
-    return examine(session, tables, at, found, unreadable, reach=reach)
+    seen = examine(session, tables, at, found, unreadable, reach=reach)
+    if isinstance(seen.record, Pointer):
+        return replace(seen, elsewhere=find_record(session, at).record)
+    return seen
 
 
 def examine(

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from spirit_py.cli.groups import connection_options, option
-from spirit_py.cli.outcome import ErrorsShown, leave_with
+from spirit_py.cli.outcome import ErrorsShown, confirmed, leave_with
 from spirit_py.cli.values import connection_of, refuse_undecodable
 from spirit_py.errors import UsageFault
 
@@ -49,16 +49,8 @@ def cleanup(**options: Any) -> None:
             connection_of(options),
             database=options["database"],
             table=options["table"],
-            ask=(lambda _: True) if sure else _confirmed,
-            ask_old=(lambda _: bool(old_too)) if sure else _confirmed,
+            ask=(lambda _: True) if sure else confirmed,
+            ask_old=(lambda _: bool(old_too)) if sure else confirmed,
             say=click.echo,
         )
         leave_with(0)
-
-
-def _confirmed(question: str) -> bool:
-    """Ask the operator; no answer means no."""
-    try:
-        return click.confirm(question, default=False)
-    except click.Abort:
-        return False

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,7 +18,14 @@ from spirit_py.cli.groups import (
     swap_options,
     yield_option,
 )
-from spirit_py.cli.outcome import EXIT_CODES, ErrorsShown, leave_with
+from spirit_py.cli.outcome import (
+    EXIT_CODES,
+    ErrorsShown,
+    can_ask,
+    confirmed,
+    leave_with,
+    say,
+)
 from spirit_py.cli.values import (
     Duration,
     FiniteRange,
@@ -26,7 +34,11 @@ from spirit_py.cli.values import (
     refuse_undecodable,
 )
 from spirit_py.config import FeedOptions, MigrationConfig, host_and_port
-from spirit_py.errors import UsageFault
+from spirit_py.errors import UnfinishedWork, UsageFault
+
+if TYPE_CHECKING:
+    from spirit_py.contracts import Reporter
+    from spirit_py.status.report import MigrationReport
 
 
 @click.command(epilog=EXIT_CODES)
@@ -117,7 +129,13 @@ from spirit_py.errors import UsageFault
     type=Duration(least=1),
     default="7d",
     show_default=True,
-    help="Start afresh where the checkpoint of an earlier run is older.",
+    help="Do not carry on from a checkpoint that is older.",
+)
+@option(
+    "--start-afresh",
+    is_flag=True,
+    help="Drop the rows that an unfinished migration of the table has copied, where this command"
+    " cannot carry on with them; without it a terminal asks, and anything else is refused.",
 )
 @option(
     "--tag-own-writes",
@@ -138,13 +156,32 @@ def migrate(**options: Any) -> None:
     """  # noqa: D301 - click reads the backspace
     with ErrorsShown(verbose=options["verbose"]):
         config = migration_config(options)
-        from spirit_py import migration
-
         reporter = reporter_of(config.log_format)
-        report = migration.migrate(config, reporter=reporter)
+        report = _migrate(config, reporter)
         for line in report.summary():
             reporter.message(line)
         leave_with(0)
+
+
+def _migrate(config: MigrationConfig, reporter: Reporter) -> MigrationReport:
+    """Run the migration; ask on a terminal before copied rows are dropped for it.
+
+    The question is asked when the first try has ended: nothing is locked or open meanwhile, and
+    whatever changed until the answer is looked at again.
+    """
+    from spirit_py import migration
+
+    try:
+        return migration.migrate(config, reporter=reporter)
+    except UnfinishedWork as refusal:
+        if not can_ask():
+            raise
+        say(refusal.message)
+        for line in refusal.details:
+            say(f"  {line}")
+        if not confirmed("Drop it, and begin with this migration?"):
+            raise
+    return migration.migrate(replace(config, start_afresh=True), reporter=reporter)
 
 
 def migration_config(options: dict[str, Any]) -> MigrationConfig:

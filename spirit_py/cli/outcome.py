@@ -67,6 +67,19 @@ def _leave(error: BaseException) -> NoReturn:
     leave_with(1)
 
 
+def can_ask() -> bool:
+    """Whether a person is there who reads a question and can answer it."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def confirmed(question: str) -> bool:
+    """Ask the operator; no answer means no."""
+    try:
+        return click.confirm(question, default=False, err=True)
+    except click.Abort:
+        return False
+
+
 def say(text: str) -> None:
     """Write a line to standard error, if it is still open.
 

@@ -29,7 +29,7 @@ Exit codes:
     type=Duration(),
     default="7d",
     show_default=True,
-    help="Age from which on the migrate command would start afresh.",
+    help="Age from which on the migrate command would not carry on.",
 )
 @option("--json", "as_json", is_flag=True, help="JSON for programs, one list.")
 @option("--verbose", is_flag=True, help="Tracebacks.")

@@ -299,8 +299,8 @@ class _Listing:
             tables=tuple(".".join(table) for table in tables),
             worked_on_by=_worker(session, tables),
             # Where reverse replication is lost the same command reports that, and ends.
-            again="fail" if resumes and back is ReverseState.LOST else _OUTCOMES[type(decision)],
-            reason=decision.reason,
+            again="fail" if resumes and back is ReverseState.LOST else _outcome(decision),
+            reason=_reason(decision),
             binlog=unseen or found.unreachable,
             reverse=_reverse(session, CheckpointTable(*home)),
         )
@@ -326,6 +326,20 @@ class _Listing:
         lacks = self.grants.missing(_BINLOG)
         hint = f"{self.grants.grant(_BINLOG)};" if lacks else error.hint
         return f"cannot be looked at: {error.message} ({hint})"
+
+
+def _outcome(decision: Decision) -> str:
+    """Return what the same command would do."""
+    if isinstance(decision, Afresh) and decision.throws_away:
+        return _OUTCOMES[Refuse]
+    return _OUTCOMES[type(decision)]
+
+
+def _reason(decision: Decision) -> str:
+    """Return why, and which option would change that."""
+    if isinstance(decision, Afresh) and decision.throws_away:
+        return f"{decision.reason}; with --start-afresh it would start afresh"
+    return decision.reason
 
 
 def _owner(session: SqlSession, schema: str, checkpoint: str) -> Name:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from spirit_py.checkpoint.beginning import normal_form
@@ -10,9 +11,10 @@ from spirit_py.checkpoint.look import look
 from spirit_py.checkpoint.proofs import note_here
 from spirit_py.checkpoint.record import CheckpointRecord
 from spirit_py.checkpoint.writer import PERIOD
-from spirit_py.errors import Refusal, SchemaChanged
+from spirit_py.errors import Refusal, SchemaChanged, UnfinishedWork
 from spirit_py.migration.auxiliary import clear_abandoned
 from spirit_py.table.names import AuxiliaryNames
+from spirit_py.units import human_count, human_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -33,6 +35,7 @@ def choose(run: Run, session: SqlSession, contexts: Sequence[PreflightContext]) 
 
     Raises:
         Refusal: the operator must look, or it is a dry run; everything is kept.
+        UnfinishedWork: copied rows would be dropped, and nobody has agreed to that.
         SchemaChanged: the migration is given up, its auxiliary tables are dropped (R14).
         ServerFault: what is there could not be examined; everything is kept.
     """
@@ -53,7 +56,8 @@ def choose(run: Run, session: SqlSession, contexts: Sequence[PreflightContext]) 
     if isinstance(decision, Resume):
         _report_resumed(run, decision)
     elif decision.reason:
-        _report(run, f"an earlier run was stopped here; this one starts afresh: {decision.reason}")
+        _agree_to_drop(run, found, decision)
+        _report_afresh(run, decision)
     return decision
 
 
@@ -89,6 +93,43 @@ def _left(found: Found) -> Iterator[str]:
             (names.checkpoint, table.ours),
         )
         yield from (f"{table.schema}.{name}" for name, is_there in there if is_there)
+
+
+def _agree_to_drop(run: Run, found: Found, decision: Afresh) -> None:
+    """Refuse to drop rows that something else could carry on with, unless that was agreed to.
+
+    Raises:
+        UnfinishedWork: naming what would be lost, and what to do instead; everything is kept.
+    """
+    if not decision.throws_away or run.config.start_afresh:
+        return
+    record = decision.abandoned or found.elsewhere
+    tables = run.report.tables if record is None else [str(table) for table in record.tables]
+    schema, table = found.tables[0].name
+    cleanup = f"spirit-py cleanup --database {quote(schema)} --table {quote(table)}"
+    raise UnfinishedWork(
+        f"an unfinished migration of {', '.join(tables)} would be dropped: {decision.reason}",
+        hint=f"to carry on with it: {decision.instead}; to drop it and begin with this one:"
+        f" --start-afresh; to drop it only: {cleanup}",
+        details=(f"would be lost: {_work_of(record)}",),
+    )
+
+
+def _work_of(record: CheckpointRecord | None) -> str:
+    """Return how much work a record stands for."""
+    if record is None:
+        return "what is copied in the new table; how much that is cannot be read"
+    return (
+        f"{human_count(record.rows_copied)} rows copied in {human_seconds(record.seconds)} of work,"
+        f" {record.runs} run(s) since {record.started_at}"
+    )
+
+
+def _report_afresh(run: Run, decision: Afresh) -> None:
+    """Report that an earlier run's work is dropped, and how much it was."""
+    _report(run, f"an earlier run was stopped here; this one starts afresh: {decision.reason}")
+    if decision.abandoned is not None and decision.abandoned.rows_copied:
+        run.warn(f"dropped with the earlier run: {_work_of(decision.abandoned)}")
 
 
 def _report_resumed(run: Run, decision: Resume) -> None:

@@ -12,7 +12,14 @@ from mysql_words import reset_binlogs
 from spirit_py.checkpoint import look as looking
 from spirit_py.checkpoint.record import CheckpointRecord, UncopiedRange
 from spirit_py.checkpoint.table import CheckpointTable
-from spirit_py.errors import Interrupted, MigrationFailure, Refusal, SchemaChanged, ServerFault
+from spirit_py.errors import (
+    Interrupted,
+    MigrationFailure,
+    Refusal,
+    SchemaChanged,
+    ServerFault,
+    UnfinishedWork,
+)
 from spirit_py.migration import auxiliary
 from spirit_py.migration.checkpoints import Checkpoints
 from spirit_py.migration.cleanup import clean_up
@@ -20,6 +27,7 @@ from spirit_py.migration.listing import migrations
 from spirit_py.mysql.connect import connect
 from spirit_py.preflight import registry
 from spirit_py.table.names import AuxiliaryNames, lock_name
+from spirit_py.units import human_count
 from tests.kits.migrate import config_for
 from tests.kits.resume import Interruption, assert_nothing_left, make_table, start
 from tests.kits.tables import tables
@@ -106,9 +114,29 @@ def test_a_defect_at_the_last_record_keeps_the_copy(db, spark_engine, interrupt,
     assert_migrated(db)
 
 
-def test_another_alter_begins_afresh(stopped, spark_engine):
+def test_another_alter_throws_no_copied_rows_away_unasked(stopped, spark_engine):
+    """It is refused, and names what would be lost and every way on; the first one carries on."""
+    record = the_record(stopped)
+    with pytest.raises(UnfinishedWork, match="another statement: ALTER TABLE") as refused:
+        start(spark_engine, stopped, alter="ADD COLUMN z INT NOT NULL DEFAULT 5").end()
+    assert refused.value.exit_code == 2
+    (lost,) = refused.value.details
+    assert f"{human_count(record.rows_copied)} rows copied in" in lost
+    assert record.started_at in lost
+    for way in ("the command that it was begun with", "--start-afresh", "spirit-py cleanup"):
+        assert way in refused.value.hint
+    assert tables(stopped) == KEPT
+    assert start(spark_engine, stopped).end().runs == 2
+    assert_migrated(stopped)
+
+
+def test_another_alter_begins_afresh_where_that_was_agreed_to(stopped, spark_engine):
     """The tables of an abandoned migration are dropped for another one of the same table."""
-    report = start(spark_engine, stopped, alter="ADD COLUMN z INT NOT NULL DEFAULT 5").end()
+    run = start(
+        spark_engine, stopped, alter="ADD COLUMN z INT NOT NULL DEFAULT 5", start_afresh=True
+    )
+    report = run.end()
+    assert "dropped with the earlier run: " in run.told.text
     assert "starts afresh" in report.resumed
     assert "another statement: ALTER TABLE" in report.resumed
     assert report.runs == 1
@@ -165,7 +193,8 @@ def test_status_shows_why_nothing_can_be_resumed(stopped, spark_engine):
     assert "is 8d00h old, more than" in shown(stopped).reason
     stopped.execute("UPDATE _t_chkpnt SET record = '{}' WHERE id = 1")
     assert "format None" in shown(stopped).unreadable
-    report = start(spark_engine, stopped).end()
+    assert "with --start-afresh" in shown(stopped).reason
+    report = start(spark_engine, stopped, start_afresh=True).end()
     assert "starts afresh" in report.resumed
     assert "cannot be read: it has format None" in report.resumed
     assert (report.rows_copied, report.runs) == (ROWS, 1)
@@ -260,10 +289,10 @@ def test_a_checkpoint_with_a_damaged_bound_cannot_be_read(stopped, spark_engine,
     spoiled = dataclasses.asdict(dataclasses.replace(table, uncopied=bad))
     rewrite(stopped, tables=[spoiled])
     seen = shown(stopped)
-    assert seen.again == "start afresh"
+    assert seen.again == "refuse"
     assert "uncopied" in seen.unreadable
-    report = start(spark_engine, stopped).end()
-    assert seen.reason in report.resumed
+    report = start(spark_engine, stopped, start_afresh=True).end()
+    assert f"cannot be read: {seen.unreadable}" in report.resumed
     assert_migrated(stopped)
 
 

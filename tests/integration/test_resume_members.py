@@ -10,6 +10,7 @@ import pytest
 from spirit_py.checkpoint.codec import to_text
 from spirit_py.checkpoint.proofs import note_proofs
 from spirit_py.checkpoint.record import Pointer, home_of
+from spirit_py.errors import UnfinishedWork
 from spirit_py.migration.cleanup import clean_up
 from spirit_py.migration.listing import migrations
 from spirit_py.mysql.connect import connect
@@ -92,10 +93,14 @@ def test_status_shows_an_orphaned_pointer_as_left_over(db, interrupt):
 def test_a_fresh_start_drops_what_the_old_record_left_beside_other_tables(
     db, spark_engine, interrupt
 ):
-    """No command would ever resume that."""
+    """Once that is agreed to: no command would ever resume it."""
     interrupt(statement=BOTH, table="", alter="")
-    assert tables(db) == ["_t_chkpnt", "_t_new", "_u_chkpnt", "_u_new", "t", "u"]
-    run = start(spark_engine, db, **ALONE)
+    left = ["_t_chkpnt", "_t_new", "_u_chkpnt", "_u_new", "t", "u"]
+    for alone in (ALONE, {**ALONE, "table": "u"}):
+        with pytest.raises(UnfinishedWork, match=f"of {db.name}.t, {db.name}.u would be dropped"):
+            start(spark_engine, db, **alone).end()
+    assert tables(db) == left
+    run = start(spark_engine, db, **ALONE, start_afresh=True)
     run.end()
     assert f"dropped what the earlier migration left beside {db.name}.u" in run.told.text
     assert_nothing_left(db, "t", "u")
@@ -106,7 +111,7 @@ def test_a_table_that_was_migrated_by_itself_is_not_dropped_with_the_rest(
 ):
     """The record of both still names it, and its own checkpoint says otherwise."""
     interrupt(statement=BOTH, table="", alter="")
-    interrupt(table="u", alter="MODIFY a BIGINT UNSIGNED")
+    interrupt(table="u", alter="MODIFY a BIGINT UNSIGNED", start_afresh=True)
     (both,) = seen(db, "t")
     assert both.again == "start afresh"
     assert f"another migration of {db.name}.u was begun since" in both.reason
@@ -146,5 +151,5 @@ def test_a_run_on_another_server_writes_no_proof_into_the_table_of_another_tool(
     db.execute("UPDATE _t_chkpnt SET record = %s WHERE id = 1", (json.dumps(record),))
     db.execute("DROP TABLE _u_chkpnt; CREATE TABLE _u_chkpnt (id INT PRIMARY KEY, record TEXT)")
     db.execute("INSERT INTO _u_chkpnt VALUES (5, 'theirs')")
-    assert start(spark_engine, db, **ALONE).end().outcome == "done"
+    assert start(spark_engine, db, **ALONE, start_afresh=True).end().outcome == "done"
     assert list(db.query("SELECT id, record FROM _u_chkpnt")) == [(5, "theirs")]

@@ -97,6 +97,59 @@ def test_a_proof_that_nothing_can_be_resumed_begins_afresh(changes, reason):
     assert reason in decision.reason
 
 
+POINTED = {"record": Pointer(home=("shop", "a")), "elsewhere": RECORD}
+
+
+@pytest.mark.parametrize(
+    ("changes", "instead"),
+    [
+        ({"record": None, "unreadable": "it has format 99"}, "the version of spirit-py"),
+        ({"record": None}, "the version of spirit-py"),
+        (POINTED, "the command that it was begun with (ALTER)"),
+        ({"record": replace(RECORD, statement="OTHER")}, "begun with (OTHER)"),
+        (
+            {"record": replace(RECORD, statement="OTHER"), "server_uuid": "x", "unreachable": "no"},
+            "begun with (OTHER)",
+        ),
+        ({"age": 3601.0}, "a longer --checkpoint-max-age"),
+    ],
+)
+def test_copied_rows_are_not_dropped_unasked_where_something_could_carry_on(changes, instead):
+    """The operator may want to: then the decision says so, and what would carry on."""
+    decision = decide(found(**changes), WANTED)
+    assert isinstance(decision, Afresh)
+    assert decision.throws_away
+    assert instead in decision.instead
+
+
+NOTHING_COPIED = replace(RECORD, tables=(replace(PROGRESS, rows_copied=0),))
+GONE = (replace(TABLE, new_shape=""),)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"record": None, "tables": GONE},
+        {"record": None, "unreadable": "not JSON", "tables": GONE},
+        {"record": Pointer(home=("shop", "a"))},
+        {**POINTED, "tables": GONE},
+        {"record": replace(NOTHING_COPIED, statement="OTHER")},
+        {"record": replace(RECORD, statement="OTHER", position="")},
+        {"record": replace(RECORD, statement="OTHER"), "unreachable": "it was purged"},
+        {"record": replace(RECORD, statement="OTHER"), "tables": (AFTER,)},
+        {"record": NOTHING_COPIED, "age": 3601.0},
+        {"age": 3601.0, "unreachable": "it was purged"},
+        {"unreachable": "it was purged"},
+        {"tables": GONE},
+    ],
+)
+def test_nobody_is_asked_about_what_nothing_can_carry_on_with(changes):
+    """Nothing is copied, or the tables or the binlog of it are gone: a new start loses nothing."""
+    decision = decide(found(**changes), WANTED)
+    assert isinstance(decision, Afresh)
+    assert not decision.throws_away
+
+
 @pytest.mark.parametrize("changes", [{"unreadable": "it has format 99"}, {}])
 def test_an_old_table_beside_an_unreadable_checkpoint_is_kept(changes):
     """The swap may have been done: only the operator can tell, and nothing is dropped."""
