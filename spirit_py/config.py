@@ -145,6 +145,7 @@ class MigrationConfig(RunConfig):
         statement: a whole ``ALTER TABLE`` or ``CREATE INDEX``; empty when ``table`` and
             ``alter`` are given.
         target_chunk_time: seconds that one chunk should take.
+        nice: seconds of rest for each second of the copy's work.
         no_shortcut: copy even where the server could change the table in place.
         dry_run: do everything but the swap, measure it, and leave nothing behind.
         writes_only_here: the operator states that the table is written through this server alone.
@@ -167,6 +168,7 @@ class MigrationConfig(RunConfig):
     alter: str = ""
     statement: str = ""
     target_chunk_time: float = 0.5
+    nice: float = 0.0
     skip_drop_after_cutover: bool = False
     no_shortcut: bool = False
     dry_run: bool = False

@@ -41,6 +41,9 @@ class CompositeChunker:
         part_rows: rows of a part of a chunk: each costs a query, and together the queries of a
             chunk read the index once. None for chunks without parts.
         numbers: yields the numbers of the chunks.
+
+    Attributes:
+        part_rows: as the argument; may be changed between two chunks.
     """
 
     def __init__(
@@ -53,7 +56,7 @@ class CompositeChunker:
     ) -> None:
         self._mapping = mapping
         self._query = query
-        self._part_rows = part_rows
+        self.part_rows = part_rows
         self._numbers = count() if numbers is None else numbers
         #: What is not cut yet.
         self._rest = KeyRange()
@@ -122,7 +125,7 @@ class CompositeChunker:
         """Find the cuts and the upper bound of the next chunk; None for that of the last one."""
         found: list[KeyBound] = []
         rest = self._rest
-        for step in divided(rows, self._part_rows):
+        for step in divided(rows, self.part_rows):
             answer = self._query(boundary_sql(self._mapping, rest, step))
             if not answer:
                 return tuple(found), None

@@ -94,19 +94,27 @@ class LaneChunker:
             chunks.restart(one.lower, one.upper)
             self._lanes.append(_Lane(chunks))
         self._workers = workers
+        self._part_rows = part_rows
         self._estimated_rows = max(0, mapping.source.estimated_rows - copied_rows)
         self._most_rows = LANE_BYTES / (mapping.source.row_bytes or _UNKNOWN_ROW_BYTES)
         self._cut = 0
         self._cut_rows = 0
         self._widest = 0
 
-    def next_chunk(self, rows: int, worker: int = 0) -> Chunk | None:
+    def next_chunk(
+        self, rows: int, worker: int = 0, *, part_rows: int | None = None
+    ) -> Chunk | None:
         """Return the next chunk of about ``rows`` rows for a worker. Asks the server.
+
+        Args:
+            part_rows: rows of a part of this chunk, where they are fewer than otherwise.
 
         Returns:
             None when everything is cut.
         """
         lane = self._lane_for(worker, rows)
+        if lane is not None and part_rows is not None:
+            lane.chunks.part_rows = min(part_rows, self._part_rows or part_rows)
         chunk = None if lane is None else lane.chunks.next_chunk(rows)
         if lane is None or chunk is None:
             return None

@@ -120,7 +120,7 @@ class OptimisticChunker(CompositeChunker):
         first, last = ends
         if (self._density or 0.0) < _DENSE:
             return self._looked_up(rows, first, last)
-        *cuts, upper = accumulate(divided(rows, self._part_rows), initial=first - 1)
+        *cuts, upper = accumulate(divided(rows, self.part_rows), initial=first - 1)
         self._arithmetic = upper < last
         inner = tuple(_bound(key) for key in cuts[1:] if key < last)
         return inner, _bound(upper) if upper < last else None

@@ -15,6 +15,8 @@ import math
 from collections import deque
 from typing import TYPE_CHECKING
 
+from spirit_py.pace import PART_BYTES
+
 if TYPE_CHECKING:
     from spirit_py.table.schema import TableSchema
 
@@ -26,8 +28,6 @@ GROWTH = 1.5
 PANIC_FACTOR = 5.0
 PANIC_SHRINK = 10
 WINDOW = 10
-PART_BYTES = 2 << 20
-"""Bytes of the binlog that one transaction of the copy should write."""
 FEWEST_PART_ROWS = 200
 MOST_PART_ROWS = 10_000
 #: Where the server has no estimate.
@@ -36,11 +36,15 @@ _UNKNOWN_PART_ROWS = 1_000
 _FIRST_PARTS = 4
 
 
-def part_rows(table: TableSchema) -> int:
-    """Return the rows that one transaction should write, by the average length of a row."""
+def part_rows(table: TableSchema, part_bytes: int = PART_BYTES) -> int:
+    """Return the rows that one transaction should write, by the average length of a row.
+
+    Args:
+        part_bytes: bytes of binlog that it should write.
+    """
     if table.row_bytes is None:
-        return _UNKNOWN_PART_ROWS
-    return max(FEWEST_PART_ROWS, min(MOST_PART_ROWS, int(PART_BYTES / table.row_bytes)))
+        return max(FEWEST_PART_ROWS, _UNKNOWN_PART_ROWS * part_bytes // PART_BYTES)
+    return max(FEWEST_PART_ROWS, min(MOST_PART_ROWS, int(part_bytes / table.row_bytes)))
 
 
 def divided(rows: int, part: int | None) -> list[int]:
@@ -75,6 +79,16 @@ class ChunkSizer:
         """Rows that the next chunk should have."""
         return self._rows
 
+    def aim(self, seconds: float) -> None:
+        """Change how long one chunk should take; a shorter time counts at once."""
+        if seconds < self._target and self._recent:
+            self._rows = _clamp(min(self._rows, int(seconds / self._slow_row_seconds())))
+        self._target = seconds
+
+    def _slow_row_seconds(self) -> float:
+        """Return the p90 of the last chunks' seconds a row."""
+        return max(_p90([each for each, _ in self._recent]), 1e-9)
+
     @property
     def row_seconds(self) -> float:
         """The last chunks' seconds a row, at their quickest; 0 before the first."""
@@ -99,7 +113,7 @@ class ChunkSizer:
         if rows * 2 < target_rows and seconds < self._target:
             return
         self._recent.append((seconds / max(rows, 1), seconds))
-        wanted = self._target / max(_p90([each for each, _ in self._recent]), 1e-9)
+        wanted = self._target / self._slow_row_seconds()
         growth = FAST_GROWTH if wanted > self._rows * FAST_GROWTH else GROWTH
         # Every chunk may grow by one factor, but several are in flight at once: at most two factors
         # above the size that was measured, one for those that run already and one for the next.

@@ -62,6 +62,14 @@ if TYPE_CHECKING:
     help="Seconds that one chunk should take.",
 )
 @option(
+    "--nice",
+    metavar="RATIO",
+    type=FiniteRange(0, 100),
+    default=0.0,
+    show_default=True,
+    help="Seconds of rest for each second of the copy's work: 1 halves its speed.",
+)
+@option(
     "--defer-indexes",
     type=click.Choice(["auto", "on", "off"]),
     default="auto",

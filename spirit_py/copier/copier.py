@@ -23,16 +23,18 @@ from spirit_py.errors import ServerFault, ValueLost
 from spirit_py.mysql.ownwrites import own_uuid
 from spirit_py.mysql.retry import PATIENCE, retrying
 from spirit_py.mysql.values.lost_values import NULL_REFUSED
+from spirit_py.pace import Work
 from spirit_py.table.values import bound_from_row, key_select_expressions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from spirit_py.chunk.chunk import Chunk
     from spirit_py.chunk.composite import BoundaryQuery
     from spirit_py.chunk.lanes import LaneChunker
     from spirit_py.config import ConnectionOptions
-    from spirit_py.contracts import Clock, FeedStatistics, Subscription
+    from spirit_py.contracts import Clock, Subscription
+    from spirit_py.pace import Pace
     from spirit_py.spark.gang import GangEngine
     from spirit_py.stop import StopSwitch
     from spirit_py.table.mapping import TableMapping
@@ -52,7 +54,6 @@ class CopyOptions:
     """How to copy.
 
     Attributes:
-        target_chunk_time: seconds that one chunk should take.
         visibility_timeout: seconds for which commits may stall while a chunk waits for the
             transactions of R3.
         own_writes: the run whose identifiers the chunks commit under, so that its change feed need
@@ -60,7 +61,6 @@ class CopyOptions:
         grace: seconds that running chunks have to end after a stop or a failure.
     """
 
-    target_chunk_time: float = 0.5
     visibility_timeout: float = PATIENCE
     own_writes: str = ""
     grace: float = 3.0
@@ -75,7 +75,7 @@ class Copier:
             it is ready. None where nothing takes over.
         query: Runs a SELECT in a driver session, to name the row of an error.
         subscription: Learns of every chunk before it is handed out and after it committed.
-        throttled: returns the reason to wait now, or an empty text; asked before every chunk.
+        pace: asked before every chunk whether it may be handed out.
         stop: When requested, nothing more is handed out, and :meth:`run` raises its reason.
         before: What earlier runs have copied; the chunker leaves it out.
     """
@@ -90,7 +90,7 @@ class Copier:
         chunker: LaneChunker,
         query: BoundaryQuery,
         subscription: Subscription,
-        throttled: Callable[[], str],
+        pace: Pace,
         stop: StopSwitch,
         options: CopyOptions,
         before: CopiedSoFar | None = None,
@@ -103,16 +103,15 @@ class Copier:
         self._chunker = chunker
         self._query = query
         self._subscription = subscription
-        self._throttled = throttled
+        self._pace = pace
         self._stop = stop
         self._options = options
         self._clock = clock
         before = before or CopiedSoFar()
-        self._part_rows = part_rows(mapping.source)
         self._meter = CopyMeter(
-            options.target_chunk_time,
+            pace.chunk_seconds(),
             clock,
-            part_rows=self._part_rows,
+            part_rows=part_rows(mapping.source, pace.part_bytes()),
             rows=before.rows,
             chunks=before.chunks,
         )
@@ -150,8 +149,11 @@ class Copier:
             mapping=self._mapping,
             visibility_timeout=self._options.visibility_timeout,
         )
-        with Crew(driver=self._driver, spark=self._spark, join=join, stop=self._stop) as crew:
+        with Crew(
+            driver=self._driver, spark=self._spark, join=join, pace=self._pace, stop=self._stop
+        ) as crew:
             while not self._stop.requested and not (self._ended and crew.idle):
+                self._waiting()
                 crew.feed(self._next, lasting=self._lasting)
                 self._take(crew.collect())
             deadline = self._clock() + self._options.grace
@@ -180,7 +182,10 @@ class Copier:
         """
         if self._ended or self._waiting():
             return None
-        chunk = self._chunker.next_chunk(self._rows(), rank)
+        rest = self._pace.rest_after(1.0)
+        part = part_rows(self._mapping.source, self._pace.part_bytes())
+        rows = self._rows(self._pace.chunk_seconds() / (1.0 + rest), part)
+        chunk = self._chunker.next_chunk(rows, rank, part_rows=part)
         if chunk is None:
             self._ended = True
             return None
@@ -188,14 +193,19 @@ class Copier:
         points.reach("chunk.dispatched")
         self._chunks[chunk.number] = chunk
         self._meter.dispatched(self._fraction())
-        order = ChunkOrder(chunk=chunk, visibility=visibility, gtid=self._gtid(chunk))
+        order = ChunkOrder(chunk=chunk, visibility=visibility, gtid=self._gtid(chunk), rest=rest)
         return CopyOrder(order=order, seconds=self._meter.expected_seconds(chunk.target_rows))
 
-    def _rows(self) -> int:
-        """Return the size of the next chunk: towards the end smaller ones, that end together."""
+    def _rows(self, seconds: float, part: int) -> int:
+        """Return the size of the next chunk: towards the end smaller ones, that end together.
+
+        Args:
+            seconds: how long its statements should take.
+            part: rows of one transaction.
+        """
         left = (1 - self._chunker.estimated_fraction()) * self._mapping.source.estimated_rows
         share = int(left / (_LAST_CHUNKS * self._driver.slots))
-        return min(self._meter.next_rows, max(share, self._part_rows))
+        return min(self._meter.next_rows(seconds), max(share, part))
 
     def _lasting(self) -> bool:
         """Whether what is left will take so long that Spark's tasks are worth their start."""
@@ -207,7 +217,7 @@ class Copier:
         """Whether there is a reason to wait; asked again after a while, not at every call."""
         now = self._clock()
         if now >= self._ask_again:
-            reason = self._throttled()
+            reason = self._pace.reason(Work.COPY)
             self._meter.throttled(reason)
             self._ask_again = now + _THROTTLE_SECONDS if reason else now
         return self._ask_again > now
@@ -274,14 +284,3 @@ class Copier:
         if error.code == NULL_REFUSED and pair is not None:
             return row_lookup_sql(self._mapping, chunk, expressions, null=pair.old.name)
         return ""
-
-
-def backlog_reason(feed: FeedStatistics) -> str:
-    """Return why the copy waits for the change feed (R19); empty when it does not.
-
-    The copy adds to the binlog that the feed has to read. So it pauses while the feed cannot keep
-    up with the application.
-    """
-    if not feed.backpressure:
-        return ""
-    return f"the change feed, which has {feed.pending} changes to apply before it reads on"

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from spirit_py.contracts import SqlSession
+    from spirit_py.pace import Pace
     from spirit_py.spark.gang import GangEngine
 
 _log = logging.getLogger(__name__)
@@ -129,6 +130,7 @@ class Crew:
         driver: runs a gang in threads of this process, at once.
         spark: runs the one that takes over; None where nothing takes over.
         join: what every task is told; without a licence.
+        pace: how many of the tasks may work at a time; the others get no orders.
         stop: ends the waiting for a server that is away.
     """
 
@@ -138,11 +140,13 @@ class Crew:
         driver: GangEngine,
         spark: GangEngine | None,
         join: JoinCopy,
+        pace: Pace,
         stop: StopSwitch,
     ) -> None:
         self._driver = driver
         self._spark = spark
         self._join = join
+        self._pace = pace
         self._table = f"{join.mapping.source.schema}.{join.mapping.source.name}"
         self._stop = stop
         self._current: _Team | None = None
@@ -200,7 +204,7 @@ class Crew:
             self._current = retrying(self._stop)(self._open, self._driver)
         team = self._current
         if self._gathered(team):
-            for rank in range(team.gang.size):
+            for rank in range(self._pace.tasks(team.gang.size)):
                 while self._current is team and self._wants(team, rank):
                     order = self._again.pop(0) if self._again else next_order(rank)
                     if order is None:

@@ -72,10 +72,10 @@ class CopyMeter:
         #: (time, rows so far) of the last seconds.
         self._history: deque[tuple[float, int]] = deque()
 
-    @property
-    def next_rows(self) -> int:
-        """Rows that the next chunk should have."""
+    def next_rows(self, chunk_seconds: float) -> int:
+        """Return the rows that the next chunk should have, to take so long."""
         with self._lock:
+            self._sizer.aim(chunk_seconds)
             return self._sizer.rows
 
     def expected_seconds(self, rows: int) -> float:

@@ -21,6 +21,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import threading
 import time
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
@@ -56,6 +57,8 @@ _T = TypeVar("_T")
 #: A chunk waits at most this long for an earlier attempt's session to end (R18).
 _FENCE_SECONDS: Final = 120
 _ATTEMPTS: Final = 8
+#: A part that took long was held up by something else than its own work.
+_LONGEST_REST: Final = 5.0
 _SESSION_SECONDS: Final = 86_400
 
 #: 1 with the chunk's lock, 0 when another session has it, -1 when the gang was given up meanwhile.
@@ -74,15 +77,22 @@ class ChunkOrder:
         visibility: GTID set to wait for before reading; empty for none (R3).
         gtid: the GTID of the first part's transaction, whose number the next parts count on, so
             that the change feed need not receive them; empty for the server's own.
+        rest: seconds for which the task rests for each second of a part's statements, after it.
     """
 
     chunk: Chunk
     visibility: str = ""
     gtid: str = ""
+    rest: float = 0.0
 
     def encode(self) -> str:
         """Return the order's text."""
-        said = {"chunk": encode_chunk(self.chunk), "wait": self.visibility, "gtid": self.gtid}
+        said = {
+            "chunk": encode_chunk(self.chunk),
+            "wait": self.visibility,
+            "gtid": self.gtid,
+            "rest": self.rest,
+        }
         return json.dumps(said)
 
     @classmethod
@@ -90,7 +100,7 @@ class ChunkOrder:
         """Read an order's text."""
         said = json.loads(text)
         chunk = decode_chunk(said["chunk"])
-        return cls(chunk=chunk, visibility=said["wait"], gtid=said["gtid"])
+        return cls(chunk=chunk, visibility=said["wait"], gtid=said["gtid"], rest=said["rest"])
 
     def gtid_of(self, part: int) -> str:
         """Return the GTID of a part's transaction; empty for the server's own."""
@@ -107,7 +117,7 @@ class ChunkCopied:
     Attributes:
         number: the chunk's.
         rows: rows read and written.
-        seconds: the statements alone, without waiting for lock and visibility.
+        seconds: the statements alone, without waiting for lock and visibility, and without rests.
         retries: transient faults that were met and overcome.
         on_spark: a task of Spark copied it; set by the crew.
     """
@@ -187,6 +197,8 @@ class ChunkWriter:
         self.sessions: Sequence[tuple[str, int]] = [("source", session.id)]
         self._own = session
         self._spec = spec
+        #: Until when the task rests, by the monotonic clock.
+        self._rests_until = 0.0
         self._settings = contextlib.ExitStack()
         # To the end of the session, not around each statement.
         self._settings.enter_context(evaluating(session, spec.mapping))
@@ -226,18 +238,32 @@ class ChunkWriter:
             step(self._take_lock, lock, self._label(chunk))
             step(self._wait_until_visible, order)
             points.reach("chunk.executing")
-            rows, began = 0, time.monotonic()
+            rows, seconds = 0, 0.0
             for part, piece in enumerate(chunk.parts):
                 if part:
                     points.reach("chunk.part")
+                self._rest()
+                began = time.monotonic()
                 rows += step(self._write, order, part, piece)
-            seconds = time.monotonic() - began
+                spent = time.monotonic() - began
+                seconds += spent
+                self._rests_until = began + spent * (1.0 + order.rest)
             points.reach("chunk.executed")
             # All there are: an interrupted attempt may have taken the lock, and counts as well.
             step(self._own.query, "SELECT RELEASE_ALL_LOCKS()")
         except ServerFault as fault:
             raise self._explained(chunk, part, fault) from fault
         return ChunkCopied(number=chunk.number, rows=rows, seconds=seconds, retries=retries)
+
+    def _rest(self) -> None:
+        """Wait until the rest after the part before is over, at most for some seconds.
+
+        A rest comes before the next part and not after the last one: the feed need not wait for
+        the report of a chunk that is written.
+        """
+        left = min(self._rests_until - time.monotonic(), _LONGEST_REST)
+        if left > 0:
+            threading.Event().wait(left)
 
     @staticmethod
     def _within_session(work: Callable[..., _T], *given: Any) -> _T:

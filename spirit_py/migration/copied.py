@@ -12,7 +12,7 @@ from spirit_py.chunk.lanes import LaneChunker
 from spirit_py.chunk.sizing import part_rows
 from spirit_py.chunk.watermark import CopiedSoFar, Rest
 from spirit_py.copier.boundary import BoundaryReader
-from spirit_py.copier.copier import Copier, CopyOptions, backlog_reason
+from spirit_py.copier.copier import Copier, CopyOptions
 from spirit_py.copier.fence import end_earlier_chunks
 from spirit_py.copier.last_key import last_copied_key
 from spirit_py.errors import Refusal
@@ -85,12 +85,9 @@ class CopiedPair(Pair):
             chunker=chunker,
             query=reader.query,
             subscription=self.subscription,
-            throttled=lambda: backlog_reason(self.feed.statistics()),
+            pace=run.pace,
             stop=run.stop,
-            options=CopyOptions(
-                target_chunk_time=run.config.target_chunk_time,
-                own_writes=run.config.feed.own_writes,
-            ),
+            options=CopyOptions(own_writes=run.config.feed.own_writes),
             before=self.before,
         )
         run.figures.copying(self._copier, self.mapping.source)

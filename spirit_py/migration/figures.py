@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from spirit_py.cutover.plan import CutoverResult
     from spirit_py.status.report import MigrationReport
     from spirit_py.table.schema import TableSchema
+    from spirit_py.throttle.throttles import Throttles
 
 _SHOWN_DIFFERENCES = 10
 
@@ -36,6 +37,7 @@ class Figures:
         self.rows_total: int | None = None
         self.built: float | None = None
         self.source: ChangeSource | None = None
+        self.throttles: Throttles | None = None
         self._copiers: list[tuple[TableSchema, Copier]] = []
         self._checkers: list[tuple[TableSchema, Checker]] = []
         #: When the last clean comparison of each table ended.
@@ -167,6 +169,9 @@ class Figures:
         report.rows_copied = sum(one.rows for one in copied) + self._before[0]
         report.rows_copied_by_spark = sum(one.spark_rows for one in copied)
         report.chunks = sum(one.chunks for one in copied) + self._before[1]
+        if self.throttles is not None:
+            waited = self.throttles.seconds()
+            report.throttled_seconds = {name: round(spent, 1) for name, spent in waited.items()}
         if self.source is not None:
             self._complete_feed(self.source)
         if self._checkers:

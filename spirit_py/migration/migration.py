@@ -50,6 +50,7 @@ from spirit_py.migration.reverse.phase import (
 )
 from spirit_py.migration.shortcuts import change_in_place, copy_is_certain
 from spirit_py.migration.swap import FORWARD, drop_swapped_out, swap_in_new_tables
+from spirit_py.migration.throttling import begin_throttling
 from spirit_py.phases import Phase
 from spirit_py.rehearsal.rehearsal import Rehearsal
 
@@ -188,6 +189,7 @@ def _copy_and_swap(run: Run, new: NewTables) -> None:
     rehearsal = _begin_rehearsal(run) if run.config.dry_run else None
     pairs = _follow(run, new)
     feed = pairs[0].feed
+    begin_throttling(run, feed)
     checkpoints = None if rehearsal else Checkpoints(run, new.record, feed, pairs)
     run.enter(Phase.COPY)
     for pair in pairs:

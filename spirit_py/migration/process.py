@@ -18,6 +18,7 @@ from spirit_py.mysql.faults import connection_refusal
 from spirit_py.mysql.locks.named import migration_lock
 from spirit_py.mysql.retry import retrying, waiting_for
 from spirit_py.mysql.run_label import run_label
+from spirit_py.pace import Unhindered
 from spirit_py.spark.choice import Engines
 from spirit_py.sql import string_literal
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from spirit_py.contracts import Reporter
     from spirit_py.mysql.facts import ServerFacts
     from spirit_py.mysql.session import Session
+    from spirit_py.pace import Pace
     from spirit_py.spark.gang import GangEngine
     from spirit_py.stop import StopSwitch
 
@@ -57,6 +59,7 @@ class Process:
         engines: run the tasks of copy and comparison.
         waiting_for: what is waited for now, for the display.
         relay: gets every message too, while it is set.
+        pace: asked before each piece of work whether it may begin.
     """
 
     def __init__(
@@ -73,6 +76,7 @@ class Process:
         self.waiting_for = ""
         self._reporter = reporter
         self.relay: Callable[[str], None] | None = None
+        self.pace: Pace = Unhindered()
         self.engines = Engines(config, engine_factory, stop=stop, warn=self.warn)
 
     def label(self, first: Session, facts: ServerFacts, tables: Iterable[tuple[str, str]]) -> None:

@@ -11,6 +11,7 @@ from spirit_py.migration.process import Process
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.earlier_runs import end_own_statements
 from spirit_py.phases import Phase
+from spirit_py.throttle.settings import LiveSettings, PaceSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,6 +38,7 @@ class Run(Process):
         recorded: whether there is one already, while the run still writes them.
         cutover: the swap, once it began.
         entered: called when a phase begins.
+        settings: those of the pace; a change takes effect at once.
     """
 
     config: MigrationConfig
@@ -57,6 +59,7 @@ class Run(Process):
         self.recorded: Callable[[], bool] = lambda: self.resumable
         self.cutover: Cutover | None = None
         self.entered: Callable[[], None] = lambda: None
+        self.settings = LiveSettings(_pace_settings(config))
 
     def hurry(self) -> None:
         """After a stop request: end a statement of the preparation that may run for hours.
@@ -102,3 +105,10 @@ class Run(Process):
         """Report what the checks found and did not refuse."""
         for finding in findings:
             self.warn(f"{finding.cause} ({finding.remedy})" if finding.remedy else finding.cause)
+
+
+def _pace_settings(config: MigrationConfig) -> PaceSettings:
+    """Return what the operator asked for at the beginning."""
+    return PaceSettings(
+        threads=config.threads, chunk_seconds=config.target_chunk_time, nice=config.nice
+    )

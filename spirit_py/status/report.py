@@ -112,6 +112,7 @@ class MigrationReport(OutcomeReport):
         indexes_plan: for each table, what is done with its secondary indexes, and why.
         indexes_deferred: those that were built after the copy, with their tables.
         index_build_tries: ``ADD INDEX`` statements; more than one a table where one failed.
+        throttled_seconds: for how long work has waited, by what it waited for.
         reverted: a revert was made: the old definition is in place again.
     """
 
@@ -134,6 +135,7 @@ class MigrationReport(OutcomeReport):
     peak_buffered_bytes: int = 0
     backpressure_seconds: float = 0.0
     feed_reconnects: int = 0
+    throttled_seconds: dict[str, float] = field(default_factory=dict)
     checksum_passes: int = 0
     checksum_rows: int = 0
     checksum_lock_held_ms: float = 0.0

@@ -456,12 +456,12 @@ def test_a_throttled_copy_waits(db, spark_engine):
     fill(db, 3000)
     mapping = map_table(db)
     with copying(db, mapping, spark_engine) as run:
-        run.throttle.reason = "the replica lags"
+        run.throttle.why = "the replica lags"
         run.start()
         until(lambda: run.throttle.asked >= 3, "the throttle to be asked again")
         assert run.feed.dispatched == []
         assert run.copier.statistics().throttled == "the replica lags"
-        run.throttle.reason = ""
+        run.throttle.why = ""
         run.join()
         seen = run.copier.statistics()
         assert seen.throttled == ""

@@ -27,7 +27,7 @@ from spirit_py.mysql.locks.named import take_named_lock
 from spirit_py.spark.driver import DriverEngine
 from tests.fixtures.feed import fill
 from tests.kits.chunks import chunk
-from tests.kits.copying import chunk_sessions
+from tests.kits.copying import Throttle, chunk_sessions
 from tests.kits.engine import SharedEngine
 from tests.kits.waiting import until
 
@@ -58,9 +58,9 @@ def copy(
         chunker=LaneChunker(scene.mapping, reader.query, workers=slots, part_rows=PART_ROWS),
         query=reader.query,
         subscription=scene.subscription,
-        throttled=throttled,
+        pace=Throttle(throttled, chunk_seconds=0.02),
         stop=scene.stop,
-        options=CopyOptions(target_chunk_time=0.02),
+        options=CopyOptions(),
     )
     copier._meter._sizer._rows = first_rows
     try:

@@ -80,7 +80,7 @@ def copy(scene: Scene, engine: Any, **options: Any) -> None:
         chunker=LaneChunker(scene.mapping, reader.query, part_rows=PART_ROWS),
         query=reader.query,
         subscription=scene.subscription,
-        throttled=Throttle().throttled,
+        pace=Throttle(),
         stop=scene.stop,
         options=CopyOptions(**options),
     )

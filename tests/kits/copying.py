@@ -12,16 +12,18 @@ from spirit_py.chunk.watermark import WatermarkTracker
 from spirit_py.copier.boundary import BoundaryReader
 from spirit_py.copier.copier import Copier, CopyOptions
 from spirit_py.errors import SpiritError
+from spirit_py.pace import Unhindered
 from spirit_py.spark.driver import DriverEngine
 from spirit_py.stop import StopSwitch
 from tests.kits.connection import connection_options
 from tests.kits.waiting import DEADLINE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from spirit_py.chunk.chunk import Chunk
     from spirit_py.chunk.watermark import CopiedSoFar
+    from spirit_py.pace import Work
     from spirit_py.spark.gang import GangEngine
     from spirit_py.table.mapping import TableMapping
 
@@ -57,18 +59,20 @@ class Feed:
         self.finished = True
 
 
-class Throttle:
-    """A throttler with a reason that the test sets; it counts how often it was asked."""
+class Throttle(Unhindered):
+    """A pace with a reason that the test sets or computes; it counts how often it was asked."""
 
-    def __init__(self) -> None:
+    def __init__(self, why: Callable[[], str] | None = None, **more: Any) -> None:
         """Begin without a reason."""
-        self.reason = ""
+        super().__init__(**more)
+        self.why = ""
         self.asked = 0
+        self._compute = why
 
-    def throttled(self) -> str:
+    def reason(self, work: Work) -> str:
         """Return the reason."""
         self.asked += 1
-        return self.reason
+        return self.why if self._compute is None else self._compute()
 
 
 class Copying:
@@ -83,6 +87,7 @@ class Copying:
         spark: GangEngine | None = None,
         part_rows: int = PART_ROWS,
         first_rows: int = 0,
+        target_chunk_time: float = 0.5,
         **more: Any,
     ) -> None:
         """Build the copier.
@@ -94,7 +99,7 @@ class Copying:
             more: goes into the copier's options.
         """
         self.feed = Feed(mapping)
-        self.throttle = Throttle()
+        self.throttle = Throttle(chunk_seconds=target_chunk_time)
         self.stop = StopSwitch()
         self.reader = BoundaryReader(connection_options(db), stop=self.stop)
         self.copier = Copier(
@@ -105,7 +110,7 @@ class Copying:
             chunker=LaneChunker(mapping, self.reader.query, workers=2, part_rows=part_rows),
             query=self.reader.query,
             subscription=self.feed,
-            throttled=self.throttle.throttled,
+            pace=self.throttle,
             stop=self.stop,
             options=CopyOptions(**more),
         )

@@ -58,7 +58,7 @@ def test_chunks_are_counted_when_they_commit():
     assert (seen.rows, seen.chunks, seen.in_flight, seen.fraction) == (900, 1, 1, 0.2)
     assert (seen.seconds, seen.chunk_seconds, seen.replaced_chunks) == (2.0, 0.25, 2)
     assert seen.chunk_seconds_p90 == pytest.approx(0.25)
-    assert seen.chunk_rows == meter.next_rows == 1800
+    assert seen.chunk_rows == meter.next_rows(0.5) == 1800
 
 
 def test_rows_of_sparks_tasks_are_counted_apart():

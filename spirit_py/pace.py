@@ -1,0 +1,76 @@
+"""Pace: what copy, index build, checksum and repair ask before each piece of work (pure).
+
+They ask whether a piece may begin, how many of them may run at a time, and how large they should
+be. :class:`spirit_py.throttle.throttles.Throttles` answers in a migration.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Final, Protocol
+
+PART_BYTES: Final = 2 << 20
+"""Bytes of the binlog that one transaction of the copy should write, where nothing spares others.
+A commit writes its binlog cache under a lock for which every other commit waits."""
+
+
+class Work(enum.StrEnum):
+    """The kinds of work that can be held back."""
+
+    COPY = "copy"
+    INDEX = "index"
+    CHECKSUM = "checksum"
+    REPAIR = "repair"
+
+
+class Pace(Protocol):
+    """How the work may go on now. Thread-safe, no I/O."""
+
+    def reason(self, work: Work) -> str:
+        """Return what new work of this kind has to wait for; empty when it may begin.
+
+        The text goes behind "waiting for".
+        """
+
+    def tasks(self, most: int) -> int:
+        """Return how many tasks may work at a time: from 1 to ``most``."""
+
+    def part_bytes(self) -> int:
+        """Return how many bytes of binlog one transaction of the copy should write."""
+
+    def chunk_seconds(self) -> float:
+        """Return how long a chunk should take."""
+
+    def rest_after(self, seconds: float) -> float:
+        """Return for how many seconds a task rests after so many seconds of work."""
+
+
+class Unhindered:
+    """The pace of work that nothing holds back.
+
+    Args:
+        chunk_seconds: how long a chunk should take.
+    """
+
+    def __init__(self, chunk_seconds: float = 0.5) -> None:
+        self._chunk_seconds = chunk_seconds
+
+    def reason(self, work: Work) -> str:  # noqa: ARG002 - the protocol's
+        """Return that nothing is waited for."""
+        return ""
+
+    def tasks(self, most: int) -> int:
+        """Return all tasks that there are."""
+        return most
+
+    def part_bytes(self) -> int:
+        """Return the size of a transaction that serves the copy best."""
+        return PART_BYTES
+
+    def chunk_seconds(self) -> float:
+        """Return how long a chunk should take."""
+        return self._chunk_seconds
+
+    def rest_after(self, seconds: float) -> float:  # noqa: ARG002 - the protocol's
+        """Return that no task rests."""
+        return 0.0

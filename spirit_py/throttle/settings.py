@@ -1,0 +1,75 @@
+"""What the operator asked for, and may change while a migration runs."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from spirit_py.errors import UsageFault
+
+LoadLimits: TypeAlias = tuple[tuple[str, float], ...]
+"""Names of global status variables, each with the value that it must not exceed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaceSettings:
+    """The settings of the pace. Seconds for times.
+
+    Attributes:
+        threads: tasks that may work at a time, at most.
+        chunk_seconds: how long a chunk should take.
+        nice: seconds of rest for each second of work.
+        adaptive: spare the other users of the server; False for ``--aggressive``.
+        max_lag: how far a replica may be behind; None for no limit.
+        max_load: above one of these values the work waits.
+        critical_load: above one of these values the run ends; it can be resumed.
+        paused: who has paused the run; empty when nobody has.
+    """
+
+    threads: int
+    chunk_seconds: float = 0.5
+    nice: float = 0.0
+    adaptive: bool = True
+    max_lag: float | None = None
+    max_load: LoadLimits = ()
+    critical_load: LoadLimits = ()
+    paused: str = ""
+
+    def __post_init__(self) -> None:
+        """Check the values.
+
+        Raises:
+            UsageFault: one of them cannot be.
+        """
+        if self.threads < 1:
+            raise UsageFault(f"threads cannot be {self.threads}", hint="use 1 or more")
+        if self.chunk_seconds <= 0:
+            raise UsageFault(f"a chunk cannot take {self.chunk_seconds:g} s")
+        if self.nice < 0:
+            raise UsageFault(f"nice cannot be {self.nice:g}", hint="use 0 or more")
+        if self.max_lag is not None and self.max_lag <= 0:
+            raise UsageFault(f"the lag cannot be kept below {self.max_lag:g} s")
+
+
+class LiveSettings:
+    """The settings that hold now. Thread-safe."""
+
+    def __init__(self, settings: PaceSettings) -> None:
+        self._lock = threading.Lock()
+        self._current = settings
+
+    @property
+    def current(self) -> PaceSettings:
+        """The settings as they are now."""
+        return self._current
+
+    def change(self, **changes: Any) -> PaceSettings:
+        """Change some settings, and return all.
+
+        Raises:
+            UsageFault: a value cannot be; nothing is changed then.
+        """
+        with self._lock:
+            self._current = replace(self._current, **changes)
+            return self._current

@@ -1,0 +1,172 @@
+"""All throttlers together: the pace that the work asks for."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.pace import PART_BYTES, Work
+from spirit_py.threads import Background, every
+from spirit_py.throttle.watched import GRACE, Watched
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from spirit_py.contracts import Clock
+    from spirit_py.throttle.settings import LiveSettings
+    from spirit_py.throttle.throttler import Throttler
+
+_log = logging.getLogger(__name__)
+
+_PAUSED: Final = "pause"
+_LOOK_SECONDS: Final = 0.25
+#: Work that has not asked for so long is not waiting.
+_ASKED_SECONDS: Final = 1.0
+#: A shorter wait is counted and shown, but makes no line of the log.
+_TOLD_SECONDS: Final = 1.0
+_JOIN_SECONDS: Final = 5.0
+
+
+@dataclass
+class _Wait:
+    """The waiting for one throttler.
+
+    Attributes:
+        since: when the wait that goes on began; None while work need not wait.
+        told: whether its beginning was reported.
+        seconds: of all waits, including this one.
+    """
+
+    since: float | None = None
+    told: bool = False
+    seconds: float = 0.0
+
+
+class Throttles:
+    """The pace of a migration, as its settings and its throttlers allow.
+
+    One thread ("throttle") counts and reports the waits, and each throttler that does I/O has one
+    of its own. A wait is counted only while there is work that it holds back.
+
+    Args:
+        tell: reports that a wait began or ended, with its figures; called from a thread.
+    """
+
+    def __init__(
+        self,
+        settings: LiveSettings,
+        *,
+        tell: Callable[..., None],
+        clock: Clock = time.monotonic,
+    ) -> None:
+        self._settings = settings
+        self._tell = tell
+        self._clock = clock
+        self._watched: list[Watched] = []
+        self._asked: dict[Work, float] = {}
+        self._waits: dict[str, _Wait] = {}
+        self._counted_at = clock()
+        self._closed = False
+        self._thread = Background("throttle", every(_LOOK_SECONDS, self.count))
+
+    def add(self, throttler: Throttler, *, grace: float = GRACE) -> None:
+        """Add a throttler, before :meth:`start`. The first that was added is shown first."""
+        self._watched.append(Watched(throttler, grace=grace, clock=self._clock))
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._counted_at = self._clock()
+        for one in self._watched:
+            one.start()
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the threads; the throttlers' sessions are closed. Safe to call again."""
+        if self._closed:
+            return
+        self._closed = True
+        for one in self._watched:
+            one.stop()
+        self._thread.join(_JOIN_SECONDS)
+        for one in self._watched:
+            one.join(_JOIN_SECONDS)
+        self.count()
+
+    # -- the pace
+
+    def reason(self, work: Work) -> str:
+        """Return what new work of this kind has to wait for; empty when it may begin."""
+        self._asked[work] = self._clock()
+        return "; ".join(text for _, text in self._reasons({work}))
+
+    def tasks(self, most: int) -> int:
+        """Return how many tasks may work at a time."""
+        return max(1, min(most, self._settings.current.threads))
+
+    def part_bytes(self) -> int:
+        """Return how many bytes of binlog one transaction of the copy should write."""
+        return PART_BYTES
+
+    def chunk_seconds(self) -> float:
+        """Return how long a chunk should take."""
+        return self._settings.current.chunk_seconds
+
+    def rest_after(self, seconds: float) -> float:
+        """Return for how many seconds a task rests after so many seconds of work."""
+        return seconds * self._settings.current.nice
+
+    # -- what is shown
+
+    def waiting_for(self) -> str:
+        """Return what the work that asked last has to wait for; empty when it need not."""
+        return "; ".join(text for _, text in self._reasons(self._working()))
+
+    def seconds(self) -> dict[str, float]:
+        """Return for how many seconds work has waited for each throttler that held it back."""
+        return {name: wait.seconds for name, wait in self._waits.items() if wait.seconds}
+
+    def count(self) -> None:
+        """Count the waits up to now, and report those that began or ended."""
+        now = self._clock()
+        passed, self._counted_at = now - self._counted_at, now
+        found = dict(self._reasons(self._working()))
+        for name in found.keys() - self._waits.keys():
+            self._waits[name] = _Wait()
+        for name, wait in self._waits.items():
+            if name in found:
+                self._go_on(wait, found[name], now, passed)
+            elif wait.since is not None:
+                self._end(wait, name, now)
+
+    def _go_on(self, wait: _Wait, reason: str, now: float, passed: float) -> None:
+        if wait.since is None:
+            wait.since = now
+        else:
+            wait.seconds += passed
+        if not wait.told and now - wait.since >= _TOLD_SECONDS:
+            wait.told = True
+            self._tell(f"waiting for {reason}")
+
+    def _end(self, wait: _Wait, name: str, now: float) -> None:
+        began, told = wait.since or now, wait.told
+        wait.since, wait.told = None, False
+        if told:
+            self._tell(f"no longer waiting for: {name}", seconds=round(now - began, 1))
+
+    def _working(self) -> set[Work]:
+        """Return the work that goes on now, or waits."""
+        after = self._clock() - _ASKED_SECONDS
+        return {work for work, asked_at in list(self._asked.items()) if asked_at >= after}
+
+    def _reasons(self, work: Iterable[Work]) -> list[tuple[str, str]]:
+        """Return name and reason of everything that holds some of this work back."""
+        wanted = set(work)
+        found = []
+        paused = self._settings.current.paused
+        if paused and wanted:
+            found.append((_PAUSED, f"the end of the pause ({paused})"))
+        held = (one for one in self._watched if wanted & one.throttler.holds)
+        found += [(one.throttler.name, text) for one in held if (text := one.reason)]
+        return found

@@ -1,0 +1,228 @@
+"""Several throttlers at once: what holds work back, for how long, and what is reported."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from spirit_py.errors import MigrationFailure, UsageFault
+from spirit_py.pace import Work
+from spirit_py.throttle.settings import LiveSettings, PaceSettings
+from spirit_py.throttle.throttler import ALL_WORK, WRITES
+from spirit_py.throttle.throttles import Throttles
+from tests.kits.waiting import until
+
+
+class Clock:
+    """Seconds that the test sets."""
+
+    def __init__(self) -> None:
+        """Begin at some time."""
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        """Return the time."""
+        return self.now
+
+
+class Fake:
+    """A throttler whose reason, fault or delay the test sets."""
+
+    def __init__(self, name: str = "load", *, holds=ALL_WORK, every: float = 0.0) -> None:
+        """Begin without a reason."""
+        self.name = name
+        self.holds = holds
+        self.every = every
+        self.why = ""
+        self.fault: Exception | None = None
+        self.free = threading.Event()
+        self.free.set()
+        self.looks = 0
+        self.closed = 0
+
+    def look(self) -> str:
+        """Return the reason."""
+        self.looks += 1
+        self.free.wait(60)
+        if self.fault is not None:
+            raise self.fault
+        return self.why
+
+    def close(self) -> None:
+        """Count the call."""
+        self.closed += 1
+
+
+class Told(list):
+    """What was reported."""
+
+    def __call__(self, text: str, **fields: object) -> None:
+        """Keep a line."""
+        self.append((text, fields))
+
+
+def throttles(*throttlers: Fake, clock: Clock | None = None, told: Told | None = None, **settings):
+    """Return throttles over some throttlers; not started."""
+    made = Throttles(
+        LiveSettings(PaceSettings(**{"threads": 4, **settings})),
+        tell=Told() if told is None else told,
+        clock=clock or Clock(),
+    )
+    for one in throttlers:
+        made.add(one)
+    return made
+
+
+@pytest.fixture
+def started():
+    """Return a function that starts throttles on the real clock, closed at the end."""
+    made: list[Throttles] = []
+
+    def start(*throttlers: Fake, grace: float = 60.0) -> Throttles:
+        one = Throttles(LiveSettings(PaceSettings(threads=4)), tell=Told())
+        for throttler in throttlers:
+            one.add(throttler, grace=grace)
+        made.append(one)
+        one.start()
+        return one
+
+    yield start
+    for one in made:
+        one.close()
+
+
+def test_every_reason_is_shown_and_all_must_end():
+    """Two throttlers have a reason: both stand in the text, and one alone still holds work back."""
+    first, second = Fake("feed"), Fake("load")
+    first.why, second.why = "the feed", "the load"
+    pace = throttles(first, second)
+    assert pace.reason(Work.COPY) == "the feed; the load"
+    first.why = ""
+    assert pace.reason(Work.COPY) == "the load"
+    second.why = ""
+    assert pace.reason(Work.COPY) == ""
+
+
+def test_a_throttler_holds_back_its_work_alone():
+    """What a checksum does not harm does not hold it back."""
+    lag = Fake("lag", holds=WRITES)
+    lag.why = "the replica"
+    pace = throttles(lag)
+    assert [pace.reason(work) for work in Work] == ["the replica", "the replica", "", "the replica"]
+
+
+def test_a_pause_holds_back_everything():
+    """Whoever paused the run is named."""
+    pace = throttles(paused="ana@db1")
+    assert all("ana@db1" in pace.reason(work) for work in Work)
+
+
+def test_waits_are_counted_and_reported_when_they_begin_and_end():
+    """The seconds are those for which work was held back; a short wait makes no line."""
+    load, clock, told = Fake(), Clock(), Told()
+    pace = throttles(load, clock=clock, told=told)
+
+    def go_on(seconds: float) -> None:
+        for _ in range(int(seconds / 0.25)):
+            clock.now += 0.25
+            pace.reason(Work.COPY)
+            pace.count()
+
+    load.why = "Threads_running"
+    go_on(0.5)
+    load.why = ""
+    go_on(0.25)
+    assert told == []
+    load.why = "Threads_running"
+    go_on(3.25)
+    assert told == [("waiting for Threads_running", {})]
+    load.why = ""
+    go_on(0.5)
+    assert [text for text, _ in told[1:]] == ["no longer waiting for: load"]
+    assert told[1][1]["seconds"] == pytest.approx(3.25, abs=0.06)
+    # Of either wait all but the stretch before it was first seen.
+    assert pace.seconds()["load"] == pytest.approx(0.25 + 3.0)
+
+
+def test_no_wait_is_counted_while_nothing_asks():
+    """A reason that outlives the phase holds nothing back."""
+    load, clock = Fake(), Clock()
+    pace = throttles(load, clock=clock)
+    load.why = "Threads_running"
+    pace.reason(Work.COPY)
+    assert pace.waiting_for() == "Threads_running"
+    clock.now += 5
+    pace.count()
+    assert pace.waiting_for() == ""
+    assert pace.seconds() == {}
+
+
+def test_a_slow_look_delays_no_other_throttler(started):
+    """One throttler hangs in its look; another one's reason is seen all the same."""
+    slow, quick = Fake("replica", every=0.01), Fake("load", every=0.01)
+    slow.free.clear()
+    pace = started(slow, quick)
+    until(lambda: slow.looks, "the slow look")
+    quick.why = "the load"
+    until(lambda: pace.reason(Work.COPY) == "the load")
+    slow.free.set()
+
+
+@pytest.mark.parametrize("how", ["hangs", "fails"])
+def test_a_throttler_that_cannot_look_fails_closed(started, how):
+    """No answer is a reason to wait, after a grace, and ends with the next answer."""
+    load = Fake(every=0.01)
+    if how == "hangs":
+        load.free.clear()
+    else:
+        load.fault = MigrationFailure("the server is away")
+    pace = started(load, grace=0.2)
+    assert pace.reason(Work.COPY) == ""
+    found = until(lambda: pace.reason(Work.COPY), "the grace to end")
+    assert "load" in found
+    assert ("the server is away" in found) is (how == "fails")
+    load.fault = None
+    load.free.set()
+    until(lambda: not pace.reason(Work.COPY), "the next answer")
+
+
+def test_what_was_found_last_holds_for_the_grace(started):
+    """A look that fails neither adds a reason at once nor takes one away."""
+    load = Fake(every=0.01)
+    load.why = "Threads_running"
+    pace = started(load)
+    until(lambda: pace.reason(Work.COPY))
+    load.fault = MigrationFailure("the server is away")
+    looked = load.looks
+    until(lambda: load.looks > looked + 2)
+    assert pace.reason(Work.COPY) == "Threads_running"
+
+
+def test_every_throttler_is_closed_once(started):
+    """Its sessions end with the run, whether it was looked at in a thread or not."""
+    some = Fake("a", every=0.01), Fake("b")
+    pace = started(*some)
+    until(lambda: some[0].looks)
+    pace.close()
+    assert [one.closed for one in some] == [1, 1]
+
+
+def test_settings_take_effect_at_once():
+    """Threads, chunk time and nice are read when work asks."""
+    settings = LiveSettings(PaceSettings(threads=4))
+    pace = Throttles(settings, tell=Told())
+    assert (pace.tasks(8), pace.tasks(2), pace.rest_after(1.0)) == (4, 2, 0.0)
+    settings.change(threads=1, chunk_seconds=0.2, nice=0.5)
+    assert (pace.tasks(8), pace.chunk_seconds(), pace.rest_after(2.0)) == (1, 0.2, 1.0)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"threads": 0}, {"chunk_seconds": 0}, {"nice": -1}, {"max_lag": 0}]
+)
+def test_a_setting_that_cannot_be_changes_nothing(wrong):
+    """It is refused, and what held before holds."""
+    settings = LiveSettings(PaceSettings(threads=4))
+    with pytest.raises(UsageFault):
+        settings.change(**wrong)
+    assert settings.current == PaceSettings(threads=4)
