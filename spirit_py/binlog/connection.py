@@ -24,6 +24,7 @@ from spirit_py.binlog import wire
 from spirit_py.binlog.packets import DumpPackets
 from spirit_py.errors import FeedFailure, PositionNotFound
 from spirit_py.mysql.connect import another_mode_may_do, another_server, identity, tls_modes
+from spirit_py.mysql.own_sessions import claim
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -156,6 +157,7 @@ class BinlogConnection:
             try:
                 connection = _DumpConnection(self._gtids, **self._settings(mode))
                 self._check_server(connection)
+                self._claim(connection)
                 return connection
             except pymysql.err.OperationalError as error:
                 if mode == modes[-1] or not another_mode_may_do(error.args[0], mode):
@@ -175,6 +177,18 @@ class BinlogConnection:
         if found != self._server_uuid:
             connection.close()
             raise another_server(self._address, found=str(found), wanted=self._server_uuid)
+
+    def _claim(self, connection: Connection[Any]) -> None:
+        """Take the named locks by which the dump is known as ours (R24)."""
+
+        def query(sql: str) -> Sequence[Sequence[Any]]:
+            with connection.cursor() as cursor:
+                cursor.execute(sql)
+                rows: Sequence[Sequence[Any]] = cursor.fetchall()
+                return rows
+
+        number = int(connection.thread_id())  # type: ignore[no-untyped-call]
+        claim(query, number, origin=self._options.origin, label=self._options.label)
 
     def _settings(self, mode: str) -> dict[str, Any]:
         options = self._options

@@ -58,9 +58,17 @@ def _range(mapping: TableMapping, chunk: Chunk) -> str:
 
 def chunk_lock_prefix(mapping: TableMapping) -> str:
     """Return the beginning of the names of all chunk locks of a table (R18)."""
+    return f"spirit-py:chunk:{_digest(mapping)}:"
+
+
+def copying_slots(mapping: TableMapping) -> str:
+    """Return the beginning of the names by which all sessions that copy a table are found (R18)."""
+    return f"spirit-py:copy:{_digest(mapping)}:"
+
+
+def _digest(mapping: TableMapping) -> str:
     source = mapping.source
-    digest = hashlib.sha256(repr((source.schema, source.name)).encode()).hexdigest()[:32]
-    return f"spirit-py:chunk:{digest}:"
+    return hashlib.sha256(repr((source.schema, source.name)).encode()).hexdigest()[:32]
 
 
 def chunk_lock(mapping: TableMapping, chunk: Chunk) -> str:

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from spirit_py import points
 from spirit_py.chunk.encoding import decode_chunk, encode_chunk
-from spirit_py.copier.chunk_sql import chunk_lock, copy_sql
+from spirit_py.copier.chunk_sql import chunk_lock, copy_sql, copying_slots
 from spirit_py.errors import CopyFailure, PacketTooSmall, ServerFault, ValueLost, WorkersLost
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.evaluation import evaluating
@@ -38,6 +38,7 @@ from spirit_py.mysql.faults import (
     RAISE_PACKET,
     connection_lost,
 )
+from spirit_py.mysql.own_sessions import take_slot
 from spirit_py.mysql.ownwrites import committing_as
 from spirit_py.mysql.retry import retrying
 from spirit_py.mysql.values.lost_values import DEPRECATED, VALUE_ERRORS, telling
@@ -64,6 +65,8 @@ _SESSION_SECONDS: Final = 86_400
 #: 1 with the chunk's lock, 0 when another session has it, -1 when the gang was given up meanwhile.
 #: IF evaluates its branch after its condition, so the licence is looked up under the chunk's lock.
 _TAKE_LOCK: Final = "SELECT IF(GET_LOCK(%s, %s), IF(IS_USED_LOCK(%s) IS NULL, -1, 1), 0)"
+#: 1 while this session still has the lock.
+_RELEASE_LOCK: Final = "SELECT RELEASE_LOCK(%s) IS NOT NULL AND IS_USED_LOCK(%s) = CONNECTION_ID()"
 _MISSING: Final = "SELECT GTID_SUBTRACT(%s, @@GLOBAL.gtid_executed)"
 _COLUMN: Final = re.compile(r"[Cc]olumn '((?:[^']|'')+)'")
 _ROW: Final = re.compile(r"at row (\d+)")
@@ -180,6 +183,7 @@ class JoinCopy:
         """Return the member of that rank."""
         session = connect(self.connection, role="chunk", wait_timeout=_SESSION_SECONDS)
         try:
+            take_slot(session.query, session.id, copying_slots(self.mapping))
             return ChunkWriter(self, session)
         except BaseException:
             session.close()
@@ -249,8 +253,7 @@ class ChunkWriter:
                 seconds += spent
                 self._rests_until = began + spent * (1.0 + order.rest)
             points.reach("chunk.executed")
-            # All there are: an interrupted attempt may have taken the lock, and counts as well.
-            step(self._own.query, "SELECT RELEASE_ALL_LOCKS()")
+            step(self._release, lock)
         except ServerFault as fault:
             raise self._explained(chunk, part, fault) from fault
         return ChunkCopied(number=chunk.number, rows=rows, seconds=seconds, retries=retries)
@@ -274,6 +277,11 @@ class ChunkWriter:
             if connection_lost(fault):
                 raise WorkersLost(fault.message) from fault
             raise
+
+    def _release(self, lock: str) -> None:
+        """Release the chunk's lock as often as it was taken: an interrupted attempt counts too."""
+        while self._own.value(_RELEASE_LOCK, (lock, lock)):
+            pass
 
     def _take_lock(self, lock: str, label: str) -> None:
         """Take the chunk's lock; refuse when the driver has given the gang up (R18).

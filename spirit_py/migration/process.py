@@ -16,6 +16,7 @@ from spirit_py.mysql.connect import connect, evaluate_with
 from spirit_py.mysql.evaluation import evaluation_settings
 from spirit_py.mysql.faults import connection_refusal
 from spirit_py.mysql.locks.named import migration_lock
+from spirit_py.mysql.own_sessions import claim
 from spirit_py.mysql.retry import retrying, waiting_for
 from spirit_py.mysql.run_label import run_label
 from spirit_py.pace import Unhindered
@@ -94,6 +95,7 @@ class Process:
         )
         self.config = replace(self.config, connection=connection)
         first.execute(f"SET @spirit_py_run={string_literal(connection.label)}")
+        claim(first.query, first.id, origin=connection.origin, label=connection.label)
         evaluate_with(first, settings)
 
     def lock_tables_from_other_runs(self, tables: Iterable[tuple[str, str]]) -> None:

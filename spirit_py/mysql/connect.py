@@ -19,6 +19,7 @@ from spirit_py.mysql.faults import (
     connection_refusal,
     server_fault,
 )
+from spirit_py.mysql.own_sessions import claim
 from spirit_py.mysql.run_label import refuse_when_taken_over
 from spirit_py.mysql.session import Session
 from spirit_py.mysql.sockets import probe
@@ -154,9 +155,9 @@ def another_server(address: str, *, found: str, wanted: str) -> AnotherServer:
 
 
 def identity(options: ConnectionOptions, role: str) -> tuple[str, ...]:
-    """Return the SET assignments that name a session's origin, role and run (R24).
+    """Return the SET assignments that show a session's origin, role and run to an operator.
 
-    A session without it is never killed by its number: see :mod:`spirit_py.mysql.kill`.
+    The proof of all that are its named locks: see :mod:`spirit_py.mysql.own_sessions`.
     """
     said = (
         f"@spirit_py_role={string_literal(role)}",
@@ -177,6 +178,7 @@ def _prepare(
     *found, server = session.query(f"SELECT {names}, @@GLOBAL.server_uuid")[0]
     if options.server_uuid not in {"", server}:
         raise another_server(options.address, found=str(server), wanted=options.server_uuid)
+    claim(session.query, session.id, origin=options.origin, label=options.label)
     if native:
         return
     for (name, wanted), value in zip(_RESTRICTED.items(), found, strict=True):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.errors import ServerFault, SpiritError
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import ACCESS_NEEDS_PRIVILEGE, NO_SUCH_THREAD
+from spirit_py.mysql.own_sessions import has_same_origin
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -20,19 +21,14 @@ _NOT_OWNER: Final = 1095
 _END_WITHIN: Final = 3
 """Seconds to connect, and for each answer, when sessions are ended."""
 
-_OWN: Final = """
-SELECT 1 FROM performance_schema.threads t
-JOIN performance_schema.user_variables_by_thread v
-  ON v.THREAD_ID = t.THREAD_ID AND v.VARIABLE_NAME = 'spirit_py_origin'
-WHERE t.PROCESSLIST_ID = %s AND v.VARIABLE_VALUE = CAST(@spirit_py_origin AS BINARY)"""
-
 
 def kill_own(session: SqlSession, victim: int, *, statement: bool = False) -> str:
     """Kill a session that was opened by the same options as this one, and no other (R24).
 
     A remembered session number may be that of an application by now: a restarted server starts
-    numbering again, and another server has its own numbers. So the session's origin is read
-    first. While this session, which reads and kills, lives, no number is used twice.
+    numbering again, and another server has its own numbers. So it is asked first whether the
+    session holds the named lock of our origin (:mod:`spirit_py.mysql.own_sessions`). While this
+    session, which reads and kills, lives, no number is used twice.
 
     Args:
         statement: kill what it executes, not the session.
@@ -40,7 +36,7 @@ def kill_own(session: SqlSession, victim: int, *, statement: bool = False) -> st
     Returns:
         As :func:`kill_session`.
     """
-    if not session.query(_OWN, (int(victim),)):
+    if not has_same_origin(session, int(victim)):
         return ""
     return kill_session(session, victim, statement=statement)
 
@@ -48,8 +44,8 @@ def kill_own(session: SqlSession, victim: int, *, statement: bool = False) -> st
 def kill_session(session: SqlSession, victim: int, *, statement: bool = False) -> str:
     """Kill a session; return the reason when that was not possible, else an empty string.
 
-    The caller has just found it through the same session, by a named lock of ours or by its
-    origin; for a remembered number use :func:`kill_own`.
+    The caller has just found it through the same session, by a named lock of ours; for a
+    remembered number use :func:`kill_own`.
 
     A session that has gone by itself counts as killed. A session of our own account needs no
     privilege, another one's needs CONNECTION_ADMIN.

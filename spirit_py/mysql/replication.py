@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.faults import SYNTAX_ERROR
+from spirit_py.mysql.own_sessions import ours
 
 if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
@@ -42,12 +43,9 @@ LEFT JOIN performance_schema.replication_applier_status a ON a.CHANNEL_NAME = c.
 _GROUP = """
 SELECT COUNT(*) FROM performance_schema.replication_group_members
 WHERE MEMBER_ID = @@GLOBAL.server_uuid AND MEMBER_STATE <> 'OFFLINE'"""
-# Dumps that programs of this kind read are theirs, and apply nothing.
-_READERS = """
-SELECT COUNT(*) FROM performance_schema.threads t
-LEFT JOIN performance_schema.user_variables_by_thread v
-  ON v.THREAD_ID = t.THREAD_ID AND v.VARIABLE_NAME = 'spirit_py_origin'
-WHERE t.PROCESSLIST_COMMAND IN ('Binlog Dump', 'Binlog Dump GTID') AND v.THREAD_ID IS NULL"""
+_DUMPS = """
+SELECT PROCESSLIST_ID FROM performance_schema.threads
+WHERE PROCESSLIST_COMMAND IN ('Binlog Dump', 'Binlog Dump GTID')"""
 _APPLIER_ERROR = """
 SELECT LAST_ERROR_MESSAGE FROM performance_schema.replication_applier_status_by_worker
 WHERE LAST_ERROR_NUMBER <> 0 LIMIT 1"""
@@ -93,6 +91,11 @@ class Channel:
     trouble: str
 
 
+def performance_schema_is_on(session: SqlSession) -> bool:
+    """Return whether the server was started with performance_schema; needs no privilege."""
+    return bool(int(session.query("SELECT @@GLOBAL.performance_schema")[0][0]))
+
+
 def known_replicas(session: SqlSession) -> list[KnownReplica]:
     """List the replicas that are connected to this server (REPLICATION SLAVE)."""
     rows = _either(session, "SHOW REPLICAS", "SHOW SLAVE HOSTS")
@@ -105,8 +108,16 @@ def known_replicas(session: SqlSession) -> list[KnownReplica]:
 
 
 def readers_of_binlog(session: SqlSession) -> int:
-    """Count the sessions that are sent the binlog now, but for this program's: replicas mostly."""
-    return int(session.query(_READERS)[0][0])
+    """Count the sessions that are sent the binlog now, but for this program's: replicas mostly.
+
+    Without performance_schema this needs PROCESS to see the sessions of other accounts.
+    """
+    if performance_schema_is_on(session):
+        dumps = {int(row[0]) for row in session.query(_DUMPS)}
+    else:
+        listed = session.query("SHOW PROCESSLIST")
+        dumps = {int(row[0]) for row in listed if str(row[4]).startswith("Binlog Dump")}
+    return len(dumps - ours(session, dumps))
 
 
 def binlog_files(session: SqlSession) -> list[tuple[str, int]]:
@@ -126,8 +137,14 @@ def binlog_status(session: SqlSession) -> BinlogStatus | None:
 
 
 def in_replication_group(session: SqlSession) -> bool:
-    """Return whether the server is a member of a replication group now."""
-    return bool(session.query(_GROUP)[0][0])
+    """Return whether the server is a member of a replication group now.
+
+    Without performance_schema, which then shows no members: whether the plugin has a group.
+    """
+    if performance_schema_is_on(session):
+        return bool(session.query(_GROUP)[0][0])
+    found = session.query("SHOW GLOBAL VARIABLES LIKE 'group_replication_group_name'")
+    return any(row[1] for row in found)
 
 
 def replica_status(session: SqlSession) -> list[tuple[Any, ...]]:

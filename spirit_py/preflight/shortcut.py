@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from spirit_py.errors import MigrationFailure, OutcomeUnknown, ServerFault
 from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, Disposition, disposition
+from spirit_py.mysql.own_sessions import ours
 from spirit_py.mysql.tables.definition import read_table, shape_of
 from spirit_py.mysql.tables.guard_column import row_versions
 from spirit_py.mysql.tables.new_table import probe_algorithm, server_refusal
@@ -188,10 +189,11 @@ class _Runner:
         """Return whether an ALTER whose answer was lost has taken effect.
 
         DDL is atomic: once the lost session is gone, the definition is the old one or the new.
+        The server releases that session's named lock when its statement has ended.
         """
         try:
             for _ in range(60):
-                if not self.session.query(_ALIVE, (self.native.id,)):
+                if not ours(self.session, [self.native.id]):
                     found = read_table(self.session, self.source.schema, self.source.name)
                     return found is None or shape_of(found) != shape_of(self.source)
                 self.stop.wait(1.0)
@@ -201,7 +203,3 @@ class _Runner:
             f"the answer to ALTER TABLE {self.source.name} was lost ({error.text})",
             hint=f"look at SHOW CREATE TABLE {self.source.name}: it was changed, or it was not",
         ) from error
-
-
-# information_schema.PROCESSLIST fails while any statement text on the server is no utf8mb3.
-_ALIVE = "SELECT 1 FROM performance_schema.threads WHERE PROCESSLIST_ID = %s"

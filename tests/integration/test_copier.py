@@ -11,10 +11,11 @@ import pytest
 
 from spirit_py.chunk.chunker import make_chunker
 from spirit_py.copier.boundary import BoundaryReader
-from spirit_py.copier.chunk_sql import chunk_lock, chunk_lock_prefix
+from spirit_py.copier.chunk_sql import chunk_lock, chunk_lock_prefix, copying_slots
 from spirit_py.copier.task import ChunkCopied, ChunkOrder, JoinCopy
 from spirit_py.errors import CopyFailure, Interrupted, ServerFault, ValueLost, WorkersLost
 from spirit_py.mysql.faults import INTERRUPTED
+from spirit_py.mysql.own_sessions import take_slot
 from spirit_py.mysql.session import Session
 from spirit_py.spark.driver import DriverEngine
 from spirit_py.stop import StopSwitch
@@ -305,7 +306,7 @@ def test_chunks_of_an_earlier_run_are_ended_first(db, spark_engine):
     fill(db, 100)
     mapping = map_table(db)
     with open_session(db, role="chunk") as stale:
-        assert stale.value("SELECT GET_LOCK(%s, 0)", (chunk_lock(mapping, chunk(7, None, None)),))
+        take_slot(stale.query, stale.id, copying_slots(mapping))
         with copying(db, mapping, spark_engine) as run:
             run.copier.run()
         assert not stale.alive()
