@@ -1,9 +1,11 @@
 """The checkpoint table beside each migrated table: its rows, and what a resume does with them.
 
 ============================================  ==============================================
-``codec`` ``record`` ``reverse`` (pure)       the rows, and their JSON
+``codec`` ``record`` ``reverse`` ``live``     the rows, and their JSON
+``requests`` (pure)
 ``beginning``                                 the record that a run begins with
 ``table`` ``proofs`` ``writer``               reading and writing them
+``queue``                                     requests of operators, and their answers
 ``found`` ``decision`` (pure)                 what an earlier run left; what a run does with it
 ``look`` ``reverse_look``                     the questions to the server for it
 ``drop``                                      ends what is proven to be the program's

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from types import NoneType, UnionType
 from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints, overload
 
 FORMAT: Final = 2
@@ -76,6 +77,9 @@ def _object(kind: type[_Row], found: Any) -> _Row:
 def _value(kind: Any, found: Any, what: str) -> Any:
     """Read a value of a field by the type of the field."""
     origin, parts = get_origin(kind), get_args(kind)
+    if origin is UnionType and NoneType in parts:
+        (kind,) = (part for part in parts if part is not NoneType)
+        return None if found is None else _value(kind, found, what)
     if dataclasses.is_dataclass(kind):
         return _object(kind, found)  # type: ignore[arg-type]
     if origin in {tuple, frozenset} and isinstance(found, list):

@@ -1,7 +1,7 @@
-"""What the checkpoint table holds about reverse replication (pure): record, request and answer.
+"""What the checkpoint table holds about reverse replication (pure).
 
 After the swap the old tables follow the new ones, so that ``spirit-py revert`` can swap them back.
-Nothing secret is in these rows (R20).
+Nothing secret is in this row (R20).
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from spirit_py.checkpoint.record import home_of
-from spirit_py.errors import OutcomeUnknown, Refusal, SpiritError
-from spirit_py.table.names import lock_name
 from spirit_py.table.reverse import ReverseChanges
 
 FOLLOWING: Final = "following"
@@ -20,10 +18,6 @@ REVERTING: Final = "reverting"
 """The swap back may be under way: the names of the tables show whether it was made."""
 ENDED: Final = "ended"
 """The old tables follow no more; the reason is in the record."""
-
-WORKING: Final = "working"
-DONE: Final = "done"
-FAILED: Final = "failed"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,58 +93,3 @@ class ReverseRecord:
     def losses(self) -> list[str]:
         """What would be lost in all tables, a line each."""
         return [line for table in self.tables for line in table.losses]
-
-
-@dataclass(frozen=True, kw_only=True)
-class RevertRequest:
-    """What ``spirit-py revert`` asks of the process that runs reverse replication.
-
-    Attributes:
-        token: random, of this request; its answer has the same token.
-        skip_drop: keep the tables that are swapped out.
-    """
-
-    token: str
-    skip_drop: bool = False
-
-    @property
-    def lock(self) -> str:
-        """The named lock that the asking process holds for as long as it waits."""
-        return lock_name("revert", self.token)
-
-
-@dataclass(frozen=True, kw_only=True)
-class RevertAnswer:
-    """What the process that runs reverse replication answers.
-
-    Attributes:
-        state: :data:`WORKING`, :data:`DONE` or :data:`FAILED`.
-        said: all messages so far, oldest first; the cause of a failure is the last.
-        exit_code: of the error, once it failed.
-    """
-
-    token: str
-    state: str
-    said: tuple[str, ...]
-    hint: str = ""
-    details: tuple[str, ...] = ()
-    exit_code: int = 0
-
-    @classmethod
-    def of_error(cls, token: str, error: SpiritError) -> RevertAnswer:
-        """Return the answer that reports a failure."""
-        return cls(
-            token=token,
-            state=FAILED,
-            said=(error.message,),
-            hint=error.hint,
-            details=error.details,
-            exit_code=error.exit_code,
-        )
-
-    def as_error(self) -> SpiritError:
-        """Return the failure as an error with the same exit code."""
-        kinds = {2: Refusal, 3: OutcomeUnknown}
-        # A signal to the one process did not interrupt the other.
-        kind = kinds.get(self.exit_code, SpiritError)
-        return kind(self.said[-1], hint=self.hint, details=self.details)

@@ -5,9 +5,11 @@ id  row
 ==  ==================================================================================
 1   the migration's record, or a pointer to the table that has it
 2   reverse replication: its record
-3   reverse replication: what ``spirit-py revert`` asks for
-4   reverse replication: the answer
 5   the proofs of which tables are the migration's
+6   what the running process shows of itself
+7   what operators have set, for the next run too
+16  and more: requests to the process, each with a number of its own
+    (:mod:`spirit_py.checkpoint.queue`)
 ==  ==================================================================================
 
 The comment of the table proves that it is the program's own, and not another tool's (R17); one DROP
@@ -20,8 +22,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from spirit_py import points
 from spirit_py.checkpoint.codec import UnreadableCheckpoint, from_text, to_text
+from spirit_py.checkpoint.live import LiveFigures, StandingOrders
 from spirit_py.checkpoint.record import CheckpointRecord, Pointer, Proofs
-from spirit_py.checkpoint.reverse import ReverseRecord, RevertAnswer, RevertRequest
+from spirit_py.checkpoint.requests import FIRST_ID
+from spirit_py.checkpoint.reverse import ReverseRecord
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.faults import ABSENT_TABLE
 from spirit_py.sql import comment_literal, quote_table, string_literal
@@ -32,17 +36,17 @@ if TYPE_CHECKING:
 
 _MARK: Final = "spirit-py checkpoint"
 
-Row: TypeAlias = CheckpointRecord | Pointer | ReverseRecord | RevertRequest | RevertAnswer | Proofs
+Row: TypeAlias = CheckpointRecord | Pointer | ReverseRecord | Proofs | LiveFigures | StandingOrders
 _Kind = TypeVar(
-    "_Kind", CheckpointRecord, Pointer, ReverseRecord, RevertRequest, RevertAnswer, Proofs
+    "_Kind", CheckpointRecord, Pointer, ReverseRecord, Proofs, LiveFigures, StandingOrders
 )
 _IDS: Final[dict[type[Row], int]] = {
     CheckpointRecord: 1,
     Pointer: 1,
     ReverseRecord: 2,
-    RevertRequest: 3,
-    RevertAnswer: 4,
     Proofs: 5,
+    LiveFigures: 6,
+    StandingOrders: 7,
 }
 _COMMENT: Final = """
 SELECT TABLE_COMMENT FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"""
@@ -58,11 +62,15 @@ def checkpoint_tables(session: SqlSession, schema: str = "") -> list[tuple[str, 
 
 
 class CheckpointTable:
-    """Reads and writes the checkpoint table beside one source table, given by schema and name."""
+    """Reads and writes the checkpoint table beside one source table, given by schema and name.
+
+    Attributes:
+        quoted: its name, for statements.
+    """
 
     def __init__(self, schema: str, table: str) -> None:
         self._name = (schema, AuxiliaryNames.of(table).checkpoint)
-        self._table = quote_table(*self._name)
+        self.quoted = quote_table(*self._name)
 
     def __str__(self) -> str:
         """Show the table's name for messages."""
@@ -71,10 +79,10 @@ class CheckpointTable:
     def create(self, session: SqlSession, record: CheckpointRecord | Pointer) -> None:
         """Create the table and write its first row."""
         session.execute(
-            f"CREATE TABLE {self._table} (id TINYINT UNSIGNED NOT NULL PRIMARY KEY,"
+            f"CREATE TABLE {self.quoted} (id INT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY,"
             " record LONGTEXT CHARACTER SET utf8mb4 NOT NULL,"
             " written_at TIMESTAMP(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6))"
-            f" ENGINE=InnoDB COMMENT={comment_literal(_MARK)}"
+            f" ENGINE=InnoDB AUTO_INCREMENT={FIRST_ID} COMMENT={comment_literal(_MARK)}"
         )
         self.write(session, record)
         points.reach("checkpoint.created")
@@ -91,13 +99,13 @@ class CheckpointTable:
         """Drop the table, if it exists and is ours."""
         points.reach("cleanup.checkpoint")
         if self.is_ours(session):
-            session.execute(f"DROP TABLE IF EXISTS {self._table}")
+            session.execute(f"DROP TABLE IF EXISTS {self.quoted}")
 
     def write(self, session: SqlSession, row: Row) -> None:
         """Replace the row of that kind."""
         text = string_literal(to_text(row))
         session.execute(
-            f"REPLACE INTO {self._table} (id, record) VALUES ({_IDS[type(row)]}, {text})"
+            f"REPLACE INTO {self.quoted} (id, record) VALUES ({_IDS[type(row)]}, {text})"
         )
 
     def read(self, session: SqlSession, kind: type[_Kind]) -> _Kind | None:
@@ -120,7 +128,7 @@ class CheckpointTable:
     def _value(self, session: SqlSession, expression: str, kind: type[Row]) -> Any:
         """Return a value of a row; None without one."""
         try:
-            rows = session.query(f"SELECT {expression} FROM {self._table} WHERE id = {_IDS[kind]}")
+            rows = session.query(f"SELECT {expression} FROM {self.quoted} WHERE id = {_IDS[kind]}")
         except ServerFault as fault:
             if fault.code in ABSENT_TABLE:
                 return None
@@ -146,15 +154,3 @@ class CheckpointTable:
             raise UnreadableCheckpoint(f"{self._name[1]} has no row")
         # A run that ended has just dropped it.
         return None
-
-    def withdraw(self, session: SqlSession, request: RevertRequest) -> None:
-        """Delete a request that was answered or withdrawn; a newer one stays."""
-        text = string_literal(to_text(request))
-        session.execute(
-            f"DELETE FROM {self._table} WHERE id = {_IDS[RevertRequest]} AND record = {text}"
-        )
-
-    def answer_to(self, session: SqlSession, request: RevertRequest) -> RevertAnswer | None:
-        """Return the answer to a request; None before there is one."""
-        found = self.read(session, RevertAnswer)
-        return found if found is not None and found.token == request.token else None

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from spirit_py import points
-from spirit_py.checkpoint.reverse import ENDED, FOLLOWING, REVERTING, ReverseRecord, RevertRequest
+from spirit_py.checkpoint.queue import RequestQueue
+from spirit_py.checkpoint.requests import REVERT, Request
+from spirit_py.checkpoint.reverse import ENDED, FOLLOWING, REVERTING, ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal, SpiritError, StatementWrite
 from spirit_py.migration import migrate, migration
@@ -169,16 +171,13 @@ def test_a_key_that_would_merge_rows_is_refused_before_the_copy(db):
 def test_a_request_of_a_revert_that_ended_is_not_carried_out(table, spark_engine):
     """A revert that was killed has asked in vain; the next one is answered."""
     changed = SwappedTable(table, "ADD COLUMN extra INT", engine=spark_engine)
-    stale = RevertRequest(token="of-a-dead-revert")
+    queue = RequestQueue(changed.checkpoint)
     with connect(changed.connection, role="test") as session:
-        changed.checkpoint.write(session, stale)
+        stale = queue.put(session, Request(verb=REVERT, token="of-a-dead-revert"))
         following = changed.keep()
         until(lambda: changed.notes.said("no longer waits is not carried out"), "the refusal")
-        until(
-            lambda: changed.checkpoint.read(session, RevertRequest) is None,
-            "the end of the request",
-        )
-        assert changed.checkpoint.answer_to(session, stale) is not None
+        until(lambda: queue.answer_to(session, stale, "of-a-dead-revert") is not None, "the answer")
+        assert queue.waiting(session) == []
     assert "extra" in changed.columns()
     changed.revert()
     assert following.result() is True
@@ -200,12 +199,9 @@ def test_a_second_revert_is_answered_as_the_first(table, spark_engine, monkeypat
     reverts = [BackgroundCall(changed.revert)]
     assert proving.wait(60)
     with connect(changed.connection, role="test") as session:
-        first = changed.checkpoint.read(session, RevertRequest)
         reverts.append(BackgroundCall(changed.revert))
-        until(
-            lambda: changed.checkpoint.read(session, RevertRequest) not in (None, first),
-            "the second request",
-        )
+        queue = RequestQueue(changed.checkpoint)
+        until(lambda: len(queue.waiting(session)) == 1, "the second request")
     go_on.set()
     for revert in reverts:
         said = revert.result()

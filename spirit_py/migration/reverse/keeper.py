@@ -18,6 +18,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import __version__
+from spirit_py.checkpoint.requests import SKIP_DROP
 from spirit_py.checkpoint.reverse import ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import (
@@ -39,7 +40,8 @@ from spirit_py.units import human_seconds
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from spirit_py.checkpoint.reverse import ReverseTable, RevertRequest
+    from spirit_py.checkpoint.queue import Asked
+    from spirit_py.checkpoint.reverse import ReverseTable
     from spirit_py.migration.pair import Pair
     from spirit_py.migration.process import Process
     from spirit_py.mysql.session import Session
@@ -177,10 +179,10 @@ class Keeper:
             self._check()
             left = until - time.monotonic()
             try:
-                request = mailbox.requested(self._pairs[0].feed.position)
+                asked = mailbox.requested(self._pairs[0].feed.position)
             except SchemaChanged as error:
                 raise self._lost(error) from error
-            if request is not None and self._answer(request):
+            if asked is not None and self._answer(asked):
                 return True
             if left <= 0:
                 process.message(f"reverse replication of {names} ends: its time is over")
@@ -207,22 +209,22 @@ class Keeper:
             details=fault.details,
         ) from fault
 
-    def _answer(self, request: RevertRequest) -> bool:
+    def _answer(self, asked: Asked) -> bool:
         """Swap back for a revert that asked; False when it failed and the tables still follow."""
-        mailbox = self._mailbox
-        mailbox.accept(request)
+        mailbox, skip_drop = self._mailbox, SKIP_DROP in asked.request.arguments
+        mailbox.accept(asked)
         self._process.message("a revert was asked for")
         try:
-            self._swap_back(skip_drop=request.skip_drop)
+            self._swap_back(skip_drop=skip_drop)
         except SpiritError as error:
-            self._answer_failure(request, error)
+            self._answer_failure(error)
             return False
-        self._drop_undone(skip_drop=request.skip_drop)
+        self._drop_undone(skip_drop=skip_drop)
         mailbox.done()
         mailbox.drop_checkpoints()
         return True
 
-    def _answer_failure(self, request: RevertRequest, error: SpiritError) -> None:
+    def _answer_failure(self, error: SpiritError) -> None:
         """Answer that the revert failed; return where the old tables still follow."""
         cause = error
         if not isinstance(error, OutcomeUnknown):
@@ -235,7 +237,7 @@ class Keeper:
         broken = cause is self._stop.reason and _is_final(cause)
         if broken or isinstance(cause, SchemaChanged):
             cause = self._lost(cause)
-        self._mailbox.fail(request, cause)
+        self._mailbox.fail(cause)
         if isinstance(cause, (OutcomeUnknown, ReverseReplicationLost)):
             raise cause from error
         self._check()

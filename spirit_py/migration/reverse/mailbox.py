@@ -1,6 +1,7 @@
 """The mailbox between the process that runs reverse replication and those that ask for a revert.
 
-Record, request and answer are rows of the checkpoint table.
+The record, the requests and their answers are rows of the checkpoint table
+(:mod:`spirit_py.checkpoint.queue`).
 """
 
 from __future__ import annotations
@@ -10,15 +11,16 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from spirit_py.checkpoint.reverse import DONE, ENDED, WORKING, RevertAnswer, RevertRequest
+from spirit_py.checkpoint.queue import Asked, RequestQueue
+from spirit_py.checkpoint.requests import DONE, REVERT, WORKING, Answer
+from spirit_py.checkpoint.reverse import ENDED
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import MigrationFailure, ServerFault, SpiritError
 from spirit_py.migration.reverse.feed import require_definitions
 from spirit_py.mysql.faults import Disposition, disposition
-from spirit_py.mysql.locks.named import named_lock_holder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from spirit_py.checkpoint.reverse import ReverseRecord
     from spirit_py.migration.process import Process
@@ -46,10 +48,12 @@ class RevertMailbox:
     def __init__(self, process: Process, record: ReverseRecord) -> None:
         self._process = process
         self._checkpoint = CheckpointTable(*record.home)
+        self._queue = RequestQueue(self._checkpoint)
         self.record = record
         self._session: Session | None = None
         self._written_at = time.monotonic()
-        self._answer: RevertAnswer
+        self._asked: Asked
+        self._answer: Answer
 
     # -- the record
 
@@ -97,8 +101,8 @@ class RevertMailbox:
 
     # -- requests and answers
 
-    def requested(self, position: Callable[[], str]) -> RevertRequest | None:
-        """Return the request of a revert that waits; write the position when it is time.
+    def requested(self, position: Callable[[], str]) -> Asked | None:
+        """Claim the request of a revert that waits; write the position when it is time.
 
         A server that is away for a while is waited for by the feed, which gives up in its time.
 
@@ -109,63 +113,67 @@ class RevertMailbox:
             if time.monotonic() - self._written_at >= WRITE_SECONDS:
                 self.write(position=position())
                 require_definitions(self._connected(), self.record.tables)
-            request = self._checkpoint.read(self._connected(), RevertRequest)
-            if request is None or named_lock_holder(self._connected(), request.lock) is not None:
-                return request
+            return next(self._claimed(self._connected()), None)
         except ServerFault as fault:
             self._disconnect()
             if disposition(fault) is Disposition.FATAL:
                 raise
             _LOG.info("could not look for a request: %s", fault.message)
             return None
-        text = "a request of a spirit-py revert that no longer waits is not carried out"
-        self._process.message(text)
-        self.fail(request, MigrationFailure(text, hint="run spirit-py revert again"))
-        return None
 
-    def accept(self, request: RevertRequest) -> None:
+    def _claimed(self, session: Session) -> Iterator[Asked]:
+        """Yield the requests of reverts that still wait, each claimed; answer the others."""
+        for asked in self._queue.waiting(session):
+            if not isinstance(asked, Asked) or asked.request.verb != REVERT:
+                continue
+            waits = self._queue.is_waited_for(session, asked.request)
+            if not self._queue.claim(session, asked.number):
+                continue
+            if waits:
+                yield asked
+                continue
+            text = "a request of a spirit-py revert that no longer waits is not carried out"
+            self._process.message(text)
+            error = MigrationFailure(text, hint="run spirit-py revert again")
+            self._queue.answer(session, asked.number, Answer.of_error(asked.request.token, error))
+
+    def accept(self, asked: Asked) -> None:
         """Begin to answer: from now on the asking process gets every message of this one."""
-        self._answer = RevertAnswer(token=request.token, state=WORKING, said=())
+        self._asked = asked
+        self._answer = Answer(token=asked.request.token, state=WORKING, said=())
         self._process.relay = self._relay
 
     def _relay(self, text: str) -> None:
         self._put(replace(self._answer, said=(*self._answer.said, text)))
 
-    def _put(self, answer: RevertAnswer) -> None:
+    def _put(self, answer: Answer) -> None:
         self._answer = answer
-        self._try(lambda session: self._checkpoint.write(session, answer), "no answer written")
+        number = self._asked.number
+        self._try(lambda session: self._queue.answer(session, number, answer), "no answer written")
 
-    def fail(self, request: RevertRequest, error: SpiritError) -> None:
+    def fail(self, error: SpiritError) -> None:
         """Answer that the revert failed."""
         self._process.relay = None
-        self._try(
-            lambda session: self._checkpoint.withdraw(session, request), "request not removed"
-        )
-        self._put(RevertAnswer.of_error(request.token, error))
+        self._put(Answer.of_error(self._answer.token, error))
 
     def done(self) -> None:
-        """Answer that the revert was made; wait for a while until the answer was read."""
+        """Answer that the revert was made; wait for a while until the answers were read."""
         self._process.relay = None
         self._put(replace(self._answer, state=DONE))
+        answered = [self._asked]
         until, stop = time.monotonic() + _ANSWER_SECONDS, self._process.stop
         while time.monotonic() < until and not stop.requested:
-            if self._try(self._all_answered, "no look at the request"):
+            if self._try(lambda session: self._all_read(session, answered), "no look at requests"):
                 return
             stop.wait(0.1)
 
-    def _all_answered(self, session: Session) -> bool:
-        """Whether every revert that waits has its answer: one more may have asked meanwhile.
-
-        There is room for one request and one answer, so the next is answered once the asker
-        before it has gone.
-        """
-        answered = RevertRequest(token=self._answer.token)
-        if named_lock_holder(session, answered.lock) is not None:
-            return False
-        request = self._checkpoint.read(session, RevertRequest)
-        if request is not None and request.token != answered.token:
-            self._put(replace(self._answer, token=request.token))
-        return request is None
+    def _all_read(self, session: Session, answered: list[Asked]) -> bool:
+        """Whether nobody waits any more; answer each revert that asked meanwhile."""
+        for asked in self._claimed(session):
+            answered.append(asked)
+            answer = replace(self._answer, token=asked.request.token)
+            self._queue.answer(session, asked.number, answer)
+        return not any(self._queue.is_waited_for(session, asked.request) for asked in answered)
 
     # -- the session
 

@@ -9,10 +9,13 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.checkpoint.reverse import DONE, ENDED, FAILED, FOLLOWING, REVERTING, RevertRequest
+from spirit_py.checkpoint.queue import Asked, RequestQueue
+from spirit_py.checkpoint.requests import REVERT, SKIP_DROP, Request
+from spirit_py.checkpoint.reverse import ENDED, FOLLOWING, REVERTING
 from spirit_py.checkpoint.reverse_look import Where, find_reverse, where_is
 from spirit_py.checkpoint.table import CheckpointTable
-from spirit_py.errors import Interrupted, MigrationFailure, OutcomeUnknown, Refusal, ServerFault
+from spirit_py.errors import Interrupted, OutcomeUnknown, Refusal, ServerFault
+from spirit_py.migration.control.asking import LOOK_SECONDS, follow_answer
 from spirit_py.migration.process import Process
 from spirit_py.migration.reverse.keeper import Keeper
 from spirit_py.mysql.earlier_runs import end_earlier_sessions
@@ -37,7 +40,6 @@ if TYPE_CHECKING:
     from spirit_py.mysql.session import Session
     from spirit_py.spark.gang import GangEngine
 
-_LOOK_SECONDS: Final = 0.3
 _READ_SECONDS: Final = 30
 #: Within which the other process must begin to answer.
 _ANSWER_SECONDS: Final = 60.0
@@ -113,7 +115,7 @@ class Revert(Process):
                     self.message(
                         f"asking the process that runs reverse replication (session {holder})"
                     )
-                    if self._ask(session, CheckpointTable(*found.home)):
+                    if self._ask(session, RequestQueue(CheckpointTable(*found.home))):
                         return
             self.message("no process runs reverse replication any more: going on in its place")
             self._take_over(found)
@@ -138,54 +140,41 @@ class Revert(Process):
 
     # -- asking
 
-    def _ask(self, session: Session, checkpoint: CheckpointTable) -> bool:
+    def _ask(self, session: Session, queue: RequestQueue) -> bool:
         """Ask the other process; False when it has ended meanwhile, without an answer."""
-        request = RevertRequest(token=secrets.token_hex(8), skip_drop=self.config.skip_drop)
+        arguments = {SKIP_DROP: "yes"} if self.config.skip_drop else {}
+        request = Request(verb=REVERT, token=secrets.token_hex(8), arguments=arguments)
         # A request counts only while a process waits for the answer, which this lock proves.
         waiting = AdvisoryLock(
             self.config.connection, request.lock, stop=self.stop, purpose="revert"
         )
         with waiting, contextlib.ExitStack() as stack:
-            checkpoint.write(session, request)
-            stack.callback(self._withdraw, checkpoint, request)
-            return self._follow(session, checkpoint, request)
+            asked = Asked(number=queue.put(session, request), request=request)
+            stack.callback(self._withdraw, queue, asked)
+            self.show("the process that runs reverse replication")
+            return follow_answer(
+                session,
+                queue,
+                asked,
+                process_lock=self._lock_name,
+                said=self.message,
+                pause=self._pause,
+                within=_ANSWER_SECONDS,
+            )
 
-    def _follow(
-        self, session: Session, checkpoint: CheckpointTable, request: RevertRequest
-    ) -> bool:
-        """Show what the other process reports, until it has swapped back."""
-        began, shown = time.monotonic(), 0
-        self.show("the process that runs reverse replication")
-        while True:
-            reason = self.stop.reason
-            if shown and isinstance(reason, Interrupted):
-                reason.hint = "the process that runs reverse replication goes on with the revert"
-            self.stop.check()
-            held = named_lock_holder(session, self._lock_name) is not None
-            # Read last: what the process wrote before it ended counts.
-            answer = checkpoint.answer_to(session, request)
-            if answer is not None:
-                if answer.state == FAILED:
-                    raise answer.as_error()
-                for line in answer.said[shown:]:
-                    self.message(line)
-                shown = len(answer.said)
-                if answer.state == DONE:
-                    return True
-            if not held:
-                return False
-            if not shown and time.monotonic() - began > _ANSWER_SECONDS:
-                raise MigrationFailure(
-                    f"the process that runs reverse replication of {self._name} does not answer",
-                    hint="see what it does; when it has ended, run the same command again",
-                )
-            self.stop.wait(_LOOK_SECONDS)
+    def _pause(self, begun: bool) -> None:
+        """Wait for a moment; raise the reason of a stop request."""
+        self.stop.wait(LOOK_SECONDS)
+        reason = self.stop.reason
+        if begun and isinstance(reason, Interrupted):
+            reason.hint = "the process that runs reverse replication goes on with the revert"
+        self.stop.check()
 
-    def _withdraw(self, checkpoint: CheckpointTable, request: RevertRequest) -> None:
-        """Take the request back: it was answered, or is not wanted any more."""
+    def _withdraw(self, queue: RequestQueue, asked: Asked) -> None:
+        """Take the request back, or its answer away: it was answered, or is not wanted any more."""
         try:
             with self.session("revert", read_timeout=_READ_SECONDS) as session:
-                checkpoint.withdraw(session, request)
+                queue.withdraw(session, asked.number)
         except ServerFault as fault:
             if disposition(fault) is not Disposition.FATAL:
                 self.message(f"the request could not be taken back: {fault.message}")

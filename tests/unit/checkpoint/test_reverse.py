@@ -7,13 +7,8 @@ import json
 import pytest
 
 from spirit_py.checkpoint.codec import FORMAT, UnreadableCheckpoint, from_text, to_text
-from spirit_py.checkpoint.reverse import (
-    WORKING,
-    ReverseRecord,
-    ReverseTable,
-    RevertAnswer,
-    RevertRequest,
-)
+from spirit_py.checkpoint.requests import WORKING, Answer, Request
+from spirit_py.checkpoint.reverse import ReverseRecord, ReverseTable
 from spirit_py.errors import Interrupted, OutcomeUnknown, Refusal, SpiritError
 from spirit_py.migration.reverse.keeper import ReverseReplicationLost
 from spirit_py.table.reverse import ReverseChanges
@@ -34,12 +29,10 @@ RECORD = ReverseRecord(tables=(TABLE,), position="p;'x'", until=17.5)
 def test_every_row_comes_back_as_it_was():
     """Record, request and answer lose nothing in their JSON."""
     assert from_text(to_text(RECORD), ReverseRecord) == RECORD
-    request = RevertRequest(token="t", skip_drop=True)
-    assert from_text(to_text(request), RevertRequest) == request
-    answer = RevertAnswer(
-        token="t", state=WORKING, said=("one", "two"), details=("d",), exit_code=1
-    )
-    assert from_text(to_text(answer), RevertAnswer) == answer
+    request = Request(verb="revert", token="t", arguments={"skip-drop": "yes"}, account="a@%")
+    assert from_text(to_text(request), Request) == request
+    answer = Answer(token="t", state=WORKING, said=("one", "two"), details=("d",), exit_code=1)
+    assert from_text(to_text(answer), Answer) == answer
 
 
 @pytest.mark.parametrize(
@@ -69,7 +62,7 @@ def test_text_that_is_no_json_object_is_refused(text):
 )
 def test_a_failure_arrives_with_its_exit_code(error, kind):
     """What failed in the asked process fails the command that asked in the same way."""
-    told = from_text(to_text(RevertAnswer.of_error("t", error)), RevertAnswer).as_error()
+    told = from_text(to_text(Answer.of_error("t", error)), Answer).as_error()
     assert isinstance(told, kind)
     assert (told.message, told.hint, told.details) == (error.message, error.hint, error.details)
     assert told.exit_code == error.exit_code
@@ -77,11 +70,12 @@ def test_a_failure_arrives_with_its_exit_code(error, kind):
 
 def test_a_signal_to_the_process_that_was_asked_is_a_plain_failure():
     """The exit code of a signal is only for the process that got it."""
-    told = from_text(to_text(RevertAnswer.of_error("t", Interrupted(15))), RevertAnswer).as_error()
+    told = from_text(to_text(Answer.of_error("t", Interrupted(15))), Answer).as_error()
     assert (told.exit_code, told.message) == (1, "interrupted by signal 15")
 
 
 def test_every_request_has_a_lock_of_its_own():
-    """By it the asked process knows that a revert waits."""
-    assert RevertRequest(token="a").lock == RevertRequest(token="a", skip_drop=True).lock
-    assert RevertRequest(token="a").lock != RevertRequest(token="b").lock
+    """By it the asked process knows that a command waits."""
+    asked = Request(verb="revert", token="a")
+    assert asked.lock == Request(verb="pause", token="a").lock
+    assert asked.lock != Request(verb="revert", token="b").lock

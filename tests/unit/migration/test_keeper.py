@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from spirit_py.checkpoint.reverse import ReverseRecord, ReverseTable, RevertRequest
+from spirit_py.checkpoint.reverse import ReverseRecord, ReverseTable
 from spirit_py.errors import Interrupted, ServerFault
 from spirit_py.migration.reverse.keeper import Keeper
 from spirit_py.stop import StopSwitch
@@ -39,6 +39,6 @@ def test_a_signal_during_a_revert_is_not_answered_as_its_failure(monkeypatch):
     monkeypatch.setattr(keeper, "_pairs", [SimpleNamespace(feed=feed)])
     process.stop.request(Interrupted(signal.SIGTERM, hint="run it again"))
     with pytest.raises(Interrupted) as raised:
-        keeper._answer_failure(RevertRequest(token="a"), ServerFault(2013, "lost", where="feed"))
+        keeper._answer_failure(ServerFault(2013, "lost", where="feed"))
     assert "spirit-py revert still swaps back" in raised.value.hint
     assert (saved, answered) == (["here"], [])

@@ -1,0 +1,95 @@
+"""What an operator's command asks of the process that works on a table, and its answer (pure).
+
+``spirit-py ctl`` and ``spirit-py revert`` ask in this way. Nothing secret is in these rows (R20).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from spirit_py.errors import OutcomeUnknown, Refusal, SpiritError
+from spirit_py.table.names import lock_name
+
+FIRST_ID: Final = 16
+"""The first number of a request in the checkpoint table; the rows below are of fixed kinds."""
+REVERT: Final = "revert"
+"""The verb of ``spirit-py revert``; the process that runs reverse replication carries it out."""
+SKIP_DROP: Final = "skip-drop"
+"""Its argument: keep the tables that are swapped out."""
+
+WORKING: Final = "working"
+DONE: Final = "done"
+FAILED: Final = "failed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What one command asks of the process.
+
+    Attributes:
+        verb: what is to be done.
+        token: random, of this request.
+        arguments: of the verb, by name.
+        account: whom the server has authenticated, as its CURRENT_USER() returns it.
+        client: user name and host of the client, as the server's USER() returns them.
+    """
+
+    verb: str
+    token: str
+    arguments: dict[str, str] = field(default_factory=dict)
+    account: str = ""
+    client: str = ""
+
+    @property
+    def lock(self) -> str:
+        """The named lock that the asking process holds for as long as it waits."""
+        return lock_name("request", self.token)
+
+    @property
+    def who(self) -> str:
+        """Who asks, for messages."""
+        return f"{self.client} (account {self.account})"
+
+    def __str__(self) -> str:
+        """Show the request as it is typed."""
+        given = (f"{name}={value}" for name, value in self.arguments.items())
+        return " ".join((self.verb, *given))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What the process answers.
+
+    Attributes:
+        token: of the request.
+        state: :data:`WORKING`, :data:`DONE` or :data:`FAILED`.
+        said: all messages so far, oldest first; the cause of a failure is the last.
+        exit_code: of the error, once it failed.
+    """
+
+    token: str
+    state: str
+    said: tuple[str, ...]
+    hint: str = ""
+    details: tuple[str, ...] = ()
+    exit_code: int = 0
+
+    @classmethod
+    def of_error(cls, token: str, error: SpiritError) -> Answer:
+        """Return the answer that reports a failure."""
+        return cls(
+            token=token,
+            state=FAILED,
+            said=(error.message,),
+            hint=error.hint,
+            details=error.details,
+            exit_code=error.exit_code,
+        )
+
+    def as_error(self) -> SpiritError:
+        """Return the failure as an error with the same exit code."""
+        kinds = {2: Refusal, 3: OutcomeUnknown}
+        # A signal to the one process did not interrupt the other.
+        kind = kinds.get(self.exit_code, SpiritError)
+        return kind(self.said[-1], hint=self.hint, details=self.details)

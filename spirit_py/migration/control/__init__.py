@@ -1,0 +1,1 @@
+"""Control while it runs."""
