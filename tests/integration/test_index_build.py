@@ -6,6 +6,8 @@ import contextlib
 import signal
 import threading
 import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,6 +15,7 @@ from spirit_py.checkpoint.look import find_record
 from spirit_py.checkpoint.proofs import read_proofs
 from spirit_py.config import FeedOptions
 from spirit_py.errors import Interrupted, MigrationFailure, SchemaChanged
+from spirit_py.feed.subscription import TableSubscription
 from spirit_py.migration.indexes import build as index_build
 from spirit_py.migration.indexes import plan
 from spirit_py.migration.indexes.deferred import DeferredIndexes
@@ -28,6 +31,10 @@ from tests.kits.resume import (
     start,
 )
 from tests.kits.tables import open_session, tables
+from tests.kits.waiting import until
+
+if TYPE_CHECKING:
+    from tests.kits.migrate import Migrating
 
 SECONDS = 60.0
 
@@ -224,16 +231,77 @@ QUICK = FeedOptions(flush_interval=0.02)
 HEAVY_ALTER = "ADD COLUMN z INT NOT NULL DEFAULT 5, ADD INDEX (b), ADD INDEX (a, b)"
 
 
+class Backlog:
+    """Keeps changes until many wait, so that the first build meets more than its log holds.
+
+    Batches that wait for their lock behind the build's get it when the build lets go of it, and the
+    build cannot end before they do: all that they write is in its log, however fast it is.
+    """
+
+    def __init__(self, monkeypatch):
+        self.limits: list[int] = []
+        self._tables: list[TableSubscription] = []
+        self._bounded = TableSubscription.applies_bounded
+        backlog = self
+
+        @contextlib.contextmanager
+        def applies_bounded(table, limit):
+            first = not backlog.limits
+            backlog.limits.append(limit)
+            with backlog._bounded(table, 0 if first else limit):
+                if first:
+                    until(lambda: table.buffer.pending >= ROWS, "changes of all rows")
+                    backlog._tables.append(table)
+                yield
+
+        monkeypatch.setattr(TableSubscription, "applies_bounded", applies_bounded)
+
+    @property
+    def waits(self):
+        """Whether all rows have changed."""
+        return bool(self._tables)
+
+    def release(self):
+        """Let the changes be applied."""
+        (table,) = self._tables
+        with table._lock:
+            table.room = self.limits[0]
+            table._wake()
+
+
+def batches_behind_the_build(db):
+    """Return how many statements of the feed wait for the lock on the new table."""
+    ((count,),) = db.query(
+        "SELECT COUNT(*) FROM performance_schema.threads WHERE PROCESSLIST_INFO LIKE"
+        " 'REPLACE INTO%_t_new%' AND PROCESSLIST_STATE = 'Waiting for table metadata lock'"
+    )
+    return int(count)
+
+
 def test_a_log_that_is_too_small_is_overcome(heavy, spark_engine, monkeypatch):
     """Error 1799 is met, changes wait for the next build, and not a row differs."""
     monkeypatch.setattr(index_build, "LOG_SHARE", 1e6)
-    with HeavyWriters(heavy):
+    monkeypatch.setattr(index_build, "_LOCK_WAIT", 300)
+    backlog = Backlog(monkeypatch)
+    one_statement = replace(QUICK, batch_rows=ROWS, apply_threads=2)
+    with in_use(heavy) as (begin, end), HeavyWriters(heavy):
+        once_at(monkeypatch, "index.begin", begin)
         run = start(
-            spark_engine, heavy, alter=HEAVY_ALTER, defer_indexes="on", feed=QUICK, no_repair=True
+            spark_engine,
+            heavy,
+            alter=HEAVY_ALTER,
+            defer_indexes="on",
+            feed=one_statement,
+            no_repair=True,
         )
-        run.wait_until(lambda: ".t built after the copy" in run.told.text, "build")
+        run.wait_until(lambda: backlog.waits and builder(heavy), "build")
+        backlog.release()
+        run.wait_until(lambda: batches_behind_the_build(heavy) == 2, "changes behind the build")
+        end()
+        run.wait_until(lambda: ".t built after the copy" in run.told.text, "end of the build")
     report = run.end()
-    assert report.index_build_tries >= 2, run.told.text
+    assert report.index_build_tries == 2, run.told.text
+    assert backlog.limits[1:] == [0]
     assert "again: more was written meanwhile" in run.told.text
     assert report.differences_found == 0
     assert report.chunks_repaired == 0
@@ -261,31 +329,42 @@ def indexes_of_new_table(db):
     return {row[2] for row in db.query("SHOW INDEX FROM _t_new")}
 
 
+class SlowCopy:
+    """What happened in a copy that counts as slow at once.
+
+    Attributes:
+        dropped: whether the index was gone before the first chunk counted.
+        then: called when it is gone, before the first chunk counts.
+    """
+
+    def __init__(self):
+        self.dropped = False
+        self.then = lambda: None
+
+
 @pytest.fixture
 def slow(db, monkeypatch):
     """A copy that counts as slow at once; its first chunk counts when the index is gone."""
     make_table(db)
-    dropped = []
+    copy = SlowCopy()
 
     def wait():
         other = db.connect()
         cursor = other.cursor()
-        deadline = time.monotonic() + SECONDS
 
         def gone():
             cursor.execute("SHOW INDEX FROM _t_new")
             return "b" not in {row[2] for row in cursor.fetchall()}
 
-        while not gone():
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-        dropped.append(True)
+        until(gone, "the drop")
         other.close()
+        copy.dropped = True
+        copy.then()
 
     monkeypatch.setattr(plan, "_automatic", lambda *_: (False, True, "for this test"))
     monkeypatch.setattr(FallingRate, "observe", lambda *_, waits: True)
     once_at(monkeypatch, "chunk.committed", wait)
-    return dropped
+    return copy
 
 
 def test_indexes_are_dropped_in_the_middle_of_a_slow_copy(db, spark_engine, slow):
@@ -294,7 +373,7 @@ def test_indexes_are_dropped_in_the_middle_of_a_slow_copy(db, spark_engine, slow
     with Writers(db) as writers:
         run = start(spark_engine, db, target_chunk_time=0.02)
         report = run.end()
-    assert slow
+    assert slow.dropped
     assert "more slowly than before" in run.told.text
     assert report.indexes_deferred == [f"{db.name}.t.b"]
     assert report.differences_found == 0
@@ -305,16 +384,17 @@ def test_indexes_are_dropped_in_the_middle_of_a_slow_copy(db, spark_engine, slow
 
 def test_a_run_after_the_drop_knows_what_is_missing(db, spark_engine, slow, monkeypatch):
     """The record names both definitions before the drop: a run that stops then is carried on."""
+    run: Migrating
+    slow.then = lambda: run.stop.request(Interrupted(signal.SIGINT))
     with Writers(db) as writers:
         run = start(spark_engine, db, target_chunk_time=0.02)
-        run.wait_until(lambda: slow, "drop")
-        run.stop.request(Interrupted(signal.SIGINT))
         with pytest.raises(Interrupted):
             run.end()
         assert "b" not in indexes_of_new_table(db)
         monkeypatch.undo()
         shown = run_command(db, "status").stdout
         report = start(spark_engine, db, defer_indexes="off").end()
+    assert slow.dropped
     assert "to be built after the copy" in shown
     assert report.indexes_deferred == [f"{db.name}.t.b"]
     assert report.differences_found == 0
@@ -335,7 +415,7 @@ def test_the_record_is_written_before_the_drop(db, spark_engine, slow, monkeypat
 
     monkeypatch.setattr(DeferredIndexes, "drop", looked)
     report = start(spark_engine, db, target_chunk_time=0.02).end()
-    assert slow
+    assert slow.dropped
     assert known == [True]
     assert report.differences_found == 0
 
