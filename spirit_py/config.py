@@ -146,6 +146,8 @@ class MigrationConfig(RunConfig):
             ``alter`` are given.
         target_chunk_time: seconds that one chunk should take.
         nice: seconds of rest for each second of the copy's work.
+        max_load: counters of the server, each with the value above which the work waits.
+        critical_load: the same, with the value above which the run ends.
         no_shortcut: copy even where the server could change the table in place.
         dry_run: do everything but the swap, measure it, and leave nothing behind.
         writes_only_here: the operator states that the table is written through this server alone.
@@ -169,6 +171,8 @@ class MigrationConfig(RunConfig):
     statement: str = ""
     target_chunk_time: float = 0.5
     nice: float = 0.0
+    max_load: tuple[tuple[str, float], ...] = ()
+    critical_load: tuple[tuple[str, float], ...] = ()
     skip_drop_after_cutover: bool = False
     no_shortcut: bool = False
     dry_run: bool = False

@@ -13,6 +13,7 @@ exit code of the process, and survives pickling, because Spark sends it between 
     │   ├── ServerFault              exit 1   the server or the connection reported an error
     │   ├── CopyFailure              exit 1   a chunk could not be copied
     │   ├── WorkersLost              exit 1   tasks that worked together were lost
+    │   ├── CriticalLoad             exit 1   --critical-load was exceeded
     │   ├── ValueLost                exit 1   a value would change in conversion (R10)
     │   ├── PacketTooSmall           exit 1   a value is larger than the server lets through
     │   ├── DuplicateForUnique       exit 1   the source has duplicates of a new UNIQUE key (R11)
@@ -115,6 +116,10 @@ class CopyFailure(MigrationFailure):
 
 class WorkersLost(MigrationFailure):
     """Tasks that worked together (a gang) were lost; they may be started again."""
+
+
+class CriticalLoad(MigrationFailure):
+    """The server's load is above a limit at which the operator wants the run to end."""
 
 
 class ValueLost(MigrationFailure):

@@ -29,6 +29,7 @@ from spirit_py.cli.outcome import (
 from spirit_py.cli.values import (
     Duration,
     FiniteRange,
+    LoadLimits,
     connection_of,
     named_alike,
     refuse_undecodable,
@@ -68,6 +69,21 @@ if TYPE_CHECKING:
     default=0.0,
     show_default=True,
     help="Seconds of rest for each second of the copy's work: 1 halves its speed.",
+)
+@option(
+    "--max-load",
+    type=LoadLimits(),
+    default=(),
+    metavar="NAME=VALUE,...",
+    help="Wait while a counter of SHOW GLOBAL STATUS is above its value: Threads_running=25.",
+)
+@option(
+    "--critical-load",
+    type=LoadLimits(),
+    default=(),
+    metavar="NAME=VALUE,...",
+    help="End the run above such a value, seen twice in half a second; the same command carries"
+    " on.",
 )
 @option(
     "--defer-indexes",

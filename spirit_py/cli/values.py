@@ -81,6 +81,28 @@ class TableName(click.ParamType[tuple[str, str]]):
         return (quoted.replace("``", "`") or plain, table.replace("``", "`") or bare)
 
 
+class LoadLimits(click.ParamType[tuple[tuple[str, float], ...]]):
+    """Limits of the server's counters: ``Threads_running=25,Threads_connected=500``."""
+
+    name = "name=value,..."
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[tuple[str, float], ...]:
+        """Return names and limits."""
+        if isinstance(value, tuple):
+            return value
+        return tuple(self._limit(text, param, ctx) for text in str(value).split(",") if text)
+
+    def _limit(
+        self, text: str, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, float]:
+        found = re.fullmatch(r"\s*(\w+)\s*=\s*(\d+(?:\.\d+)?)\s*", text)
+        if found is None:
+            self.fail(f"{text!r} is no limit; write for instance Threads_running=25.", param, ctx)
+        return found[1], float(found[2])
+
+
 def refuse_undecodable(options: dict[str, Any]) -> None:
     """Refuse bytes that are no text here: Python hands them over as lone surrogates.
 

@@ -110,5 +110,9 @@ class Run(Process):
 def _pace_settings(config: MigrationConfig) -> PaceSettings:
     """Return what the operator asked for at the beginning."""
     return PaceSettings(
-        threads=config.threads, chunk_seconds=config.target_chunk_time, nice=config.nice
+        threads=config.threads,
+        chunk_seconds=config.target_chunk_time,
+        nice=config.nice,
+        max_load=config.max_load,
+        critical_load=config.critical_load,
     )

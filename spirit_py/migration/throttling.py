@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spirit_py.throttle.backlog import Backlog
+from spirit_py.throttle.load import ServerLoad
 from spirit_py.throttle.throttles import Throttles
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ def begin_throttling(run: Run, feed: ChangeSource) -> None:
     throttles = Throttles(run.settings, tell=run.message)
     # First, because the application's changes go before everything of ours.
     throttles.add(Backlog(feed.statistics))
+    throttles.add(ServerLoad(run.config.connection, run.settings, run.stop))
     run.closing("the throttlers", throttles.close)
     throttles.start()
     run.pace = throttles

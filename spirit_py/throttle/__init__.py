@@ -6,6 +6,8 @@ throttler       the interface of one throttler
 watched         one throttler, looked at in a thread of its own
 throttles       all throttlers together: the pace that the work asks for
 backlog         the change feed has no room: it goes before the copy (R19)
+load            ``--max-load`` and ``--critical-load``
+own_session     a throttler's session, opened again after a fault
 ==============  ===================================================================
 
 A *throttler* looks at one thing (a replica, the server's load, the clock) and returns a reason to

@@ -1,0 +1,61 @@
+"""The server's load against its limits."""
+
+from __future__ import annotations
+
+import pytest
+
+from spirit_py.config import ConnectionOptions
+from spirit_py.errors import CriticalLoad
+from spirit_py.stop import StopSwitch
+from spirit_py.throttle import load
+from spirit_py.throttle.load import ServerLoad, excess
+from spirit_py.throttle.settings import LiveSettings, PaceSettings
+
+
+@pytest.fixture
+def looking(monkeypatch):
+    """Return a function that makes the throttler, and the counters that its looks find."""
+    counters: dict[str, float] = {}
+
+    def make(**settings):
+        stop = StopSwitch()
+        live = LiveSettings(PaceSettings(threads=1, **settings))
+        throttler = ServerLoad(ConnectionOptions(), live, stop)
+        monkeypatch.setattr(throttler._session, "ask", lambda work: work(None))
+        return throttler, live, stop
+
+    monkeypatch.setattr(load, "read_status", lambda _session, names: dict(counters))
+    return make, counters
+
+
+def test_a_counter_above_its_limit_is_named_with_both_values():
+    """The name is compared without regard to case, and a value at the limit is not above it."""
+    limits = (("Threads_running", 25.0), ("Threads_connected", 10.0))
+    found = {"threads_running": 31.0, "threads_connected": 10.0}
+    assert excess(found, limits) == ["Threads_running is 31, above 25"]
+
+
+def test_work_waits_while_the_load_is_above_the_limit(looking):
+    """It ends with the load, and the limit may be changed meanwhile."""
+    make, counters = looking
+    throttler, live, _ = make(max_load=(("Threads_running", 25.0),))
+    counters["threads_running"] = 26.0
+    assert "Threads_running is 26" in throttler.look()
+    live.change(max_load=(("Threads_running", 30.0),))
+    assert throttler.look() == ""
+    live.change(max_load=())
+    assert throttler.look() == ""
+
+
+def test_a_critical_load_ends_the_run_when_it_is_seen_twice(looking):
+    """One peak ends nothing; two looks in succession do, and the run can be resumed."""
+    make, counters = looking
+    throttler, _, stop = make(critical_load=(("Threads_running", 100.0),))
+    for value in (150.0, 90.0, 150.0):
+        counters["threads_running"] = value
+        throttler.look()
+        assert not stop.requested
+    throttler.look()
+    assert isinstance(stop.reason, CriticalLoad)
+    assert "Threads_running is 150, above 100" in stop.reason.message
+    assert (stop.reason.exit_code, stop.reason.resumable) == (1, True)
