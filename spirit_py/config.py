@@ -160,6 +160,8 @@ class MigrationConfig(RunConfig):
             the source, where sessions of other settings stored them.
         keep_old_current: seconds of reverse replication after the swap: the old table follows the
             new one, and ``spirit-py revert`` swaps back.
+        drop_old_after: seconds after the swap before which the old table is not dropped; infinite
+            to leave it to the operator.
         checkpoint_max_age: seconds after which a checkpoint is too old to resume from.
         start_afresh: drop the rows that an unfinished migration has copied, where this one cannot
             carry on with them and something else could.
@@ -173,7 +175,7 @@ class MigrationConfig(RunConfig):
     nice: float = 0.0
     max_load: tuple[tuple[str, float], ...] = ()
     critical_load: tuple[tuple[str, float], ...] = ()
-    skip_drop_after_cutover: bool = False
+    drop_old_after: float = 0.0
     no_shortcut: bool = False
     dry_run: bool = False
     writes_only_here: bool = False

@@ -23,15 +23,17 @@ class Phase(enum.StrEnum):
     SENTINEL = "sentinel"
     CUTOVER = "cutover"
     KEEP = "keep"
+    GRACE = "grace"
     CLEANUP = "cleanup"
     DONE = "done"
     FAILED = "failed"
 
 
 _ALWAYS = frozenset({Phase.FAILED})
+_AFTER_SWAP = frozenset({Phase.KEEP, Phase.GRACE, Phase.CLEANUP})
 TRANSITIONS: dict[Phase, frozenset[Phase]] = {
     # A resumed run begins with the copy, or with the cleanup after the swap of an earlier run.
-    Phase.PREFLIGHT: frozenset({Phase.SHORTCUT, Phase.COPY, Phase.KEEP, Phase.CLEANUP}) | _ALWAYS,
+    Phase.PREFLIGHT: frozenset({Phase.SHORTCUT, Phase.COPY}) | _AFTER_SWAP | _ALWAYS,
     Phase.SHORTCUT: frozenset({Phase.CREATE, Phase.DONE}) | _ALWAYS,
     Phase.CREATE: frozenset({Phase.COPY}) | _ALWAYS,
     Phase.COPY: frozenset({Phase.INDEX, Phase.DRAIN}) | _ALWAYS,
@@ -40,9 +42,10 @@ TRANSITIONS: dict[Phase, frozenset[Phase]] = {
     Phase.ANALYZE: frozenset({Phase.CHECKSUM}) | _ALWAYS,
     Phase.CHECKSUM: frozenset({Phase.SENTINEL, Phase.CUTOVER, Phase.DONE}) | _ALWAYS,
     Phase.SENTINEL: frozenset({Phase.CHECKSUM, Phase.CUTOVER}) | _ALWAYS,
-    Phase.CUTOVER: frozenset({Phase.SENTINEL, Phase.CHECKSUM, Phase.KEEP, Phase.CLEANUP}) | _ALWAYS,
+    Phase.CUTOVER: frozenset({Phase.SENTINEL, Phase.CHECKSUM}) | _AFTER_SWAP | _ALWAYS,
     # A revert leaves nothing to clean up.
-    Phase.KEEP: frozenset({Phase.CLEANUP, Phase.DONE}) | _ALWAYS,
+    Phase.KEEP: frozenset({Phase.GRACE, Phase.CLEANUP, Phase.DONE}) | _ALWAYS,
+    Phase.GRACE: frozenset({Phase.CLEANUP}) | _ALWAYS,
     Phase.CLEANUP: frozenset({Phase.DONE}) | _ALWAYS,
     Phase.DONE: frozenset(),
     Phase.FAILED: frozenset(),

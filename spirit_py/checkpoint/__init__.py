@@ -2,7 +2,7 @@
 
 ============================================  ==============================================
 ``codec`` ``record`` ``reverse`` ``live``     the rows, and their JSON
-``requests`` (pure)
+``requests`` ``old_table`` (pure)
 ``beginning``                                 the record that a run begins with
 ``table`` ``proofs`` ``writer``               reading and writing them
 ``queue``                                     requests of operators, and their answers

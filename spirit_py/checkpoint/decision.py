@@ -14,9 +14,14 @@ read                                            be from a swap; else afresh *
 no checkpoint                                   afresh; nothing is reported
 a pointer to the record of several tables       afresh *
 another statement                               afresh *
+another statement's old table is kept after    refused: everything is kept
+its swap; or this one's, left to the operator
+an old table was left to the operator, and is   afresh; nothing is reported
+gone
 another server at the address, whose GTIDs      refused: everything is kept (R14)
 do not prove that it has all that the first had
 a revert was made or reverse replication lost   resume, with the cleanup
+the old table is kept after the swap            resume, with the cleanup
 tables that are neither from before the swap    refused: everything is kept
 nor from after it
 the swap was done, its cleanup was not          resume, with the cleanup
@@ -56,9 +61,10 @@ from spirit_py.checkpoint.record import CheckpointRecord, Pointer
 from spirit_py.units import human_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from spirit_py.checkpoint.found import Found, ReverseFound
+    from spirit_py.checkpoint.old_table import OldTableRecord
     from spirit_py.checkpoint.record import TableProgress
 
 _SHOWN: Final = 200
@@ -145,12 +151,16 @@ def _first_that_fits(found: Found, wanted: Wanted) -> Decision:
     same = isinstance(record, CheckpointRecord) and wanted.statement in {None, record.statement}
     if reverse is not None and not same:
         return _refuse_another(reverse)
+    if found.kept and (not same or all(one.finished for one in found.kept.values())):
+        return _refuse_kept(found.kept)
     if found.unreadable:
         return _without_record(found, f"its checkpoint cannot be read: {found.unreadable}")
     if record is None and any(table.ours for table in found.tables):
         return _without_record(found, "its checkpoint is gone")
     if record is None:
         # A new table without a checkpoint is refused by a check of preflight (leftovers).
+        return Afresh()
+    if found.kept_no_more:
         return Afresh()
     if isinstance(record, Pointer):
         return Afresh(
@@ -170,11 +180,12 @@ def _first_that_fits(found: Found, wanted: Wanted) -> Decision:
         return _refuse_other_server(found, record)
     if reverse is not None and reverse.state is not ReverseState.KEPT:
         return Resume(record=record, reason=f"{reverse}", cleanup=True)
-    swapped = was_swapped(found.tables, record)
+    # Of a table whose old one is kept, others may have changed the definition since.
+    swapped = bool(found.kept) or was_swapped(found.tables, record)
     if swapped is None:
         return _refuse_unclear(found, record)
     if swapped:
-        return Resume(record=record, reason=_swapped_already(reverse), cleanup=True)
+        return Resume(record=record, reason=_swapped_already(reverse, found.kept), cleanup=True)
     return _before_the_swap(found, record, wanted)
 
 
@@ -234,8 +245,23 @@ def _refuse_unclear(found: Found, record: CheckpointRecord) -> Refuse:
     )
 
 
-def _swapped_already(reverse: ReverseFound | None) -> str:
+def _refuse_kept(kept: Mapping[str, OldTableRecord]) -> Refuse:
+    """Refuse to begin a migration beside the old table that an earlier one has left."""
+    return Refuse(
+        reason=f"an earlier change is done, and its old table is there: {described(kept)}",
+        hint="see whether it is still needed; spirit-py cleanup asks, and drops it",
+    )
+
+
+def described(kept: Mapping[str, OldTableRecord]) -> str:
+    """Return which old tables are kept, and until when."""
+    return ", ".join(f"{name} is {record}" for name, record in kept.items())
+
+
+def _swapped_already(reverse: ReverseFound | None, kept: Mapping[str, OldTableRecord]) -> str:
     done = "the swap was done already"
+    if kept:
+        done = f"{done}; {described(kept)}"
     if reverse is None:
         return done
     return f"{done}; {reverse}: with --keep-old-current it goes on, without it is given up"

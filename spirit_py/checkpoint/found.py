@@ -12,6 +12,7 @@ from spirit_py.table.names import AuxiliaryNames
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from spirit_py.checkpoint.old_table import OldTableRecord
     from spirit_py.checkpoint.record import TableProgress
 
 
@@ -30,6 +31,8 @@ class TableFound:
         old_is_ours: the table under the old table's name is the one from before the migration.
         swap_begun: the swap may have been made, and undone by hand since.
         taken_over: its checkpoint is of another migration, which was begun since.
+        old_table: what is noted of the old table after the swap; None before it, and where it was
+            to be dropped at once.
     """
 
     schema: str
@@ -43,6 +46,7 @@ class TableFound:
     old_is_ours: bool = False
     swap_begun: bool = False
     taken_over: bool = False
+    old_table: OldTableRecord | None = None
 
     @property
     def name(self) -> tuple[str, str]:
@@ -179,6 +183,21 @@ class Found:
     unreachable: str = ""
     reverse: ReverseFound | None = None
     elsewhere: CheckpointRecord | None = None
+
+    @property
+    def kept(self) -> dict[str, OldTableRecord]:
+        """The old tables that are kept after the swap, by schema and name."""
+        return {
+            f"{table.schema}.{table.names.old}": table.old_table
+            for table in self.tables
+            if table.old_table is not None and table.old_is_ours
+        }
+
+    @property
+    def kept_no_more(self) -> bool:
+        """Whether the migration is done, and the old tables that it left are gone."""
+        noted = [table.old_table for table in self.tables if table.old_table is not None]
+        return not self.kept and bool(noted) and all(one.finished for one in noted)
 
     @property
     def moved(self) -> bool:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from spirit_py.binlog.resumption import why_unreachable
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.found import Found, TableFound
+from spirit_py.checkpoint.old_table import OldTableRecord
 from spirit_py.checkpoint.proofs import proofs_here, proven, shape_digest, shape_here
 from spirit_py.checkpoint.record import CheckpointRecord, Pointer, home_of
 from spirit_py.checkpoint.reverse_look import reverse_left
@@ -125,8 +126,20 @@ def _look_at_table(
         new_is_ours=names.new in ours,
         old_is_ours=names.old in ours,
         swap_begun=begun,
+        old_table=old_table_of(session, name),
         taken_over=progress is not None and _belongs(session, name, record) is False,
     )
+
+
+def old_table_of(session: SqlSession, name: Name) -> OldTableRecord | None:
+    """Return what is noted of a table's old one; None for nothing that can be read."""
+    checkpoint = CheckpointTable(*name)
+    if not checkpoint.is_ours(session):
+        return None
+    try:
+        return checkpoint.read(session, OldTableRecord)
+    except UnreadableCheckpoint:
+        return None
 
 
 def _damage(session: SqlSession, record: CheckpointRecord) -> str:

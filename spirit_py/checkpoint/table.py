@@ -8,6 +8,7 @@ id  row
 5   the proofs of which tables are the migration's
 6   what the running process shows of itself
 7   what operators have set, for the next run too
+9   the old table, where it is kept after the swap
 16  and more: requests to the process, each with a number of its own
     (:mod:`spirit_py.checkpoint.queue`)
 ==  ==================================================================================
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 from spirit_py import points
 from spirit_py.checkpoint.codec import UnreadableCheckpoint, from_text, to_text
 from spirit_py.checkpoint.live import LiveFigures, StandingOrders
+from spirit_py.checkpoint.old_table import OldTableRecord
 from spirit_py.checkpoint.record import CheckpointRecord, Pointer, Proofs
 from spirit_py.checkpoint.requests import FIRST_ID
 from spirit_py.checkpoint.reverse import ReverseRecord
@@ -36,9 +38,24 @@ if TYPE_CHECKING:
 
 _MARK: Final = "spirit-py checkpoint"
 
-Row: TypeAlias = CheckpointRecord | Pointer | ReverseRecord | Proofs | LiveFigures | StandingOrders
+Row: TypeAlias = (
+    CheckpointRecord
+    | Pointer
+    | ReverseRecord
+    | Proofs
+    | LiveFigures
+    | StandingOrders
+    | OldTableRecord
+)
 _Kind = TypeVar(
-    "_Kind", CheckpointRecord, Pointer, ReverseRecord, Proofs, LiveFigures, StandingOrders
+    "_Kind",
+    CheckpointRecord,
+    Pointer,
+    ReverseRecord,
+    Proofs,
+    LiveFigures,
+    StandingOrders,
+    OldTableRecord,
 )
 _IDS: Final[dict[type[Row], int]] = {
     CheckpointRecord: 1,
@@ -47,6 +64,7 @@ _IDS: Final[dict[type[Row], int]] = {
     Proofs: 5,
     LiveFigures: 6,
     StandingOrders: 7,
+    OldTableRecord: 9,
 }
 _COMMENT: Final = """
 SELECT TABLE_COMMENT FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"""
@@ -154,3 +172,7 @@ class CheckpointTable:
             raise UnreadableCheckpoint(f"{self._name[1]} has no row")
         # A run that ended has just dropped it.
         return None
+
+    def forget(self, session: SqlSession, kind: type[Row]) -> None:
+        """Delete the row of that kind."""
+        session.execute(f"DELETE FROM {self.quoted} WHERE id = {_IDS[kind]}")

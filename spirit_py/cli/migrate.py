@@ -28,6 +28,7 @@ from spirit_py.cli.outcome import (
 )
 from spirit_py.cli.values import (
     Duration,
+    DurationOrNever,
     FiniteRange,
     LoadLimits,
     connection_of,
@@ -95,7 +96,14 @@ if TYPE_CHECKING:
     " replica would have to apply one long ADD INDEX.",
 )
 @swap_options
-@option("--skip-drop-after-cutover", is_flag=True, help="Keep the old table after the swap.")
+@option(
+    "--drop-old-after",
+    type=DurationOrNever(),
+    default="0s",
+    show_default=True,
+    help="Time after the swap before which the old table is not dropped, such as 1h; never: leave"
+    " it to spirit-py cleanup --drop-old.",
+)
 @option("--no-shortcut", is_flag=True, help="Copy even where INSTANT or INPLACE would do.")
 @option(
     "--dry-run",

@@ -62,6 +62,18 @@ class Duration(click.ParamType[float]):
         return seconds
 
 
+class DurationOrNever(Duration):
+    """Seconds as :class:`Duration` reads them, or ``never``: infinite."""
+
+    name = "duration|never"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Return the seconds."""
+        return math.inf if value == "never" else super().convert(value, param, ctx)
+
+
 class TableName(click.ParamType[tuple[str, str]]):
     """A table with its schema: ``percona.checksums``; backquotes where a name has a dot."""
 

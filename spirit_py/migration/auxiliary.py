@@ -179,6 +179,16 @@ def drop_checkpoints(run: Run, tables: Iterable[Name]) -> None:
             run.remark(f"the checkpoint table {names.checkpoint}", error.message)
 
 
+def drop_sentinels(run: Run, tables: Iterable[Name]) -> None:
+    """Drop the sentinels after the swap, where the checkpoints are still needed."""
+
+    def drop(session: SqlSession) -> None:
+        for schema, table in tables:
+            drop_sentinel(session, schema, AuxiliaryNames.of(table).sentinel)
+
+    run.step("cleanup", drop)
+
+
 def require_unchanged(session: SqlSession, source: TableSchema) -> None:
     """Compare the source's definition again: from here on the feed sees every DDL (R14).
 

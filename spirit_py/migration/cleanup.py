@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.drop import take_from_others
-from spirit_py.checkpoint.look import find_record, members
+from spirit_py.checkpoint.look import find_record, members, old_table_of
 from spirit_py.checkpoint.proofs import proofs_here, proven
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import Refusal
+from spirit_py.migration.old_tables import leave_to_operator
 from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.earlier_runs import end_earlier_sessions
 from spirit_py.mysql.grants import IDENTITY_PRIVILEGES, read_grants
@@ -48,6 +49,8 @@ class Leftovers:
     Attributes:
         own: new tables and sentinels, then checkpoints, which prove that the others are ours and so
             are dropped last.
+        kept: the tables whose swap is noted and whose old one is there: the checkpoint table stays
+            as long as the old table.
         old: old tables, and new ones that were, or may have been, in their tables' places: they
             may hold the only copy of rows.
         others: tables that only have the right name: nothing proves that this program made them.
@@ -57,6 +60,14 @@ class Leftovers:
     own: tuple[Name, ...]
     old: tuple[Name, ...]
     others: tuple[Name, ...] = ()
+    kept: tuple[Name, ...] = ()
+
+    def to_drop(self, *, old_too: bool) -> tuple[Name, ...]:
+        """Return the tables to drop, in order."""
+        if old_too:
+            return (*self.old, *self.own)
+        proofs = {(schema, AuxiliaryNames.of(table).checkpoint) for schema, table in self.kept}
+        return tuple(name for name in self.own if name not in proofs)
 
 
 def clean_up(
@@ -112,10 +123,14 @@ def clean_up(
         if ended:
             say(f"ended {ended} sessions of the abandoned run")
         drop_old = bool(left.old) and ask_old(f"Drop {_names(left.old)} too? {_MAY_HOLD}")
-        for schema, name in (*(left.old if drop_old else ()), *left.own):
+        if left.kept and not drop_old:
+            leave_to_operator(session, left.kept)
+        for schema, name in left.to_drop(old_too=drop_old):
             drop_table(session, schema, name)
             say(f"dropped {schema}.{name}")
-        if left.old and not drop_old:
+        if left.old and not drop_old and left.kept:
+            _keep(left.old, "spirit-py cleanup --drop-old drops it", say)
+        elif left.old and not drop_old:
             _keep(left.old, "after this nothing proves that it is ours", say)
         if left.others:
             _keep(left.others, "nothing proves that this program made it", say)
@@ -159,6 +174,7 @@ def _leftovers(
     own: list[Name] = []
     old: list[Name] = []
     others: list[Name] = []
+    kept: list[Name] = []
     for schema, table in tables:
         there, names = _existing(session, schema), AuxiliaryNames.of(table)
         progress = record.find((schema, table)) if record is not None else None
@@ -167,17 +183,25 @@ def _leftovers(
         for name in (names.new, names.old, names.undone):
             if name in ours:
                 # After a swap that was undone by hand it holds what the application wrote.
-                kept = name != names.new or proofs.swap_begun
-                (old if kept else own).append((schema, name))
+                may_hold = name != names.new or proofs.swap_begun
+                (old if may_hold else own).append((schema, name))
             elif name.lower() in there:
                 others.append((schema, name))
+        if names.old in ours and old_table_of(session, (schema, table)) is not None:
+            kept.append((schema, table))
         if is_building_name(table, proofs.building) and proofs.building.lower() in there:
             own.append((schema, proofs.building))
         if is_own_sentinel(session, schema, names.sentinel):
             own.append((schema, names.sentinel))
     # The first table's has the record, by which the others are known.
     own += [(schema, AuxiliaryNames.of(table).checkpoint) for schema, table in reversed(tables)]
-    return Leftovers(tables=tuple(tables), own=tuple(own), old=tuple(old), others=tuple(others))
+    return Leftovers(
+        tables=tuple(tables),
+        own=tuple(own),
+        old=tuple(old),
+        others=tuple(others),
+        kept=tuple(kept),
+    )
 
 
 def _existing(session: SqlSession, schema: str) -> set[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.binlog.resumption import why_unreachable
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
-from spirit_py.checkpoint.decision import Afresh, GiveUp, Refuse, Resume, Wanted, decide
+from spirit_py.checkpoint.decision import Afresh, GiveUp, Refuse, Resume, Wanted, decide, described
 from spirit_py.checkpoint.found import ReverseState, was_swapped
 from spirit_py.checkpoint.look import examine, find_record
 from spirit_py.checkpoint.proofs import shape_here
@@ -101,6 +101,7 @@ class MigrationShown:
         binlog: empty when the binlog still reaches the position, else why not.
         swapped: the swap is done, its cleanup is not; None when the tables do not tell.
         after_swap: what is left to do after the swap, in words; empty before it.
+        old_table: which old tables are kept after the swap, and until when; empty for none.
         worked_on_by: the server session of the process that works on it now; None without one.
         again: what the same command would do, and why.
         orphaned: why the checkpoint leads to no migration; empty otherwise.
@@ -124,6 +125,7 @@ class MigrationShown:
     binlog: str = ""
     swapped: bool | None = False
     after_swap: str = ""
+    old_table: str = ""
     deferred: bool = False
     worked_on_by: int | None = None
     again: str = ""
@@ -165,6 +167,7 @@ class MigrationShown:
             f"  position   {self.position or 'none: the change feed had not begun'}",
             *([f"  binlog     {reaches}"] if self.position else []),
             *([f"  swap       {self.after_swap}"] if self.after_swap else []),
+            *([f"  old table  {self.old_table}"] if self.old_table else []),
             *(["  deferred   the cutover waits for its sentinel"] if self.deferred else []),
             f"  now        {self._working}",
             f"  run again  it would {self.again}: {self.reason}",
@@ -308,12 +311,13 @@ class _Listing:
             seen = replace(seen, reason=f"{seen.reason}; if the binlog still reaches its position")
         if record is None or found.unreadable:
             return seen
-        swapped = was_swapped(found.tables, record)
+        swapped = bool(found.kept) or was_swapped(found.tables, record)
         return replace(
             seen,
             age=found.age,
             swapped=swapped,
             after_swap=_AFTER_SWAP[back] if swapped or back else "",
+            old_table=described(found.kept),
             deferred=record.sentinel,
             indexes=() if swapped else tuple(_indexes(session, record)),
             **{name: getattr(record, name) for name in _OF_RECORD},

@@ -13,6 +13,7 @@
     sentinel    while the operator defers the cutover
     cutover     all tables swapped in one RENAME
     keep        reverse replication, where ``--keep-old-current`` asks for it
+    grace       old tables kept, where ``--drop-old-after`` asks for it
     cleanup     old tables, sentinels, checkpoints dropped
 """
 
@@ -28,7 +29,6 @@ from spirit_py.errors import HeldBack
 from spirit_py.migration.auxiliary import (
     clear_abandoned,
     create_new_tables,
-    drop_checkpoints,
     mark,
     require_unchanged,
     take_over,
@@ -39,6 +39,7 @@ from spirit_py.migration.deferral import Deferral
 from spirit_py.migration.indexes.build import build_indexes
 from spirit_py.migration.indexes.falling import dropping_when_slow
 from spirit_py.migration.indexes.plan import begin_without_indexes, carry_on_with_indexes
+from spirit_py.migration.old_tables import note_swap, settle_old_tables
 from spirit_py.migration.opening import open_migration
 from spirit_py.migration.pair import open_feed
 from spirit_py.migration.resuming import statement_of
@@ -49,7 +50,7 @@ from spirit_py.migration.reverse.phase import (
     run_reverse,
 )
 from spirit_py.migration.shortcuts import change_in_place, copy_is_certain
-from spirit_py.migration.swap import FORWARD, drop_swapped_out, swap_in_new_tables
+from spirit_py.migration.swap import swap_in_new_tables
 from spirit_py.migration.throttling import begin_throttling
 from spirit_py.phases import Phase
 from spirit_py.rehearsal.rehearsal import Rehearsal
@@ -212,6 +213,8 @@ def _copy_and_swap(run: Run, new: NewTables) -> None:
     if checkpoints is None:
         return
     swapped = _swap(run, pairs, checkpoints, new.counters)
+    names = [pair.source_name for pair in pairs]
+    note_swap(run, names)
     reverted = False
     if new.reverse:
         run.figures.enter(Phase.KEEP)
@@ -222,7 +225,8 @@ def _copy_and_swap(run: Run, new: NewTables) -> None:
         reverted = run_reverse(run, record)
     checkpoints.end()
     if not reverted:
-        _clean_up(run, [pair.source_name for pair in pairs])
+        feed.close()
+        settle_old_tables(run, names)
 
 
 def _follow(run: Run, new: NewTables) -> list[CopiedPair]:
@@ -302,18 +306,8 @@ def _swap(
 def _finish(run: Run, tables: Sequence[tuple[str, str]]) -> None:
     """Carry on after an earlier run's swap: with reverse replication, or the cleanup."""
     run.report.algorithm = "copy"
+    note_swap(run, tables)
     with run.session("keep") as session:
         reverted = carry_on_reverse(run, session, tables[0])
     if not reverted:
-        _clean_up(run, tables)
-
-
-def _clean_up(run: Run, tables: Sequence[tuple[str, str]]) -> None:
-    """Drop what the swap left; the checkpoint last, because a later run reads it."""
-    run.figures.enter(Phase.CLEANUP)
-    if run.config.skip_drop_after_cutover:
-        left = [FORWARD.swapped_out(table) for _, table in tables]
-    else:
-        left = drop_swapped_out(run, tables, FORWARD)
-    run.report.old_table = ", ".join(left)
-    drop_checkpoints(run, tables)
+        settle_old_tables(run, tables)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from spirit_py.table.schema import Column, TableSchema
 
 _REMEDY = (
-    "run without --keep-old-current; with --skip-drop-after-cutover the old table stays as it was"
+    "run without --keep-old-current; with --drop-old-after never the old table stays as it was"
     " at the swap"
 )
 

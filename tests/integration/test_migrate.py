@@ -196,12 +196,12 @@ def test_tables_of_others_are_not_touched(table):
 
 
 def test_the_old_table_can_be_kept(table, tmp_path):
-    """With --skip-drop-after-cutover the old table stays as it was at the swap."""
+    """With --drop-old-after never the old table stays as it was at the swap."""
     report = tmp_path / "report.json"
-    process = start(table, "--skip-drop-after-cutover", "--report-json", str(report))
+    process = start(table, "--drop-old-after", "never", "--report-json", str(report))
     _, errors = process.communicate(timeout=MINUTE * 2)
     assert process.returncode == 0, errors
-    assert tables(table) == ["_t_old", "t"]
+    assert tables(table) == ["_t_chkpnt", "_t_old", "t"]
     assert int(table.query("SELECT COUNT(*) FROM _t_old")[0][0]) == ROWS
     assert json.loads(report.read_text())["old_table"] == "_t_old"
 

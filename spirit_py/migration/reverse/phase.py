@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from spirit_py.checkpoint.look import old_table_of
 from spirit_py.checkpoint.reverse import ENDED, FOLLOWING
 from spirit_py.checkpoint.reverse_look import Where, any_old_table, find_reverse, where_is
 from spirit_py.migration.reverse.feed import plan_reverse
@@ -94,7 +95,8 @@ def carry_on_reverse(run: Run, session: SqlSession, table: tuple[str, str]) -> b
     wanted = run.config.keep_old_current > 0
     record = find_reverse(session, *table)
     if record is None:
-        if wanted:
+        noted = old_table_of(session, table)
+        if wanted and not (noted and noted.followed):
             run.warn("no reverse replication: the earlier run ended before it began")
         return False
     if where_is(session, record) is Where.BACK:

@@ -15,6 +15,7 @@ from spirit_py.checkpoint.found import (
     TableFound,
     was_swapped,
 )
+from spirit_py.checkpoint.old_table import OldTableRecord
 from spirit_py.checkpoint.record import CheckpointRecord, Pointer, TableProgress, UncopiedRange
 
 PROGRESS = TableProgress(
@@ -360,3 +361,47 @@ def test_tables_that_were_swapped_together_must_agree():
     gone = replace(AFTER, table="s", old_shape="", old_is_ours=False)
     assert was_swapped([AFTER, replace(TABLE, table="s")], record) is None
     assert was_swapped([AFTER, gone], record) is True
+
+
+NOTED = OldTableRecord(swapped_at=1.0, until=3601.0)
+LEFT = OldTableRecord(swapped_at=1.0, finished=True)
+
+
+def test_an_old_table_in_its_grace_is_dropped_by_the_same_command():
+    """Whatever has become of the table since: others may change what is in use."""
+    for shape, changed in (("after", True), ("since", True), ("since", False)):
+        table = replace(AFTER, source_shape=shape, changed_here=changed, old_table=NOTED)
+        decision = decide(found(tables=(table,)), WANTED)
+        assert isinstance(decision, Resume)
+        assert decision.cleanup
+        assert "shop._t_old is kept until 1970-01-01 01:00:01 UTC" in decision.reason
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"record": replace(RECORD, statement="OTHER")},
+        {"record": None, "unreadable": "not JSON"},
+        {"record": Pointer(home=("shop", "a"))},
+    ],
+)
+def test_another_statement_waits_for_the_old_table(changes):
+    """Its name is needed, and its proof is in the checkpoint table: nothing is dropped."""
+    table = replace(AFTER, old_table=NOTED)
+    decision = decide(found(tables=(table,), **changes), WANTED)
+    assert isinstance(decision, Refuse)
+    assert "its old table is there: shop._t_old is kept until 1970" in decision.reason
+    assert "cleanup" in decision.hint
+
+
+def test_an_old_table_that_was_left_to_the_operator_is_not_dropped_by_a_run():
+    """The migration is done, also for its own command."""
+    decision = decide(found(tables=(replace(AFTER, old_table=LEFT),)), WANTED)
+    assert isinstance(decision, Refuse)
+    assert "kept until spirit-py cleanup --drop-old drops it" in decision.reason
+
+
+def test_a_done_migration_whose_old_table_is_gone_is_over():
+    """The same statement may be given again, as for ENGINE=InnoDB; there is nothing to report."""
+    table = replace(AFTER, old_shape="", old_is_ours=False, old_table=LEFT)
+    assert decide(found(tables=(table,)), WANTED) == Afresh()

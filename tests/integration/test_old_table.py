@@ -1,0 +1,279 @@
+"""``--drop-old-after``: how long the old table stays after the swap, and who drops it then."""
+
+from __future__ import annotations
+
+import math
+import signal
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from spirit_py.checkpoint.look import old_table_of
+from spirit_py.checkpoint.reverse import ReverseRecord
+from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.errors import Interrupted, Refusal
+from spirit_py.migration import old_tables, swap
+from spirit_py.migration.cleanup import clean_up
+from spirit_py.migration.listing import migrations
+from spirit_py.mysql.connect import connect
+from spirit_py.phases import Phase
+from tests.kits.migrate import Migrating, config_for
+from tests.kits.resume import start
+from tests.kits.tables import tables
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spirit_py.checkpoint.old_table import OldTableRecord
+    from spirit_py.status.report import MigrationReport
+
+ALTER = "ADD COLUMN z INT NOT NULL DEFAULT 5"
+HOUR = 3600.0
+
+
+@pytest.fixture
+def change(db, spark_engine) -> Callable[..., Migrating]:
+    """Make a small table; return what begins to change it."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, a INT)")
+    db.execute("INSERT INTO t VALUES (1, 1), (2, 2), (3, 3)")
+    given = {"table": "t", "alter": ALTER, "no_shortcut": True}
+    return lambda **more: start(spark_engine, db, **{**given, **more})
+
+
+def in_grace(running: Migrating) -> bool:
+    """Whether a run waits until the old table may be dropped, and shows until when."""
+    last = running.told.snapshots[-1] if running.told.snapshots else None
+    return bool(last and last.phase is Phase.GRACE and "is kept until" in last.waiting_for)
+
+
+def interrupted_in_grace(change: Callable[..., Migrating], **more: Any) -> Interrupted:
+    """Run until the grace, and stop there."""
+    running = change(drop_old_after=HOUR, **more)
+    running.wait_until(lambda: in_grace(running), "grace")
+    running.stop.request(Interrupted(signal.SIGTERM))
+    with pytest.raises(Interrupted) as ended:
+        running.end()
+    return ended.value
+
+
+def noted(db, table: str = "t") -> OldTableRecord:
+    """Return what is noted of the old table."""
+    with connect(config_for(db).connection, role="test") as session:
+        found = old_table_of(session, (db.name, table))
+    assert found is not None
+    return found
+
+
+def swapped_earlier(db, seconds: float, table: str = "t") -> None:
+    """Note that the swap was made so much earlier, by the server's clock."""
+    found = noted(db, table)
+    with connect(config_for(db).connection, role="test") as session:
+        moved = replace(found, swapped_at=found.swapped_at - seconds)
+        CheckpointTable(db.name, table).write(session, moved)
+
+
+def clean(db, *, old_too: bool, table: str = "t") -> str:
+    """Run ``spirit-py cleanup``; return what it reported."""
+    said: list[str] = []
+    clean_up(
+        config_for(db).connection,
+        database=db.name,
+        table=table,
+        ask=lambda _: True,
+        ask_old=lambda _: old_too,
+        say=said.append,
+    )
+    return "\n".join(said)
+
+
+def shown(db) -> str:
+    """Return what ``spirit-py status`` shows."""
+    found = migrations(config_for(db).connection, database=db.name, table="t", max_age=1e6)
+    return "\n".join(line for one in found for line in one.lines())
+
+
+def test_by_default_the_old_table_is_dropped_at_once(db, change):
+    """Nothing is noted, no phase waits, nothing is left."""
+    report = change().end()
+    assert tables(db) == ["t"]
+    assert Phase.GRACE.value not in report.phases
+    assert report.old_table == ""
+
+
+def test_the_old_table_stays_until_its_grace_is_over(db, change):
+    """A stop in the grace is resumable, the same command waits on, and drops it when it is due."""
+    stopped = interrupted_in_grace(change)
+    assert stopped.exit_code == 128 + signal.SIGTERM
+    assert "the change is done; _t_old is kept until" in stopped.hint
+    assert tables(db) == ["_t_chkpnt", "_t_old", "t"]
+    assert "old table  " + f"{db.name}._t_old is kept until" in shown(db)
+
+    first = noted(db)
+    again = change(drop_old_after=HOUR)
+    again.wait_until(lambda: in_grace(again), "second grace")
+    assert noted(db).swapped_at == first.swapped_at
+    again.stop.request(Interrupted(signal.SIGINT))
+    with pytest.raises(Interrupted):
+        again.end()
+    assert "_t_old" in tables(db)
+
+    swapped_earlier(db, HOUR)
+    report = change(drop_old_after=HOUR).end()
+    assert tables(db) == ["t"]
+    assert "the swap was done already" in report.resumed
+    assert db.query("SELECT COUNT(*), SUM(z) FROM t") == [(3, 15)]
+
+
+def test_a_shorter_grace_given_later_counts(db, change):
+    """The grace is that of the command that runs: with 0 s the old table goes at once."""
+    interrupted_in_grace(change)
+    change().end()
+    assert tables(db) == ["t"]
+
+
+def test_what_others_do_to_the_table_in_the_grace_changes_nothing(db, change):
+    """The table is in use: a rebuild by another session does not confuse the run that carries on.
+
+    Nor is another migration of it begun meanwhile.
+    """
+    interrupted_in_grace(change)
+    db.execute("ALTER TABLE t ADD COLUMN other INT, ENGINE=InnoDB")
+    with pytest.raises(Refusal, match="an earlier change is done, and its old table is there"):
+        change(alter="DROP COLUMN a").end()
+    assert tables(db) == ["_t_chkpnt", "_t_old", "t"]
+    change().end()
+    assert tables(db) == ["t"]
+
+
+def test_an_old_table_that_is_dropped_by_hand_ends_the_grace(db, change):
+    """Nobody waits for a table that is gone."""
+    interrupted_in_grace(change)
+    db.execute("DROP TABLE _t_old")
+    change(drop_old_after=HOUR).end()
+    assert tables(db) == ["t"]
+
+
+def put_another_in_its_place(db) -> None:
+    """Drop the old table, and put a table of somebody's own under its name."""
+    db.execute("DROP TABLE _t_old")
+    db.execute("CREATE TABLE _t_old (id INT PRIMARY KEY, a INT)")
+    db.execute("INSERT INTO _t_old VALUES (7, 7)")
+
+
+def test_another_table_in_the_old_ones_place_is_not_dropped(db, change):
+    """What somebody put there between two runs stays (R24): the next one is refused."""
+    interrupted_in_grace(change)
+    put_another_in_its_place(db)
+    with pytest.raises(Refusal, match="_t_old is not the table from before the swap"):
+        change().end()
+    clean(db, old_too=True)
+    assert tables(db) == ["_t_old", "t"]
+    assert db.query("SELECT * FROM _t_old") == [(7, 7)]
+
+
+def test_a_table_that_is_put_there_in_the_grace_is_not_dropped(db, change, monkeypatch):
+    """The run sees that the old table is gone, leaves the other one alone, and says so."""
+    monkeypatch.setattr(old_tables, "_LOOK_SECONDS", 0.1)
+    running = change(drop_old_after=HOUR)
+    running.wait_until(lambda: in_grace(running), "grace")
+    put_another_in_its_place(db)
+    report = running.end()
+    assert tables(db) == ["_t_old", "t"]
+    assert db.query("SELECT * FROM _t_old") == [(7, 7)]
+    assert any("nothing proves" in warning for warning in report.warnings)
+
+
+def kept(db, change: Callable[..., Migrating]) -> MigrationReport:
+    """Change the table, and leave the old one to the operator."""
+    report = change(drop_old_after=math.inf).end()
+    assert tables(db) == ["_t_chkpnt", "_t_old", "t"]
+    return report
+
+
+def test_never_leaves_the_old_table_to_cleanup(db, change):
+    """The proof stays: cleanup knows whose it is, drops it when told to, and only then."""
+    report = kept(db, change)
+    assert report.old_table == "_t_old"
+    assert "kept until spirit-py cleanup --drop-old drops it" in shown(db)
+    said = clean(db, old_too=False)
+    assert "spirit-py cleanup --drop-old drops it" in said
+    assert tables(db) == ["_t_chkpnt", "_t_old", "t"]
+    clean(db, old_too=True)
+    assert tables(db) == ["t"]
+    assert change(alter="DROP COLUMN z", drop_old_after=0.0).end().outcome == "done"
+    assert tables(db) == ["t"]
+
+
+def test_a_migration_beside_a_kept_old_table_is_refused(db, change):
+    """Of another statement and of the same one: the change is done, and cleanup drops it."""
+    kept(db, change)
+    for alter in (ALTER, "DROP COLUMN a"):
+        with pytest.raises(Refusal) as refused:
+            change(alter=alter).end()
+        assert "_t_old is kept until spirit-py cleanup" in refused.value.message
+        assert "spirit-py cleanup" in refused.value.hint
+    assert tables(db) == ["_t_chkpnt", "_t_old", "t"]
+
+
+def test_a_kept_old_table_that_was_dropped_by_hand_is_in_nobodys_way(db, change):
+    """The next migration begins as if nothing had been left."""
+    kept(db, change)
+    db.execute("DROP TABLE _t_old")
+    report = change(alter="DROP COLUMN z").end()
+    assert (report.outcome, report.resumed) == ("done", "")
+    assert tables(db) == ["t"]
+
+
+def test_the_grace_counts_from_the_swap_and_follows_reverse_replication(db, change):
+    """After its time the old table follows no more, stays for the grace, and is dropped then."""
+    both = {"keep_old_current": 1.0}
+    stopped = interrupted_in_grace(change, **both)
+    assert "the change is done" in stopped.hint
+    with connect(config_for(db).connection, role="test") as session:
+        assert CheckpointTable(db.name, "t").read(session, ReverseRecord) is None
+    assert noted(db).followed
+    db.execute("INSERT INTO t (id, a) VALUES (9, 9)")
+    assert db.query("SELECT COUNT(*) FROM _t_old WHERE id = 9") == [(0,)]
+
+    again = change(drop_old_after=HOUR, **both)
+    again.wait_until(lambda: in_grace(again), "grace without reverse replication")
+    assert not again.told.said("no reverse replication")
+    again.stop.request(Interrupted(signal.SIGINT))
+    with pytest.raises(Interrupted):
+        again.end()
+    swapped_earlier(db, HOUR)
+    change(drop_old_after=HOUR, **both).end()
+    assert tables(db) == ["t"]
+
+
+def test_a_drop_that_fails_leaves_the_proof(db, change, monkeypatch):
+    """A reader still has the old table open: the change is done, and cleanup drops it later."""
+    quick = partial(swap.drop_old_table, lock_wait=1, attempts=1)
+    monkeypatch.setattr(swap, "drop_old_table", quick)
+    interrupted_in_grace(change)
+    reader = db.connect(autocommit=False).cursor()
+    reader.execute("SELECT * FROM _t_old")
+    report = change().end()
+    assert (report.outcome, report.old_table) == ("done", "_t_old")
+    assert tables(db) == ["_t_chkpnt", "_t_old", "t"]
+    reader.connection.rollback()
+    clean(db, old_too=True)
+    assert tables(db) == ["t"]
+
+
+def test_the_old_tables_of_several_stay_and_go_together(db, change):
+    """Each has its note, each of them finds the migration, and one command drops both."""
+    db.execute("CREATE TABLE u (id INT PRIMARY KEY, a INT)")
+    db.execute("INSERT INTO u VALUES (1, 1)")
+    statement = f"ALTER TABLE t {ALTER}; ALTER TABLE u {ALTER}"
+    both = {"table": "", "alter": "", "statement": statement}
+    interrupted_in_grace(change, **both)
+    assert tables(db) == ["_t_chkpnt", "_t_old", "_u_chkpnt", "_u_old", "t", "u"]
+    with pytest.raises(Refusal, match="_u_old is kept until"):
+        change(table="u", alter="DROP COLUMN a").end()
+    for name in "tu":
+        swapped_earlier(db, HOUR, name)
+    change(drop_old_after=HOUR, **both).end()
+    assert tables(db) == ["t", "u"]
