@@ -12,6 +12,8 @@ from spirit_py.errors import UsageFault
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from spirit_py.windows import Window
+
 LogFormat = Literal["text", "json"]
 GuardMode = Literal["on", "off", "auto"]
 IndexMode = Literal["auto", "on", "off"]
@@ -151,7 +153,18 @@ class MigrationConfig(RunConfig):
         no_shortcut: copy even where the server could change the table in place.
         dry_run: do everything but the swap, measure it, and leave nothing behind.
         writes_only_here: the operator states that the table is written through this server alone.
-        replicas: ``host`` or ``host:port`` of replicas whose lag a dry run watches.
+        replicas: ``host`` or ``host:port`` of replicas whose lag is watched; empty for those that
+            the server knows.
+        max_lag: seconds that a replica may be behind; None for the default, for which a replica
+            that cannot be looked at is left out; 0 for no limit.
+        min_free_disk: bytes that stay free where a server on this machine writes; None for the
+            default, 0 for no limit.
+        max_binlog_space: bytes of binary logs at which the work waits; 0 for no limit.
+        max_history_length: length of InnoDB's history at which the work waits; 0 for no limit.
+        max_checkpoint_age: percentage of the redo log in use at which it waits; 0 for no limit.
+        throttle_http: URL of an endpoint that is asked whether the work may go on.
+        throttle_query: query that is asked the same.
+        allow: times of the day in which the migration may work; empty for all.
         defer_cutover: create a sentinel table, and swap when the operator has dropped it.
         defer_timeout: seconds to wait for that at most; the migration can be resumed then.
         recheck_interval: seconds between two checksums while the cutover is deferred.
@@ -180,6 +193,14 @@ class MigrationConfig(RunConfig):
     dry_run: bool = False
     writes_only_here: bool = False
     replicas: tuple[str, ...] = ()
+    max_lag: float | None = None
+    min_free_disk: int | None = None
+    max_binlog_space: int = 0
+    max_history_length: int = 0
+    max_checkpoint_age: float = 0.0
+    throttle_http: str = field(default="", repr=False)
+    throttle_query: str = ""
+    allow: tuple[Window, ...] = ()
     defer_cutover: bool = False
     defer_timeout: float = 48 * 3600.0
     recheck_interval: float = 600.0

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
-from spirit_py.cli.values import Duration, FiniteRange, TableName
+from spirit_py.cli.values import Duration, FiniteRange, HttpUrl, Size, TableName, Windows
 from spirit_py.config import DEFAULT_PORT
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -108,6 +108,69 @@ swap_options = group(
     ),
 )
 """The options of the swap's lock: how long it is waited for, and whom it may end."""
+
+surroundings_options = group(
+    option(
+        "--max-lag",
+        type=Duration(),
+        help="Wait while a replica is further behind. A replica that cannot be read then holds the"
+        " migration back; 0 looks at none. [default: 1.5s, for the replicas that can be read]",
+    ),
+    option(
+        "--replica",
+        "replicas",
+        multiple=True,
+        metavar="HOST[:PORT]",
+        help="Replica whose lag is watched; repeatable. [default: those that the server knows]",
+    ),
+    option(
+        "--throttle-http",
+        default="",
+        type=HttpUrl(),
+        metavar="URL",
+        help="Wait while a HEAD request to this endpoint is answered by anything but 200.",
+    ),
+    option(
+        "--throttle-query",
+        default="",
+        metavar="SELECT",
+        help="Wait while the first value of this query is not 0; a text is shown as the reason.",
+    ),
+    option(
+        "--allow",
+        multiple=True,
+        type=Windows(),
+        metavar="HH:MM-HH:MM[,...]",
+        help="Work and swap at these times of the day alone, by this machine's clock or at an"
+        " offset: 22:00-06:00+01:00; repeatable.",
+    ),
+    option(
+        "--min-free-disk",
+        type=Size(),
+        help="Wait while less is free where a server on this machine writes; 0 for no limit."
+        " [default: 256M, where that can be seen]",
+    ),
+    option(
+        "--max-binlog-space",
+        type=Size(),
+        default=0,
+        help="Wait while the server's binary logs are larger than this together.",
+    ),
+    option(
+        "--max-history-length",
+        type=click.IntRange(min=0),
+        default=0,
+        help="Wait while InnoDB's history is longer than this.",
+    ),
+    option(
+        "--max-checkpoint-age",
+        type=FiniteRange(0, 100),
+        default=0.0,
+        metavar="PERCENT",
+        help="Wait while more of the redo log is in use than this.",
+    ),
+)
+"""The options for what the migration waits for beside the server's load."""
 
 yield_option = option(
     "--checksum-yield-timeout",

@@ -15,6 +15,7 @@ from spirit_py.cli.groups import (
     report_option,
     spark_options,
     statement_writes_option,
+    surroundings_options,
     swap_options,
     yield_option,
 )
@@ -95,6 +96,7 @@ if TYPE_CHECKING:
     " afterwards, before the checksum. auto: where they are large beside the buffer pool and no"
     " replica would have to apply one long ADD INDEX.",
 )
+@surroundings_options
 @swap_options
 @option(
     "--drop-old-after",
@@ -109,13 +111,6 @@ if TYPE_CHECKING:
     "--dry-run",
     is_flag=True,
     help="Do everything but the swap, under the real load; report, and leave nothing behind.",
-)
-@option(
-    "--replica",
-    "replicas",
-    multiple=True,
-    metavar="HOST[:PORT]",
-    help="Replica whose lag a dry run watches; repeatable. [default: those that the server knows]",
 )
 @option(
     "--writes-only-here",
@@ -237,14 +232,13 @@ def migration_config(options: dict[str, Any]) -> MigrationConfig:
             "--dry-run swaps nothing: --defer-cutover and --keep-old-current do not go with it",
             hint="leave them out of the rehearsal",
         )
-    if options["replicas"] and not options["dry_run"]:
-        raise UsageFault("--replica goes with --dry-run", hint="leave it out, or add --dry-run")
     for replica in options["replicas"]:
         host_and_port(replica)
     return MigrationConfig(
         connection=connection_of(options),
         feed=_feed_options(options),
-        **named_alike(MigrationConfig, options),
+        **named_alike(MigrationConfig, options)
+        | {"allow": tuple(window for given in options["allow"] for window in given)},
     )
 
 

@@ -7,11 +7,13 @@ import math
 import re
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import click
 
 from spirit_py.config import host_and_port
 from spirit_py.errors import UsageFault
+from spirit_py.windows import Window, parse_windows
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,6 +74,58 @@ class DurationOrNever(Duration):
     ) -> float:
         """Return the seconds."""
         return math.inf if value == "never" else super().convert(value, param, ctx)
+
+
+class Size(click.ParamType[int]):
+    """Bytes, as a number or with a binary unit: ``500M``, ``20G``, ``1T``."""
+
+    name = "size"
+    _UNITS = MappingProxyType({"": 0, "K": 10, "M": 20, "G": 30, "T": 40})
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the bytes."""
+        if isinstance(value, int):
+            return value
+        found = re.fullmatch(
+            r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*", str(value), re.IGNORECASE
+        )
+        if found is None:
+            self.fail(f"{value!r} is no size; write for instance 500M or 20G.", param, ctx)
+        return int(float(found[1]) * (1 << self._UNITS[found[2].upper()]))
+
+
+class Windows(click.ParamType[tuple[Window, ...]]):
+    """Times of the day with commas between them: ``22:00-06:00``."""
+
+    name = "windows"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[Window, ...]:
+        """Return the windows."""
+        try:
+            return value if isinstance(value, tuple) else parse_windows(str(value))
+        except UsageFault as fault:
+            self.fail(f"{fault.message}: {fault.hint}.", param, ctx)
+
+
+class HttpUrl(click.ParamType[str]):
+    """A URL of http or https; what is wrong with it is never repeated: it may hold a password."""
+
+    name = "url"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the URL; an empty text is none."""
+        if not value:
+            return ""
+        try:
+            parts = urlsplit(str(value))
+            valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            valid = False
+        if not valid:
+            self.fail("write a URL such as http://throttle.example:8080/check.", param, ctx)
+        return str(value)
 
 
 class TableName(click.ParamType[tuple[str, str]]):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from spirit_py.checkpoint.decision import Afresh
 from spirit_py.errors import ServerFault
 from spirit_py.migration.resuming import choose
+from spirit_py.migration.surroundings import require_surroundings
 from spirit_py.mysql.earlier_runs import end_earlier_sessions
 from spirit_py.mysql.faults import access_denied
 from spirit_py.preflight.preflight import check_before_create, prepare
@@ -39,6 +40,7 @@ def open_migration(
     decision = _choose(run, session, contexts)
     if isinstance(decision, Afresh) or not decision.cleanup:
         run.warn_of(check_before_create(contexts))
+        require_surroundings(run, session)
     run.stop.check()
     return contexts, decision
 

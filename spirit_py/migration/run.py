@@ -11,6 +11,7 @@ from spirit_py.migration.process import Process
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.earlier_runs import end_own_statements
 from spirit_py.phases import Phase
+from spirit_py.throttle.lag.throttler import DEFAULT_MAX_LAG
 from spirit_py.throttle.settings import LiveSettings, PaceSettings
 
 if TYPE_CHECKING:
@@ -115,4 +116,5 @@ def _pace_settings(config: MigrationConfig) -> PaceSettings:
         nice=config.nice,
         max_load=config.max_load,
         critical_load=config.critical_load,
+        max_lag=DEFAULT_MAX_LAG if config.max_lag is None else config.max_lag or None,
     )

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
 
 #: Places of columns in SHOW REPLICA STATUS; the same in SHOW SLAVE STATUS, from 8.0 to 9.7.
-_RELAY_SOURCE_LOG_FILE, _EXEC_SOURCE_LOG_POS, _SOURCE_UUID = 9, 21, 40
+_RELAY_SOURCE_LOG_FILE, _RECEIVES, _APPLIES, _EXEC_SOURCE_LOG_POS = 9, 10, 11, 21
+_RECEIVER_ERROR, _APPLIER_ERROR_TEXT, _SOURCE_UUID, _DELAY = 35, 37, 40, 42
 
 _APPLIER_LAG = """
 SELECT MAX(behind) / 1e6 FROM (
@@ -37,9 +38,12 @@ SELECT MAX(behind) / 1e6 FROM (
     AND LAST_APPLIED_TRANSACTION_END_APPLY_TIMESTAMP >= NOW(6) - INTERVAL %s SECOND
 ) AS seen"""
 _CHANNELS = """
-SELECT c.SERVICE_STATE, c.LAST_ERROR_MESSAGE, COALESCE(a.SERVICE_STATE, 'OFF'), c.SOURCE_UUID
+SELECT c.SERVICE_STATE, c.LAST_ERROR_MESSAGE, COALESCE(a.SERVICE_STATE, 'OFF'), c.SOURCE_UUID,
+  COALESCE(k.DESIRED_DELAY, 0)
 FROM performance_schema.replication_connection_status c
-LEFT JOIN performance_schema.replication_applier_status a ON a.CHANNEL_NAME = c.CHANNEL_NAME"""
+LEFT JOIN performance_schema.replication_applier_status a ON a.CHANNEL_NAME = c.CHANNEL_NAME
+LEFT JOIN performance_schema.replication_applier_configuration k
+  ON k.CHANNEL_NAME = c.CHANNEL_NAME"""
 _GROUP = """
 SELECT COUNT(*) FROM performance_schema.replication_group_members
 WHERE MEMBER_ID = @@GLOBAL.server_uuid AND MEMBER_STATE <> 'OFFLINE'"""
@@ -57,12 +61,14 @@ class BinlogStatus(NamedTuple):
     Attributes:
         only: the schemas of ``--binlog-do-db``; empty for all.
         ignored: the schemas of ``--binlog-ignore-db``.
+        executed: the executed GTID set; empty without GTIDs.
     """
 
     file: str
     offset: int
     only: frozenset[str]
     ignored: frozenset[str]
+    executed: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,10 +91,12 @@ class Channel:
 
     Attributes:
         trouble: why it is stopped; empty when receiver and applier run.
+        delay: seconds that it is told to stay behind (SOURCE_DELAY).
     """
 
     source_uuid: str
     trouble: str
+    delay: int = 0
 
 
 def performance_schema_is_on(session: SqlSession) -> bool:
@@ -127,12 +135,15 @@ def binlog_files(session: SqlSession) -> list[tuple[str, int]]:
 
 def binlog_status(session: SqlSession) -> BinlogStatus | None:
     """Return where the binlog ends; None for a server without one (REPLICATION CLIENT)."""
-    for file, offset, *schemas in _either(session, "SHOW BINARY LOG STATUS", "SHOW MASTER STATUS"):
+    for file, offset, *schemas, executed in _either(
+        session, "SHOW BINARY LOG STATUS", "SHOW MASTER STATUS"
+    ):
         only, ignored = (
             frozenset(name.strip() for name in str(value or "").split(",") if name.strip())
             for value in schemas[:2]
         )
-        return BinlogStatus(str(file), int(offset), only, ignored)
+        gtids = str(executed or "").replace("\n", "")
+        return BinlogStatus(str(file), int(offset), only, ignored, gtids)
     return None
 
 
@@ -153,17 +164,37 @@ def replica_status(session: SqlSession) -> list[tuple[Any, ...]]:
 
 
 def channels(session: SqlSession) -> list[Channel]:
-    """Return a replica's channels; none for a server that is no replica."""
+    """Return a replica's channels; none for a server that is no replica.
+
+    Without the performance schema they come from SHOW REPLICA STATUS (REPLICATION CLIENT).
+    """
+    if not performance_schema_is_on(session):
+        return [_channel_of(row) for row in replica_status(session)]
     found = []
-    for receiver, error, applier, uuid in session.query(_CHANNELS):
+    for receiver, error, applier, uuid, delay in session.query(_CHANNELS):
         trouble = ""
         if receiver != "ON":
             trouble = f"its receiver is {receiver}" + (f": {error}" if error else "")
         elif applier != "ON":
             said = session.query(_APPLIER_ERROR)
             trouble = "its applier is OFF" + (f": {said[0][0]}" if said else "")
-        found.append(Channel(source_uuid=str(uuid), trouble=trouble))
+        found.append(Channel(source_uuid=str(uuid), trouble=trouble, delay=int(delay)))
     return found
+
+
+def _channel_of(row: tuple[Any, ...]) -> Channel:
+    """Return a channel by its row of SHOW REPLICA STATUS."""
+    receives, applies = str(row[_RECEIVES]).upper(), str(row[_APPLIES]).upper()
+    trouble = ""
+    if receives == "NO":
+        trouble = "its receiver is OFF" + (
+            f": {row[_RECEIVER_ERROR]}" if row[_RECEIVER_ERROR] else ""
+        )
+    elif applies != "YES":
+        trouble = "its applier is OFF" + (
+            f": {row[_APPLIER_ERROR_TEXT]}" if row[_APPLIER_ERROR_TEXT] else ""
+        )
+    return Channel(source_uuid=str(row[_SOURCE_UUID]), trouble=trouble, delay=int(row[_DELAY]))
 
 
 def applier_lag(session: SqlSession, *, recent: float) -> float:

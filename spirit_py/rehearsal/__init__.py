@@ -8,6 +8,6 @@
     rehearsal.measure_tables(pairs)        while the new tables are still there
     figures = rehearsal.stop()             RehearsalFigures
 
-``figures`` is the result, ``binlog`` and ``lag`` are the pure rules, ``replica`` queries one
-replica, ``rehearsal`` has the thread that queries all of them every few seconds.
+``figures`` is the result, and ``rehearsal`` has the thread that takes samples every few seconds.
+Replicas are looked at as :mod:`spirit_py.throttle.lag` does it for every run.
 """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from spirit_py.units import human_bytes, human_seconds
@@ -45,6 +45,25 @@ class ReplicaFigures:
     lag_last: float | None = None
     samples: int = 0
     trouble: str = ""
+
+    def sampled(self, *, lag: float | None, before: float, trouble: str) -> ReplicaFigures:
+        """Return the figures with another sample.
+
+        Args:
+            lag: seconds; None when it is not known.
+            before: seconds that it was behind before the run; counts for the first sample.
+        """
+        if lag is None:
+            return replace(self, trouble=trouble)
+        lag = round(max(lag, 0.0 if self.samples else before), 3)
+        return replace(
+            self,
+            trouble=trouble,
+            lag_first=lag if self.lag_first is None else self.lag_first,
+            lag_max=max(lag, self.lag_max or 0.0),
+            lag_last=lag,
+            samples=self.samples + 1,
+        )
 
     def __str__(self) -> str:
         """Show the replica in one line."""

@@ -5,17 +5,15 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.config import host_and_port
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.replication import binlog_files, binlog_status, known_replicas
+from spirit_py.mysql.replication import binlog_files
 from spirit_py.rehearsal.figures import BinlogMeter, RehearsalFigures, ReplicaFigures, TableDisk
-from spirit_py.rehearsal.lag import Mark
-from spirit_py.rehearsal.replica import ReplicaMeter
 from spirit_py.threads import Background
+from spirit_py.throttle.lag.replica import LOOK_SECONDS
+from spirit_py.throttle.lag.replicas import Replicas
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -24,10 +22,12 @@ if TYPE_CHECKING:
     from spirit_py.contracts import Clock, SqlSession
     from spirit_py.mysql.session import Session
     from spirit_py.stop import StopSwitch
+    from spirit_py.throttle.lag.replica import ReplicaWatch
 
 _LOG = logging.getLogger(__name__)
 INTERVAL: Final = 2.0
 _READ_SECONDS: Final = 10
+_SETTLE_SECONDS: Final = 3.0
 _JOIN_SECONDS: Final = 60.0
 
 _TABLESPACES = """
@@ -63,7 +63,6 @@ class Rehearsal:
         clock: Clock = time.monotonic,
     ) -> None:
         self._connection = connection
-        self._named = tuple(replicas)
         self._stop = stop
         self._interval = interval
         self._clock = clock
@@ -72,11 +71,17 @@ class Rehearsal:
         self._lock = threading.Lock()
         self._locks: list[tuple[float, str]] = []
         self._tables: dict[tuple[str, str], TableDisk] = {}
-        self._meters: dict[str, ReplicaMeter] = {}
-        self._silent: dict[str, ReplicaFigures] = {}
+        self._watched = Replicas(
+            connection,
+            replicas,
+            also_known=True,
+            interval=min(interval, LOOK_SECONDS),
+            on_look=self._note_replica,
+            clock=clock,
+        )
+        self._figures: dict[str, ReplicaFigures] = {}
         self._trouble: dict[str, str] = {}
         self._session: Session | None = None
-        self._uuid, self._gtid = "", False
         self._looked = 0
         self._first = threading.Event()
         self._thread = Background(
@@ -143,11 +148,33 @@ class Rehearsal:
 
     def _replicas(self) -> tuple[ReplicaFigures, ...]:
         """Return the replicas' figures, each server once."""
-        found: dict[str, ReplicaFigures] = {}
-        for address, meter in self._meters.items():
-            found.setdefault(meter.uuid or address, meter.figures)
-        silent = (f for uuid, f in self._silent.items() if uuid not in found)
-        return (*found.values(), *silent)
+        watched = self._watched.watched()
+        with self._lock:
+            figures = [
+                self._figures.get(one.address, ReplicaFigures(address=one.address))
+                for one in watched
+            ]
+        known = {one.uuid for one in watched}
+        silent = (
+            ReplicaFigures(
+                address=f"server_id {one.server_id}",
+                trouble="it reports no address; name it with --replica host:port",
+            )
+            for one in self._watched.silent
+            if one.uuid not in known
+        )
+        return (*figures, *silent)
+
+    def _note_replica(self, watch: ReplicaWatch) -> None:
+        """Put a look at a replica into its figures; called in the replica's thread."""
+        state = watch.state
+        with self._lock:
+            figures = self._figures.get(watch.address, ReplicaFigures(address=watch.address))
+            self._figures[watch.address] = figures.sampled(
+                lag=None if state.behind is None or state.lost else state.behind.lag,
+                before=watch.behind_before,
+                trouble=state.trouble,
+            )
 
     def _run(self, stopping: threading.Event) -> None:
         """Sample until the end, and once more then."""
@@ -168,70 +195,25 @@ class Rehearsal:
         _LOG.warning("the rehearsal's figures end here", exc_info=error)
 
     def _sample(self) -> None:
-        """Look at the server, then at every replica."""
-        mark = None
+        """Look at the server, and wait until every replica was looked at."""
         try:
-            mark = self._look()
+            self._look()
             self._trouble.pop("binlog", None)
         except ServerFault as fault:
             self._trouble["binlog"] = fault.message
             self._drop_session()
-        for meter in self._meters.values():
-            meter.sample(mark)
-
-    def _look(self) -> Mark:
-        """Read the binlog's files and what is committed; find replicas."""
-        session = self._session
-        if session is None:
-            session = self._session = connect(
-                self._connection, role="rehearsal", read_timeout=_READ_SECONDS
-            )
-            ((self._uuid, mode),) = session.query("SELECT @@server_uuid, @@GLOBAL.gtid_mode")
-            self._gtid = mode == "ON"
-            for text in self._named:
-                host, port = host_and_port(text)
-                self._add(host, port or self._connection.port)
-        self._find(session)
-        mark = Mark(self._clock(), self._place(session))
-        self._binlog.look(binlog_files(session))
-        self._looked += 1
-        return mark
-
-    def _place(self, session: SqlSession) -> str:
-        if self._gtid:
-            return str(session.query("SELECT @@GLOBAL.gtid_executed")[0][0]).replace("\n", "")
-        end = binlog_status(session)
-        return f"{end.file}:{end.offset}" if end else ""
-
-    def _find(self, session: SqlSession) -> None:
-        """Add the replicas that are connected now and were not known."""
-        try:
-            found = known_replicas(session)
-            self._trouble.pop("replicas", None)
-        except ServerFault as fault:
-            self._trouble["replicas"] = fault.message
             return
-        for one in found:
-            if one.host:
-                self._add(one.host, one.port)
-            else:
-                self._silent[one.uuid] = ReplicaFigures(
-                    address=f"server_id {one.server_id}",
-                    trouble="it reports no address; name it with --replica host:port",
-                )
+        self._watched.settle(_SETTLE_SECONDS)
+        if self._watched.unlisted:
+            self._trouble["replicas"] = self._watched.unlisted
 
-    def _add(self, host: str, port: int) -> None:
-        """Measure a replica from now on, unless it is measured already."""
-        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        if address not in self._meters:
-            options = replace(self._connection, host=host, port=port, socket="")
-            self._meters[address] = ReplicaMeter(
-                options,
-                address=address,
-                source_uuid=self._uuid,
-                gtid=self._gtid,
-                clock=self._clock,
-            )
+    def _look(self) -> None:
+        """Read the binlog's files; take a mark of the source for its replicas."""
+        if self._session is None:
+            self._session = connect(self._connection, role="rehearsal", read_timeout=_READ_SECONDS)
+        self._watched.look()
+        self._binlog.look(binlog_files(self._session))
+        self._looked += 1
 
     def _drop_session(self) -> None:
         session, self._session = self._session, None
@@ -240,8 +222,7 @@ class Rehearsal:
 
     def _close(self) -> None:
         self._drop_session()
-        for meter in self._meters.values():
-            meter.close()
+        self._watched.close()
 
 
 def _escaped(text: str) -> str:

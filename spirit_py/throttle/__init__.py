@@ -6,6 +6,10 @@ throttler       the interface of one throttler
 watched         one throttler, looked at in a thread of its own
 throttles       all throttlers together: the pace that the work asks for
 backlog         the change feed has no room: it goes before the copy (R19)
+lag             replicas: ``--max-lag``
+windows         times of the day: ``--allow``
+http, query     what other systems say: ``--throttle-http``, ``--throttle-query``
+disk, innodb    disk space, the history, the redo log
 load            ``--max-load`` and ``--critical-load``
 own_session     a throttler's session, opened again after a fault
 ==============  ===================================================================

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.connect import connect
@@ -19,11 +19,25 @@ _ANSWER_WITHIN: Final = 3
 
 
 class OwnSession:
-    """A session for short statements, which a server that is away must not hold up. One thread."""
+    """A session for short statements, which a server that is away must not hold up. One thread.
 
-    def __init__(self, connection: ConnectionOptions, role: str) -> None:
+    Args:
+        prepare: called with every session that is opened.
+        more: further arguments of :func:`connect`.
+    """
+
+    def __init__(
+        self,
+        connection: ConnectionOptions,
+        role: str,
+        *,
+        prepare: Callable[[Session], None] | None = None,
+        **more: Any,
+    ) -> None:
         self._connection = connection
         self._role = role
+        self._prepare = prepare
+        self._more = more
         self._session: Session | None = None
 
     def ask(self, work: Callable[[Session], _T]) -> _T:
@@ -39,7 +53,10 @@ class OwnSession:
                 read_timeout=_ANSWER_WITHIN,
                 lock_wait_timeout=_ANSWER_WITHIN,
                 innodb_lock_wait_timeout=_ANSWER_WITHIN,
+                **self._more,
             )
+            if self._prepare is not None:
+                self._prepare(self._session)
         try:
             return work(self._session)
         except ServerFault:

@@ -26,15 +26,21 @@ class Watched:
 
     Args:
         grace: seconds for which what was found last holds when a look fails or does not end.
+        first: nothing begins before the first look has ended.
     """
 
     def __init__(
-        self, throttler: Throttler, *, grace: float = GRACE, clock: Clock = time.monotonic
+        self,
+        throttler: Throttler,
+        *,
+        grace: float = GRACE,
+        first: bool = False,
+        clock: Clock = time.monotonic,
     ) -> None:
         self.throttler = throttler
         self._grace = grace
         self._clock = clock
-        self._found = ""
+        self._found = f"the first look at the {throttler.name}" if first else ""
         self._trouble = ""
         self._answered_at = clock()
         self._thread = Background(f"throttle-{throttler.name.replace(' ', '-')}", self._run)

@@ -84,24 +84,28 @@ def test_a_replica_that_falls_behind_is_measured(gtid):
             assert "--replica" in one.trouble
         rehearsal = Rehearsal(both.options, (both.named,), interval=0.05)
         rehearsal.start()
-        meter = rehearsal._meters[both.named]
-        until(lambda: meter.figures.lag_last == 0.0, "a replica that has caught up")
+
+        def figures_now():
+            return rehearsal._figures[both.named]
+
+        until(lambda: figures_now().lag_last == 0.0, "a replica that has caught up")
         lock = other.cursor()
         lock.execute("LOCK TABLES r.t READ")
         began = time.monotonic()
         both.at.execute("INSERT INTO r.t (v) VALUES (1)")
-        until(lambda: (meter.figures.lag_last or 0.0) > 1.0, "a second of lag")
-        assert (meter.figures.lag_last or 0.0) <= time.monotonic() - began + 0.1
+        until(lambda: (figures_now().lag_last or 0.0) > 1.0, "a second of lag")
+        assert (figures_now().lag_last or 0.0) <= time.monotonic() - began + 0.1
         lock.execute("UNLOCK TABLES")
         until(lambda: both.rows() == 1, "the row on the replica")
-        until(lambda: meter.figures.lag_last == 0.0, "the end of the lag")
+        until(lambda: figures_now().lag_last == 0.0, "the end of the lag")
 
         both.of.execute("STOP REPLICA IO_THREAD")
         both.at.execute("INSERT INTO r.t (v) VALUES (2)")
-        until(lambda: (meter.figures.lag_last or 0.0) > 0.5, "the lag of a receiver that stopped")
-        assert meter.figures.trouble.startswith("its receiver is OFF")
+        until(lambda: (figures_now().lag_last or 0.0) > 0.5, "the lag of a receiver that stopped")
+        until(lambda: figures_now().trouble.startswith("its receiver is OFF"), "the reason")
         both.of.execute("START REPLICA IO_THREAD")
-        until(lambda: meter.figures.lag_last == 0.0, "the end of the lag")
+        until(lambda: figures_now().lag_last == 0.0, "the end of the lag")
+        until(lambda: not figures_now().trouble, "the end of the reason")
 
         figures = rehearsal.stop()
         assert figures.trouble == ()

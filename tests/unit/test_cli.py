@@ -161,6 +161,25 @@ def test_tables_whose_writes_are_passed_over_are_given_by_name(configured):
         configured(*BASE, option, wrong, code=2)
 
 
+def test_what_a_run_waits_for_is_read(configured):
+    """Sizes with units, windows with commas and repeated, replicas without --dry-run."""
+    config = configured(
+        *BASE,
+        *("--max-lag", "1.5s", "--replica", "db2:3307", "--replica", "db3"),
+        *("--allow", "22:00-06:00,12:00-13:00Z", "--allow", "1:00-2:00"),
+        *("--min-free-disk", "20G", "--max-binlog-space", "1.5TiB", "--max-history-length", "100"),
+        *("--throttle-http", "http://brake:8080/check", "--throttle-query", "SELECT 0"),
+    )
+    assert (config.max_lag, config.replicas) == (1.5, ("db2:3307", "db3"))
+    assert [str(one) for one in config.allow] == ["22:00-06:00", "12:00-13:00Z", "01:00-02:00"]
+    assert (config.min_free_disk, config.max_binlog_space) == (20 << 30, 3 << 39)
+    assert (config.max_history_length, config.max_checkpoint_age) == (100, 0.0)
+    assert config.throttle_http == "http://brake:8080/check"
+    plain = configured(*BASE)
+    assert (plain.max_lag, plain.replicas, plain.min_free_disk) == (None, (), None)
+    assert (plain.allow, plain.throttle_http, plain.throttle_query) == ((), "", "")
+
+
 def test_threads_stay_within_the_cores_of_a_local_master(configured):
     """Never more threads than cores for ``local``; a cluster decides for itself."""
     cores = len(os.sched_getaffinity(0))
@@ -189,6 +208,11 @@ def test_threads_stay_within_the_cores_of_a_local_master(configured):
         ([*BASE, "--kill-after", "inf"], "not in the range"),
         (["watch", "--heartbeat", "nan"], "not a finite number"),
         ([*BASE, "--port", "1"], "two ports"),
+        ([*BASE, "--replica", "db2:x"], "not a host and port"),
+        ([*BASE, "--allow", "22-06"], "write for instance --allow 22:00-06:00"),
+        ([*BASE, "--min-free-disk", "much"], "write for instance 500M or 20G"),
+        ([*BASE, "--throttle-http", "brake:8080/check"], "write a URL such as"),
+        ([*BASE, "--throttle-http", "file:///etc/passwd"], "write a URL such as"),
         ([*BASE, "--spark-conf", "novalue"], "not KEY=VALUE"),
         ([*BASE, "--report-json", "/no/such/folder/r.json"], "not a directory"),
         ([*BASE, "--report-json", ""], "names no file"),

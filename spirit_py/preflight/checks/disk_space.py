@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spirit_py.mysql.local_disk import data_folder
 from spirit_py.preflight.check import Findings, PreflightContext, refuse, warn
 from spirit_py.preflight.checks.leftovers import is_ours
 
 if TYPE_CHECKING:
     from spirit_py.mysql.facts import ServerFacts
 
-_UUID = re.compile(r"^server-uuid=(.+)$", re.MULTILINE)
 _SIZES = """
 SELECT DATA_LENGTH, INDEX_LENGTH FROM information_schema.TABLES
 WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"""
@@ -89,12 +88,9 @@ def _written_before(context: PreflightContext) -> tuple[int, int]:
 
 def free_bytes(facts: ServerFacts) -> int | None:
     """Return the free bytes of the data directory; None when it is not on this machine."""
-    folder = Path(facts.text("datadir"))
+    folder = data_folder(facts.text("datadir"), facts.uuid)
     try:
-        found = _UUID.search((folder / "auto.cnf").read_text())
-        if found is None or found[1].strip() != facts.uuid:
-            return None
-        return shutil.disk_usage(folder).free
+        return None if folder is None else shutil.disk_usage(folder).free
     except OSError:
         return None
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 from spirit_py.rehearsal.figures import BinlogMeter, RehearsalFigures, ReplicaFigures, TableDisk
-from spirit_py.rehearsal.lag import Mark, Marks
 
 
 class TestBinlogMeter:
@@ -32,41 +31,6 @@ class TestBinlogMeter:
         meter.look([("b.1", 900)])
         meter.look([("b.1", 40)])
         assert meter.written == 840
-
-
-class TestMarks:
-    def test_age_of_the_oldest_that_is_not_reached(self):
-        """A replica is behind by the age of the first mark that it lacks."""
-        marks, reached = Marks(), {"a"}
-        for mark in (Mark(1.0, "a"), Mark(3.0, "ab"), Mark(5.0, "abc")):
-            marks.add(mark)
-        assert marks.age(6.0, reached.__contains__) == 3.0
-        reached.update({"ab", "abc"})
-        assert marks.age(7.0, reached.__contains__) == 0.0
-
-    def test_on_an_idle_source_a_reached_mark_is_not_asked_for_again(self):
-        """Where nothing is committed a mark that was reached is not asked for again."""
-        marks = Marks()
-        asked: list[str] = []
-
-        def reached(place: str) -> bool:
-            asked.append(place)
-            return True
-
-        for at in (1.0, 2.0, 3.0):
-            marks.add(Mark(at, "a"))
-        marks.age(3.0, reached)
-        marks.add(Mark(4.0, "a"))
-        assert marks.age(9.0, lambda _: False) == 0.0
-        assert asked == ["a"]
-
-    def test_bounded_and_the_oldest_stays(self):
-        """A replica that stands still for a day costs bounded memory and keeps its oldest mark."""
-        marks = Marks()
-        for at in range(50_000):
-            marks.add(Mark(float(at), str(at)))
-        assert marks.age(60_000.0, lambda _: False) == 60_000.0
-        assert len(marks._waiting) < 10_000
 
 
 class TestWords:

@@ -1,0 +1,104 @@
+"""What a migration waits for beside the server's load: replicas, disks, the clock, other systems.
+
+What the options name is checked before anything is written; the throttlers are made when the copy
+begins.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from spirit_py.errors import Refusal
+from spirit_py.mysql.local_disk import written_folders
+from spirit_py.mysql.replication import known_replicas
+from spirit_py.throttle.disk import DEFAULT_MIN_FREE, BinlogSpaceThrottler, FreeDiskThrottler
+from spirit_py.throttle.http import HttpThrottler
+from spirit_py.throttle.innodb import CheckpointAgeThrottler, HistoryThrottler
+from spirit_py.throttle.lag.replicas import Replicas
+from spirit_py.throttle.lag.throttler import LagThrottler
+from spirit_py.throttle.query import QueryThrottler
+from spirit_py.throttle.windows import WindowThrottler
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spirit_py.config import MigrationConfig
+    from spirit_py.contracts import SqlSession
+    from spirit_py.migration.run import Run
+    from spirit_py.throttle.throttler import Throttler
+
+
+def require_surroundings(run: Run, session: SqlSession) -> None:
+    """Check what the options name, before anything is written.
+
+    Raises:
+        Refusal: a throttler that was asked for could not work.
+    """
+    config = run.config
+    if config.throttle_query:
+        QueryThrottler(config.connection, config.throttle_query, database=config.database).check()
+    if config.min_free_disk and not written_folders(session):
+        raise Refusal(
+            "--min-free-disk: the server's data directory cannot be read from this machine, and no"
+            " statement returns how much of its disk is free",
+            hint="leave it out, or use --max-binlog-space, --throttle-query or --throttle-http",
+        )
+    if config.max_lag and not config.replicas:
+        silent = [one.server_id for one in known_replicas(session) if not one.host]
+        if silent:
+            raise Refusal(
+                f"--max-lag: replicas report no address (server_id {', '.join(map(str, silent))}),"
+                " so they cannot be watched",
+                hint="name each replica with --replica HOST:PORT, or start it with --report-host",
+            )
+
+
+def surroundings(run: Run) -> Iterator[tuple[Throttler, bool]]:
+    """Return the throttlers, and whether nothing may begin before their first look.
+
+    The operator relies on those that options name; the others do not delay a short copy.
+    """
+    config = run.config
+    connection = config.connection
+    if config.allow:
+        yield WindowThrottler(config.allow, now=lambda: datetime.now(UTC)), True
+    if config.max_lag != 0:
+        yield _replica_lag(run), is_strict(config)
+    yield from ((one, config.min_free_disk is not None) for one in _disk(run))
+    if config.max_binlog_space:
+        yield BinlogSpaceThrottler(connection, config.max_binlog_space), True
+    if config.max_history_length:
+        yield HistoryThrottler(connection, config.max_history_length), True
+    if config.max_checkpoint_age:
+        yield CheckpointAgeThrottler(connection, config.max_checkpoint_age), True
+    if config.throttle_http:
+        yield HttpThrottler(config.throttle_http), True
+    if config.throttle_query:
+        query = QueryThrottler(connection, config.throttle_query, database=config.database)
+        yield query, True
+
+
+def _replica_lag(run: Run) -> LagThrottler:
+    config = run.config
+    return LagThrottler(
+        Replicas(config.connection, config.replicas),
+        run.settings,
+        strict=is_strict(config),
+        warn=run.warn,
+    )
+
+
+def is_strict(config: MigrationConfig) -> bool:
+    """Return whether a replica that cannot be looked at holds the migration back."""
+    return bool(config.max_lag or config.replicas)
+
+
+def _disk(run: Run) -> Iterator[Throttler]:
+    least = run.config.min_free_disk
+    if least == 0:
+        return
+    with run.session("disk") as session:
+        folders = written_folders(session)
+    if folders:
+        yield FreeDiskThrottler(folders, DEFAULT_MIN_FREE if least is None else least)

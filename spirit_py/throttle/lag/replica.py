@@ -1,0 +1,280 @@
+"""One replica, looked at several times a second in a thread of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import threading
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from spirit_py.errors import ServerFault
+from spirit_py.mysql.connect import connect
+from spirit_py.mysql.faults import access_denied
+from spirit_py.mysql.replication import applier_lag, channels, executed_place
+from spirit_py.threads import Background
+from spirit_py.throttle.lag.source import heartbeat_read
+from spirit_py.throttle.lag.unapplied import Behind, Unapplied
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spirit_py.config import ConnectionOptions
+    from spirit_py.contracts import Clock
+    from spirit_py.mysql.session import Session
+    from spirit_py.throttle.lag.source import MarkedSource
+    from spirit_py.throttle.lag.unapplied import Mark
+
+LOOK_SECONDS: Final = 0.1
+_HEALTH_SECONDS: Final = 1.0
+_AGAIN_SECONDS: Final = 0.5
+_CONNECT_SECONDS: Final = 2
+_READ_SECONDS: Final = 3
+_JOIN_SECONDS: Final = 5.0
+NO_REPLICA: Final = "it is no replica"
+
+
+class Way(enum.Enum):
+    """How a replica is compared with the source's marks; see the package."""
+
+    GTID = "GTIDs"
+    PLACE = "the place in the binlog"
+    HEARTBEAT = "the heartbeat"
+    TIMES = "the times of what it applies"
+
+
+class ReplicaState(NamedTuple):
+    """What is known of a replica.
+
+    Attributes:
+        behind: how far it was behind at the last look that succeeded; None before the first.
+        looked_at: when that look began; monotonic seconds.
+        trouble: why it cannot be looked at, or does not replicate; empty when it does.
+        since: when the trouble began.
+        lost: it does not answer: the lag is that of an earlier look.
+    """
+
+    behind: Behind | None = None
+    looked_at: float = 0.0
+    trouble: str = ""
+    since: float = 0.0
+
+    lost: bool = False
+
+
+def options_of_replica(options: ConnectionOptions, host: str, port: int) -> ConnectionOptions:
+    """Return the options for a replica: account and TLS of the source, and no run of ours there."""
+    return replace(
+        options,
+        host=host,
+        port=port,
+        socket="",
+        label="",
+        server_uuid="",
+        settings=(),
+        connect_timeout=_CONNECT_SECONDS,
+    )
+
+
+class ReplicaWatch:
+    """Looks at one replica until it is closed. No fault of the replica reaches the caller.
+
+    Args:
+        options: how to reach it; see :func:`options_of_replica`.
+        address: its name in messages.
+        source: what it replicates, directly or not.
+        on_look: called after each look, in the replica's thread.
+    """
+
+    def __init__(
+        self,
+        options: ConnectionOptions,
+        *,
+        address: str,
+        source: MarkedSource,
+        interval: float = LOOK_SECONDS,
+        on_look: Callable[[ReplicaWatch], None] | None = None,
+        clock: Clock = time.monotonic,
+    ) -> None:
+        self.address = address
+        #: Seconds that it was behind at the first look, by the times of what it applied then.
+        self.behind_before = 0.0
+        #: Set when it was looked at since the last mark, or cannot be.
+        self.looked = threading.Event()
+        self._on_look = on_look
+        #: The server's ``@@server_uuid``, once it was reached.
+        self.uuid = ""
+        #: How it is compared, once that is known.
+        self.way: Way | None = None
+        self._options = options
+        self._source = source
+        self._interval = interval
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._new: list[Mark] = []
+        self._state = ReplicaState(since=clock())
+        self._unapplied = Unapplied()
+        self._session: Session | None = None
+        self._delay = 0.0
+        self._health_at = float("-inf")
+        self._started = False
+        self._thread = Background(f"lag-{address}", self._run, join_seconds=_JOIN_SECONDS)
+
+    def start_once(self) -> None:
+        """Begin to look, unless it has begun."""
+        if not self._started:
+            self._started = True
+            self._thread.start()
+
+    def note(self, mark: Mark) -> None:
+        """Take a mark of the source, with which the next look compares."""
+        with self._lock:
+            self._new.append(mark)
+            self.looked.clear()
+
+    @property
+    def state(self) -> ReplicaState:
+        """What is known now. No I/O."""
+        with self._lock:
+            return self._state
+
+    def stop(self) -> None:
+        """Ask the thread to end; return at once."""
+        self._thread.stop()
+
+    def close(self) -> None:
+        """End the thread; its session is closed."""
+        self._thread.join()
+
+    def _run(self, stopping: threading.Event) -> None:
+        try:
+            while not stopping.is_set():
+                pause = self._interval
+                try:
+                    self._look()
+                except ServerFault as fault:
+                    self._failed(fault)
+                    pause = max(pause, _AGAIN_SECONDS)
+                stopping.wait(pause)
+        finally:
+            self._close_session()
+
+    def _look(self) -> None:
+        """Compare the replica with the newest marks."""
+        session = self._session or self._open()
+        now = self._clock()
+        trouble = self.state.trouble
+        if now >= self._health_at + _HEALTH_SECONDS:
+            self._health_at = now
+            trouble = self._health(session)
+        with self._lock:
+            new, self._new = self._new, []
+            fresh = bool(new)
+        for mark in new:
+            self._unapplied.add(mark)
+        behind = None if trouble == NO_REPLICA else self._behind(session, now)
+        with self._lock:
+            since = self._state.since if self._state.trouble else now
+            self._state = ReplicaState(behind=behind, looked_at=now, trouble=trouble, since=since)
+        self._ended(fresh=fresh)
+
+    def _open(self) -> Session:
+        """Open the session; the trouble of an earlier one is over."""
+        session = connect(
+            self._options, role="replica-lag", read_timeout=_READ_SECONDS, lock_wait_timeout=3
+        )
+        self._session, self.way = session, None
+        self._health_at = float("-inf")
+        self.uuid = str(session.value("SELECT @@server_uuid"))
+        if self.state.behind is None:
+            with contextlib.suppress(ServerFault):
+                self.behind_before = applier_lag(session, recent=0.0)
+        return session
+
+    def _health(self, session: Session) -> str:
+        """Return why the server does not replicate; empty when it does, or that cannot be seen."""
+        if self.way in {None, Way.TIMES}:
+            self.way = self._choose(session)
+        try:
+            found = channels(session)
+        except ServerFault as fault:
+            if not access_denied(fault):
+                raise
+            return ""
+        if not found:
+            return NO_REPLICA
+        ours = [one for one in found if one.source_uuid == self._source.uuid] or found
+        self._delay = max(one.delay for one in ours)
+        return "; ".join(dict.fromkeys(one.trouble for one in ours if one.trouble))
+
+    def _choose(self, session: Session) -> Way:
+        """Return how the replica can be compared with the marks."""
+        if self._source.gtid and session.value("SELECT @@GLOBAL.gtid_mode") != "OFF":
+            return Way.GTID
+        with contextlib.suppress(ServerFault):
+            if executed_place(session, self._source.uuid) is not None:
+                return Way.PLACE
+        if self._source.heartbeat and heartbeat_read(session, self._source.heartbeat):
+            return Way.HEARTBEAT
+        return Way.TIMES
+
+    def _behind(self, session: Session, now: float) -> Behind:
+        if self.way is Way.TIMES:
+            return Behind(lag=max(0.0, applier_lag(session, recent=1.0) - self._delay))
+        place = executed_place(session, self._source.uuid) if self.way is Way.PLACE else None
+        beat = (
+            heartbeat_read(session, self._source.heartbeat) if self.way is Way.HEARTBEAT else None
+        )
+
+        def reached(mark: Mark) -> bool:
+            if self.way is Way.GTID:
+                return self._executed(session, mark)
+            if self.way is Way.PLACE:
+                return place is not None and _beyond(place, (mark.file, mark.offset))
+            return (beat or "") >= mark.beat
+
+        return self._unapplied.look(now, reached, delay=self._delay)
+
+    def _executed(self, session: Session, mark: Mark) -> bool:
+        """Ask whether all that the source executed since the first mark is executed here."""
+        before = self._source.first.gtids if self._source.first else ""
+        return bool(
+            session.value(
+                "SELECT GTID_SUBSET(GTID_SUBTRACT(%s, %s), @@GLOBAL.gtid_executed)",
+                (mark.gtids, before),
+            )
+        )
+
+    def _failed(self, fault: ServerFault) -> None:
+        """Note that the replica cannot be looked at; what was known of it stays."""
+        self._close_session()
+        with self._lock:
+            since = self._state.since if self._state.trouble else self._clock()
+            self._state = self._state._replace(trouble=fault.message, since=since, lost=True)
+        self._ended(fresh=True)
+
+    def _ended(self, *, fresh: bool) -> None:
+        """Let others know that a look has ended.
+
+        Args:
+            fresh: it compared with a mark, or failed.
+        """
+        if self._on_look is not None:
+            self._on_look(self)
+        with self._lock:
+            if fresh and not self._new:
+                self.looked.set()
+
+    def _close_session(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            session.close()
+
+
+def _beyond(executed: tuple[str, int], place: tuple[str, int]) -> bool:
+    """Return whether a place in the binlog is at another one or after it.
+
+    A file's number grows by a digit after 999999.
+    """
+    return (len(executed[0]), *executed) >= (len(place[0]), *place)

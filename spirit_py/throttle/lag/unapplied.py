@@ -1,0 +1,161 @@
+"""What one replica has not applied yet, in seconds and in bytes of the source's binlog (pure).
+
+*Marks* are places of the source at known times of the caller's monotonic clock. A replica that has
+not reached a mark is behind by at least the mark's age, whatever the cause: a slow applier, a
+stopped receiver, a slow network. A source on which nothing is written has no new marks, and no lag.
+No clock of a server is needed.
+
+Lag alone comes too late for holding back a copy: while a replica applies half as fast as the source
+writes, every second of lag is two seconds of work that is already sent. So what is sent and not
+applied is counted, in bytes, with how fast the replica applies (:class:`Behind`), and the copy may
+be ahead of it by no more than the replica applies in a part of the limit (:func:`why_behind`). At
+first the speed is not known; then the copy may be ahead by :data:`FIRST_BYTES`. What is applied of
+these shows the speed, so the room grows within a second or two to what the replica can do.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import deque
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from spirit_py.units import human_bytes, human_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FIRST_BYTES: Final = 2 << 20
+"""Bytes by which the copy may be ahead of a replica whose speed is not known."""
+SHARE: Final = 0.5
+"""Part of the limit in which a replica should be able to apply all that is sent."""
+_SPEED_SECONDS: Final = 3.0
+_MOST_MARKS: Final = 4096
+
+
+class Mark(NamedTuple):
+    """What the source had committed at a moment.
+
+    Attributes:
+        at: seconds of the caller's monotonic clock.
+        written: bytes of binlog since the first mark.
+        gtids: the GTID set; empty where the source has no GTIDs.
+        file: the binlog file, and ``offset`` in it.
+        beat: when the newest heartbeat was written, as the server's text; empty without any.
+    """
+
+    at: float
+    written: int = 0
+    gtids: str = ""
+    file: str = ""
+    offset: int = 0
+    beat: str = ""
+
+    @property
+    def place(self) -> tuple[str, str, int, str]:
+        """Where the source was; two marks of one place differ in their time alone."""
+        return self.gtids, self.file, self.offset, self.beat
+
+
+class Behind(NamedTuple):
+    """How far a replica is behind.
+
+    Attributes:
+        lag: seconds; 0 when everything is applied.
+        unapplied: bytes of binlog that are written and not applied.
+        speed: bytes of binlog that it applies in a second of work; None when not known.
+    """
+
+    lag: float = 0.0
+    unapplied: int = 0
+    speed: float | None = None
+
+
+class Unapplied:
+    """The marks that one replica has not reached yet, and how fast it reaches them."""
+
+    def __init__(self) -> None:
+        self._waiting: list[Mark] = []
+        self._newest: Mark | None = None
+        self._applied = 0
+        #: Time, applied bytes, and whether nothing was left to apply then.
+        self._looks: deque[tuple[float, int, bool]] = deque()
+
+    def add(self, mark: Mark) -> None:
+        """Add a mark, unless the source is still where it was at the last one."""
+        if self._newest is not None and mark.place == self._newest.place:
+            return
+        if self._newest is None:
+            self._applied = mark.written
+        self._newest = mark
+        self._waiting.append(mark)
+        if len(self._waiting) > _MOST_MARKS:
+            # The oldest has the lag; every second of the others is enough.
+            del self._waiting[1::2]
+
+    def look(self, now: float, reached: Callable[[Mark], bool], *, delay: float = 0.0) -> Behind:
+        """Compare with the replica.
+
+        Args:
+            reached: asks the replica, a few times; whoever has reached a mark has reached all
+                earlier ones.
+            delay: seconds that the replica is told to stay behind (SOURCE_DELAY); what is younger
+                is not due.
+        """
+        count = bisect_left(self._waiting, 1, key=lambda mark: 0 if reached(mark) else 1)
+        if count:
+            self._applied = self._waiting[count - 1].written
+            del self._waiting[:count]
+        due = [mark for mark in self._waiting if mark.at + delay <= now]
+        self._note(now, idle=not due)
+        if not due:
+            return Behind(speed=self._speed())
+        return Behind(
+            lag=now - delay - due[0].at,
+            unapplied=max(0, due[-1].written - self._applied),
+            speed=self._speed(),
+        )
+
+    def _note(self, now: float, *, idle: bool) -> None:
+        self._looks.append((now, self._applied, idle))
+        while len(self._looks) > 2 and self._looks[1][0] <= now - _SPEED_SECONDS:
+            self._looks.popleft()
+
+    def _speed(self) -> float | None:
+        """Return the bytes applied in a second, of the times with something to apply."""
+        seconds = applied = 0.0
+        looks = list(self._looks)
+        for (began, before, idle), (ended, after, _) in pairwise(looks):
+            if after > before or not idle:
+                seconds += ended - began
+                applied += after - before
+        return applied / seconds if seconds else None
+
+
+def room(behind: Behind, limit: float) -> float:
+    """Return the bytes by which the copy may be ahead of a replica.
+
+    Args:
+        limit: seconds that the replica may be behind.
+    """
+    known = 0.0 if behind.speed is None else behind.speed * limit * SHARE
+    return max(FIRST_BYTES, known)
+
+
+def why_behind(behind: Behind, limit: float) -> str:
+    """Return why the copy has to wait for a replica, as the rest of a sentence; empty if not.
+
+    Args:
+        limit: seconds that the replica may be behind.
+    """
+    if behind.lag > limit:
+        return f"is {human_seconds(behind.lag)} behind (--max-lag {human_seconds(limit)})"
+    if behind.unapplied > room(behind, limit):
+        needs = ""
+        if behind.speed:
+            needs = f", for which it needs {human_seconds(behind.unapplied / behind.speed)}"
+        return (
+            f"has {human_bytes(behind.unapplied)} to apply{needs}"
+            f" (--max-lag {human_seconds(limit)})"
+        )
+    return ""

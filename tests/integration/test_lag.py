@@ -1,0 +1,195 @@
+"""Replica lag on real servers: how far a replica is behind, and when the work waits for it."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+
+import pytest
+
+from spirit_py.throttle.lag.replica import NO_REPLICA, Way
+from spirit_py.throttle.lag.replicas import Replicas
+from spirit_py.throttle.lag.throttler import LagThrottler
+from spirit_py.throttle.settings import LiveSettings, PaceSettings
+from tests.fixtures.mysql import connect
+from tests.kits.connection import options_of
+from tests.kits.replica import replicated_pair
+from tests.kits.waiting import until
+
+LIMIT = 0.5
+
+
+class Watching:
+    """A lag throttler on a pair of servers, looked at by the test."""
+
+    def __init__(self, options, *named, strict=True, limit=LIMIT, heartbeat=""):
+        """Build it; :meth:`look` is what its thread would do."""
+        self.settings = LiveSettings(PaceSettings(threads=1, max_lag=limit))
+        self.replicas = Replicas(options, named, heartbeat=heartbeat)
+        self.warned: list[str] = []
+        self.throttler = LagThrottler(
+            self.replicas, self.settings, strict=strict, warn=self.warned.append
+        )
+
+    def look(self) -> str:
+        """Look once."""
+        return self.throttler.look()
+
+    def until(self, part: str) -> None:
+        """Look until the reason has a part, or is empty for an empty one."""
+        until(lambda: part in self.look() if part else not self.look(), f"{part!r} as a reason")
+
+    def known(self) -> bool:
+        """Whether the lag of a replica is known."""
+        return self.throttler.lag() is not None
+
+    @property
+    def way(self) -> Way | None:
+        """How the one replica is compared."""
+        (one,) = self.replicas.watched()
+        return one.way
+
+
+@contextlib.contextmanager
+def watching(options, *named, **more):
+    """Watch until the end of a ``with`` block."""
+    made = Watching(options, *named, **more)
+    try:
+        yield made
+    finally:
+        made.throttler.close()
+
+
+@pytest.fixture(scope="module")
+def pair():
+    """Run a source with GTIDs and a replica of it that reports its address."""
+    with replicated_pair(report_host=True) as both:
+        both.at.execute("CREATE DATABASE r")
+        both.at.execute("CREATE TABLE r.t (id INT PRIMARY KEY AUTO_INCREMENT, v INT)")
+        until(both.listed, "SHOW REPLICAS")
+        yield both
+
+
+def write(both):
+    """Commit a row on the source."""
+    both.at.execute("INSERT INTO r.t (v) VALUES (1)")
+
+
+def test_a_replica_whose_applier_waits_is_waited_for(pair):
+    """A lock on the replica: its lag grows beyond the limit, and is gone with the lock."""
+    with watching(pair.options, pair.named) as seen, connect(pair.replica) as other:
+        seen.until("")
+        assert seen.way is Way.GTID
+        lock = other.cursor()
+        lock.execute("LOCK TABLES r.t READ")
+        write(pair)
+        seen.until(f"replica {pair.named}, which is ")
+        lag = seen.throttler.lag()
+        assert lag is not None
+        assert lag > LIMIT
+        seen.settings.change(max_lag=600.0)
+        assert seen.look() == ""
+        seen.settings.change(max_lag=LIMIT)
+        assert "behind" in seen.look()
+        lock.execute("UNLOCK TABLES")
+        seen.until("")
+    assert seen.warned == []
+
+
+@pytest.mark.parametrize("thread", ["SQL_THREAD", "IO_THREAD"])
+def test_a_replica_that_was_stopped_is_waited_for(pair, thread):
+    """Applier or receiver: named, although nothing is written; and free after the start."""
+    with watching(pair.options, pair.named, limit=600.0) as seen:
+        seen.until("")
+        pair.of.execute(f"STOP REPLICA {thread}")
+        seen.until("is OFF")
+        pair.of.execute(f"START REPLICA {thread}")
+        seen.until("")
+
+
+def test_a_replica_that_the_server_knows_is_found(pair):
+    """Without a name: as far as it can be reached at the address that it reports."""
+    with watching(pair.options, strict=False) as seen:
+        seen.look()
+        (one,) = seen.replicas.watched()
+        assert one.address == f"localhost:{pair.replica.port}"
+        until(lambda: seen.look() == "" and one.state.behind is not None, "a look at the replica")
+
+
+def test_a_replica_that_is_lost_holds_the_work_only_if_someone_relies_on_it(pair):
+    """Killed: named, the work waits until it is back; found by itself, it is left out."""
+    with (
+        watching(pair.options, pair.named) as relied,
+        watching(pair.options, strict=False) as found,
+    ):
+        for seen in (relied, found):
+            seen.until("")
+            until(seen.known, "a look at the replica")
+        pair.replica.kill()
+        relied.until("cannot be relied on")
+        until(lambda: found.look() == "" and found.warned, "a warning")
+        assert "--replica" in relied.look()
+        assert "not watched" in found.warned[0]
+        pair.replica.resume()
+        relied.until("")
+        until(lambda: found.look() == "" and not found.throttler._told, "a look")
+        assert len(found.warned) == 1
+    with contextlib.suppress(Exception):
+        pair.of.close()
+    pair.of = connect(pair.replica).cursor()
+
+
+def test_a_replica_that_is_delayed_on_purpose_is_not_behind(pair):
+    """What SOURCE_DELAY holds back is not due; what is older is."""
+    with watching(pair.options, pair.named) as seen:
+        pair.of.execute("STOP REPLICA SQL_THREAD")
+        pair.of.execute("CHANGE REPLICATION SOURCE TO SOURCE_DELAY = 3600")
+        pair.of.execute("START REPLICA SQL_THREAD")
+        seen.until("")
+        (one,) = seen.replicas.watched()
+        until(lambda: one._delay == 3600, "the delay")
+        write(pair)
+        until(lambda: seen.look() == "" and one._unapplied._waiting, "a mark that is not due")
+        pair.of.execute("STOP REPLICA SQL_THREAD")
+        pair.of.execute("CHANGE REPLICATION SOURCE TO SOURCE_DELAY = 0")
+        pair.of.execute("START REPLICA SQL_THREAD")
+        seen.until("")
+
+
+def test_a_replica_with_filters_keeps_up(pair):
+    """What it leaves out counts as applied: its GTIDs are recorded."""
+    pair.of.execute("STOP REPLICA SQL_THREAD")
+    pair.of.execute("CHANGE REPLICATION FILTER REPLICATE_IGNORE_TABLE = (r.t)")
+    pair.of.execute("START REPLICA SQL_THREAD")
+    before = pair.rows()
+    with watching(pair.options, pair.named) as seen:
+        seen.until("")
+        write(pair)
+        seen.look()
+        (one,) = seen.replicas.watched()
+        until(lambda: seen.look() == "" and not one._unapplied._waiting, "the GTID")
+        assert pair.rows() == before
+    pair.of.execute("STOP REPLICA SQL_THREAD")
+    pair.of.execute("CHANGE REPLICATION FILTER REPLICATE_IGNORE_TABLE = ()")
+    pair.of.execute("START REPLICA SQL_THREAD")
+
+
+def test_what_is_no_replica_holds_the_work(pair):
+    """The source itself, named by mistake, and an address where nobody answers."""
+    itself, nowhere = f"127.0.0.1:{pair.source.port}", "127.0.0.1:1"
+    with watching(pair.options, itself, nowhere) as seen:
+        seen.until(NO_REPLICA)
+        seen.until(f"replica {nowhere}, which cannot be relied on")
+
+
+def test_an_account_without_privileges_on_the_replica_sees_its_lag(pair):
+    """GTIDs can be compared without any. On the source: none is found, which is reported."""
+    pair.at.execute("CREATE USER bare IDENTIFIED BY 'x'")
+    bare = replace(options_of(pair.source), user="bare", password="x")
+    with watching(bare, pair.named) as seen:
+        seen.until("")
+        assert seen.way is Way.GTID
+        assert seen.throttler.lag() is not None
+    with watching(bare, strict=False) as seen:
+        assert seen.look() == ""
+        assert "cannot be listed" in seen.warned[0]

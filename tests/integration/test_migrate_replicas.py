@@ -1,0 +1,126 @@
+"""Whole migrations of a source with a replica: the copy waits for it, and goes on."""
+
+from __future__ import annotations
+
+import pytest
+
+from spirit_py.config import MigrationConfig
+from spirit_py.errors import Refusal
+from tests.kits.migrate import Migrating
+from tests.kits.replica import ACCOUNT, replicated_pair
+from tests.kits.waiting import until
+
+ROWS = 20_000
+
+
+@pytest.fixture(scope="module")
+def pair():
+    """Run a source and a replica that reports no address, with a table of some chunks."""
+    with replicated_pair() as both:
+        both.at.execute("CREATE DATABASE r")
+        both.at.execute(f"GRANT ALL ON *.* TO {ACCOUNT}")
+        yield both
+
+
+@pytest.fixture
+def table(pair):
+    """Make the table anew, on a replica that nothing holds up."""
+    pair.of.execute("UNLOCK TABLES")
+    pair.of.execute("START REPLICA")
+    pair.at.execute("DROP TABLE IF EXISTS r.t, r._t_new, r._t_chkpnt")
+    pair.at.execute("CREATE TABLE r.t (id INT PRIMARY KEY, v INT, w VARCHAR(100))")
+    pair.at.execute("SET SESSION cte_max_recursion_depth = 1000000")
+    pair.at.execute(
+        "INSERT INTO r.t WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i <"
+        f" {ROWS}) SELECT i, i * 3, REPEAT('x', 100) FROM n"
+    )
+    until(lambda: pair.rows() == ROWS, "the rows on the replica")
+    return pair
+
+
+def config(pair, **more):
+    """Return the configuration of a migration that watches the replica."""
+    return MigrationConfig(
+        **{
+            "connection": pair.options,
+            "database": "r",
+            "table": "t",
+            "alter": "ADD COLUMN z INT NOT NULL DEFAULT 5",
+            "no_shortcut": True,
+            "threads": 2,
+            "target_chunk_time": 0.02,
+            "replicas": (pair.named,),
+            "max_lag": 0.5,
+            **more,
+        }
+    )
+
+
+def copied(pair):
+    """Count the rows of the new table on the source."""
+    pair.at.execute("SELECT COUNT(*) FROM r._t_new")
+    return int(pair.at.fetchall()[0][0])
+
+
+def chunk_at_work(pair):
+    """Whether a chunk is being written."""
+    pair.at.execute(
+        "SELECT 1 FROM performance_schema.user_variables_by_thread v"
+        " JOIN performance_schema.threads t USING (thread_id)"
+        " WHERE v.variable_name = 'spirit_py_role' AND v.variable_value = 'chunk'"
+        " AND t.processlist_command = 'Query'"
+    )
+    return bool(pair.at.fetchall())
+
+
+def assert_waiting(pair, migrating, about):
+    """While the replica is waited for no chunk begins, however often the copy asks."""
+    migrating.wait_until(lambda: migrating.told.said("waiting for replica"), "a wait")
+    assert migrating.told.said(about), migrating.told.text
+    until(lambda: not chunk_at_work(pair), "the chunks that had begun")
+    before = copied(pair)
+    assert before < ROWS
+    seen = len(migrating.told.snapshots)
+    migrating.wait_until(lambda: len(migrating.told.snapshots) > seen + 2, "more looks")
+    assert copied(pair) == before
+    assert "waiting for" in migrating.told.text
+
+
+def assert_migrated(pair, report):
+    """Every row is on both servers, and the report has the wait."""
+    assert report.outcome == "done"
+    assert report.throttled_seconds["replica lag"] > 0
+    pair.at.execute("SELECT COUNT(*), SUM(v = id * 3 AND z = 5) FROM r.t")
+    assert [int(value) for value in pair.at.fetchall()[0]] == [ROWS, ROWS]
+    until(lambda: pair.rows() == ROWS, "the rows on the replica")
+
+
+def test_the_copy_waits_for_a_stopped_replica_and_goes_on(table, spark_engine):
+    """Its applier is stopped before the first chunk: nothing is copied until it runs again."""
+    table.of.execute("STOP REPLICA SQL_THREAD")
+    migrating = Migrating(spark_engine, config(table))
+    assert_waiting(table, migrating, "is OFF")
+    table.of.execute("START REPLICA SQL_THREAD")
+    assert_migrated(table, migrating.end())
+
+
+def test_the_copy_waits_for_a_replica_that_applies_nothing(table, spark_engine):
+    """A lock on the replica, as a backup takes it: by default, without --max-lag."""
+    table.of.execute("FLUSH TABLES WITH READ LOCK")
+    migrating = Migrating(spark_engine, config(table, max_lag=None, nice=10.0))
+    assert_waiting(table, migrating, "behind")
+    table.of.execute("UNLOCK TABLES")
+    assert_migrated(table, migrating.end())
+
+
+def test_replicas_without_an_address_are_refused_with_max_lag(table, spark_engine):
+    """They cannot be watched; without the option the run warns of it and goes on."""
+    migrating = Migrating(spark_engine, config(table, replicas=()))
+    with pytest.raises(Refusal, match=r"report no address \(server_id 12\)") as caught:
+        migrating.end()
+    assert "--replica" in caught.value.hint
+    table.at.execute("SHOW TABLES FROM r")
+    assert [name for (name,) in table.at.fetchall()] == ["t"]
+    migrating = Migrating(spark_engine, config(table, replicas=(), max_lag=None))
+    report = migrating.end()
+    assert any("reports no address" in text for text in report.warnings)

@@ -1,0 +1,96 @@
+"""Throttlers that ask the server: what they find on a real one."""
+
+from __future__ import annotations
+
+import pytest
+
+from spirit_py.errors import Refusal, ServerFault
+from spirit_py.mysql.connect import connect
+from spirit_py.mysql.local_disk import written_folders
+from spirit_py.throttle.disk import BinlogSpaceThrottler
+from spirit_py.throttle.innodb import CheckpointAgeThrottler, HistoryThrottler, redo_use
+from spirit_py.throttle.query import QueryThrottler
+from tests.kits.connection import account, connection_options
+
+
+def test_a_query_decides_and_follows_the_data(db):
+    """By the table of the operator, in the schema of the migration."""
+    db.execute("CREATE TABLE brake (why VARCHAR(50))")
+    throttler = QueryThrottler(
+        connection_options(db), "SELECT MAX(why) FROM brake", database=db.name
+    )
+    assert throttler.look() == ""
+    db.execute("INSERT INTO brake VALUES ('billing runs')")
+    assert throttler.look() == "billing runs (--throttle-query)"
+    db.execute("DELETE FROM brake")
+    assert throttler.look() == ""
+    throttler.close()
+
+
+@pytest.mark.parametrize("query", ["SELEKT 1", "SELECT a FROM nowhere", "DROP TABLE t"])
+def test_a_query_that_cannot_be_one_is_refused_before_anything_is_done(db, query):
+    """A wrong query, and one that writes: the session cannot."""
+    db.execute("CREATE TABLE t (id INT)")
+    throttler = QueryThrottler(connection_options(db), query, database=db.name)
+    with pytest.raises(Refusal, match="--throttle-query"):
+        throttler.check()
+    assert db.query("SHOW TABLES") == [("t",)]
+
+
+def test_a_query_that_takes_long_is_ended_on_the_server(db):
+    """After two seconds, as an error: the operator's query is no load of its own."""
+    throttler = QueryThrottler(connection_options(db), "SELECT COUNT(*), SLEEP(20)")
+    assert throttler.look() in {"", "the query of --throttle-query"}
+    slow = "SELECT COUNT(*) FROM information_schema.COLLATIONS a, information_schema.COLLATIONS b,"
+    slow += " information_schema.COLLATIONS c, information_schema.COLLATIONS d"
+    throttler.close()
+    throttler = QueryThrottler(connection_options(db), slow)
+    with pytest.raises(ServerFault) as caught:
+        throttler.look()
+    assert caught.value.code == 3024
+
+
+def test_the_history_and_the_redo_log_have_figures(db):
+    """Below any limit that is large, above any that is small."""
+    options = connection_options(db)
+    with connect(options, role="test") as session:
+        age, capacity = redo_use(session)
+    assert 0 <= age < capacity
+    for kind, most in ((HistoryThrottler, 10**9), (CheckpointAgeThrottler, 100)):
+        throttler = kind(options, most)
+        assert throttler.look() == ""
+        throttler.close()
+    throttler = HistoryThrottler(options, -1)
+    assert "InnoDB's history, which is" in throttler.look()
+    throttler.close()
+    throttler = CheckpointAgeThrottler(options, -1)
+    assert "the redo log, of which" in throttler.look()
+    throttler.close()
+
+
+def test_an_account_that_may_not_ask_is_an_error(db):
+    """Whoever watches the throttler turns that into a reason after a grace."""
+    with account(db) as options:
+        for throttler in (HistoryThrottler(options, 1), BinlogSpaceThrottler(options, 1)):
+            with pytest.raises(ServerFault, match="denied"):
+                throttler.look()
+
+
+def test_the_binary_logs_are_added_up(db):
+    """What SHOW BINARY LOGS lists, together."""
+    throttler = BinlogSpaceThrottler(connection_options(db), 10)
+    assert "old binary logs to be dropped: they have" in throttler.look()
+    throttler.close()
+
+
+def test_the_disk_of_a_server_on_another_machine_is_not_taken_for_this_one(db, monkeypatch):
+    """The folders are known only where auto.cnf has the server's uuid."""
+    with connect(connection_options(db), role="test") as session:
+        found = written_folders(session)
+        if db.server.pid is None:
+            assert found == ()
+            return
+        assert found
+        assert all(folder.is_dir() for folder in found)
+        monkeypatch.setattr("spirit_py.mysql.local_disk.data_folder", lambda *_: None)
+        assert written_folders(session) == ()

@@ -1,0 +1,73 @@
+"""The throttler that asks an HTTP endpoint."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+
+import pytest
+
+from spirit_py.threads import Background
+from spirit_py.throttle.http import HttpThrottler
+
+
+class Endpoint(http.server.BaseHTTPRequestHandler):
+    """Answers with the code that the test sets; keeps what it was asked."""
+
+    code = 200
+    asked: list[tuple[str, str, str]]
+
+    def do_HEAD(self):
+        """Answer."""
+        self.asked.append((self.command, self.path, self.headers.get("Authorization", "")))
+        self.send_response(self.code)
+        self.send_header("Location", "/elsewhere")
+        self.end_headers()
+
+    def log_message(self, *_):
+        """Print nothing."""
+
+
+@contextlib.contextmanager
+def endpoint():
+    """Run an endpoint; yield its handler and its port."""
+    kind = type("Asked", (Endpoint,), {"asked": []})
+    with http.server.HTTPServer(("127.0.0.1", 0), kind) as server:
+        thread = Background("http", lambda _: server.serve_forever(poll_interval=0.02))
+        thread.start()
+        try:
+            yield kind, server.server_port
+        finally:
+            server.shutdown()
+            thread.wait(10)
+
+
+def test_200_lets_the_work_go_on_and_everything_else_holds_it_back():
+    """As with gh-ost, by HEAD requests; a redirection is an answer like others."""
+    with endpoint() as (handler, port):
+        throttler = HttpThrottler(f"http://127.0.0.1:{port}/check?app=x")
+        assert throttler.look() == ""
+        for code in (429, 204, 302, 404, 417, 500, 503):
+            handler.code = code
+            assert throttler.look() == f"http://127.0.0.1:{port}/check, which answered {code}"
+        handler.code = 200
+        assert throttler.look() == ""
+        assert set(handler.asked) == {("HEAD", "/check?app=x", "")}
+        throttler.close()
+
+
+def test_a_password_in_the_url_is_sent_and_never_shown():
+    """R20: neither it nor the query, which may hold a token, is in the reason."""
+    with endpoint() as (handler, port):
+        handler.code = 429
+        throttler = HttpThrottler(f"http://joe:p%40ss@127.0.0.1:{port}/?token=abc")
+        assert throttler.look() == f"http://127.0.0.1:{port}/, which answered 429"
+        assert handler.asked == [("HEAD", "/?token=abc", "Basic am9lOnBAc3M=")]
+
+
+def test_an_endpoint_that_does_not_answer_is_an_error():
+    """Whoever watches the throttler turns that into a reason after a grace."""
+    with endpoint() as (_, port):
+        pass
+    with pytest.raises(OSError, match="refused"):
+        HttpThrottler(f"http://127.0.0.1:{port}/").look()
