@@ -24,14 +24,28 @@ MAX_PORT = 65535
 
 
 @dataclass(frozen=True, kw_only=True)
+class TlsMaterial:
+    """Contents of the files that TLS needs, in PEM format; the key never shows (R20).
+
+    Attributes:
+        authorities: certificates that may sign the server's; empty to check none.
+        certificate: the client's own, which the server may demand; empty for none.
+        key: the private key of it.
+    """
+
+    authorities: bytes = field(default=b"", repr=False)
+    certificate: bytes = field(default=b"", repr=False)
+    key: bytes = field(default=b"", repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
 class ConnectionOptions:
     """How to reach one server. Picklable; the password never shows in ``repr`` (R20).
 
     Attributes:
-        ssl: options for the driver's ``ssl`` argument (``ca``, ``cert``, ``key``); empty for
-            the driver's default.
         ssl_mode: ``DISABLED``, ``PREFERRED``, ``REQUIRED``, ``VERIFY_CA``, ``VERIFY_IDENTITY``
-            or empty for the driver's default.
+            or empty: :mod:`spirit_py.mysql.tls.modes` says what each means.
+        tls: certificates and key.
         connect_timeout: seconds until a connection attempt gives up.
         origin: the value of a user variable in every session of these options, on any machine:
             it proves that a session is ours before it is killed (R24).
@@ -47,8 +61,8 @@ class ConnectionOptions:
     socket: str = ""
     user: str = ""
     password: str = field(default="", repr=False)
-    ssl: tuple[tuple[str, str], ...] = ()
     ssl_mode: str = ""
+    tls: TlsMaterial = TlsMaterial()
     connect_timeout: int = 10
     label: str = ""
     server_uuid: str = ""

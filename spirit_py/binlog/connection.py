@@ -12,25 +12,36 @@ from __future__ import annotations
 import contextlib
 import secrets
 import socket
-import ssl
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
 import pymysql
 from pymysql.connections import Connection
+from pymysql.constants import CLIENT
 from pymysqlreplication import BinLogStreamReader
 
 from spirit_py.binlog import wire
 from spirit_py.binlog.packets import DumpPackets
 from spirit_py.errors import FeedFailure, PositionNotFound
-from spirit_py.mysql.connect import another_mode_may_do, another_server, identity, tls_modes
+from spirit_py.mysql.connect import another_server, identity
 from spirit_py.mysql.own_sessions import claim
+from spirit_py.mysql.tls.context import context_of
+from spirit_py.mysql.tls.modes import (
+    TLS_FAULT,
+    WITHOUT_TLS,
+    CertificateCheck,
+    attempts,
+    certificate_host,
+    connecting_host,
+    next_may_do,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spirit_py.binlog.position import FilePlace, GtidSet
     from spirit_py.config import ConnectionOptions
+    from spirit_py.mysql.tls.modes import TlsAttempt
 
 _COM_BINLOG_DUMP_GTID: Final = 0x1E
 _THROUGH_GTID: Final = 0x04
@@ -151,22 +162,23 @@ class BinlogConnection:
             self._connection._force_close()  # type: ignore[attr-defined]  # noqa: SLF001
 
     def _open(self, **_: object) -> Connection[Any]:
-        """Connect for the library, in the first TLS mode that the server accepts."""
-        modes = tls_modes(self._options)
-        for mode in modes:
+        """Connect for the library, in the first way that the server accepts."""
+        ways = attempts(self._options)
+        for way in ways:
             try:
-                connection = _DumpConnection(self._gtids, **self._settings(mode))
+                connection = _DumpConnection(self._gtids, **self._settings(way))
                 self._check_server(connection)
                 self._claim(connection)
                 return connection
             except pymysql.err.OperationalError as error:
-                if mode == modes[-1] or not another_mode_may_do(error.args[0], mode):
+                code, text = error.args[0], str(error.args[-1])
+                if way == ways[-1] or not next_may_do(way, code, text):
                     raise
             except RuntimeError as error:
                 # Without TLS PyMySQL cannot encrypt a password that the server has forgotten.
-                if mode == modes[-1]:
+                if way == ways[-1]:
                     raise StreamLost(f"cannot authenticate at {self._address}: {error}") from error
-        raise AssertionError("there is always one TLS mode to try")
+        raise AssertionError("there is always one attempt to make")
 
     def _check_server(self, connection: Connection[Any]) -> None:
         """Refuse another server at the same address (R14)."""
@@ -190,7 +202,7 @@ class BinlogConnection:
         number = int(connection.thread_id())  # type: ignore[no-untyped-call]
         claim(query, number, origin=self._options.origin, label=self._options.label)
 
-    def _settings(self, mode: str) -> dict[str, Any]:
+    def _settings(self, way: TlsAttempt) -> dict[str, Any]:
         options = self._options
         settings: dict[str, Any] = {
             "user": options.user,
@@ -209,12 +221,14 @@ class BinlogConnection:
         if options.socket:
             settings["unix_socket"] = options.socket
         else:
-            host = "127.0.0.1" if options.host == "localhost" else options.host
+            # The library compares the certificate with the name to which it connects.
+            named = way.check is CertificateCheck.IDENTITY
+            host = certificate_host(options) if named else connecting_host(options)
             settings |= {"host": host, "port": options.port}
-        if mode == "DISABLED":
-            settings["ssl_disabled"] = True
+        if way.encrypted:
+            settings["ssl"] = context_of(way, options.tls)
         else:
-            settings["ssl"] = _tls(dict(options.ssl), mode)
+            settings["ssl_disabled"] = True
         return settings
 
     @contextlib.contextmanager
@@ -261,7 +275,16 @@ class _DumpConnection(Connection):
 
     def __init__(self, gtids: GtidSet | None, **settings: Any) -> None:
         self._gtids = gtids
+        self._must_encrypt = "ssl" in settings
         super().__init__(**settings)
+
+    def _request_authentication(self) -> None:
+        """Answer the greeting; PyMySQL before 1.2 goes on in the clear if it has no TLS."""
+        offered: int = self.server_capabilities  # type: ignore[attr-defined]
+        if self._must_encrypt and not offered & CLIENT.SSL:
+            text = f"{WITHOUT_TLS}, but the server does not support it"
+            raise pymysql.err.OperationalError(TLS_FAULT, text)
+        super()._request_authentication()  # type: ignore[misc]
 
     def _write_bytes(self, data: bytes) -> None:
         """Write a packet; the dump command gets our set instead of the library's."""
@@ -277,13 +300,3 @@ def _dump_command(server_id: int, gtids: GtidSet) -> bytes:
     fields = (_COM_BINLOG_DUMP_GTID, _THROUGH_GTID, server_id, 3, 4, len(encoded))
     payload = struct.pack("<BHII3xQI", *fields) + encoded
     return struct.pack("<I", len(payload)) + payload
-
-
-def _tls(options: dict[str, str], mode: str) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=options.get("ca"))
-    context.check_hostname = mode == "VERIFY_IDENTITY"
-    verified = mode in {"VERIFY_CA", "VERIFY_IDENTITY"}
-    context.verify_mode = ssl.CERT_REQUIRED if verified else ssl.CERT_NONE
-    if "cert" in options:
-        context.load_cert_chain(options["cert"], options.get("key"))
-    return context

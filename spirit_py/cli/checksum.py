@@ -16,6 +16,7 @@ from spirit_py.cli.groups import (
     option,
     report_option,
     spark_options,
+    tls_options,
     warn_of_typed,
     yield_option,
 )
@@ -63,6 +64,7 @@ target_options = group(
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
         help="MySQL option file for the target's server; what it does not say is the source's.",
     ),
+    tls_options("target-", " [default: the source's, if no --target-ssl option is given]"),
 )
 """How to reach the target's server."""
 
@@ -187,13 +189,13 @@ def target_connection(
 
     file = options["target_defaults_file"]
     stored = optionfile.read_option_file(file) if file is not None else {}
-    read = optionfile.connection_options(stored)
+    given = given_server(options, "target_")
+    read = optionfile.connection_options(stored, given)
     names = {"host", "port", "socket", "user", "password", "connect_timeout"}
     changes = {name: getattr(read, name) for name in names if name.replace("_", "-") in stored}
-    if any(name.startswith("ssl-") for name in stored):
-        changes |= {"ssl": read.ssl, "ssl_mode": read.ssl_mode}
-    given = given_server(options, "target_")
-    explicit = {name: value for name, value in given.items() if value is not None}
+    if optionfile.names_tls(stored, given):
+        changes |= {"tls": read.tls, "ssl_mode": read.ssl_mode}
+    explicit = {name: given[name] for name in names if given.get(name) is not None}
     # The source's socket, or the file's, must not override a host that was asked for.
     if not explicit.get("socket") and (
         {"host", "port"} & explicit.keys() or ("host" in changes and "socket" not in changes)

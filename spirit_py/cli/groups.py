@@ -13,6 +13,7 @@ import click
 
 from spirit_py.cli.values import Duration, FiniteRange, HttpUrl, Size, TableName, Windows
 from spirit_py.config import DEFAULT_PORT
+from spirit_py.mysql.tls.modes import SSL_MODES
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -49,6 +50,28 @@ def group(*declared: Callable[[Command], Command]) -> Callable[[Command], Comman
     return add
 
 
+def tls_options(prefix: str = "", default: str = "") -> Callable[[Command], Command]:
+    """Declare the options of TLS, as the mysql client has them.
+
+    Args:
+        prefix: of their names, as in ``target-``.
+        default: what each is by default, for the help.
+    """
+    path = click.Path(path_type=str)
+    return group(
+        option(
+            f"--{prefix}ssl-mode",
+            type=click.Choice(SSL_MODES, case_sensitive=False),
+            help="As the mysql client's: whether TLS is used, and what is verified."
+            + (default or " [default: VERIFY_CA with --ssl-ca, else PREFERRED]"),
+        ),
+        option(f"--{prefix}ssl-ca", type=path, help=f"Authority of the certificate, PEM.{default}"),
+        option(f"--{prefix}ssl-capath", type=path, help=f"Folder of authorities.{default}"),
+        option(f"--{prefix}ssl-cert", type=path, help=f"Client certificate, PEM.{default}"),
+        option(f"--{prefix}ssl-key", type=path, help=f"Its private key, PEM.{default}"),
+    )
+
+
 connection_options = group(
     option("--host", help="Server, as host or host:port."),
     option("--port", type=click.IntRange(1, 65535), help=f"TCP port. [default: {DEFAULT_PORT}]"),
@@ -69,6 +92,7 @@ connection_options = group(
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
         help="MySQL option file; its [client] group is read.",
     ),
+    tls_options(),
 )
 """The options of the connection to the server."""
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from spirit_py.config import ConnectionOptions
 
+_TLS = ("ssl_mode", "ssl_ca", "ssl_capath", "ssl_cert", "ssl_key")
+
 
 class FiniteRange(click.FloatRange):
     """A range of floats that ``nan`` is not in: it compares with no bound."""
@@ -218,7 +220,8 @@ def given_server(options: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     Args:
         prefix: of the options' names.
     """
-    given = {name: options[f"{prefix}{name}"] for name in ("port", "socket", "user", "password")}
+    names = ("port", "socket", "user", "password", *_TLS)
+    given = {name: options[f"{prefix}{name}"] for name in names}
     named = options[f"{prefix}host"]
     host, port = host_and_port(named) if named else (None, None)
     if port is not None and given["port"] not in (None, port):

@@ -11,18 +11,14 @@ from spirit_py.mysql.evaluation import (
     STRICT_SQL_MODE,
     date_mode,
 )
-from spirit_py.mysql.faults import (
-    ACCESS_DENIED,
-    ACCESS_NEEDS_PRIVILEGE,
-    TLS_FAULT,
-    TLS_REQUIRED,
-    connection_refusal,
-    server_fault,
-)
+from spirit_py.mysql.faults import ACCESS_NEEDS_PRIVILEGE, connection_refusal, server_fault
 from spirit_py.mysql.own_sessions import claim
 from spirit_py.mysql.run_label import refuse_when_taken_over
 from spirit_py.mysql.session import Session
 from spirit_py.mysql.sockets import probe
+from spirit_py.mysql.tls.driver import pinning, tls_arguments
+from spirit_py.mysql.tls.modes import TLS_FAULT, attempts, connecting_host, next_may_do
+from spirit_py.mysql.tls.pins import certificate_renewed
 from spirit_py.mysql.values.lost_values import MOST_WARNINGS
 from spirit_py.sql import string_literal
 
@@ -30,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from spirit_py.config import ConnectionOptions
+    from spirit_py.mysql.tls.modes import TlsAttempt
 
 # All of these exist from 8.0 to 9.7 and need no privilege.
 _SETTINGS: Final = (
@@ -217,51 +214,45 @@ def _evaluation(settings: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def _open(options: ConnectionOptions, role: str, *, database: str, read_timeout: int) -> Any:
+    """Log in, in the first way that the server accepts."""
+    arguments = _arguments(options) | {"read_timeout": read_timeout}
+    if database:
+        arguments["db"] = database
+    where = f"{role} session at {options.address}"
+    *others, last = attempts(options)
+    for attempt in others:
+        try:
+            return _log_in(options, attempt, arguments, where)
+        except ServerFault as fault:
+            if not next_may_do(attempt, fault.code, fault.text):
+                raise
+    return _log_in(options, last, arguments, where)
+
+
+def _log_in(
+    options: ConnectionOptions, attempt: TlsAttempt, arguments: dict[str, Any], where: str
+) -> Any:
+    """Log in once; once more where the server has another certificate since it was verified."""
+    try:
+        return _driver_connection(arguments | tls_arguments(options, attempt), where)
+    except ServerFault as fault:
+        if fault.code != TLS_FAULT or not pinning(attempt):
+            raise
+        if not certificate_renewed(options, attempt):
+            raise
+    return _driver_connection(arguments | tls_arguments(options, attempt), where)
+
+
+def _driver_connection(arguments: dict[str, Any], where: str) -> Any:
     import MySQLdb
 
-    modes = tls_modes(options)
-    for mode in modes:
-        try:
-            arguments = _arguments(options, mode)
-            if database:
-                arguments["db"] = database
-            return MySQLdb.connect(**arguments, read_timeout=read_timeout)
-        except MySQLdb.Error as error:
-            fault = server_fault(error, where=f"{role} session at {options.address}")
-            if mode == modes[-1] or not another_mode_may_do(fault.code, mode):
-                raise fault from error
-    raise AssertionError("there is always one TLS mode to try")
+    try:
+        return MySQLdb.connect(**arguments)
+    except MySQLdb.Error as error:
+        raise server_fault(error, where=where) from error
 
 
-def another_mode_may_do(code: int, mode: str) -> bool:
-    """Return whether another TLS mode may avoid a failure.
-
-    An account that requires TLS is denied without it. After a denial under TLS no other mode is
-    tried, so that the password is not sent in the clear (R20).
-    """
-    plain = mode == "DISABLED"
-    return code in ({TLS_REQUIRED, ACCESS_DENIED} if plain else {TLS_FAULT})
-
-
-def tls_modes(options: ConnectionOptions) -> tuple[str, ...]:
-    """Return the driver's TLS modes to try, in order.
-
-    Connector/C reads PREFERRED as DISABLED (measured), so the program tries both modes itself.
-    On this machine's own address no TLS is tried first: a handshake costs 30 ms, and an account
-    that requires TLS answers with "access denied".
-    """
-    if options.socket:
-        return ("DISABLED",)
-    if options.ssl_mode and options.ssl_mode != "PREFERRED":
-        return (options.ssl_mode,)
-    if options.ssl:
-        return ("VERIFY_CA" if "ca" in dict(options.ssl) else "REQUIRED",)
-    if not options.ssl_mode and options.host in {"localhost", "127.0.0.1", "::1"}:
-        return ("DISABLED", "REQUIRED")
-    return ("REQUIRED", "DISABLED")
-
-
-def _arguments(options: ConnectionOptions, mode: str) -> dict[str, Any]:
+def _arguments(options: ConnectionOptions) -> dict[str, Any]:
     arguments: dict[str, Any] = {
         "user": options.user,
         "passwd": options.password,
@@ -272,17 +263,10 @@ def _arguments(options: ConnectionOptions, mode: str) -> dict[str, Any]:
         "binary_prefix": True,
         "multi_statements": False,
         "conv": _conversions(),
-        "ssl_mode": mode,
     }
     if options.socket:
-        arguments["unix_socket"] = options.socket
-    else:
-        # The client library reads "localhost" as its socket file, which was not asked for.
-        host = "127.0.0.1" if options.host == "localhost" else options.host
-        arguments |= {"host": host, "port": options.port}
-    if options.ssl and mode != "DISABLED":
-        arguments["ssl"] = dict(options.ssl)
-    return arguments
+        return arguments | {"unix_socket": options.socket}
+    return arguments | {"host": connecting_host(options), "port": options.port}
 
 
 def _conversions() -> dict[Any, Any]:

@@ -10,6 +10,8 @@ import enum
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import Refusal, ServerFault
+from spirit_py.mysql.tls.modes import TLS_FAULT, TLS_REQUIRED
+from spirit_py.mysql.tls.refusals import explain_tls
 
 if TYPE_CHECKING:
     from spirit_py.config import ConnectionOptions
@@ -29,8 +31,6 @@ DEADLOCK: Final = 1213
 ACCESS_NEEDS_PRIVILEGE: Final = 1227
 INTERRUPTED: Final = 1317
 NO_SUCH_THREAD: Final = 1094
-TLS_FAULT: Final = 2026
-TLS_REQUIRED: Final = 3159
 
 
 class Disposition(enum.Enum):
@@ -194,13 +194,13 @@ _CONNECTION_FAULTS: Final = (
         "{text}",
         "wait, or raise max_connections or the account's limits",
     ),
-    # A wrong password and an account that requires TLS have the same error number.
+    # The server's words are the same for all of these.
     (
         (ACCESS_DENIED, 1698),
         "the server does not accept user {user} with this password",
         (
-            "check --user and --password, and whether the account requires TLS: see ssl-mode in"
-            " --defaults-file"
+            "check --user and --password, and what the account requires: TLS (--ssl-mode REQUIRED),"
+            " or a client certificate (--ssl-cert and --ssl-key)"
         ),
     ),
     ((1044, 1142), "{text}", "grant user {user} the privileges that the README lists"),
@@ -223,17 +223,9 @@ _CONNECTION_FAULTS: Final = (
     ((1820, 1862), "{text}", "give the account a new password with ALTER USER"),
     ((3118,), "{text}", "unlock the account with ALTER USER ... ACCOUNT UNLOCK"),
     (
-        (TLS_FAULT,),
-        "TLS failed: {text}",
-        (
-            "check ssl-mode, ssl-ca, ssl-cert and ssl-key in --defaults-file, and that the"
-            " certificate names the host"
-        ),
-    ),
-    (
         (TLS_REQUIRED,),
         "the server takes only connections under TLS",
-        "set ssl-mode=REQUIRED (and ssl-ca) in the [client] part of --defaults-file",
+        "pass --ssl-mode REQUIRED; or VERIFY_CA with --ssl-ca, to be sure whose server it is",
     ),
 )
 _EXPLANATIONS: Final = {
@@ -243,6 +235,9 @@ _EXPLANATIONS: Final = {
 
 def connection_refusal(error: ServerFault, options: ConnectionOptions) -> Refusal:
     """Explain why the first connection failed: a line of cause and a line of remedy."""
+    if error.code == TLS_FAULT or (error.code in LOST and options.tls.certificate):
+        cause, remedy = explain_tls(error.text, options.host)
+        return Refusal(f"cannot connect to {options.address}: {cause}", hint=remedy)
     unexplained = (f"{{text}} (error {error.code})", "see the server's error log")
     cause, remedy = (
         part.format(text=error.text, host=options.host, user=options.user or "(none given)")

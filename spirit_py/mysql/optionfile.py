@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.config import ConnectionOptions
 from spirit_py.errors import UsageFault
+from spirit_py.mysql.tls.files import TLS_PATHS, read_material
+from spirit_py.mysql.tls.modes import SSL_MODES, VERIFYING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -19,8 +21,6 @@ if TYPE_CHECKING:
 
 GROUPS: Final = frozenset({"client", "spirit-py"})
 _ESCAPES: Final = dict(zip("bntrs", "\b\n\t\r ", strict=True)) | {c: c for c in "\\\"'"}
-_SSL_FILES: Final = {"ssl-ca": "ca", "ssl-capath": "capath", "ssl-cert": "cert", "ssl-key": "key"}
-_SSL_MODES: Final = frozenset({"DISABLED", "PREFERRED", "REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY"})
 _TEXTS: Final = ("host", "user", "password", "socket")
 _NUMBERS: Final = frozenset({"port", "connect-timeout"})
 _DEEPEST_INCLUDE: Final = 10
@@ -95,26 +95,51 @@ def connection_options(
 
     Args:
         stored: what :func:`read_option_file` read.
-        given: fields of :class:`~spirit_py.config.ConnectionOptions`; None means not given.
+        given: fields of :class:`~spirit_py.config.ConnectionOptions`, and ``ssl_ca`` and the
+            like for paths; None means not given.
 
     Raises:
-        UsageFault: when a value of the file makes no sense.
+        UsageFault: when a value makes no sense, or a file of TLS cannot be used.
     """
     explicit = {name: value for name, value in (given or {}).items() if value is not None}
     fields: dict[str, Any] = {name: stored[name] for name in _TEXTS if name in stored}
     for option in _NUMBERS.intersection(stored):
         fields[option.replace("-", "_")] = _number(stored, option)
-    mode = stored.get("ssl-mode", "").upper()
-    if mode and mode not in _SSL_MODES:
-        raise UsageFault(
-            f"ssl-mode={stored['ssl-mode']} in the option file is unknown",
-            hint=f"one of {', '.join(sorted(_SSL_MODES))}",
-        )
-    files = tuple((ours, stored[name]) for name, ours in _SSL_FILES.items() if stored.get(name))
     # A socket of the file must not override a host of the command line.
     if explicit.get("host") or explicit.get("port"):
         fields.pop("socket", None)
-    return dataclasses.replace(ConnectionOptions(ssl=files, ssl_mode=mode), **(fields | explicit))
+    server = {name: value for name, value in explicit.items() if not name.startswith("ssl_")}
+    return dataclasses.replace(ConnectionOptions(**_tls(stored, explicit)), **(fields | server))
+
+
+def names_tls(stored: Mapping[str, str], given: Mapping[str, object]) -> bool:
+    """Return whether the file or the command line has an option about TLS."""
+    named = [*stored, *(name.replace("_", "-") for name, value in given.items() if value)]
+    return any(name in {"ssl-mode", *TLS_PATHS} for name in named)
+
+
+def _tls(stored: Mapping[str, str], explicit: Mapping[str, Any]) -> dict[str, Any]:
+    """Return mode, certificates and key; each from the command line, or else from the file."""
+    mode = str(explicit.get("ssl_mode") or _stored_mode(stored))
+    paths = {name: explicit.get(name.replace("-", "_")) or stored.get(name) for name in TLS_PATHS}
+    material = read_material({name: str(path) for name, path in paths.items() if path})
+    if mode in VERIFYING and not material.authorities:
+        raise UsageFault(
+            f"--ssl-mode {mode} without --ssl-ca: there is nothing to verify the certificate by",
+            hint="pass --ssl-ca with the authority's certificate; those that this machine trusts"
+            " are often in /etc/ssl/certs/ca-certificates.crt",
+        )
+    return {"ssl_mode": mode, "tls": material}
+
+
+def _stored_mode(stored: Mapping[str, str]) -> str:
+    mode = stored.get("ssl-mode", "").upper()
+    if mode and mode not in SSL_MODES:
+        raise UsageFault(
+            f"ssl-mode={stored['ssl-mode']} in the option file is unknown",
+            hint=f"one of {', '.join(SSL_MODES)}",
+        )
+    return mode
 
 
 def _number(stored: Mapping[str, str], option: str) -> int:

@@ -81,7 +81,7 @@ class Couple:
 
     def fail_over(self) -> None:
         """End the source and let the replica take its place."""
-        self.address.target = (self.replica.host, self.replica.port)
+        self.address.targets = [(self.replica.host, self.replica.port)]
         self.source.kill()
         self.address.cut()
 

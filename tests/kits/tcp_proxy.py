@@ -9,6 +9,8 @@
         proxy.black_hole = True          # nothing passes, connections stay up
         proxy.lose_reply(b"RENAME")      # forward the next such request, drop its answer, cut
         proxy.silent = True              # the server is not told of clients that go: lost machines
+    proxy.record = True              # proxy.heard has what clients send
+    proxy.targets = [first, second]  # a load balancer: connections go to them in turn
 
 What `lose_reply` matches are the bytes on the wire: it sees nothing inside TLS or compression.
 
@@ -82,6 +84,8 @@ class _Link:
 
     def _look(self, data: bytes) -> None:
         """Arm the loss of the reply if the request matches; a match may span two reads."""
+        if self.proxy.record:
+            self.proxy.heard += data
         seen = self._tail + data
         if self.proxy.disarm(seen):
             self._losing = True
@@ -94,7 +98,12 @@ class TcpProxy:
 
     def __init__(self, target: tuple[str, int], listen: tuple[str, int] = ("127.0.0.1", 0)) -> None:
         """Remember where to; nothing listens before `start`."""
-        self.target = target
+        #: Where connections go to, in turn.
+        self.targets = [target]
+        self._accepted = 0
+        #: Whether what clients send is kept, and what they sent.
+        self.record = False
+        self.heard = b""
         self.host, self.port = listen
         #: Seconds that every packet is held, either way.
         self.delay = 0.0
@@ -210,6 +219,11 @@ class TcpProxy:
         link.client.close()
         link.server.close()
 
+    def _next_target(self) -> tuple[str, int]:
+        target = self.targets[self._accepted % len(self.targets)]
+        self._accepted += 1
+        return target
+
     def _accept(self, listener: socket.socket) -> None:
         while True:
             try:
@@ -217,7 +231,7 @@ class TcpProxy:
             except OSError:
                 return
             try:
-                server = socket.create_connection(self.target, timeout=5)
+                server = socket.create_connection(self._next_target(), timeout=5)
             except OSError:
                 client.close()
                 continue

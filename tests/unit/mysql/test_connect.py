@@ -10,32 +10,41 @@ from spirit_py.binlog import connection as binlog
 from spirit_py.binlog.position import FilePlace
 from spirit_py.config import ConnectionOptions
 from spirit_py.errors import FeedFailure, ServerFault
+from spirit_py.mysql import connect as connections
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.faults import ACCESS_DENIED, TLS_FAULT, TLS_REQUIRED
+from spirit_py.mysql.faults import ACCESS_DENIED
+from spirit_py.mysql.tls import driver
+from spirit_py.mysql.tls.modes import TLS_FAULT, TLS_REQUIRED
 
 FAR = ConnectionOptions(host="db1", user="u", password="wrong")
 NEAR = ConnectionOptions(host="127.0.0.1", user="u", password="wrong")
 
 
+NO_TLS = "TLS/SSL error: SSL is required, but the server does not support it"
+
+
 @pytest.mark.parametrize(
-    ("options", "code", "tried"),
+    ("options", "code", "text", "tried"),
     [
-        (FAR, ACCESS_DENIED, ["REQUIRED"]),
-        (FAR, TLS_FAULT, ["REQUIRED", "DISABLED"]),
-        (NEAR, ACCESS_DENIED, ["DISABLED", "REQUIRED"]),
-        (NEAR, TLS_REQUIRED, ["DISABLED", "REQUIRED"]),
-        (FAR, 2003, ["REQUIRED"]),
+        (FAR, ACCESS_DENIED, "denied", ["REQUIRED"]),
+        (FAR, TLS_FAULT, NO_TLS, ["REQUIRED", "DISABLED"]),
+        (FAR, TLS_FAULT, "TLS/SSL error: unsupported protocol", ["REQUIRED"]),
+        (NEAR, ACCESS_DENIED, "denied", ["DISABLED", "REQUIRED"]),
+        (NEAR, TLS_REQUIRED, "insecure transport", ["DISABLED", "REQUIRED"]),
+        (FAR, 2003, "no answer", ["REQUIRED"]),
     ],
 )
-def test_a_denied_password_is_not_sent_again_in_the_clear(monkeypatch, options, code, tried):
+def test_a_denied_password_is_not_sent_again_in_the_clear(monkeypatch, options, code, text, tried):
     """Under TLS a denial is the last word; an account that requires TLS is tried with it (R20)."""
     modes = []
 
     def refuse(**arguments):
         modes.append(arguments["ssl_mode"])
-        raise MySQLdb.OperationalError(code, "refused")
+        raise MySQLdb.OperationalError(code, text)
 
     monkeypatch.setattr(MySQLdb, "connect", refuse)
+    monkeypatch.setattr(driver, "shown_certificate", lambda *_: b"certificate")
+    monkeypatch.setattr(connections, "certificate_renewed", lambda *_: False)
     with pytest.raises(ServerFault):
         connect(options, role="test")
     assert modes == tried

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from spirit_py.config import ConnectionOptions
+from spirit_py.config import ConnectionOptions, TlsMaterial
 from spirit_py.errors import UsageFault
 from spirit_py.mysql.optionfile import connection_options, read_option_file
+from tests.kits.certificates import Authority
 
 
 @pytest.fixture
@@ -95,15 +96,16 @@ def test_a_file_that_is_not_text_is_refused(option_file):
         read_option_file(path)
 
 
-def test_all_that_a_connection_needs_comes_from_the_file():
+def test_all_that_a_connection_needs_comes_from_the_file(tmp_path):
     """Everything a connection needs comes out of the file."""
+    authority = Authority(tmp_path).file
     stored = {
         "host": "db1",
         "port": "3307",
         "user": "joe",
         "password": "hush",
         "connect-timeout": "3",
-        "ssl-ca": "/ca.pem",
+        "ssl-ca": str(authority),
         "ssl-key": "",
         "ssl-mode": "verify_identity",
         "default-character-set": "latin1",
@@ -115,7 +117,7 @@ def test_all_that_a_connection_needs_comes_from_the_file():
         user="joe",
         password="hush",
         connect_timeout=3,
-        ssl=(("ca", "/ca.pem"),),
+        tls=TlsMaterial(authorities=authority.read_bytes()),
         ssl_mode="VERIFY_IDENTITY",
     )
 

@@ -1,0 +1,104 @@
+"""The attempts that a connection makes, by ``--ssl-mode``, and what each checks (pure).
+
+As in the mysql client (``client/include/sslopt-case.h``, ``sslopt-vars.h``): ``--ssl-ca`` without a
+mode means VERIFY_CA, modes below VERIFY_CA check no certificate, PREFERRED goes on without TLS only
+where the server offers none, and on a socket file TLS is used only from REQUIRED on. Stricter than
+there: a client certificate without a mode means REQUIRED.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from spirit_py.config import ConnectionOptions
+
+TLS_FAULT: Final = 2026
+TLS_REQUIRED: Final = 3159
+_ACCESS_DENIED: Final = 1045
+
+SSL_MODES: Final = ("DISABLED", "PREFERRED", "REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY")
+VERIFYING: Final = frozenset({"VERIFY_CA", "VERIFY_IDENTITY"})
+WITHOUT_TLS: Final = "SSL is required"
+"""Part of all drivers' words for a server that offers no TLS."""
+_THIS_MACHINE: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+class CertificateCheck(enum.Enum):
+    """What is checked of the server's certificate."""
+
+    NOTHING = "nothing"
+    AUTHORITY = "authority"
+    """It is signed by the authority, and valid now."""
+    IDENTITY = "identity"
+    """And it names the host or its address."""
+
+
+@dataclass(frozen=True)
+class TlsAttempt:
+    """One way to connect."""
+
+    encrypted: bool
+    check: CertificateCheck = CertificateCheck.NOTHING
+
+
+PLAIN: Final = TlsAttempt(encrypted=False)
+ENCRYPTED: Final = TlsAttempt(encrypted=True)
+
+
+def attempts(options: ConnectionOptions) -> tuple[TlsAttempt, ...]:
+    """Return the attempts to make, in order, each only if the one before it allows it.
+
+    Without a mode, on this machine's own address, no TLS is tried first: a handshake costs 30 ms,
+    and an account that requires TLS answers with "access denied".
+    """
+    mode = effective_mode(options)
+    if mode == "DISABLED":
+        return (PLAIN,)
+    if mode == "VERIFY_CA":
+        return (TlsAttempt(encrypted=True, check=CertificateCheck.AUTHORITY),)
+    if mode == "VERIFY_IDENTITY":
+        return (TlsAttempt(encrypted=True, check=CertificateCheck.IDENTITY),)
+    if mode == "REQUIRED":
+        return (ENCRYPTED,)
+    if options.socket:
+        return (PLAIN,)
+    if not mode and options.host in _THIS_MACHINE:
+        return (PLAIN, ENCRYPTED)
+    return (ENCRYPTED, PLAIN)
+
+
+def effective_mode(options: ConnectionOptions) -> str:
+    """Return the mode that the options mean; empty where none is given and none follows."""
+    if options.ssl_mode:
+        return options.ssl_mode
+    if options.tls.authorities:
+        return "VERIFY_CA"
+    return "REQUIRED" if options.tls.certificate else ""
+
+
+def next_may_do(attempt: TlsAttempt, code: int, text: str) -> bool:
+    """Return whether the next attempt may avoid a failure.
+
+    An account that requires TLS is denied without it. After a denial under TLS no other attempt is
+    made, so that the password is not sent in the clear (R20). Nor after a handshake that failed.
+
+    Args:
+        code: the driver's error number.
+        text: its message.
+    """
+    if attempt.encrypted:
+        return code == TLS_FAULT and WITHOUT_TLS in text
+    return code in {TLS_REQUIRED, _ACCESS_DENIED}
+
+
+def certificate_host(options: ConnectionOptions) -> str:
+    """Return the host that a certificate has to name; ``localhost`` for a socket file."""
+    return "localhost" if options.socket else options.host
+
+
+def connecting_host(options: ConnectionOptions) -> str:
+    """Return the host to connect to: libraries read ``localhost`` as their own socket file."""
+    return "127.0.0.1" if options.host == "localhost" else options.host
