@@ -43,6 +43,7 @@ def main() -> int:
         rounds=asked.rounds,
         threads=asked.threads,
         buffer_pool=asked.buffer_pool,
+        variants=tuple(f"{OURS} {options}" for options in asked.variant),
     )
     chosen = [SCENARIOS[name] for name in asked.only or SCENARIOS]
     if asked.list:
@@ -88,6 +89,14 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=min(4, os.cpu_count() or 1))
     parser.add_argument(
         "--buffer-pool", default="", metavar="SIZE", help="of the server, instead of each one's own"
+    )
+    parser.add_argument(
+        "--variant",
+        action="append",
+        default=[],
+        metavar="OPTIONS",
+        help="spirit-py with more options as a further contender, such as --variant='--nice 0.5';"
+        " repeatable",
     )
     parser.add_argument("--json", type=Path, default=Path("bench.json"))
     parser.add_argument("--picture", type=Path, default=Path("bench.png"))

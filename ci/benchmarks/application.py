@@ -34,10 +34,20 @@ _numbers = itertools.count()
 
 @dataclass(frozen=True, kw_only=True)
 class Load:
-    """What the application does: how many writers, and their writes a second together."""
+    """What the application does.
+
+    Attributes:
+        writers: sessions.
+        rate: writes a second of all of them together.
+        on_schedule: a write is due at its time, whether or not the one before it has ended, and its
+            latency counts from then on: so a stall is felt by every write that was due in it.
+            Otherwise a late writer makes up for a tenth of a second of its writes, and a write
+            counts from when it is sent.
+    """
 
     writers: int = 4
     rate: float = 500.0
+    on_schedule: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,14 +176,18 @@ class _Writer:
                         if self._ended.wait(max(0.0, due - time.monotonic())):
                             return
                         sql = self._job.table.write(number, turn, self._job.rows)
-                        due = max(due + self._pause, self._timed(session, sql) - _MOST_LATE)
+                        ended = self._timed(session, sql, due)
+                        due += self._pause
+                        if not self._job.load.on_schedule:
+                            due = max(due, ended - _MOST_LATE)
             except Exception as error:
                 self.failed = repr(error)
                 self._ended.wait(self._pause)
 
-    def _timed(self, session: Session, sql: str) -> float:
+    def _timed(self, session: Session, sql: str, due: float) -> float:
         """Write; return when it ended."""
-        self._since = began = time.monotonic()
+        began = due if self._job.load.on_schedule else time.monotonic()
+        self._since = began
         try:
             session.execute(sql)
         except MySQLdb.IntegrityError:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,10 +24,15 @@ if TYPE_CHECKING:
     from benchmarks.sessions import Address
     from benchmarks.turn import Turn
 
-OURS, TAGGED = "spirit-py", "spirit-py --tag-own-writes"
+#: With options behind its name, ``spirit-py`` is a contender of its own.
+OURS = "spirit-py"
+TAGGED, AGGRESSIVE = f"{OURS} --tag-own-writes", f"{OURS} --aggressive"
 COPY, INPLACE = "ALGORITHM=COPY", "ALGORITHM=INPLACE"
 THREADS = "plain threads"
 AGGREGATE = "SQL aggregate"
+NOTHING = "no migration"
+#: Seconds for which the application is alone in a turn without a migration.
+_ALONE_SECONDS = 15.0
 #: Figures of the report that are kept with a turn.
 _REPORTED = (
     "chunks", "rows_copied", "changes_received", "changes_applied", "peak_buffered_bytes",
@@ -100,11 +106,20 @@ def whole_phases(seconds: float, phases: Mapping[str, float], start: float) -> d
     return {"start": round(start, 3), **phases, "end": round(end, 3)}
 
 
-def tagged(task: Task, meter: Meter) -> Ran:
-    """Run it so that the server does not send the copy's own writes."""
-    more = (*task.options, "--tag-own-writes")
-    asked = Task(address=task.address, alter=task.alter, threads=task.threads, options=more)
-    return ours(asked, meter)
+def ours_with(options: Sequence[str]) -> Callable[[Task, Meter], Ran]:
+    """Return the program with more options."""
+
+    def run(task: Task, meter: Meter) -> Ran:
+        return ours(replace(task, options=(*task.options, *options)), meter)
+
+    return run
+
+
+def nothing(_task: Task, _meter: Meter) -> Ran:
+    """Leave the application alone."""
+    began = time.monotonic()
+    time.sleep(_ALONE_SECONDS)
+    return Ran(seconds=time.monotonic() - began, began=began)
 
 
 def native(algorithm: str) -> Callable[[Task, Meter], Ran]:
@@ -220,13 +235,19 @@ def _first_line(log: Path) -> float:
 
 KNOWN: dict[str, Callable[[Task, Meter], Ran]] = {
     OURS: ours,
-    TAGGED: tagged,
+    NOTHING: nothing,
     COPY: native(COPY),
     INPLACE: native(INPLACE),
     THREADS: plain_threads,
     AGGREGATE: bare_aggregate,
     **{each.name: tool(each) for each in tools.TOOLS},
 }
+
+
+def known(name: str) -> Callable[[Task, Meter], Ran]:
+    """Return a contender by its name, which may be the program's with options behind it."""
+    program, *options = shlex.split(name)
+    return ours_with(options) if program == OURS else KNOWN[name]
 
 
 def spans(ran: Ran) -> dict[str, tuple[float, float]]:

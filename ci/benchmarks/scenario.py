@@ -24,12 +24,14 @@ class Sizes:
     Attributes:
         rows: instead of each scenario's own; 0 for those.
         buffer_pool: likewise.
+        variants: the program with other options, as further contenders.
     """
 
     rounds: int
     threads: int
     rows: int = 0
     buffer_pool: str = ""
+    variants: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

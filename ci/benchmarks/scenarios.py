@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from benchmarks import cutover, decoding, feed, whole
 from benchmarks.application import Load
-from benchmarks.contenders import AGGREGATE, COPY, INPLACE, OURS, TAGGED, THREADS
+from benchmarks.contenders import (
+    AGGREGATE,
+    AGGRESSIVE,
+    COPY,
+    INPLACE,
+    NOTHING,
+    OURS,
+    TAGGED,
+    THREADS,
+)
 from benchmarks.scenario import BEFORE, Goal, Scenario, Whole
 from benchmarks.tables import INDEXED, SYSBENCH, TEXT_KEY, WIDE
 
@@ -109,6 +119,21 @@ _BUSY = Whole(
     ),
     load=Load(writers=4, rate=3000.0),
 )
+#: What the application feels of the program, and what its gentleness costs.
+_GENTLE = Whole(
+    table=SYSBENCH,
+    contenders=(OURS, NOTHING, AGGRESSIVE),
+    goals=(
+        Goal(of="p99 during", against=NOTHING, limit=2.0),
+        Goal(of="whole", against=AGGRESSIVE, limit=1.5),
+        Goal(of="p50 during", against=NOTHING),
+        Goal(of="longest write", against=NOTHING),
+        Goal(of="p99 during", against=AGGRESSIVE),
+        Goal(of="longest write", against=AGGRESSIVE),
+    ),
+)
+_GENTLE_500 = replace(_GENTLE, load=Load(writers=16, rate=500.0, on_schedule=True))
+_GENTLE_3000 = replace(_GENTLE, load=Load(writers=32, rate=3000.0, on_schedule=True))
 _TAGGED = Whole(
     table=SYSBENCH,
     contenders=(OURS, TAGGED),
@@ -162,6 +187,14 @@ SCENARIOS = _by_name(
         _whole("narrowing", "BIGINT to INT", _MILLION // 2, 2, _NARROWING),
         _whole("one-slot", "one slot, 500 writes a second", _MILLION, 6, _ONE_SLOT),
         _whole("busy", "3000 writes a second", _MILLION, 6, _BUSY),
+        _whole(
+            "gentle-500",
+            "500 writes a second on schedule: by default, aggressive, and without a migration",
+            _MILLION,
+            4,
+            _GENTLE_500,
+        ),
+        _whole("gentle-3000", "the same at 3000 writes a second", _MILLION, 4, _GENTLE_3000),
         _whole("tagged", "a copy whose own writes are not sent", _MILLION // 2, 1, _TAGGED),
         Scenario(
             name="changes",

@@ -14,7 +14,7 @@ import MySQLdb
 
 from benchmarks import contenders, recording, tools, turn
 from benchmarks.application import Application
-from benchmarks.contenders import KNOWN, OURS, THREADS, Failed, Task
+from benchmarks.contenders import OURS, THREADS, Failed, Task, known
 from benchmarks.meter import Meter
 from benchmarks.scenario import BEFORE, Figure, Goal, Outcome
 from benchmarks.sessions import SCHEMA, TABLE, Address, Session
@@ -50,7 +50,7 @@ def measure(whole: Whole, name: str, server: MySQLServer, rows: int, sizes: Size
         threads=whole.slots or sizes.threads,
         options=whole.options,
     )
-    who = [*whole.contenders, *(each.name for each in tools.found())]
+    who = [*whole.contenders, *sizes.variants, *(each.name for each in tools.found())]
     say(f"{name}: loading {rows:,} rows")
     whole.table.create(address, rows)
     if THREADS in who:
@@ -78,7 +78,7 @@ def _recorded(task: Task, server: MySQLServer, whole: Whole) -> recording.Record
     _restore(whole, task.address)
     with recording.recorded(task.address) as found, Meter(task.address, server.pid, None) as meter:
         try:
-            KNOWN[OURS](task, meter)
+            known(OURS)(task, meter)
         except Failed as failed:
             say(f"nothing recorded for plain threads: {failed}")
     return found
@@ -132,7 +132,7 @@ def _take(made: Turn, whole: Whole, task: Task, server: MySQLServer, rows: int) 
         pid = application.pid if application else None
         meter = stack.enter_context(Meter(task.address, server.pid, pid))
         try:
-            ran = KNOWN[made.contender](task, meter)
+            ran = known(made.contender)(task, meter)
         except (Failed, OSError, MySQLdb.Error) as failed:
             made.failed = str(failed)
             return
@@ -210,6 +210,7 @@ FIGURES: dict[str, tuple[Callable[[Turn], float | None], str]] = {
     "size": (lambda made: made.size / _MIB or None, "MiB"),
     "server CPU": (lambda made: made.cpu.get("server"), "s"),
     "sent by the server": (lambda made: made.sent / _MIB, "MiB"),
+    "p50 during": (lambda made: made.during.p50 if made.during else None, "ms"),
     "p99 during": (lambda made: made.during.p99 if made.during else None, "ms"),
     "longest write": (lambda made: made.during.longest if made.during else None, "ms"),
 }
