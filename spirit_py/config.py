@@ -162,6 +162,7 @@ class MigrationConfig(RunConfig):
             ``alter`` are given.
         target_chunk_time: seconds that one chunk should take.
         nice: seconds of rest for each second of the copy's work.
+        aggressive: spare no other user of the server.
         max_load: counters of the server, each with the value above which the work waits.
         critical_load: the same, with the value above which the run ends.
         no_shortcut: copy even where the server could change the table in place.
@@ -200,6 +201,7 @@ class MigrationConfig(RunConfig):
     statement: str = ""
     target_chunk_time: float = 0.5
     nice: float = 0.0
+    aggressive: bool = False
     max_load: tuple[tuple[str, float], ...] = ()
     critical_load: tuple[tuple[str, float], ...] = ()
     drop_old_after: float = 0.0

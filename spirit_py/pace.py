@@ -7,7 +7,10 @@ be. :class:`spirit_py.throttle.throttles.Throttles` answers in a migration.
 from __future__ import annotations
 
 import enum
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 PART_BYTES: Final = 2 << 20
 """Bytes of the binlog that one transaction of the copy should write, where nothing spares others.
@@ -43,6 +46,26 @@ class Pace(Protocol):
 
     def rest_after(self, seconds: float) -> float:
         """Return for how many seconds a task rests after so many seconds of work."""
+
+
+_ASK_SECONDS: Final = 0.1
+
+
+def await_turn(
+    pace: Pace, work: Work, *, pause: Callable[[float], object], show: Callable[[str], object]
+) -> None:
+    """Wait until work of this kind may begin.
+
+    Args:
+        pause: waits for so many seconds; raises when a stop was asked for.
+        show: called with what is waited for, and with an empty text at the end.
+    """
+    if not pace.reason(work):
+        return
+    while reason := pace.reason(work):
+        show(reason)
+        pause(_ASK_SECONDS)
+    show("")
 
 
 class Unhindered:

@@ -61,6 +61,11 @@ class StopSwitch:
         """Sleep until a stop is asked for, at most ``seconds``; True when it was."""
         return self._event.wait(seconds)
 
+    def pause(self, seconds: float) -> None:
+        """Sleep for so long; raise the reason at once when a stop is asked for."""
+        self._event.wait(seconds)
+        self.check()
+
     def check(self) -> None:
         """Raise the first reason, if there is one."""
         if self._event.is_set() and self._reason is not None:

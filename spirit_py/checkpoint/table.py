@@ -5,6 +5,7 @@ id  row
 ==  ==================================================================================
 1   the migration's record, or a pointer to the table that has it
 2   reverse replication: its record
+3   the heartbeat: when it was written is all that it has
 5   the proofs of which tables are the migration's
 6   what the running process shows of itself
 7   what operators have set, for the next run too
@@ -66,6 +67,8 @@ _IDS: Final[dict[type[Row], int]] = {
     StandingOrders: 7,
     OldTableRecord: 9,
 }
+HEARTBEAT_ID: Final = 3
+"""Its ``written_at`` shows on a replica how far that has come."""
 _COMMENT: Final = """
 SELECT TABLE_COMMENT FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"""
 _MARKED: Final = """
@@ -125,6 +128,10 @@ class CheckpointTable:
         session.execute(
             f"REPLACE INTO {self.quoted} (id, record) VALUES ({_IDS[type(row)]}, {text})"
         )
+
+    def beat(self, session: SqlSession) -> None:
+        """Write the heartbeat, with the server's time, in a transaction of its own."""
+        session.execute(f"REPLACE INTO {self.quoted} (id, record) VALUES ({HEARTBEAT_ID}, '')")
 
     def read(self, session: SqlSession, kind: type[_Kind]) -> _Kind | None:
         """Return the row of that kind; None when there is none, or no table any more.

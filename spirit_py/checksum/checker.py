@@ -33,6 +33,7 @@ from spirit_py.errors import (
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.retry import patiently
 from spirit_py.mysql.values.duplicates import duplicates_for
+from spirit_py.pace import Unhindered, Work, await_turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from spirit_py.chunk.chunk import KeyBound
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import ChangeSource
+    from spirit_py.pace import Pace
     from spirit_py.spark.gang import GangEngine
     from spirit_py.stop import StopSwitch
     from spirit_py.table.mapping import TableMapping
@@ -65,6 +67,7 @@ class Checker:
         resume_above: the :attr:`low_watermark` of an earlier run of the same migration, whose
             feed this one's goes on from; the first pass begins above it.
         follower: of two servers, the side that replicates from the other with GTIDs.
+        pace: asked before each chunk, and before rows are repaired; None for no limit.
     """
 
     def __init__(
@@ -81,6 +84,7 @@ class Checker:
         options: ChecksumOptions | None = None,
         resume_above: KeyBound | None = None,
         follower: Follower = "",
+        pace: Pace | None = None,
     ) -> None:
         self._what = Comparison(
             mapping=mapping,
@@ -91,6 +95,7 @@ class Checker:
             feed=feed,
             options=options or ChecksumOptions(),
             follower=follower,
+            pace=pace or Unhindered(),
         )
         self._mapping = mapping
         self._options = self._what.options
@@ -285,6 +290,8 @@ class Checker:
     def _repair(
         self, applier: Recopier, found: Sequence[RowDifference], coverage: PassCoverage
     ) -> int:
+        what = self._what
+        await_turn(what.pace, Work.REPAIR, pause=what.stop.pause, show=self._wait_for)
         points.reach("checksum.repair")
         for difference in found[: self._options.examples]:
             _log.warning("%s: %s; copied again", self._mapping.source.name, difference)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from spirit_py.checksum.worker import JoinChecksum
+from spirit_py.pace import Unhindered
 
 if TYPE_CHECKING:
     from spirit_py.checksum.result import ChecksumOptions
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import ChangeSource
+    from spirit_py.pace import Pace
     from spirit_py.spark.gang import GangEngine
     from spirit_py.stop import StopSwitch
     from spirit_py.table.mapping import TableMapping
@@ -27,6 +29,7 @@ class Comparison:
         target: None when the new table is on the source's server.
         feed: None when no changes are applied: two tables are compared as they are.
         follower: the side that replicates from the other.
+        pace: asked before each chunk, and before rows are repaired.
     """
 
     mapping: TableMapping
@@ -37,6 +40,7 @@ class Comparison:
     feed: ChangeSource | None
     options: ChecksumOptions
     follower: Follower = ""
+    pace: Pace = field(default_factory=Unhindered)
 
     @property
     def name(self) -> str:

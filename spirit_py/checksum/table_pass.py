@@ -17,6 +17,7 @@ import contextlib
 import itertools
 import json
 import logging
+import math
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -32,6 +33,7 @@ from spirit_py.errors import ChecksumFailure, ServerFault, WorkersLost
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.kill import kill_own
 from spirit_py.mysql.retry import await_server
+from spirit_py.pace import PART_BYTES, Work, await_turn
 from spirit_py.spark.gang import Gang, is_transient
 
 if TYPE_CHECKING:
@@ -54,6 +56,8 @@ _OUTSTANDING: Final = 2
 _GANG_ATTEMPTS: Final = 3
 _ASSEMBLE_SECONDS: Final = 120.0
 _SNAPSHOT_SECONDS: Final = 10.0
+#: A snapshot is kept for so long while nothing may be compared.
+_HOLD_SECONDS: Final = 10.0
 #: Answers that take longer are lost: of a query for the end of a chunk, and of one for letters.
 _CUT_SECONDS: Final = 60
 _LETTER_SECONDS: Final = 20
@@ -88,6 +92,10 @@ class TablePass:
         #: The key up to which complete segments had no difference; for any thread to read.
         #: None at the beginning, when a difference was found, and when the pass is over.
         self.clean_up_to = self._coverage.lower
+        #: What the pass waits for, since when, and whether it has given its snapshot back for that.
+        self._held_by = ""
+        self._held_since = 0.0
+        self._given_back = False
 
     @property
     def counted(self) -> bool:
@@ -123,10 +131,22 @@ class TablePass:
             chunker = make_chunker(self._what.mapping, session.query)
             chunker.restart(coverage.lower)
             while not coverage.complete:
+                self._await_turn()
                 found = self._segment(chunker)
                 clean = self._plan.aligned and not coverage.differences
                 self.clean_up_to = coverage.lower if clean else None
                 yield found
+
+    def _await_turn(self) -> None:
+        """Take no snapshot while there is a reason to wait."""
+        self._given_back, self._held_by = False, ""
+        what = self._what
+        await_turn(
+            what.pace,
+            Work.CHECKSUM,
+            pause=what.stop.pause,
+            show=lambda reason: self._show(waiting_for=reason),
+        )
 
     def _await_servers(self) -> None:
         """Wait until the servers answer: one that restarts takes the whole gang with it."""
@@ -175,16 +195,36 @@ class TablePass:
         counted: dict[Side, int] = {SOURCE: 0, TARGET: 0}
         orders = itertools.chain(self._chunks(chunker), self._counts(gang.size, counted))
         asked: dict[tuple[int, int], Callable[[Mapping[str, Any]], None]] = {}
-        while True:
-            rank = self._idlest(gang)
-            if rank is not None and (order := next(orders, None)) is not None:
+        ended = False
+        while not ended or asked:
+            rank = None if ended or self._held() else self._idlest(gang)
+            if rank is None:
+                for answer in gang.collect():
+                    asked.pop((answer.rank, answer.number))(json.loads(answer.text))
+            elif (order := next(orders, None)) is not None:
                 text, take = order
-                asked[rank, gang.post(rank, json.dumps(text))] = take
-                continue
-            if not asked:
-                return counted
-            for answer in gang.collect():
-                asked.pop((answer.rank, answer.number))(json.loads(answer.text))
+                rest = {"rest": self._what.pace.rest_after(1.0)}
+                asked[rank, gang.post(rank, json.dumps({**text, **rest}))] = take
+            else:
+                ended = True
+        return counted
+
+    def _held(self) -> bool:
+        """Return whether no chunk may be handed out now.
+
+        A snapshot keeps the history of all rows that change. So it is given back after a while:
+        the segment ends where it is, its counts included. Unless the pass must be of one snapshot.
+        """
+        reason = self._what.pace.reason(Work.CHECKSUM)
+        if reason != self._held_by:
+            self._show(waiting_for=reason)
+        now = time.monotonic()
+        if reason and not self._held_by:
+            self._held_since = now
+        self._held_by = reason
+        if reason and self._plan.aligned and now - self._held_since > _HOLD_SECONDS:
+            self._given_back = True
+        return bool(reason) and not self._given_back
 
     def _chunks(self, chunker: CompositeChunker) -> Iterator[_Order]:
         """Cut chunks until the table, or the snapshot's time, is at its end."""
@@ -192,7 +232,10 @@ class TablePass:
         # Without alignment only a whole pass in one snapshot proves that nothing is extra.
         limit = self._options.yield_seconds if self._plan.aligned else float("inf")
         give_back = time.monotonic() + limit
-        while not segment.at_end and (not segment.dispatched or time.monotonic() < give_back):
+        while not segment.at_end and (
+            not segment.dispatched or (not self._given_back and time.monotonic() < give_back)
+        ):
+            self._sizer.aim(self._options.target_seconds * self._piece)
             chunk = chunker.next_chunk(self._sizer.rows)
             if chunk is None:
                 raise ChecksumFailure("the chunks ended before the end of the table")
@@ -210,15 +253,24 @@ class TablePass:
         sides: tuple[tuple[Side, int], ...] = ((SOURCE, tasks - 1), (TARGET, 1))
         if self._plan.aligned:
             sides = ((SOURCE, (tasks + 1) // 2), (TARGET, (tasks + 1) // 2))
+        # As small as the chunks, where these are small.
+        finer = math.ceil(1 / self._piece)
         for side, parts in sides:
-            for span in self._coverage.segment.spans(parts):
+            for span in self._coverage.segment.spans(parts * finer):
                 order = {"do": "count", "side": side, "chunk": encode_chunk(span)}
                 yield order, partial(take, side)
 
-    @staticmethod
-    def _idlest(gang: Gang[list[RowDifference]]) -> int | None:
+    @property
+    def _piece(self) -> float:
+        """The size of a chunk, as a part of the size where nobody is spared.
+
+        A SELECT takes a CPU for as long as it runs, as a transaction of the copy takes the binlog.
+        """
+        return self._what.pace.part_bytes() / PART_BYTES
+
+    def _idlest(self, gang: Gang[list[RowDifference]]) -> int | None:
         """Return the task with the fewest outstanding chunks; None when all have enough."""
-        rank = min(range(gang.size), key=gang.outstanding)
+        rank = min(range(self._what.pace.tasks(gang.size)), key=gang.outstanding)
         return rank if gang.outstanding(rank) < _OUTSTANDING else None
 
     def _answered(self, chunker: CompositeChunker, chunk: Chunk, said: Mapping[str, Any]) -> None:

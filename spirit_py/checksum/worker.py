@@ -9,6 +9,9 @@ Orders and answers are JSON, small enough for the mailbox of :mod:`spirit_py.spa
 ``{"do": "extra"}``                           ``{"counts"}``
 ============================================  ===================================================
 
+An order that reads rows may have a ``rest``: seconds for each second of its statements for which
+the task rests before the next order.
+
 The differing rows themselves come back as the task's result.
 """
 
@@ -28,6 +31,7 @@ from spirit_py.checksum.staging import HARMLESS_WARNINGS, stage
 from spirit_py.chunk.encoding import decode_chunk
 from spirit_py.errors import ChecksumFailure
 from spirit_py.mysql.connect import connect
+from spirit_py.mysql.task_rest import TaskRest
 from spirit_py.table.values import row_key_sql
 
 if TYPE_CHECKING:
@@ -89,6 +93,7 @@ class SnapshotReader:
         self._spec = spec
         self._plan = ComparisonPlan(mapping=spec.mapping)
         self._found: list[RowDifference] = []
+        self._rest = TaskRest()
         both = [(SOURCE, source.id), (TARGET, target.id)]
         self.sessions: Sequence[tuple[str, int]] = both if target is not source else both[:1]
 
@@ -98,6 +103,14 @@ class SnapshotReader:
         if said["do"] == "snapshot":
             self.take_snapshot()
             return "{}"
+        self._rest.take()
+        began = time.monotonic()
+        answer = self._answer(said)
+        self._rest.owe(time.monotonic() - began, said.get("rest", 0.0))
+        return answer
+
+    def _answer(self, said: dict[str, Any]) -> str:
+        """Carry out an order that reads rows."""
         if said["do"] == "extra":
             return json.dumps({"counts": asdict(self._keep(self.unmatched(None)))})
         chunk = decode_chunk(said["chunk"])

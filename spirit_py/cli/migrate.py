@@ -73,6 +73,12 @@ if TYPE_CHECKING:
     help="Seconds of rest for each second of the copy's work: 1 halves its speed.",
 )
 @option(
+    "--aggressive",
+    is_flag=True,
+    help="Use all threads and large transactions, whoever else uses the server; by default the"
+    " commits of others may take about twice as long as without the migration.",
+)
+@option(
     "--max-load",
     type=LoadLimits(),
     default=(),

@@ -21,7 +21,6 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-import threading
 import time
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
@@ -41,6 +40,7 @@ from spirit_py.mysql.faults import (
 from spirit_py.mysql.own_sessions import take_slot
 from spirit_py.mysql.ownwrites import committing_as
 from spirit_py.mysql.retry import retrying
+from spirit_py.mysql.task_rest import TaskRest
 from spirit_py.mysql.values.lost_values import DEPRECATED, VALUE_ERRORS, telling
 from spirit_py.stop import StopSwitch
 
@@ -58,8 +58,6 @@ _T = TypeVar("_T")
 #: A chunk waits at most this long for an earlier attempt's session to end (R18).
 _FENCE_SECONDS: Final = 120
 _ATTEMPTS: Final = 8
-#: A part that took long was held up by something else than its own work.
-_LONGEST_REST: Final = 5.0
 _SESSION_SECONDS: Final = 86_400
 
 #: 1 with the chunk's lock, 0 when another session has it, -1 when the gang was given up meanwhile.
@@ -201,8 +199,7 @@ class ChunkWriter:
         self.sessions: Sequence[tuple[str, int]] = [("source", session.id)]
         self._own = session
         self._spec = spec
-        #: Until when the task rests, by the monotonic clock.
-        self._rests_until = 0.0
+        self._rest = TaskRest()
         self._settings = contextlib.ExitStack()
         # To the end of the session, not around each statement.
         self._settings.enter_context(evaluating(session, spec.mapping))
@@ -246,27 +243,17 @@ class ChunkWriter:
             for part, piece in enumerate(chunk.parts):
                 if part:
                     points.reach("chunk.part")
-                self._rest()
+                self._rest.take()
                 began = time.monotonic()
                 rows += step(self._write, order, part, piece)
                 spent = time.monotonic() - began
                 seconds += spent
-                self._rests_until = began + spent * (1.0 + order.rest)
+                self._rest.owe(spent, order.rest)
             points.reach("chunk.executed")
             step(self._release, lock)
         except ServerFault as fault:
             raise self._explained(chunk, part, fault) from fault
         return ChunkCopied(number=chunk.number, rows=rows, seconds=seconds, retries=retries)
-
-    def _rest(self) -> None:
-        """Wait until the rest after the part before is over, at most for some seconds.
-
-        A rest comes before the next part and not after the last one: the feed need not wait for
-        the report of a chunk that is written.
-        """
-        left = min(self._rests_until - time.monotonic(), _LONGEST_REST)
-        if left > 0:
-            threading.Event().wait(left)
 
     @staticmethod
     def _within_session(work: Callable[..., _T], *given: Any) -> _T:

@@ -97,6 +97,7 @@ class Figures:
             "phase_elapsed": now - self._phases.entered_at,
             "waiting_for": self.waiting_for,
             "rows_total": self.rows_total,
+            "pace": "" if self.throttles is None else self.throttles.described(),
         }
         return MigrationStatus(**{**shown, **self._feed(), **self._work(now)})
 
@@ -172,6 +173,8 @@ class Figures:
         if self.throttles is not None:
             waited = self.throttles.seconds()
             report.throttled_seconds = {name: round(spent, 1) for name, spent in waited.items()}
+            if (shares := self.throttles.shares()) is not None:
+                report.least_tasks, report.median_tasks = (round(one, 2) for one in shares)
         if self.source is not None:
             self._complete_feed(self.source)
         if self._checkers:

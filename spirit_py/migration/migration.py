@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 
 from spirit_py.checkpoint.beginning import first_record, renewed, with_new_tables
 from spirit_py.checkpoint.decision import Afresh, Resume
+from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import HeldBack
 from spirit_py.migration.auxiliary import (
     clear_abandoned,
@@ -51,7 +52,7 @@ from spirit_py.migration.reverse.phase import (
 )
 from spirit_py.migration.shortcuts import change_in_place, copy_is_certain
 from spirit_py.migration.swap import swap_in_new_tables
-from spirit_py.migration.throttling import begin_throttling
+from spirit_py.migration.throttling import begin_throttling, end_throttling
 from spirit_py.phases import Phase
 from spirit_py.rehearsal.rehearsal import Rehearsal
 
@@ -188,9 +189,9 @@ def _new_tables(
 def _copy_and_swap(run: Run, new: NewTables) -> None:
     """Copy while changes are applied, drain, check, swap."""
     rehearsal = _begin_rehearsal(run) if run.config.dry_run else None
+    begin_throttling(run, CheckpointTable(*new.record.home))
     pairs = _follow(run, new)
     feed = pairs[0].feed
-    begin_throttling(run, feed)
     checkpoints = None if rehearsal else Checkpoints(run, new.record, feed, pairs)
     run.enter(Phase.COPY)
     for pair in pairs:
@@ -213,6 +214,7 @@ def _copy_and_swap(run: Run, new: NewTables) -> None:
     if checkpoints is None:
         return
     swapped = _swap(run, pairs, checkpoints, new.counters)
+    end_throttling(run)
     names = [pair.source_name for pair in pairs]
     note_swap(run, names)
     reverted = False

@@ -115,6 +115,7 @@ class Pair:
                 max_passes=self.max_passes,
             ),
             resume_above=self._compared_before(),
+            pace=self.process.pace,
         )
         self._checker = checker
         result = self._run(checker)

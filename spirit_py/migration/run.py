@@ -114,6 +114,7 @@ def _pace_settings(config: MigrationConfig) -> PaceSettings:
         threads=config.threads,
         chunk_seconds=config.target_chunk_time,
         nice=config.nice,
+        adaptive=not config.aggressive,
         max_load=config.max_load,
         critical_load=config.critical_load,
         max_lag=DEFAULT_MAX_LAG if config.max_lag is None else config.max_lag or None,

@@ -2,27 +2,79 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from spirit_py.contracts import FeedStatistics
 from spirit_py.migration.surroundings import surroundings
+from spirit_py.throttle.adaptive import Adaptive
 from spirit_py.throttle.backlog import Backlog
+from spirit_py.throttle.lag.throttler import LagThrottler
+from spirit_py.throttle.latency import CommitLatency
 from spirit_py.throttle.load import ServerLoad
 from spirit_py.throttle.throttles import Throttles
 
 if TYPE_CHECKING:
-    from spirit_py.contracts import ChangeSource
+    from spirit_py.checkpoint.table import CheckpointTable
     from spirit_py.migration.run import Run
 
 
-def begin_throttling(run: Run, feed: ChangeSource) -> None:
-    """Let the rest of the run ask the throttlers before each piece of work."""
-    throttles = Throttles(run.settings, tell=run.message)
+#: Queries a second of a task in another process, which waits for orders.
+_UNKNOWN_READS: Final = 100.0
+
+
+def begin_throttling(run: Run, checkpoint: CheckpointTable) -> None:
+    """Let the rest of the run ask the throttlers before each piece of work.
+
+    Before the feed starts: commits are timed while nothing of the run works.
+
+    Args:
+        checkpoint: has the heartbeat.
+    """
+    connection = run.config.connection
+    around = tuple(surroundings(run))
+    lag = next((one for one, _ in around if isinstance(one, LagThrottler)), None)
+    adaptive = Adaptive(run.config.threads)
+    throttles = Throttles(run.settings, adaptive=adaptive, tell=run.message)
     # First, because the application's changes go before everything of ours.
-    throttles.add(Backlog(feed.statistics))
-    throttles.add(ServerLoad(run.config.connection, run.settings, run.stop))
-    for throttler, first in surroundings(run):
+    throttles.add(Backlog(lambda: _statistics(run)))
+    throttles.add(ServerLoad(connection, run.settings, run.stop))
+    throttles.add(
+        CommitLatency(
+            connection,
+            run.settings,
+            adaptive,
+            beat=checkpoint.beat,
+            unknown_reads=lambda: _unknown_reads(run),
+            pressure=lambda: _pressure(run, lag),
+        )
+    )
+    for throttler, first in around:
         throttles.add(throttler, first=first)
     run.closing("the throttlers", throttles.close)
     throttles.start()
     run.pace = throttles
     run.figures.throttles = throttles
+
+
+def end_throttling(run: Run) -> None:
+    """Hold nothing back any more, and write no heartbeat: the swap is made."""
+    if run.figures.throttles is not None:
+        run.figures.throttles.close()
+
+
+def _pressure(run: Run, lag: LagThrottler | None) -> tuple[str, float]:
+    """Return how near the replicas' lag is to its limit: 1.0 is at it."""
+    limit = run.settings.current.max_lag
+    behind = None if lag is None else lag.lag()
+    return "replica lag", behind / limit if behind and limit else 0.0
+
+
+def _statistics(run: Run) -> FeedStatistics:
+    source = run.figures.source
+    return FeedStatistics() if source is None else source.statistics()
+
+
+def _unknown_reads(run: Run) -> float:
+    """Return how many queries a second Spark's tasks send beside their work, at most."""
+    spark = run.engines.spark
+    return _UNKNOWN_READS * run.config.threads if spark is not None and spark.ready else 0.0

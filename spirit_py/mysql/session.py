@@ -19,6 +19,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from spirit_py.mysql.faults import server_fault
+from spirit_py.mysql.own_queries import OWN_QUERIES
 from spirit_py.threads import Background
 
 if TYPE_CHECKING:
@@ -76,6 +77,8 @@ class Session:
             parameters: values for each ``%s`` in ``sql``: int, str, bytes or None. Without
                 parameters a ``%`` in the text stands for itself.
         """
+        if sql.lstrip().startswith("SELECT"):
+            OWN_QUERIES.note()
         with self._translated() as cursor:
             cursor.execute(sql.encode(), parameters)
             return list(cursor.fetchall())

@@ -17,6 +17,7 @@ _R_co = TypeVar("_R_co", covariant=True)
 
 LOOK_SECONDS: Final = 0.002
 """Seconds between two reads of the mailbox."""
+_LONGEST_LOOK: Final = 0.02
 FINISH: Final = ""
 """The order that ends a member."""
 _KEPT_ANSWERS: Final = 8
@@ -66,8 +67,11 @@ class GangTask(Generic[_R]):
         while True:
             letter = {"rank": rank, "sessions": list(member.sessions), "answers": answers}
             self.mailbox.write(member.session, letter)
+            pause = LOOK_SECONDS
             while not (waiting := self._orders_after(done, rank, member)):
-                idle.wait(LOOK_SECONDS)
+                idle.wait(pause)
+                # The first order is given under the table lock.
+                pause = min(_LONGEST_LOOK, pause * 1.5) if done else pause
             if any(order == FINISH for _, order in waiting):
                 return member.result()
             done, order = waiting[0]

@@ -82,6 +82,8 @@ def render(snapshot: MigrationStatus) -> RenderableType:
             f"({human_bytes(snapshot.buffered_bytes)})   "
             f"feed lag {human_seconds(snapshot.feed_lag)}",
         )
+    if snapshot.pace:
+        grid.add_row("pace", snapshot.pace)
     grid.add_row("waiting", snapshot.waiting_for or "for nothing")
     if snapshot.note:
         grid.add_row("note", snapshot.note)

@@ -86,6 +86,8 @@ def describe(snapshot: MigrationStatus) -> str:
             f"{human_count(snapshot.pending)} changes pending"
             f" ({human_bytes(snapshot.buffered_bytes)})"
         )
+    if snapshot.pace:
+        parts.append(snapshot.pace)
     if snapshot.waiting_for:
         parts.append(f"waiting for {snapshot.waiting_for}")
     if snapshot.note:

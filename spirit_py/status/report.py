@@ -112,6 +112,8 @@ class MigrationReport(OutcomeReport):
         indexes_plan: for each table, what is done with its secondary indexes, and why.
         indexes_deferred: those that were built after the copy, with their tables.
         index_build_tries: ``ADD INDEX`` statements; more than one a table where one failed.
+        least_tasks: how many tasks worked at a time at least, rests counted, where others were
+            spared; ``median_tasks`` in the median. None where nobody was to be spared.
         throttled_seconds: for how long work has waited, by what it waited for.
         reverted: a revert was made: the old definition is in place again.
     """
@@ -136,6 +138,8 @@ class MigrationReport(OutcomeReport):
     backpressure_seconds: float = 0.0
     feed_reconnects: int = 0
     throttled_seconds: dict[str, float] = field(default_factory=dict)
+    least_tasks: float | None = None
+    median_tasks: float | None = None
     checksum_passes: int = 0
     checksum_rows: int = 0
     checksum_lock_held_ms: float = 0.0

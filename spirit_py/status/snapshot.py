@@ -23,6 +23,7 @@ class MigrationStatus:
         pending: changes received and not yet applied.
         feed_lag: seconds between a change on the server and its receipt.
         waiting_for: what the migration waits for, for display; empty when it does not wait.
+        pace: how much the work takes of a server that others use; empty where nothing is spared.
         path: the phases that this run goes through; empty for those of a migration.
     """
 
@@ -45,5 +46,6 @@ class MigrationStatus:
     buffered_bytes: int | None = None
     feed_lag: float | None = None
     waiting_for: str = ""
+    pace: str = ""
     note: str = ""
     path: tuple[Phase, ...] = ()

@@ -31,7 +31,10 @@ class Throttler(Protocol):
 
     @property
     def every(self) -> float:
-        """Seconds between two looks; 0 for one that does no I/O: it is asked whenever work is."""
+        """Seconds until the next look.
+
+        Always 0 for a throttler that does no I/O: it is asked whenever work is.
+        """
 
     def look(self) -> str:
         """Return what the work has to wait for, as :meth:`spirit_py.pace.Pace.reason`.

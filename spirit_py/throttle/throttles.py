@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.pace import PART_BYTES, Work
 from spirit_py.threads import Background, every
 from spirit_py.throttle.watched import GRACE, Watched
+from spirit_py.units import human_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from spirit_py.contracts import Clock
+    from spirit_py.throttle.adaptive import Adaptive
     from spirit_py.throttle.settings import LiveSettings
     from spirit_py.throttle.throttler import Throttler
 
@@ -27,6 +30,8 @@ _ASKED_SECONDS: Final = 1.0
 #: A shorter wait is counted and shown, but makes no line of the log.
 _TOLD_SECONDS: Final = 1.0
 _JOIN_SECONDS: Final = 5.0
+#: Counts of six hours or so.
+_KEPT_SHARES: Final = 100_000
 
 
 @dataclass
@@ -51,6 +56,7 @@ class Throttles:
     of its own. A wait is counted only while there is work that it holds back.
 
     Args:
+        adaptive: decides how much the work may take, unless the settings switch it off.
         tell: reports that a wait began or ended, with its figures; called from a thread.
     """
 
@@ -58,15 +64,19 @@ class Throttles:
         self,
         settings: LiveSettings,
         *,
+        adaptive: Adaptive | None = None,
         tell: Callable[..., None],
         clock: Clock = time.monotonic,
     ) -> None:
         self._settings = settings
+        self._adaptive = adaptive
         self._tell = tell
         self._clock = clock
         self._watched: list[Watched] = []
         self._asked: dict[Work, float] = {}
         self._waits: dict[str, _Wait] = {}
+        #: How many tasks worked on average, at every count; the last ones of a long run.
+        self._shares: deque[float] = deque(maxlen=_KEPT_SHARES)
         self._counted_at = clock()
         self._closed = False
         self._thread = Background("throttle", every(_LOOK_SECONDS, self.count))
@@ -103,15 +113,23 @@ class Throttles:
     def reason(self, work: Work) -> str:
         """Return what new work of this kind has to wait for; empty when it may begin."""
         self._asked[work] = self._clock()
-        return "; ".join(text for _, text in self._reasons({work}))
+        reason = "; ".join(text for _, text in self._reasons({work}))
+        if not reason and self._adaptive is not None:
+            self._adaptive.begun = True
+        return reason
 
     def tasks(self, most: int) -> int:
         """Return how many tasks may work at a time."""
-        return max(1, min(most, self._settings.current.threads))
+        limit = max(1, min(most, self._settings.current.threads))
+        adaptive = self._moving
+        if adaptive is None:
+            return limit
+        adaptive.most = limit
+        return min(limit, adaptive.tasks)
 
     def part_bytes(self) -> int:
         """Return how many bytes of binlog one transaction of the copy should write."""
-        return PART_BYTES
+        return PART_BYTES if self._moving is None else self._moving.part
 
     def chunk_seconds(self) -> float:
         """Return how long a chunk should take."""
@@ -119,7 +137,13 @@ class Throttles:
 
     def rest_after(self, seconds: float) -> float:
         """Return for how many seconds a task rests after so many seconds of work."""
-        return seconds * self._settings.current.nice
+        adapted = 0.0 if self._moving is None else self._moving.rest
+        return seconds * (self._settings.current.nice + adapted)
+
+    @property
+    def _moving(self) -> Adaptive | None:
+        """What decides how much the work may take; None where nothing does."""
+        return self._adaptive if self._settings.current.adaptive else None
 
     # -- what is shown
 
@@ -131,9 +155,28 @@ class Throttles:
         """Return for how many seconds work has waited for each throttler that held it back."""
         return {name: wait.seconds for name, wait in self._waits.items() if wait.seconds}
 
+    def shares(self) -> tuple[float, float] | None:
+        """Return how many tasks worked at least and in the median, rests counted.
+
+        None where the pace did not adapt.
+        """
+        found = sorted(self._shares)
+        return (found[0], found[len(found) // 2]) if found else None
+
+    def described(self) -> str:
+        """Return how much the work takes now; empty where nothing is spared."""
+        adaptive = self._moving
+        if adaptive is None or not adaptive.spares or not self._working():
+            return ""
+        share, size = adaptive.tasks / (1.0 + adaptive.rest), human_bytes(adaptive.part)
+        why = f" ({adaptive.slowed_by})" if adaptive.slowed_by else ""
+        return f"{share:.2g} of {adaptive.most} tasks, {size} a transaction{why}"
+
     def count(self) -> None:
         """Count the waits up to now, and report those that began or ended."""
         now = self._clock()
+        if self._asked and self._moving is not None and self._working():
+            self._shares.append(self._moving.tasks / (1.0 + self._moving.rest))
         passed, self._counted_at = now - self._counted_at, now
         found = dict(self._reasons(self._working()))
         for name in found.keys() - self._waits.keys():

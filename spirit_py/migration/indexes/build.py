@@ -6,6 +6,9 @@ the log fails with error 1799. So about half of it is applied meanwhile, and fur
 the buffers, under the backpressure that holds always. After error 1799 no change at all is applied
 during the next try.
 
+A build begins when there is no reason to wait. Once it runs it cannot be paused: ending it would
+lose all of it. So where others use the server it gets fewer of the server's threads.
+
 The server takes the table's metadata lock exclusively for a moment at the beginning and at the end
 of a build. Only this program uses the new table, in transactions of seconds at most.
 """
@@ -24,7 +27,13 @@ from spirit_py.mysql.kill import kill_own
 from spirit_py.mysql.locks.named import take_from_lost_session
 from spirit_py.mysql.retry import retrying, waiting_for
 from spirit_py.mysql.sockets import CuttableSession
-from spirit_py.mysql.tables.deferred_indexes import add_sql, build_stage, set_build_buffer
+from spirit_py.mysql.tables.deferred_indexes import (
+    add_sql,
+    build_stage,
+    set_build_buffer,
+    set_build_threads,
+)
+from spirit_py.pace import Work, await_turn
 from spirit_py.table.names import lock_name
 from spirit_py.threads import Background
 from spirit_py.units import human_seconds
@@ -49,6 +58,8 @@ Measured (500 000 rows, four indexes): 16 MiB and 64 MiB are equally fast, and 1
 default, takes 1.5 to 2 times as long; the server takes it once for each index: 72 MiB at 16."""
 MEMORY_BYTES: Final = 64 << 20
 """The same for all indexes of a build together, unless the server's own setting is larger."""
+MOST_THREADS: Final = 4
+"""Threads of a build at most, the server's default; fewer where others use the server."""
 LOG_SHARE: Final = 0.5
 """Part of the server's log of concurrent changes that changes are applied into."""
 LOG_TOO_BIG: Final = 1799
@@ -71,6 +82,7 @@ def build_indexes(run: Run, pairs: Iterable[CopiedPair]) -> None:
     for pair in pairs:
         if not pair.deferred:
             continue
+        await_turn(run.pace, Work.INDEX, pause=run.stop.pause, show=run.show)
         build = IndexBuild(run, pair.deferred, pair.subscription)
         try:
             build.run()
@@ -172,6 +184,7 @@ class IndexBuild:
 
     def _build(self, session: Session) -> None:
         deferred = self._deferred
+        set_build_threads(session, self._run.pace.tasks(MOST_THREADS))
         set_build_buffer(session, min(BUFFER_BYTES, MEMORY_BYTES // len(deferred.names)))
         room = 0 if self._held else int(LOG_SHARE * _log_size(session))
         self._sorts_in = _sort_folder(session)

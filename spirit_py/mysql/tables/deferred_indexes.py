@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _ONLINE: Final = "ALGORITHM=INPLACE, LOCK=NONE"
 _BUFFER: Final = "innodb_ddl_buffer_size"
+_THREADS: Final = ("innodb_ddl_threads", "innodb_parallel_read_threads")
 _STAGE: Final = """
 SELECT s.EVENT_NAME, s.WORK_COMPLETED, s.WORK_ESTIMATED
 FROM performance_schema.events_stages_current s
@@ -114,6 +115,17 @@ def set_build_buffer(session: SqlSession, size: int) -> None:
     found = session.query("SHOW SESSION VARIABLES LIKE %s", (_BUFFER,))
     if found and int(found[0][1]) < size:
         session.execute(f"SET SESSION {_BUFFER} = {int(size)}")
+
+
+def set_build_threads(session: SqlSession, most: int) -> None:
+    """Let the session's index builds have at most so many of the server's threads.
+
+    The settings exist since 8.0.27 and 8.0.14; lower ones of the server's stay.
+    """
+    for name in _THREADS:
+        found = session.query("SHOW SESSION VARIABLES LIKE %s", (name,))
+        if found and int(found[0][1]) > most:
+            session.execute(f"SET SESSION {name} = {int(most)}")
 
 
 def build_stage(session: SqlSession, builder: int) -> BuildStage | None:

@@ -1,0 +1,236 @@
+"""How much the work may take of a server that others use (pure): the default pace.
+
+The *share* is how many tasks work on average; below 1 one task works and rests. With it goes the
+size of a transaction, from :data:`LEAST_PART` to :data:`~spirit_py.pace.PART_BYTES`. Twice a second
+both grow by a step or shrink by a factor (additive increase, multiplicative decrease), as TCP does
+with a network whose capacity nobody knows and which others use, too:
+
+- They shrink when small commits take more than :data:`FACTOR` times as long as before the work
+  began, when many more sessions run than then, or when a throttler is near its limit.
+- They never become zero: a run always makes progress. Only a throttler that has a reason to wait
+  stops it.
+- A server that nobody else uses is not spared: nobody waits there.
+
+**The measure before the work.** Commits are timed for a second before the first chunk, and again
+every ten minutes, while nothing begins: load changes over hours. Work that is as slow as it may be
+and is still followed by slow commits has them measured again sooner, because then it is not the
+cause. Where nobody else uses the server nothing is waited for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass
+from typing import Final
+
+from spirit_py.pace import PART_BYTES
+
+FACTOR: Final = 2.0
+"""Commits may take so many times as long as without the work."""
+LEAST_SHARE: Final = 0.25
+"""Tasks that always may work, on average: one, for a quarter of the time."""
+LEAST_PART: Final = 64 << 10
+"""Bytes of binlog that one transaction may always write."""
+FIRST_SHARE: Final = 1.0
+FIRST_PART: Final = 256 << 10
+BUSY_WRITES: Final = 5.0
+"""Statements of others a second from which on they are spared: those that write."""
+BUSY_READS: Final = 50.0
+"""The same for those that read: some of ours are not known, and count as theirs."""
+#: Seconds without statements of others until the server is taken for unused.
+_UNUSED_SECONDS: Final = 5.0
+_MORE_SHARE: Final = 0.1
+_MORE_PART: Final = 128 << 10
+_SHRINK: Final = 0.7
+#: Slower commits by less than this are no sign of anything, seconds.
+_SLACK: Final = 0.0003
+#: Sessions that may run beyond twice those of before: our own, and a few by chance.
+_MORE_RUNNING: Final = 8.0
+_NEAR: Final = 0.8
+_STEP_SECONDS: Final = 0.5
+_WINDOW_SECONDS: Final = 1.0
+_FEWEST_SAMPLES: Final = 8
+_MEASURE_SAMPLES: Final = 16
+_LONGEST_MEASURE: Final = 2.0
+#: What was handed out before ends in this time.
+_SETTLE_SECONDS: Final = 0.6
+_MEASURE_EVERY: Final = 600.0
+#: Work that was as slow as it may be for so long is not the cause of slow commits.
+_NOT_OURS_SECONDS: Final = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Others:
+    """What the other sessions of the server do.
+
+    Attributes:
+        writes: their statements a second that write.
+        reads: those that read.
+        running: sessions that execute something, ours included.
+    """
+
+    writes: float = 0.0
+    reads: float = 0.0
+    running: float = 0.0
+
+    @property
+    def busy(self) -> bool:
+        """Whether there is somebody to be spared."""
+        return self.writes >= BUSY_WRITES or self.reads >= BUSY_READS
+
+
+class Adaptive:
+    """Decides the share and the size of a transaction. One thread changes it, any may read.
+
+    Args:
+        most: tasks that there are at most.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        #: Work has begun: a measure without it waits until what was begun has ended.
+        self.begun = False
+        self.share = min(FIRST_SHARE, float(most))
+        self.part_bytes = FIRST_PART
+        #: Why they shrank last; empty since they grew.
+        self.slowed_by = ""
+        #: None until it is known.
+        self._busy: bool | None = None
+        self._last_busy = 0.0
+        self._samples: deque[tuple[float, float]] = deque()
+        self._running = 0.0
+        self._pressure: tuple[str, float] = ("", 0.0)
+        self._base: float | None = None
+        self._base_running = 0.0
+        self._measured_at = 0.0
+        #: Since when commits are measured without work; None while there may be work.
+        self._measuring: float | None = None
+        self._stepped_at = 0.0
+        self._least_since: float | None = None
+
+    @property
+    def spares(self) -> bool:
+        """Whether there are others to be spared, as far as that is known."""
+        return self._busy is not False
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks may work at a time."""
+        return max(1, math.ceil(self._limited)) if self.spares else self.most
+
+    @property
+    def rest(self) -> float:
+        """Seconds that each of them rests for each second of work."""
+        return max(0.0, self.tasks / self._limited - 1.0) if self.spares else 0.0
+
+    @property
+    def _limited(self) -> float:
+        """The share, as long as there are so many tasks."""
+        return min(self.share, float(self.most))
+
+    @property
+    def part(self) -> int:
+        """Bytes of binlog that a transaction should write."""
+        return self.part_bytes if self.spares else PART_BYTES
+
+    @property
+    def measuring(self) -> bool:
+        """Whether nothing may begin, because commits are measured without work."""
+        return self._measuring is not None
+
+    @property
+    def commit_seconds(self) -> float | None:
+        """How long a small commit takes now, at the p80; None before there are enough."""
+        if len(self._samples) < _FEWEST_SAMPLES:
+            return None
+        ordered = sorted(took for _, took in self._samples)
+        return ordered[int(len(ordered) * 0.8)]
+
+    @property
+    def commit_seconds_before(self) -> float | None:
+        """How long it took without the work; None before it was measured."""
+        return self._base
+
+    def probed(self, now: float, seconds: float) -> None:
+        """Note how long a small commit took."""
+        self._samples.append((now, seconds))
+        keep = now - (_LONGEST_MEASURE if self.measuring else _WINDOW_SECONDS)
+        while self._samples[0][0] < keep:
+            self._samples.popleft()
+
+    def saw(self, now: float, others: Others) -> None:
+        """Note what the other sessions do."""
+        self._running = others.running
+        if others.busy:
+            self._last_busy = now
+        was, self._busy = (
+            self._busy,
+            others.busy or (bool(self._busy) and now - self._last_busy < _UNUSED_SECONDS),
+        )
+        if self._busy and not was:
+            self.share = min(FIRST_SHARE, float(self.most))
+            self.part_bytes = FIRST_PART
+            if self._base is None:
+                self._measure(now)
+
+    def press(self, name: str, pressure: float) -> None:
+        """Note the throttler that is nearest to its limit: 1.0 is at it."""
+        self._pressure = (name, pressure)
+
+    def step(self, now: float) -> None:
+        """Grow or shrink, twice a second."""
+        if self.measuring:
+            self._end_measure(now)
+        elif self._busy and now - self._stepped_at >= _STEP_SECONDS:
+            self._stepped_at = now
+            self._move(self._why_slower())
+            self._measure_again(now)
+
+    def _move(self, why: str) -> None:
+        self.slowed_by = why
+        if why:
+            self.share = max(LEAST_SHARE, self.share * _SHRINK)
+            self.part_bytes = max(LEAST_PART, self.part_bytes // 2)
+        else:
+            self.share = min(float(self.most), self.share + _MORE_SHARE)
+            self.part_bytes = min(PART_BYTES, self.part_bytes + _MORE_PART)
+
+    def _why_slower(self) -> str:
+        """Return why the work must shrink; empty when it may grow."""
+        name, pressure = self._pressure
+        if pressure >= _NEAR:
+            return f"{name} is at {100 * pressure:.0f} % of its limit"
+        base, now = self._base, self.commit_seconds
+        if base is not None and now is not None and now > FACTOR * base + _SLACK:
+            return f"a commit takes {1000 * now:.1f} ms instead of {1000 * base:.1f}"
+        if self._base is not None and self._running > 2 * self._base_running + _MORE_RUNNING:
+            return f"{self._running:.0f} sessions run instead of {self._base_running:.0f}"
+        return ""
+
+    def _measure(self, now: float) -> None:
+        """Let nothing begin, and measure how long commits take then."""
+        self._measuring = now
+
+    def _end_measure(self, now: float) -> None:
+        """End the measure when there are enough samples from after the work had ended."""
+        began = self._measuring or now
+        settled = began + _SETTLE_SECONDS if self.begun else began
+        while self._samples and self._samples[0][0] < settled:
+            self._samples.popleft()
+        enough = len(self._samples) >= _MEASURE_SAMPLES
+        if not enough and now - settled < _LONGEST_MEASURE and self._busy:
+            return
+        self._measuring, self._measured_at = None, now
+        self._least_since = None
+        found = self.commit_seconds
+        if found is not None:
+            self._base, self._base_running = found, self._running
+
+    def _measure_again(self, now: float) -> None:
+        self._least_since = (
+            None if self.share > LEAST_SHARE or not self.slowed_by else self._least_since or now
+        )
+        stuck = self._least_since is not None and now - self._least_since > _NOT_OURS_SECONDS
+        if stuck or now - self._measured_at > _MEASURE_EVERY:
+            self._measure(now)

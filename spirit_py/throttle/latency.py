@@ -1,0 +1,116 @@
+"""How long a small commit takes, and what the server's other users do: the input of the pace.
+
+The *probe* is a commit of one row of our own, the heartbeat of the checkpoint table. It waits for
+the same lock of the binlog, the same disk and the same CPUs as the application's commits. Replicas
+receive it, too, with the server's time in it.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.mysql.traffic import Traffic, read_traffic
+from spirit_py.throttle.adaptive import Adaptive, Others
+from spirit_py.throttle.own_session import OwnSession
+from spirit_py.throttle.throttler import ALL_WORK
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spirit_py.config import ConnectionOptions
+    from spirit_py.contracts import Clock
+    from spirit_py.mysql.session import Session
+    from spirit_py.throttle.settings import LiveSettings
+
+#: Probes while somebody is to be spared, and otherwise: as a heartbeat for replicas.
+_PROBE_SECONDS: Final = 0.05
+_BEAT_SECONDS: Final = 0.25
+_TRAFFIC_SECONDS: Final = 0.5
+#: Until it is known whether anybody uses the server.
+_FIRST_TRAFFIC_SECONDS: Final = 0.1
+
+
+class CommitLatency:
+    """Probes the server and steps the adaptive pace.
+
+    Its reason is the measure of commits before the work; otherwise it holds nothing back.
+
+    Args:
+        beat: commits the row.
+        unknown_reads: returns how many queries a second of ours are not counted in this process.
+        pressure: returns the throttler that is nearest to its limit, and how near: 1.0 is at it.
+    """
+
+    name: Final = "latency"
+    holds: Final = ALL_WORK
+
+    def __init__(
+        self,
+        connection: ConnectionOptions,
+        settings: LiveSettings,
+        adaptive: Adaptive,
+        *,
+        beat: Callable[[Session], None],
+        unknown_reads: Callable[[], float] = lambda: 0.0,
+        pressure: Callable[[], tuple[str, float]] = lambda: ("", 0.0),
+        clock: Clock = time.monotonic,
+    ) -> None:
+        self._session = OwnSession(connection, "probe")
+        self._settings = settings
+        self._adaptive = adaptive
+        self._beat = beat
+        self._unknown_reads = unknown_reads
+        self._pressure = pressure
+        self._clock = clock
+        self._seen: tuple[float, Traffic] | None = None
+        self._known = False
+
+    @property
+    def every(self) -> float:
+        """Seconds between two probes."""
+        spares = self._settings.current.adaptive and self._adaptive.spares
+        return _PROBE_SECONDS if spares else _BEAT_SECONDS
+
+    def look(self) -> str:
+        """Probe, and step the pace; return what is waited for while commits are measured."""
+        if not self._settings.current.adaptive:
+            self._session.ask(self._beat)
+            return ""
+        self._session.ask(self._probe)
+        self._adaptive.press(*self._pressure())
+        self._adaptive.step(self._clock())
+        if self._adaptive.measuring:
+            return "the measure of how long commits take without the copy"
+        return ""
+
+    def _probe(self, session: Session) -> None:
+        began = self._clock()
+        self._beat(session)
+        ended = self._clock()
+        self._adaptive.probed(ended, ended - began)
+        self._look_at_others(session, ended)
+
+    def _look_at_others(self, session: Session, now: float) -> None:
+        """Read what the other sessions did since the last time, now and then."""
+        if self._seen is None:
+            self._seen = (now, read_traffic(session))
+            return
+        since, before = self._seen
+        passed = now - since
+        if passed < (_TRAFFIC_SECONDS if self._known else _FIRST_TRAFFIC_SECONDS):
+            return
+        found = read_traffic(session)
+        self._seen, self._known = (now, found), True
+        self._adaptive.saw(
+            now,
+            Others(
+                writes=(found.writes - before.writes) / passed,
+                reads=(found.reads - before.reads) / passed - self._unknown_reads(),
+                running=found.running,
+            ),
+        )
+
+    def close(self) -> None:
+        """Close the session."""
+        self._session.close()

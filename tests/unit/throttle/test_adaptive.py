@@ -1,0 +1,186 @@
+"""How the pace grows and shrinks: always within its bounds, at once downwards, step by step up."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from spirit_py.pace import PART_BYTES
+from spirit_py.throttle.adaptive import (
+    FIRST_SHARE,
+    LEAST_PART,
+    LEAST_SHARE,
+    Adaptive,
+    Others,
+)
+
+BUSY = Others(writes=500.0, running=3.0)
+UNUSED = Others(running=2.0)
+
+
+class Server:
+    """A server in simulated time, with a pace that is probed and stepped as in a run."""
+
+    def __init__(self, most: int = 4) -> None:
+        """Begin with nothing known."""
+        self.pace = Adaptive(most)
+        self.now = 1000.0
+        self.commit = 0.001
+        self.others = BUSY
+
+    def run(self, seconds: float) -> None:
+        """Probe twenty times a second, look at the others twice."""
+        for tick in range(int(seconds * 20)):
+            self.now += 0.05
+            self.pace.probed(self.now, self.commit)
+            if tick % 10 == 0:
+                self.pace.saw(self.now, self.others)
+            self.pace.step(self.now)
+
+    def measured(self) -> Server:
+        """Return it after the measure without work."""
+        self.run(3)
+        assert not self.pace.measuring
+        self.pace.begun = True
+        return self
+
+
+def assert_bounded(pace: Adaptive) -> None:
+    """The work makes progress, and is never more than what was asked for."""
+    assert 1 <= pace.tasks <= pace.most
+    assert LEAST_PART <= pace.part <= PART_BYTES
+    average = pace.tasks / (1 + pace.rest)
+    assert LEAST_SHARE - 1e-9 <= average <= pace.most + 1e-9
+
+
+@pytest.mark.parametrize("most", [1, 2, 4, 16])
+@pytest.mark.parametrize("seed", range(5))
+def test_whatever_happens_the_pace_stays_within_its_bounds(most, seed):
+    """Random latencies, loads and pressures; --threads is the most, and something always works."""
+    chance = random.Random(seed)
+    server = Server(most)
+    for _ in range(100):
+        server.commit = chance.choice([0.0001, 0.001, 0.01, 0.5])
+        server.others = chance.choice([BUSY, UNUSED, Others(reads=1000.0, running=100.0)])
+        server.pace.press("lag", chance.random())
+        server.pace.most = chance.randint(1, most)
+        server.run(chance.choice([0.1, 1.0, 7.0]))
+        assert_bounded(server.pace)
+
+
+def test_commits_are_measured_before_the_work_where_others_use_the_server():
+    """Nothing begins meanwhile, for about a second."""
+    server = Server()
+    server.run(0.2)
+    assert server.pace.measuring
+    server.measured()
+    assert server.pace.commit_seconds_before == pytest.approx(0.001)
+
+
+def test_slow_commits_shrink_the_pace_at_once():
+    """At the first step after a second of slow commits share and transactions are smaller."""
+    server = Server().measured()
+    server.run(5)
+    share, part = server.pace.share, server.pace.part
+    server.commit = 0.004
+    server.run(1.0)
+    assert server.pace.share < share
+    assert server.pace.part < part
+    assert "4.0 ms instead of 1.0" in server.pace.slowed_by
+
+
+def test_slow_commits_for_long_leave_the_least_that_makes_progress():
+    """A quarter of one task, in the smallest transactions."""
+    server = Server().measured()
+    server.commit = 0.1
+    server.run(15)
+    assert (server.pace.tasks, server.pace.part) == (1, LEAST_PART)
+    assert server.pace.rest == pytest.approx(1 / LEAST_SHARE - 1)
+
+
+def test_the_pace_recovers_step_by_step():
+    """When commits are quick again it grows to all tasks and the largest transactions."""
+    server = Server().measured()
+    server.commit = 0.1
+    server.run(15)
+    server.commit = 0.001
+    server.run(1.5)
+    soon = server.pace.share
+    assert LEAST_SHARE < soon < FIRST_SHARE
+    server.run(40)
+    assert (server.pace.tasks, server.pace.rest, server.pace.part) == (4, 0.0, PART_BYTES)
+
+
+def test_commits_that_are_twice_as_slow_are_within_the_factor():
+    """The stated factor is no reason to shrink."""
+    server = Server().measured()
+    server.commit = 0.0019
+    server.run(40)
+    assert server.pace.tasks == 4
+
+
+@pytest.mark.parametrize("sign", ["lag", "running"])
+def test_other_signs_shrink_the_pace_too(sign):
+    """A throttler near its limit, and many more running sessions than before the work."""
+    server = Server().measured()
+    server.run(5)
+    share = server.pace.share
+    if sign == "lag":
+        server.pace.press("replica lag", 0.9)
+    else:
+        server.others = Others(writes=500.0, running=60.0)
+    server.run(1.5)
+    assert server.pace.share < share
+
+
+def test_a_server_that_nobody_else_uses_is_not_spared():
+    """All tasks and the largest transactions, at once, whatever commits take; no measure."""
+    server = Server()
+    server.others, server.commit = UNUSED, 0.1
+    server.run(0.2)
+    assert not server.pace.measuring
+    assert (server.pace.tasks, server.pace.rest, server.pace.part) == (4, 0.0, PART_BYTES)
+
+
+def test_a_server_that_is_used_later_is_spared_from_then_on():
+    """The pace steps back at once, and commits are measured without the work."""
+    server = Server()
+    server.others = UNUSED
+    server.run(5)
+    server.pace.begun = True
+    server.others = BUSY
+    server.run(0.7)
+    assert (server.pace.measuring, server.pace.tasks) == (True, 1)
+    server.measured()
+    server.others = UNUSED
+    server.run(7)
+    assert server.pace.tasks == 4
+
+
+def test_readers_are_spared_as_well():
+    """Somebody who only reads uses the server, too."""
+    server = Server()
+    server.others = Others(reads=300.0)
+    server.run(0.2)
+    assert server.pace.spares
+    assert server.pace.measuring
+
+
+def test_slowness_that_is_not_ours_becomes_the_measure():
+    """Commits stay slow at the least pace: they are measured without the work, and it grows."""
+    server = Server().measured()
+    server.commit = 0.01
+    server.run(40)
+    assert server.pace.share == LEAST_SHARE
+    server.run(60)
+    assert server.pace.commit_seconds_before == pytest.approx(0.01)
+    assert server.pace.share > LEAST_SHARE
+
+
+def test_the_measure_is_repeated_while_the_run_goes_on():
+    """Load changes over hours; a measure stands for ten minutes."""
+    server = Server().measured()
+    server.commit = 0.0005
+    server.run(620)
+    assert server.pace.commit_seconds_before == pytest.approx(0.0005)
