@@ -298,13 +298,18 @@ def test_the_lock_of_a_run_that_is_just_ending_is_waited_for(db, advisory, name)
         assert take_named_lock(ending, name)
         second = advisory(StopSwitch())
         call = BackgroundCall(second.acquire)
-        waiting = (
-            "SELECT processlist_id FROM performance_schema.threads"
-            " WHERE processlist_state = 'User lock'"
-        )
-        until(lambda: db.query(waiting), "the second run's request")
+        until(lambda: waits_for_named_lock(db), "the second run's request")
     call.result()
     second.close()
+
+
+def waits_for_named_lock(db) -> bool:
+    """Return whether a session waits for a named lock."""
+    return bool(
+        db.query(
+            "SELECT 1 FROM performance_schema.threads WHERE processlist_state = 'User lock' LIMIT 1"
+        )
+    )
 
 
 def test_advisory_lock_comes_back(db, advisory, name, session):
@@ -325,8 +330,11 @@ def test_an_advisory_lock_taken_by_another_stops_the_run(db, advisory, name, ses
     stop = StopSwitch()
     with advisory(stop, keep_alive=0.5):
         first = named_lock_holder(session, name)
+        # It waits for the lock already, or the run might have it again before.
+        other = BackgroundCall(lambda: take_named_lock(session, name, timeout=60))
+        until(lambda: waits_for_named_lock(db), "the other's request")
         db.execute(f"KILL {first}")
-        until(lambda: take_named_lock(session, name), "the lock")
+        assert other.result()
         until(lambda: stop.requested, "the stop")
 
     assert isinstance(stop.reason, MigrationFailure)

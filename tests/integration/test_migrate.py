@@ -10,8 +10,10 @@ import time
 
 import pytest
 
+from spirit_py import points
 from tests.kits.command import MINUTE, command_line, environment, run
 from tests.kits.held_command import assert_migrated, fill, migration
+from tests.kits.point_listener import PointListener
 from tests.kits.tables import tables
 from tests.kits.waiting import until
 
@@ -26,11 +28,11 @@ def table(db):
     return fill(db, ROWS)
 
 
-def start(db, *more):
+def start(db, *more, environ=()):
     """Start ``spirit-py migrate`` as a process in a session of its own."""
     return subprocess.Popen(
         command_line(db, "migrate", "--no-shortcut", "--table", "t", "--alter", ALTER, *more),
-        env=environment(db),
+        env=environment(db, **dict(environ)),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -39,32 +41,32 @@ def start(db, *more):
 
 
 @contextlib.contextmanager
-def copy_held(db):
-    """Hold the copy in a chunk: a row of the new table is locked from outside.
+def copy_held(db, folder, *more):
+    """Start a process and hold its copy in a chunk: a row of the new table is locked from outside.
 
-    Gives a function that waits until a chunk waits for that row.
+    The row is there before the first chunk, which waits for it on entry.
     """
     blocker = db.connect()
     cursor = blocker.cursor()
-
-    def hold():
-        until(lambda: "_t_new" in tables(db) and new_table_ready(db), "new table")
-        cursor.execute("BEGIN")
-        cursor.execute(f"INSERT INTO _t_new (id, a, b, z) VALUES ({HELD_ID}, 0, 'held', 0)")
-        until(
-            lambda: db.query("SELECT 1 FROM performance_schema.data_lock_waits LIMIT 1"),
-            "chunk that waits",
-        )
-
-    try:
-        yield hold, cursor
-    finally:
-        blocker.close()
-
-
-def new_table_ready(db):
-    """Whether the new table already has the new column, and nothing is copied yet."""
-    return "z" in [row[0] for row in db.query("SHOW COLUMNS FROM _t_new")]
+    with PointListener(folder / "points") as listener:
+        hold = listener.hold("create.done")
+        process = start(db, *more, environ={points.VARIABLE: str(listener.path)})
+        try:
+            until(lambda: hold.held.is_set() or process.poll() is not None, "new table")
+            assert hold.held.is_set(), process.communicate()
+            cursor.execute("BEGIN")
+            cursor.execute(f"INSERT INTO _t_new (id, a, b, z) VALUES ({HELD_ID}, 0, 'held', 0)")
+            hold.release()
+            until(
+                lambda: db.query("SELECT 1 FROM performance_schema.data_lock_waits LIMIT 1"),
+                "chunk that waits",
+            )
+            yield process, cursor
+        finally:
+            blocker.close()
+            if process.poll() is None:
+                process.kill()
+                process.wait()
 
 
 def assert_kept_and_clean_up(db):
@@ -88,11 +90,9 @@ def assert_source_whole(db):
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_during_the_copy_leaves_the_source_whole(table, number, code):
+def test_a_signal_during_the_copy_leaves_the_source_whole(table, number, code, tmp_path):
     """SIGINT and SIGTERM end the run with their own code, and a checkpoint (R16)."""
-    with copy_held(table) as (hold, cursor):
-        process = start(table)
-        hold()
+    with copy_held(table, tmp_path) as (process, cursor):
         process.send_signal(number)
         cursor.execute("ROLLBACK")
         _, errors = process.communicate(timeout=MINUTE)
@@ -108,9 +108,7 @@ def test_a_second_sigint_leaves_at_once(table, tmp_path):
     The report says that the run can be resumed, as after the first one.
     """
     report = tmp_path / "report.json"
-    with copy_held(table) as (hold, cursor):
-        process = start(table, "--report-json", str(report))
-        hold()
+    with copy_held(table, tmp_path, "--report-json", str(report)) as (process, cursor):
         process.send_signal(signal.SIGINT)
         assert process.stderr is not None
         assert any("stopping and cleaning up" in line for line in process.stderr)
@@ -151,9 +149,7 @@ def test_a_second_sigint_knows_of_the_swap(db, tmp_path, point, code, says, swap
 
 def test_a_killed_run_is_carried_on_by_the_next(table, tmp_path):
     """After kill -9 the same command recognises what it left and carries on."""
-    with copy_held(table) as (hold, cursor):
-        process = start(table)
-        hold()
+    with copy_held(table, tmp_path) as (process, cursor):
         process.kill()
         process.communicate(timeout=MINUTE)
         cursor.execute("ROLLBACK")
@@ -170,11 +166,9 @@ def test_a_killed_run_is_carried_on_by_the_next(table, tmp_path):
     assert json.loads(report.read_text())["runs"] == 2
 
 
-def test_a_second_run_on_the_same_table_is_refused(table):
+def test_a_second_run_on_the_same_table_is_refused(table, tmp_path):
     """While one migration runs, another of the same table ends with 2 and disturbs nothing."""
-    with copy_held(table) as (hold, cursor):
-        first = start(table)
-        hold()
+    with copy_held(table, tmp_path) as (first, cursor):
         second = start(table)
         _, errors = second.communicate(timeout=MINUTE)
         assert second.returncode == 2, errors
@@ -229,11 +223,9 @@ def test_the_report_holds_every_figure_that_an_operator_asks_for(table, tmp_path
         assert json.loads(line)["event"] in {"message", "progress"}
 
 
-def test_the_migration_goes_on_when_its_output_is_not_read(table):
+def test_the_migration_goes_on_when_its_output_is_not_read(table, tmp_path):
     """The reader of the log leaves in the middle: the swap is done and the exit code is 0."""
-    with copy_held(table) as (hold, cursor):
-        process = start(table)
-        hold()
+    with copy_held(table, tmp_path) as (process, cursor):
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.close()
@@ -244,11 +236,9 @@ def test_the_migration_goes_on_when_its_output_is_not_read(table):
     assert "z" in [row[0] for row in table.query("SHOW COLUMNS FROM t")]
 
 
-def test_an_interrupt_cleans_up_when_the_output_is_not_read(table):
+def test_an_interrupt_cleans_up_when_the_output_is_not_read(table, tmp_path):
     """SIGINT with a log pipe that is gone: exit code 130, and the checkpoint is written."""
-    with copy_held(table) as (hold, cursor):
-        process = start(table)
-        hold()
+    with copy_held(table, tmp_path) as (process, cursor):
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.close()
@@ -264,9 +254,8 @@ def test_a_report_that_cannot_be_written_changes_nothing(table, tmp_path):
     """The report's folder disappears meanwhile: a warning, and the outcome stands."""
     folder = tmp_path / "gone"
     folder.mkdir()
-    with copy_held(table) as (hold, cursor):
-        process = start(table, "--report-json", str(folder / "report.json"))
-        hold()
+    report = str(folder / "report.json")
+    with copy_held(table, tmp_path, "--report-json", report) as (process, cursor):
         folder.rmdir()
         cursor.execute("ROLLBACK")
         _, errors = process.communicate(timeout=MINUTE * 2)

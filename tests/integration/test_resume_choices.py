@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import signal
+import threading
 
 import pytest
 
@@ -29,7 +30,7 @@ from spirit_py.preflight import registry
 from spirit_py.table.names import AuxiliaryNames, lock_name
 from spirit_py.units import human_count
 from tests.kits.migrate import config_for
-from tests.kits.resume import Interruption, assert_nothing_left, make_table, start
+from tests.kits.resume import Interruption, assert_nothing_left, make_table, once_at, start
 from tests.kits.tables import tables
 
 ROWS = 6000
@@ -328,13 +329,13 @@ def test_a_dry_run_does_not_touch_what_can_be_resumed(stopped, spark_engine):
     assert tables(stopped) == KEPT
 
 
-def test_a_row_deleted_between_two_runs_stays_deleted(db, spark_engine, interrupt):
+def test_a_row_deleted_between_two_runs_stays_deleted(db, spark_engine, monkeypatch):
     """R17: rows that an earlier run copied after its last record, deleted while it was away."""
     make_table(db, ROWS)
     blocker = db.connect()
     try:
         cursor = blocker.cursor()
-        run = start_held(db, spark_engine, cursor)
+        run = start_held(db, spark_engine, monkeypatch, cursor)
         copied = "SELECT COUNT(*) FROM _t_new WHERE id > 2000"
         run.wait_until(lambda: int(db.query(copied)[0][0]) > 0, "later chunks copied")
         run.stop.request(MigrationFailure("stopped by the test"))
@@ -356,14 +357,18 @@ def test_a_row_deleted_between_two_runs_stays_deleted(db, spark_engine, interrup
     assert_migrated(db, ROWS - len(gone))
 
 
-def start_held(db, spark_engine, cursor):
+def start_held(db, spark_engine, monkeypatch, cursor):
     """Start a migration whose first chunk waits for a row lock, while the others are copied."""
+    held = threading.Event()
+
+    def hold():
+        cursor.execute("BEGIN")
+        cursor.execute("INSERT INTO _t_new (id, a, b, z) VALUES (2, 0, 'held', 0)")
+        held.set()
+
+    once_at(monkeypatch, "create.done", hold)
     run = start(spark_engine, db, target_chunk_time=0.01)
-    ready = "SELECT 1 FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = %s AND TABLE_NAME ="
-    ready += " '_t_new' AND COLUMN_NAME = 'z'"
-    run.wait_until(lambda: db.query(ready, (db.name,)), "new table")
-    cursor.execute("BEGIN")
-    cursor.execute("INSERT INTO _t_new (id, a, b, z) VALUES (2, 0, 'held', 0)")
+    run.wait_until(held.is_set, "new table")
     return run
 
 
