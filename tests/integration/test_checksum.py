@@ -599,8 +599,9 @@ class Killer:
             return
         self._struck = self._engine.runs
         self.left -= 1
+        # The one that was killed before may not have left the list yet.
         ((victim,),) = self._db.query(
-            "SELECT t.processlist_id FROM performance_schema.threads t"
+            "SELECT MAX(t.processlist_id) FROM performance_schema.threads t"
             " JOIN performance_schema.user_variables_by_thread v USING (thread_id)"
             " WHERE v.variable_name = 'spirit_py_role' AND v.variable_value = 'checksum-1'"
         )

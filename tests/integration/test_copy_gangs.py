@@ -10,7 +10,6 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from MySQLdb import MySQLError
 
 from spirit_py import points
 from spirit_py.chunk.lanes import LaneChunker
@@ -253,8 +252,7 @@ def test_a_chunk_whose_task_is_lost_is_copied_again(filled, at, point):
         db.execute("INSERT INTO t (id, v, n) SELECT id, 'again', 0 FROM _t_new WHERE id % 22 = 0")
         filled.feed.block_wait()
         for session in chunk_sessions(db):
-            with contextlib.suppress(Exception):
-                db.execute(f"KILL {session}")
+            db.kill(session)
 
     at(point, lose, nth=3)
     copier = copy(filled)
@@ -270,7 +268,7 @@ def test_a_late_attempt_is_ended_before_its_chunk_is_copied_again(filled, at, mo
 
         def lose() -> None:
             for session in chunk_sessions(filled.db):
-                filled.db.execute(f"KILL {session}")
+                filled.db.kill(session)
             for number in range(2):
                 lock = chunk_lock(filled.mapping, chunk(number, None, None))
                 assert take_named_lock(late, lock, timeout=10)
@@ -328,8 +326,7 @@ def killing(scene: Scene, times: int) -> Callable[[], None]:
         if left:
             left -= 1
             for session in chunk_sessions(scene.db):
-                with contextlib.suppress(MySQLError):
-                    scene.db.execute(f"KILL {session}")
+                scene.db.kill(session)
 
     return kill
 

@@ -136,17 +136,10 @@ def test_the_dump_thread_may_be_killed_again_and_again(either: Scene) -> None:
     """R12: the feed reconnects behind the last complete transaction; nothing is lost."""
     either.tables()
     feed = either.open()
-    killer = either.db.connect()
     kills = 0
     for round_ in range(6):
         before = feed.statistics().reconnects
-        with killer.cursor() as cursor:
-            cursor.execute(
-                "SELECT id FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'"
-            )
-            for (number,) in cursor.fetchall():
-                cursor.execute(f"KILL {number}")
-                kills += 1
+        kills += either.db.kill_dumps()
         base = round_ * 1000
         either.db.execute(
             "BEGIN; "
@@ -579,9 +572,7 @@ def test_a_server_that_forgot_the_password_is_logged_in_to(scene: Scene) -> None
     scene.tables()
     feed = scene.open(connection=scene.options(ssl_mode="DISABLED"))
     scene.db.execute("FLUSH PRIVILEGES")
-    for number, text in scene.db.sessions().items():
-        if "Binlog Dump" in text:
-            scene.db.execute(f"KILL {number}")
+    scene.db.kill_dumps()
     until(lambda: feed.statistics().reconnects > 0)
     fill(scene.db, 10)
     scene.drain()
@@ -611,7 +602,7 @@ def test_tagged_transactions_are_part_of_the_position(scene: Scene) -> None:
     scene.run(f"{tagged}; INSERT INTO t VALUES (1, 'a', 0); INSERT INTO t VALUES (2, 'b', 0)")
     scene.db.execute("INSERT INTO t VALUES (3, 'plain', 0)")
     scene.drain()
-    kill_dumps(scene)
+    scene.db.kill_dumps()
     scene.run(f"{tagged}; DELETE FROM t WHERE id = 2")
     scene.drain()
     position = scene.feed.position()
@@ -623,13 +614,6 @@ def test_tagged_transactions_are_part_of_the_position(scene: Scene) -> None:
     scene.assert_equal()
 
 
-def kill_dumps(scene: Scene) -> None:
-    """Kill every dump thread of the server."""
-    for number, text in scene.db.sessions().items():
-        if "Binlog Dump" in text:
-            scene.db.execute(f"KILL {number}")
-
-
 def test_a_reconnect_goes_on_behind_the_last_transaction(either: Scene) -> None:
     """R12: from the last safe place, not from the place where the stream once began."""
     either.tables()
@@ -637,7 +621,7 @@ def test_a_reconnect_goes_on_behind_the_last_transaction(either: Scene) -> None:
     for round_ in range(1, 4):
         either.db.execute(f"INSERT INTO t VALUES ({round_}, 'x', 0)")
         feed.block_wait()
-        kill_dumps(either)
+        either.db.kill_dumps()
         until(lambda round_=round_: feed.statistics().reconnects == round_)  # type: ignore[misc]
     either.drain()
     either.assert_equal()

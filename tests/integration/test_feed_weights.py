@@ -227,8 +227,7 @@ def test_the_session_that_asks_may_be_killed_again_and_again(scene: Scene) -> No
         write_at_random(scene, kind, made, 20)
         asking = until(new_sessions, "a session that asks")
         for number in asking:
-            with suppress(Exception):
-                scene.db.execute(f"KILL {number}")
+            scene.db.kill(number)
         killed.update(asking)
     assert len(killed) >= 8
     scene.drain()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
 from spirit_py.errors import Refusal
 from tests.kits.resume import ROWS, Interruption, assert_nothing_left, make_table, start
 
-SMALL_SNAPSHOTS = {"checksum_yield_timeout": 0.001, "threads": 1}
+SMALL_SNAPSHOTS: dict[str, Any] = {"checksum_yield_timeout": 0.001, "threads": 1}
 
 
 def stop_between_snapshots(spark_engine, db, monkeypatch):

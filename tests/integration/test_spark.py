@@ -216,10 +216,10 @@ def test_jobs_carry_a_group_and_a_description(spark_engine):
     """What Spark's UI and history show is the migration's story."""
     run(spark_engine, str, group="spirit-py copy s.t", description="copy of s.t")
     context = spark_engine.context()
-    jobs = context.statusTracker().getJobIdsForGroup("spirit-py copy s.t")
-    assert len(jobs) == 1
-    stages = context._jsc.sc().statusStore().jobsList(None)
-    assert stages.apply(0).description().get() == "copy of s.t"
+    # Spark takes note of its jobs in a thread of its own.
+    tracker, store = context.statusTracker(), context._jsc.sc().statusStore()
+    (job,) = until(lambda: tracker.getJobIdsForGroup("spirit-py copy s.t"), "the job's group")
+    assert store.job(job).description().get() == "copy of s.t"
 
 
 def test_stop_leaves_no_process_and_nothing_on_disk(script):

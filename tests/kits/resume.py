@@ -77,16 +77,27 @@ class Interruption:
         self._monkeypatch = monkeypatch
 
     def at(
-        self, engine: SparkEngine, db: Database, point: str, nth: int = 1, **config: Any
+        self,
+        engine: SparkEngine,
+        db: Database,
+        point: str,
+        nth: int = 1,
+        *,
+        when: Callable[[], bool] = lambda: True,
+        **config: Any,
     ) -> Migrating:
-        """Run a migration, and return it when it has ended."""
+        """Run a migration, and return it when it has ended.
+
+        Args:
+            when: asked from the nth time on; the first time that it holds counts.
+        """
         left = nth
         run: Migrating
 
         def passed(name: str) -> None:
             nonlocal left
             left -= name == point
-            if name == point and left == 0:
+            if name == point and left <= 0 and not run.stop.requested and when():
                 run.stop.request(Interrupted(signal.SIGINT))
 
         with self._monkeypatch.context() as patched:
