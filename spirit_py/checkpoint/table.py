@@ -14,6 +14,9 @@ id  row
     (:mod:`spirit_py.checkpoint.queue`)
 ==  ==================================================================================
 
+Ids below 0 are messages between the driver and tasks on Spark
+(:mod:`spirit_py.spark.mailbox.table`).
+
 The comment of the table proves that it is the program's own, and not another tool's (R17); one DROP
 removes all rows.
 """
@@ -100,7 +103,7 @@ class CheckpointTable:
     def create(self, session: SqlSession, record: CheckpointRecord | Pointer) -> None:
         """Create the table and write its first row."""
         session.execute(
-            f"CREATE TABLE {self.quoted} (id INT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY,"
+            f"CREATE TABLE {self.quoted} (id INT NOT NULL AUTO_INCREMENT PRIMARY KEY,"
             " record LONGTEXT CHARACTER SET utf8mb4 NOT NULL,"
             " written_at TIMESTAMP(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6))"
             f" ENGINE=InnoDB AUTO_INCREMENT={FIRST_ID} COMMENT={comment_literal(_MARK)}"

@@ -35,6 +35,7 @@ from spirit_py.mysql.kill import kill_own
 from spirit_py.mysql.retry import await_server
 from spirit_py.pace import PART_BYTES, Work, await_turn
 from spirit_py.spark.gang import Gang, is_transient
+from spirit_py.spark.mailbox.choice import open_mailbox
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -162,9 +163,10 @@ class TablePass:
         self._show(waiting_for="Spark's tasks to come together")
         with (
             connect(what.source, role="checksum", read_timeout=_LETTER_SECONDS) as control,
+            open_mailbox(control, what.source, what.engine, what.mapping.source) as mailbox,
             Gang[list[RowDifference]](
                 what.engine,
-                control,
+                mailbox,
                 what.join,
                 size=self._size,
                 stop=what.stop,

@@ -46,6 +46,7 @@ from spirit_py.mysql.kill import end_sessions
 from spirit_py.mysql.locks.named import take_named_lock
 from spirit_py.mysql.retry import Patience, retrying
 from spirit_py.spark.gang import Gang, is_transient
+from spirit_py.spark.mailbox.choice import open_mailbox
 from spirit_py.stop import StopSwitch
 from spirit_py.threads import Background
 
@@ -337,22 +338,20 @@ class Crew:
         licence = f"spirit-py:crew:{secrets.token_hex(12)}"
         spec = replace(self._join, licence=licence)
         with contextlib.ExitStack() as stack:
-            control = stack.enter_context(
-                connect(spec.connection, role="copy", read_timeout=_LETTER_SECONDS)
-            )
+            enter = stack.enter_context
+            control = enter(connect(spec.connection, role="copy", read_timeout=_LETTER_SECONDS))
             take_named_lock(control, licence)
-            gang = stack.enter_context(
-                Gang[None](
-                    engine,
-                    control,
-                    spec,
-                    size=engine.slots,
-                    # A stop lets the tasks end their chunks; the copier sees to it.
-                    stop=StopSwitch(),
-                    kill=lambda _, session: end_sessions(spec.connection, [session]),
-                    description=f"copy of {self._table}",
-                )
+            gang = Gang[None](
+                engine,
+                enter(open_mailbox(control, spec.connection, engine, spec.mapping.source)),
+                spec,
+                size=engine.slots,
+                # A stop lets the tasks end their chunks; the copier sees to it.
+                stop=StopSwitch(),
+                kill=lambda _, session: end_sessions(spec.connection, [session]),
+                description=f"copy of {self._table}",
             )
+            enter(gang)
             return _Team(engine, licence, control, gang, stack.pop_all())
 
     # -- losses

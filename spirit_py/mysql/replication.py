@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.faults import SYNTAX_ERROR
 from spirit_py.mysql.own_sessions import ours
+from spirit_py.mysql.processlist import dumping, performance_schema_shows_sessions
 
 if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
@@ -47,9 +48,6 @@ LEFT JOIN performance_schema.replication_applier_configuration k
 _GROUP = """
 SELECT COUNT(*) FROM performance_schema.replication_group_members
 WHERE MEMBER_ID = @@GLOBAL.server_uuid AND MEMBER_STATE <> 'OFFLINE'"""
-_DUMPS = """
-SELECT PROCESSLIST_ID FROM performance_schema.threads
-WHERE PROCESSLIST_COMMAND IN ('Binlog Dump', 'Binlog Dump GTID')"""
 _APPLIER_ERROR = """
 SELECT LAST_ERROR_MESSAGE FROM performance_schema.replication_applier_status_by_worker
 WHERE LAST_ERROR_NUMBER <> 0 LIMIT 1"""
@@ -99,11 +97,6 @@ class Channel:
     delay: int = 0
 
 
-def performance_schema_is_on(session: SqlSession) -> bool:
-    """Return whether the server was started with performance_schema; needs no privilege."""
-    return bool(int(session.query("SELECT @@GLOBAL.performance_schema")[0][0]))
-
-
 def known_replicas(session: SqlSession) -> list[KnownReplica]:
     """List the replicas that are connected to this server (REPLICATION SLAVE)."""
     rows = _either(session, "SHOW REPLICAS", "SHOW SLAVE HOSTS")
@@ -116,16 +109,9 @@ def known_replicas(session: SqlSession) -> list[KnownReplica]:
 
 
 def readers_of_binlog(session: SqlSession) -> int:
-    """Count the sessions that are sent the binlog now, but for this program's: replicas mostly.
-
-    Without performance_schema this needs PROCESS to see the sessions of other accounts.
-    """
-    if performance_schema_is_on(session):
-        dumps = {int(row[0]) for row in session.query(_DUMPS)}
-    else:
-        listed = session.query("SHOW PROCESSLIST")
-        dumps = {int(row[0]) for row in listed if str(row[4]).startswith("Binlog Dump")}
-    return len(dumps - ours(session, dumps))
+    """Count the sessions that are sent the binlog now, but for this program's: replicas mostly."""
+    found = dumping(session)
+    return len(found - ours(session, found))
 
 
 def binlog_files(session: SqlSession) -> list[tuple[str, int]]:
@@ -150,9 +136,9 @@ def binlog_status(session: SqlSession) -> BinlogStatus | None:
 def in_replication_group(session: SqlSession) -> bool:
     """Return whether the server is a member of a replication group now.
 
-    Without performance_schema, which then shows no members: whether the plugin has a group.
+    Where performance_schema is off or hidden, it shows no members: whether the plugin has a group.
     """
-    if performance_schema_is_on(session):
+    if performance_schema_shows_sessions(session):
         return bool(session.query(_GROUP)[0][0])
     found = session.query("SHOW GLOBAL VARIABLES LIKE 'group_replication_group_name'")
     return any(row[1] for row in found)
@@ -168,7 +154,7 @@ def channels(session: SqlSession) -> list[Channel]:
 
     Without the performance schema they come from SHOW REPLICA STATUS (REPLICATION CLIENT).
     """
-    if not performance_schema_is_on(session):
+    if not performance_schema_shows_sessions(session):
         return [_channel_of(row) for row in replica_status(session)]
     found = []
     for receiver, error, applier, uuid, delay in session.query(_CHANNELS):

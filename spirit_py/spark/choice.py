@@ -221,6 +221,11 @@ class SparkOrDriver:
         self._driver = driver
 
     @property
+    def in_process(self) -> bool:
+        """Whether Spark is lost: the driver's threads do all that is left."""
+        return self._living().in_process
+
+    @property
     def slots(self) -> int:
         """How many tasks can run at the same time."""
         try:

@@ -30,10 +30,12 @@ class DriverEngine:
 
     Attributes:
         slots: how many tasks a caller should run at the same time.
+        in_process: True: its tasks are threads.
         ready: True: it needs no start.
         failure: None: so no start can fail.
     """
 
+    in_process: bool = True
     ready: bool = True
     failure: SpiritError | None = None
 

@@ -38,9 +38,14 @@ class SparkEngine:
     A failed start is raised by whatever needs the context. A caller that can do without Spark
     reads :attr:`failure` and reports it.
 
+    Attributes:
+        in_process: False: its tasks run in processes of their own.
+
     Raises:
         Refusal: from the constructor, for settings that cannot be, and without a usable Java.
     """
+
+    in_process: bool = False
 
     def __init__(self, config: SparkConfig) -> None:
         settings(config, Path())

@@ -3,9 +3,9 @@
 The tasks are threads of the driver or those of one Spark job. Spark starts the tasks of a barrier
 stage together or not at all, but it brings nothing to a task that runs, and ``barrier()`` takes
 about a second (measured), too long under a table lock. The conversation therefore goes through the
-one place that every task reaches anyway, the server (:mod:`spirit_py.spark.mailbox`). ``barrier()``
-itself is not called: the gang is complete when every task has reported to the driver, which takes
-milliseconds.
+place that every task reaches anyway, the process or the server (:mod:`spirit_py.spark.mailbox`).
+``barrier()`` itself is not called: the gang is complete when every task has reported to the driver,
+which takes milliseconds.
 
 Life::
 
@@ -32,17 +32,15 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from spirit_py.errors import ServerFault, SpiritError, WorkersLost
 from spirit_py.mysql.faults import Disposition, disposition
-from spirit_py.spark.mailbox import Mailbox
 from spirit_py.spark.member import FINISH, LOOK_SECONDS, GangTask
 from spirit_py.threads import Background
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Iterator, Sequence
-    from types import TracebackType
     from typing import Self
 
-    from spirit_py.contracts import SqlSession
+    from spirit_py.spark.mailbox.ends import DriverEnd
     from spirit_py.spark.member import GangMember
     from spirit_py.spark.outcome import Outcome
     from spirit_py.stop import StopSwitch
@@ -66,6 +64,10 @@ class GangEngine(Protocol):
     :class:`spirit_py.spark.engine.SparkEngine` and :class:`spirit_py.spark.driver.DriverEngine`
     have it.
     """
+
+    @property
+    def in_process(self) -> bool:
+        """Whether the tasks of the next gang will be threads of this process, and stay so."""
 
     @property
     def ready(self) -> bool:
@@ -107,7 +109,7 @@ class OrderAnswer:
 class _Seat:
     """The driver's view of one member."""
 
-    thread: int = 0
+    sender: int = 0
     sessions: list[tuple[str, int]] = field(default_factory=list)
     posted: int = 0
     outstanding: dict[int, str] = field(default_factory=dict)
@@ -117,7 +119,7 @@ class Gang(Generic[_R]):
     """The driver's end. Use as a context; one thread.
 
     Args:
-        control: a session of the driver, used for nothing else while the gang exists.
+        mailbox: the driver's end, of a mailbox for this gang alone; closed by the caller.
         join: runs on executors and returns the member of a rank; must pickle.
         kill: kills a session by server name and id, when a member does not end.
         description: for Spark's UI. Nothing secret (R20).
@@ -126,7 +128,7 @@ class Gang(Generic[_R]):
     def __init__(
         self,
         engine: GangEngine,
-        control: SqlSession,
+        mailbox: DriverEnd,
         join: Callable[[int], GangMember[_R]],
         *,
         size: int,
@@ -135,14 +137,13 @@ class Gang(Generic[_R]):
         description: str,
     ) -> None:
         self._engine = engine
-        self._control = control
         self._join = join
         self._size = size
         self._stop = stop
         self._kill = kill
         self._description = description
-        self._mailbox = Mailbox.open(control)
-        self._group = self._mailbox.name
+        self._mailbox = mailbox
+        self._group = mailbox.name
         self._seats = [_Seat() for _ in range(size)]
         # Spark's call blocks until the job has ended.
         self._job = Background("gang", self._run, failed=self._note_failure)
@@ -150,6 +151,7 @@ class Gang(Generic[_R]):
         self._failure: BaseException | None = None
         self._assembled = False
         self._next_silence_check = time.monotonic() + _CHECK_SECONDS
+        self._was_silent = False
         self._look = LOOK_SECONDS
 
     @property
@@ -164,12 +166,7 @@ class Gang(Generic[_R]):
         self._job.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """End the job if it still runs; nothing of it is left on the server."""
         if self._job.running:
             self._disband()
@@ -197,7 +194,7 @@ class Gang(Generic[_R]):
         """
         if not self._assembled:
             self.received()
-            self._assembled = all(seat.thread for seat in self._seats)
+            self._assembled = all(seat.sender for seat in self._seats)
         return self._assembled
 
     def post(self, rank: int, order: str) -> int:
@@ -248,8 +245,7 @@ class Gang(Generic[_R]):
         Only when nothing else is outstanding.
 
         Args:
-            timeout: seconds for all answers. With it they are polled without pauses: the
-            application
+            timeout: seconds for all answers, which are then polled without pauses: the application
                 may be waiting for a table lock.
         """
         asked: dict[tuple[int, int], int] = {}
@@ -279,7 +275,7 @@ class Gang(Generic[_R]):
         return [results[rank] for rank in range(self._size)]  # type: ignore[misc]
 
     def _run(self, _stopping: threading.Event) -> None:
-        task = GangTask(join=self._join, mailbox=self._mailbox)
+        task = GangTask(join=self._join, mailbox=self._mailbox.box)
         self._outcomes = self._engine.run_gang(
             task, size=self._size, group=self._group, description=self._description
         )
@@ -289,7 +285,7 @@ class Gang(Generic[_R]):
 
     def _publish(self, rank: int) -> None:
         with self._conversing():
-            self._mailbox.post(self._control, rank, self._seats[rank].outstanding.items())
+            self._mailbox.post(rank, self._seats[rank].outstanding.items())
 
     @contextlib.contextmanager
     def _conversing(self) -> Iterator[None]:
@@ -304,7 +300,7 @@ class Gang(Generic[_R]):
             ) from fault
 
     def received(self) -> list[OrderAnswer]:
-        """Return the answers received since the last call; asks the server once, and does not wait.
+        """Return the answers received since the last call; does not wait for any.
 
         Raises:
             WorkersLost: when a member is gone.
@@ -312,40 +308,45 @@ class Gang(Generic[_R]):
         """
         self._stop.check()
         with self._conversing():
-            letters = self._mailbox.letters(self._control)
+            letters = self._mailbox.letters()
             silent = self._silent()
         if silent:
             self._disband()
             raise WorkersLost("the server hears nothing of a Spark task: its network may be lost")
         if self._assembled:
-            present = {thread for thread, _ in letters}
-            if any(seat.thread not in present for seat in self._seats):
+            present = {sender for sender, _ in letters}
+            if any(seat.sender not in present for seat in self._seats):
                 self._raise_missing()
         elif not self._job.running:
             self._raise_missing()
         return [
             answer
-            for thread, letter in letters
+            for sender, letter in letters
             if letter is not None
-            for answer in self._take(thread, letter)
+            for answer in self._take(sender, letter)
         ]
 
     def _silent(self) -> bool:
-        """Return whether the session of a member has idled for too long; queried now and then."""
+        """Return whether the session of a member has idled for too long; queried now and then.
+
+        The server counts the time from the beginning of the last statement. So a session that has
+        just executed a long one seems to idle for a moment, and it is looked at twice.
+        """
         if time.monotonic() < self._next_silence_check:
             return False
         self._next_silence_check = time.monotonic() + _CHECK_SECONDS
         # A member that works on a second server may let its session here idle.
-        threads = [seat.thread for seat in self._seats if len(seat.sessions) == 1]
-        return self._mailbox.silent(self._control, threads, SILENT_SECONDS)
+        senders = [seat.sender for seat in self._seats if len(seat.sessions) == 1]
+        before, self._was_silent = self._was_silent, self._mailbox.silent(senders, SILENT_SECONDS)
+        return before and self._was_silent
 
-    def _take(self, thread: int, letter: Any) -> list[OrderAnswer]:
+    def _take(self, sender: int, letter: Any) -> list[OrderAnswer]:
         seat = self._seats[letter["rank"]]
-        if seat.thread not in {0, thread}:
+        if seat.sender not in {0, sender}:
             # The first attempt's session may live on where its process is lost.
             seat.sessions += [(str(server), int(number)) for server, number in letter["sessions"]]
             self._raise_missing()
-        seat.thread = thread
+        seat.sender = sender
         seat.sessions = [(str(server), int(number)) for server, number in letter["sessions"]]
         fresh = [(number, text) for number, text in letter["answers"] if number in seat.outstanding]
         for number, _ in fresh:

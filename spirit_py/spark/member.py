@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from spirit_py.contracts import SqlSession
-    from spirit_py.spark.mailbox import Mailbox
+    from spirit_py.spark.mailbox.ends import MemberBox, MemberEnd
 
 _R = TypeVar("_R")
 _R_co = TypeVar("_R_co", covariant=True)
@@ -28,7 +28,7 @@ class GangMember(Protocol[_R_co]):
 
     @property
     def session(self) -> SqlSession:
-        """A session of the driver's server; its user variables carry the answers."""
+        """A session of the driver's server, which may carry the messages."""
 
     @property
     def sessions(self) -> Sequence[tuple[str, int]]:
@@ -49,26 +49,31 @@ class GangTask(Generic[_R]):
     """The function that Spark ships: joins the gang and handles orders. Picklable."""
 
     join: Callable[[int], GangMember[_R]]
-    mailbox: Mailbox
+    mailbox: MemberBox
 
     def __call__(self, rank: int) -> _R:
         """Run the member of that rank until the driver ends it."""
         member = self.join(rank)
         try:
-            return self._serve(rank, member)
+            mailbox = self.mailbox.join(rank, member.session)
+            try:
+                return self._serve(rank, member, mailbox)
+            finally:
+                mailbox.close()
         finally:
             member.close()
 
-    def _serve(self, rank: int, member: GangMember[_R]) -> _R:
+    @staticmethod
+    def _serve(rank: int, member: GangMember[_R], mailbox: MemberEnd) -> _R:
         """Write the hello message, then answer orders in sequence until the last one."""
         idle = threading.Event()
         done = 0
         answers: list[tuple[int, str]] = []
         while True:
             letter = {"rank": rank, "sessions": list(member.sessions), "answers": answers}
-            self.mailbox.write(member.session, letter)
+            mailbox.write(letter)
             pause = LOOK_SECONDS
-            while not (waiting := self._orders_after(done, rank, member)):
+            while not (waiting := [order for order in mailbox.orders() if order[0] > done]):
                 idle.wait(pause)
                 # The first order is given under the table lock.
                 pause = min(_LONGEST_LOOK, pause * 1.5) if done else pause
@@ -76,6 +81,3 @@ class GangTask(Generic[_R]):
                 return member.result()
             done, order = waiting[0]
             answers = [*answers, (done, member.handle(order))][-_KEPT_ANSWERS:]
-
-    def _orders_after(self, done: int, rank: int, member: GangMember[_R]) -> list[tuple[int, str]]:
-        return [order for order in self.mailbox.orders(member.session, rank) if order[0] > done]

@@ -16,6 +16,10 @@ from spirit_py.mysql.connect import connect
 from spirit_py.mysql.kill import kill_session
 from spirit_py.spark import gang as gang_module
 from spirit_py.spark.gang import Gang, OrderAnswer
+from spirit_py.spark.mailbox.memory import MemoryMailbox
+from spirit_py.spark.mailbox.table import TableMailbox
+from spirit_py.spark.mailbox.variables import VariablesMailbox
+from spirit_py.sql import quote_table
 from spirit_py.stop import StopSwitch
 from tests.kits.connection import connection_options
 from tests.kits.engine import ThreadEngine
@@ -62,8 +66,30 @@ def fail_to_join(rank) -> Echo:
     raise MigrationFailure(f"member {rank} found no server")
 
 
+def mailbox_of(kind, db, control):
+    """Open a mailbox of a kind, whatever the server could do."""
+    if kind == "memory":
+        return MemoryMailbox(control)
+    if kind == "variables":
+        return VariablesMailbox(control)
+    db.execute("CREATE TABLE IF NOT EXISTS box (id INT PRIMARY KEY, record LONGTEXT NOT NULL)")
+    return TableMailbox(connection_options(db), quote_table(db.name, "box"))
+
+
+@pytest.fixture(params=["memory", "variables", "table"])
+def kind(request):
+    """Each kind of mailbox in turn."""
+    return request.param
+
+
+@pytest.fixture(params=["variables", "table"])
+def remote(request):
+    """Each kind of mailbox that leads out of the process."""
+    return request.param
+
+
 @contextlib.contextmanager
-def gang(db, engine=None, *, size=2, stop=None, member=None):
+def gang(db, engine=None, *, kind, size=2, stop=None, member=None):
     """Open a gang of echoes that has come together."""
     options = connection_options(db)
 
@@ -73,9 +99,10 @@ def gang(db, engine=None, *, size=2, stop=None, member=None):
 
     with (
         connect(options, role="control") as control,
+        contextlib.closing(mailbox_of(kind, db, control)) as mailbox,
         Gang[list[str]](
             engine or ThreadEngine(size),
-            control,
+            mailbox,
             member or partial(join, options),
             size=size,
             stop=stop or StopSwitch(),
@@ -95,10 +122,16 @@ def collect(together, number):
     return answers
 
 
-def run(db, body, engine=None, **given):
+def run(db, kind, body, engine=None, **given):
     """Run a scenario in a gang."""
-    with gang(db, engine, **given) as together:
+    with gang(db, engine, kind=kind, **given) as together:
         body(together)
+
+
+def driver_session(together):
+    """Return the session of the driver through which the messages go."""
+    mailbox = together._mailbox
+    return (mailbox._session if isinstance(mailbox, TableMailbox) else mailbox._control).id
 
 
 def wait_for_statement(db, text):
@@ -114,17 +147,17 @@ def wait_for_statement(db, text):
     raise AssertionError(f"no session came to execute {text}")
 
 
-def test_every_member_answers_an_order_once(db):
+def test_every_member_answers_an_order_once(db, kind):
     """One order to all is answered by each, once."""
-    with gang(db, size=3) as together:
+    with gang(db, kind=kind, size=3) as together:
         assert together.everyone("a", 20) == ["0:a", "1:a", "2:a"]
         assert together.everyone("b", 20) == ["0:b", "1:b", "2:b"]
         assert together.finish() == [["a", "b"]] * 3
 
 
-def test_outstanding_orders_are_answered_in_sequence(db):
+def test_outstanding_orders_are_answered_in_sequence(db, kind):
     """Orders posted before the last was answered are neither lost nor mixed up."""
-    with gang(db) as together:
+    with gang(db, kind=kind) as together:
         together.everyone("0", 20)
         posted = {0: 1, 1: 1}
         answers: list[OrderAnswer] = []
@@ -141,10 +174,10 @@ def test_outstanding_orders_are_answered_in_sequence(db):
             assert said == [f"{rank}:{number}" for number in range(1, 31)]
 
 
-def test_any_text_survives_the_mailbox(db):
+def test_any_text_survives_the_mailbox(db, kind):
     """Quotes, backslashes, percent signs and length survive the mailbox."""
     text = "'\"\\%s %(x)s `ä\U0001f600\0\n" + "x" * 200_000
-    with gang(db, size=1) as together:
+    with gang(db, kind=kind, size=1) as together:
         assert together.everyone(text, 20) == [f"0:{text}"]
         assert together.finish() == [[text]]
 
@@ -155,19 +188,19 @@ def fail_at_rank_one(together):
     collect(together, 1)
 
 
-def test_a_member_that_fails_ends_the_gang_with_its_error(db):
+def test_a_member_that_fails_ends_the_gang_with_its_error(db, kind):
     """The error of one member is raised in the driver, and the others go home."""
     with pytest.raises(ValueLost, match="does not fit"):
-        run(db, fail_at_rank_one)
+        run(db, kind, fail_at_rank_one)
 
 
-def test_a_member_that_cannot_join_ends_the_gang_at_once(db):
+def test_a_member_that_cannot_join_ends_the_gang_at_once(db, kind):
     """When a task fails before it reports, the driver does not wait for its timeout."""
     with pytest.raises(MigrationFailure, match="found no server"):
-        run(db, print, member=fail_to_join)
+        run(db, kind, print, member=fail_to_join)
 
 
-def test_a_lost_session_loses_the_gang(db):
+def test_a_lost_session_loses_the_gang(db, kind):
     """A member whose session is killed is noticed; the others end."""
 
     def kill_one(together):
@@ -181,10 +214,10 @@ def test_a_lost_session_loses_the_gang(db):
         collect(together, 1)
 
     with pytest.raises(WorkersLost):
-        run(db, kill_one)
+        run(db, kind, kill_one)
 
 
-def test_leaving_early_ends_members_that_work(db):
+def test_leaving_early_ends_members_that_work(db, kind):
     """A driver that fails does not leave a statement of a member behind on the server."""
 
     def leave(together):
@@ -193,10 +226,10 @@ def test_leaving_early_ends_members_that_work(db):
         raise RuntimeError
 
     with pytest.raises(RuntimeError):
-        run(db, leave)
+        run(db, kind, leave)
 
 
-def test_the_stop_switch_is_heard(db):
+def test_the_stop_switch_is_heard(db, kind):
     """A stop ends the conversation with its reason."""
     stop = StopSwitch()
 
@@ -206,35 +239,35 @@ def test_the_stop_switch_is_heard(db):
         together.collect()
 
     with pytest.raises(Interrupted):
-        run(db, interrupt, stop=stop)
+        run(db, kind, interrupt, stop=stop)
 
 
-def test_members_end_when_the_driver_is_gone(db):
+def test_members_end_when_the_driver_is_gone(db, remote):
     """Without the driver's session there are no more orders: the tasks end by themselves."""
 
     def lose_driver(together):
         together.everyone("a", 20)
-        db.execute(f"KILL {together._control.id}")
+        db.execute(f"KILL {driver_session(together)}")
         assert together._job.wait(20)
         together.collect()
 
     with pytest.raises(MigrationFailure):
-        run(db, lose_driver)
+        run(db, remote, lose_driver)
 
 
-def test_a_gang_on_spark_answers_like_one_of_threads(db, spark_engine):
+def test_a_gang_on_spark_answers_like_one_of_threads(db, remote, spark_engine):
     """The same conversation with tasks in barrier mode, twice on the same engine."""
     for text in ("a", "b"):
-        with gang(db, spark_engine, size=spark_engine.slots) as together:
+        with gang(db, spark_engine, kind=remote, size=spark_engine.slots) as together:
             assert together.everyone(text, 60) == [f"{rank}:{text}" for rank in range(2)]
             assert together.finish() == [[text]] * 2
 
 
-def test_an_error_of_a_spark_task_arrives_as_it_was_raised(db, spark_engine):
+def test_an_error_of_a_spark_task_arrives_as_it_was_raised(db, remote, spark_engine):
     """An error of a Spark task arrives as it was raised, and the engine lives on."""
     with pytest.raises(ValueLost, match="does not fit"):
-        run(db, fail_at_rank_one, spark_engine)
-    with gang(db, spark_engine) as together:
+        run(db, remote, fail_at_rank_one, spark_engine)
+    with gang(db, spark_engine, kind=remote) as together:
         assert together.everyone("a", 60) == ["0:a", "1:a"]
         together.finish()
 
@@ -245,7 +278,9 @@ def ask_for_ever(together):
         together.everyone("a", 20)
 
 
-def test_a_member_behind_a_black_hole_is_noticed_and_ended(db, proxy, monkeypatch, spark_engine):
+def test_a_member_behind_a_black_hole_is_noticed_and_ended(
+    db, remote, proxy, monkeypatch, spark_engine
+):
     """A task that a network has swallowed, without a word to either side, is noticed and ended."""
     monkeypatch.setattr(gang_module, "SILENT_SECONDS", 3)
     direct = connection_options(db)
@@ -257,31 +292,31 @@ def test_a_member_behind_a_black_hole_is_noticed_and_ended(db, proxy, monkeypatc
     def swallow(together):
         together.everyone("a", 20)
         proxy.black_hole = True
-        together.post(1, "b")
+        together.post(1, "work")
         collect(together, 1)
 
     with pytest.raises(WorkersLost, match="hears nothing of a Spark task"):
-        run(db, swallow, spark_engine, member=one_behind_it)
+        run(db, remote, swallow, spark_engine, member=one_behind_it)
 
 
-def test_a_member_that_works_for_long_is_not_silent(db, monkeypatch):
+def test_a_member_that_works_for_long_is_not_silent(db, kind, monkeypatch):
     """A statement that takes longer than the silence that is allowed is waited for."""
-    monkeypatch.setattr(gang_module, "SILENT_SECONDS", 1)
+    monkeypatch.setattr(gang_module, "SILENT_SECONDS", 2)
     monkeypatch.setattr(gang_module, "_CHECK_SECONDS", 0.1)
 
     def work(together):
         together.post(0, "work")
         assert [answer.text for answer in collect(together, 1)] == ["0:work"]
 
-    run(db, work)
+    run(db, kind, work)
 
 
 @pytest.mark.parametrize("how", ["CONNECTION", "QUERY"])
-def test_a_lost_conversation_is_a_lost_gang(db, how):
+def test_a_lost_conversation_is_a_lost_gang(db, remote, how):
     """KILL of the driver's own session in a gang, or of its looks, asks for a new gang."""
-    with gang(db) as together:
+    with gang(db, kind=remote) as together:
         killing = threading.Event()
-        own = together._control.id
+        own = driver_session(together)
 
         def kill():
             session = db.connect()

@@ -1,0 +1,65 @@
+"""The server's list of sessions: from performance_schema where that shows them, else without.
+
+``information_schema.PROCESSLIST`` is not used: reading it fails while the text of any statement on
+the server is no utf8mb3.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.errors import ServerFault
+from spirit_py.mysql.faults import access_denied
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from spirit_py.contracts import SqlSession
+
+_OWN: Final = "SELECT 1 FROM performance_schema.threads WHERE PROCESSLIST_ID = CONNECTION_ID()"
+_LOST: Final = "SHOW GLOBAL STATUS LIKE 'Performance_schema_thread_instances_lost'"
+_IDLE: Final = """
+SELECT COUNT(*) FROM performance_schema.threads
+WHERE PROCESSLIST_COMMAND = 'Sleep' AND PROCESSLIST_TIME >= %s AND PROCESSLIST_ID IN ({})"""
+_DUMPS: Final = """
+SELECT PROCESSLIST_ID FROM performance_schema.threads
+WHERE PROCESSLIST_COMMAND IN ('Binlog Dump', 'Binlog Dump GTID')"""
+
+
+def performance_schema_shows_sessions(session: SqlSession) -> bool:
+    """Return whether performance_schema is on, the account may read it, and it has all sessions.
+
+    With too small a ``performance_schema_max_thread_instances`` it lacks some.
+    """
+    try:
+        if not session.query(_OWN):
+            return False
+    except ServerFault as fault:
+        if not access_denied(fault):
+            raise
+        return False
+    return not any(int(lost) for _, lost in session.query(_LOST))
+
+
+def any_idle(session: SqlSession, numbers: Collection[int], seconds: int) -> bool:
+    """Return whether one of our sessions has idled for so long."""
+    if not numbers:
+        return False
+    if performance_schema_shows_sessions(session):
+        listed = ", ".join(str(int(number)) for number in numbers)
+        return bool(session.query(_IDLE.format(listed), (seconds,))[0][0])
+    return any(
+        row[0] in numbers and row[4] == "Sleep" and int(row[5] or 0) >= seconds
+        for row in session.query("SHOW PROCESSLIST")
+    )
+
+
+def dumping(session: SqlSession) -> set[int]:
+    """Return the sessions that are sent the binlog.
+
+    Without performance_schema this needs PROCESS to see the sessions of other accounts.
+    """
+    if performance_schema_shows_sessions(session):
+        return {int(row[0]) for row in session.query(_DUMPS)}
+    listed = session.query("SHOW PROCESSLIST")
+    return {int(row[0]) for row in listed if str(row[4]).startswith("Binlog Dump")}

@@ -1,0 +1,160 @@
+"""The mailbox in rows of the checkpoint table, for a server that does not show user variables.
+
+Each message is a row that is replaced in one statement of its own. Both sides write and read in
+sessions that are used for nothing else, in autocommit mode: a member may have a transaction open
+whose snapshot would not show the rows. Who lives is known by the named locks of the driver's
+session and of the one in which a member works (:mod:`spirit_py.mysql.own_sessions`).
+
+A message costs a commit, and a chunk two of them, beside the dozens that write its rows. The rows
+are in the binlog, as those of the checkpoint are; the driver deletes them at the end of the gang,
+and what a lost driver leaves goes with the table.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import secrets
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from spirit_py.errors import MigrationFailure, ServerFault
+from spirit_py.mysql.connect import connect
+from spirit_py.mysql.own_sessions import ours
+from spirit_py.mysql.processlist import any_idle
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from spirit_py.config import ConnectionOptions
+    from spirit_py.contracts import SqlSession
+    from spirit_py.mysql.session import Session
+    from spirit_py.spark.mailbox.ends import Orders
+
+#: Numbers of a gang's rows: one for each rank's message, as many again for its orders.
+_RANKS: Final = 512
+_NUMBERS: Final = 2 * _RANKS
+#: Ids are below 0, those of the checkpoint and of its AUTO_INCREMENT above.
+_GANGS: Final = 2**31 // _NUMBERS
+_ALIVE_SECONDS: Final = 0.25
+_ANSWER_SECONDS: Final = 20
+
+
+class TableMailbox:
+    """The driver's end. A sender is the server's number of the session in which the member works.
+
+    Args:
+        options: how to reach the server.
+        table: the checkpoint table, quoted.
+    """
+
+    def __init__(self, options: ConnectionOptions, table: str) -> None:
+        self._session = connect(options, role="mailbox", read_timeout=_ANSWER_SECONDS)
+        first = -(1 + secrets.randbelow(_GANGS)) * _NUMBERS
+        self.box = TableBox(options, table, first, self._session.id)
+        self.name = f"spirit_py_gang_{secrets.token_hex(6)}"
+        self._living: set[int] = set()
+        self._looked_at = -_ALIVE_SECONDS
+
+    def post(self, rank: int, orders: Collection[tuple[int, str]]) -> None:
+        """Replace a member's orders."""
+        self.box.replace(self._session, _RANKS + rank, list(orders))
+
+    def letters(self) -> list[tuple[int, Any]]:
+        """Return the sender and the message of each member that lives, as of a moment ago."""
+        rows = self._session.query(self.box.select(0, _RANKS))
+        found = [tuple(json.loads(str(text))) for _, text in rows]
+        senders = {int(sender) for sender, _ in found}
+        if senders - self._living or time.monotonic() - self._looked_at > _ALIVE_SECONDS:
+            self._living = ours(self._session, senders)
+            self._looked_at = time.monotonic()
+        return [(int(sender), letter) for sender, letter in found if sender in self._living]
+
+    def silent(self, senders: Collection[int], seconds: int) -> bool:
+        """Return whether the session of one of these members has idled for so long."""
+        return any_idle(self._session, senders, seconds)
+
+    def close(self) -> None:
+        """Delete the rows, as far as that is possible."""
+        with contextlib.suppress(ServerFault):
+            self._session.execute(self.box.delete())
+        self._session.close()
+
+
+@dataclass(frozen=True)
+class TableBox:
+    """The rows of one gang's messages. Picklable.
+
+    Attributes:
+        first: the id of the first row.
+        driver: the server's number of the driver's session.
+    """
+
+    options: ConnectionOptions
+    table: str
+    first: int
+    driver: int
+
+    def join(self, rank: int, session: SqlSession) -> _Member:
+        """Open the end of a member."""
+        return _Member(self, rank, session)
+
+    def replace(self, session: SqlSession, place: int, message: Any) -> None:
+        """Replace a row."""
+        session.execute(
+            f"REPLACE INTO {self.table} (id, record) VALUES (%s, %s)",
+            (self.first + place, json.dumps(message)),
+        )
+
+    def select(self, place: int, count: int) -> str:
+        """Return the query for rows that are there: number and text."""
+        low = self.first + place
+        return f"SELECT id, record FROM {self.table} WHERE id BETWEEN {low} AND {low + count - 1}"
+
+    def delete(self) -> str:
+        """Return the statement that deletes all rows of the gang."""
+        last = self.first + _NUMBERS - 1
+        return f"DELETE FROM {self.table} WHERE id BETWEEN {self.first} AND {last}"
+
+
+class _Member:
+    """A member's end."""
+
+    def __init__(self, box: TableBox, rank: int, session: SqlSession) -> None:
+        self._box = box
+        self._rank = rank
+        self._works_in = session
+        self._session: Session = connect(box.options, role="mailbox", read_timeout=_ANSWER_SECONDS)
+        self._looked_at = time.monotonic()
+
+    def write(self, letter: dict[str, Any]) -> None:
+        """Replace the member's message."""
+        self._box.replace(self._session, self._rank, (self._works_in.id, letter))
+        # Until then the server counts a statement that has ended as idle time.
+        self._works_in.execute("DO 0")
+
+    def orders(self) -> Orders:
+        """Return the member's orders.
+
+        Raises:
+            MigrationFailure: when the driver's session is gone.
+            ServerFault: when the member's is.
+        """
+        self._require_living()
+        rows = self._session.query(self._box.select(_RANKS + self._rank, 1))
+        found = json.loads(str(rows[0][1])) if rows else []
+        return [(int(number), str(text)) for number, text in found]
+
+    def _require_living(self) -> None:
+        if time.monotonic() - self._looked_at < _ALIVE_SECONDS:
+            return
+        if not ours(self._session, [self._box.driver]):
+            raise MigrationFailure("the driver's session is gone, so this task ends")
+        # Nothing else uses it while there are no orders.
+        self._works_in.execute("DO 0")
+        self._looked_at = time.monotonic()
+
+    def close(self) -> None:
+        """Close the mailbox's own session."""
+        self._session.close()
