@@ -34,10 +34,13 @@ exit code of the process, and survives pickling, because Spark sends it between 
     ├── OutcomeUnknown               exit 3   look at the tables
     ├── DifferencesFound             exit 4
     └── Interrupted                  exit 130 or 143
+        └── Aborted                  exit 143 by an operator, from anywhere
+            └── AbortedForGood       exit 143 and what it left is dropped
 """
 
 from __future__ import annotations
 
+import signal
 from typing import Any, ClassVar
 
 
@@ -256,3 +259,17 @@ class Interrupted(SpiritError):
     def __init__(self, signal_number: int, *, hint: str = "") -> None:
         super().__init__(f"interrupted by signal {signal_number}", hint=hint)
         self.exit_code = 128 + signal_number
+
+
+class Aborted(Interrupted):
+    """Ended by ``spirit-py ctl abort``, as by SIGTERM."""
+
+    def __init__(self, message: str, *, hint: str = "", details: tuple[str, ...] = ()) -> None:
+        super().__init__(signal.SIGTERM, hint=hint)
+        SpiritError.__init__(self, message, hint=hint, details=details)
+
+
+class AbortedForGood(Aborted):
+    """The same with ``--cleanup``: what was copied is dropped."""
+
+    resumable = False

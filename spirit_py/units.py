@@ -1,6 +1,41 @@
-"""Counts, bytes, durations and fractions as people read them (pure)."""
+"""Counts, bytes, durations and fractions as people read and write them (pure)."""
 
 from __future__ import annotations
+
+import re
+from typing import Final
+
+_DURATION: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|[smhd]?)\s*")
+_LIMIT: Final = re.compile(r"\s*(\w+)\s*=\s*(\d+(?:\.\d+)?)\s*")
+_UNITS: Final = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def read_duration(text: str) -> float:
+    """Return the seconds of ``90``, ``90s``, ``200ms``, ``30m``, ``2h`` or ``7d``.
+
+    Raises:
+        ValueError: it is no duration.
+    """
+    found = _DURATION.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text!r} is no duration; write for instance 90s, 200ms, 30m, 2h or 7d.")
+    return float(found[1]) * _UNITS[found[2]]
+
+
+def read_limits(text: str) -> tuple[tuple[str, float], ...]:
+    """Return the names and values of ``Threads_running=25,Threads_connected=500``.
+
+    Raises:
+        ValueError: one of them is no limit.
+    """
+    return tuple(_limit(part) for part in text.split(",") if part)
+
+
+def _limit(text: str) -> tuple[str, float]:
+    found = _LIMIT.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text!r} is no limit; write for instance Threads_running=25.")
+    return found[1], float(found[2])
 
 
 def human_count(value: float | None) -> str:

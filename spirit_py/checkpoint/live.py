@@ -65,8 +65,10 @@ class StandingOrders:
         settings: what was set, by name, as ``spirit-py ctl set`` spells it.
         over: what the command line asked for when that was set, by name: a command line that asks
             for something else by now is newer, and counts.
+        undeferred: the swap is not to wait for the operator, whatever the command line asks for.
     """
 
     paused: str = ""
+    undeferred: bool = False
     settings: dict[str, str] = field(default_factory=dict)
     over: dict[str, str] = field(default_factory=dict)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import click
 
 from spirit_py import __version__
-from spirit_py.cli import checksum, cleanup, migrate, revert, status, watch
+from spirit_py.cli import checksum, cleanup, ctl, migrate, revert, status, watch
 from spirit_py.cli.outcome import EXIT_CODES
 
 
@@ -20,6 +20,7 @@ def main() -> None:
 
 
 main.add_command(migrate.migrate)
+main.add_command(ctl.ctl)
 main.add_command(revert.revert)
 main.add_command(checksum.checksum)
 main.add_command(watch.watch)

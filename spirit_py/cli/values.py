@@ -13,6 +13,7 @@ import click
 
 from spirit_py.config import host_and_port
 from spirit_py.errors import UsageFault
+from spirit_py.units import read_duration, read_limits
 from spirit_py.windows import Window, parse_windows
 
 if TYPE_CHECKING:
@@ -37,14 +38,13 @@ class FiniteRange(click.FloatRange):
 
 
 class Duration(click.ParamType[float]):
-    """Seconds, as a number or with a unit: ``90``, ``90s``, ``30m``, ``2h``, ``7d``.
+    """Seconds, as a number or with a unit: ``90``, ``90s``, ``200ms``, ``30m``, ``2h``, ``7d``.
 
     Args:
         least: the shortest that is accepted, seconds.
     """
 
     name = "duration"
-    _UNITS = MappingProxyType({"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400})
 
     def __init__(self, *, least: float = 0.0) -> None:
         self._least = least
@@ -55,12 +55,10 @@ class Duration(click.ParamType[float]):
         """Return the seconds."""
         if isinstance(value, float):
             return value
-        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smhd]?)\s*", str(value))
-        if found is None:
-            self.fail(
-                f"{value!r} is no duration; write for instance 90s, 30m, 2h or 7d.", param, ctx
-            )
-        seconds = float(found[1]) * self._UNITS[found[2]]
+        try:
+            seconds = read_duration(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
         if seconds < self._least:
             self.fail(f"{value} is shorter than {self._least:g} s.", param, ctx)
         return seconds
@@ -160,15 +158,10 @@ class LoadLimits(click.ParamType[tuple[tuple[str, float], ...]]):
         """Return names and limits."""
         if isinstance(value, tuple):
             return value
-        return tuple(self._limit(text, param, ctx) for text in str(value).split(",") if text)
-
-    def _limit(
-        self, text: str, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, float]:
-        found = re.fullmatch(r"\s*(\w+)\s*=\s*(\d+(?:\.\d+)?)\s*", text)
-        if found is None:
-            self.fail(f"{text!r} is no limit; write for instance Threads_running=25.", param, ctx)
-        return found[1], float(found[2])
+        try:
+            return read_limits(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 def refuse_undecodable(options: dict[str, Any]) -> None:

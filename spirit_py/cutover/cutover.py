@@ -73,8 +73,8 @@ class Cutover:
                 self._plan.stop.wait(limits.pause_after(number))
                 # A server that restarts costs one try, however long it takes.
                 await_server(self._plan.connection, self._plan.stop)
-                if name := self._plan.held_back():
-                    raise HeldBack(f"table {name} defers the cutover", hint=f"drop {name} to swap")
+                if what := self._plan.held_back():
+                    raise HeldBack(f"{what} defers the cutover", hint=f"end {what} to swap")
         self._plan.stop.check()
         raise CutoverFailure(
             f"the swap did not happen in {limits.attempts} tries: {self._failures[-1]}",

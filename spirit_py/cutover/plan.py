@@ -108,7 +108,7 @@ class CutoverPlan:
             Must be fast; an error it raises ends the cutover.
         message: called with a line about everything that an operator should know.
         guard: when older snapshots are kept from the swapped tables.
-        held_back: asked before every further try; what it names defers the swap.
+        held_back: asked before every further try; what it returns, for messages, defers the swap.
         note_position: note the feed's place between RENAME and unlock, for a feed that is to
             follow the swapped tables: :attr:`CutoverResult.after_rename`.
         clock: monotonic seconds.

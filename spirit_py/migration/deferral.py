@@ -1,4 +1,4 @@
-"""The wait for the operator: the swap is made when the sentinel table is dropped.
+"""The wait for the operator: the swap is made when no sentinel table and no pause holds it back.
 
 While the sentinel exists the feed applies changes, and the tables are compared repeatedly. A
 comparison that runs when the sentinel is dropped is ended, because the passes before it were clean.
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.errors import MigrationFailure, ServerFault
 from spirit_py.mysql.retry import retrying
 from spirit_py.mysql.tables.new_table import create_sentinel
+from spirit_py.phases import Phase
 from spirit_py.sql import quote_table, string_literal
 from spirit_py.table.names import AuxiliaryNames
 from spirit_py.threads import Background
@@ -68,6 +69,36 @@ class Deferral:
         except ServerFault:
             self._run.stop.check()
             raise
+
+    def held_back(self) -> str:
+        """Return what holds the swap back, for messages; an empty string for nothing."""
+        if self._paused:
+            return f"the pause ({self._paused})"
+        return f"table {name}" if (name := self.present()) else ""
+
+    @property
+    def _paused(self) -> str:
+        return self._run.settings.current.paused
+
+    def pass_when_free(self) -> None:
+        """Wait until nothing holds the swap back.
+
+        Raises:
+            MigrationFailure: as :meth:`wait`.
+        """
+        while self.held_back():
+            self._wait_while_paused()
+            if self.present():
+                if self._run.figures.phase is not Phase.SENTINEL:
+                    self._run.enter(Phase.SENTINEL)
+                self.wait()
+
+    def _wait_while_paused(self) -> None:
+        while self._paused:
+            self._run.show(f"the end of the pause ({self._paused})")
+            self._run.stop.wait(_LOOK_SECONDS)
+            self._run.stop.check()
+        self._run.show("")
 
     def wait(self) -> None:
         """Wait until no sentinel exists, and compare the tables periodically.

@@ -1,14 +1,15 @@
-"""What ``spirit-py status`` shows of each migration that left a checkpoint; read-only."""
+"""Looks at each migration that left a checkpoint, for ``spirit-py status``; read-only."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, astuple, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import astuple, replace
+from typing import TYPE_CHECKING, Final
 
 from spirit_py.binlog.resumption import why_unreachable
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.decision import Afresh, GiveUp, Refuse, Resume, Wanted, decide, described
 from spirit_py.checkpoint.found import ReverseState, was_swapped
+from spirit_py.checkpoint.live import LiveFigures
 from spirit_py.checkpoint.look import examine, find_record
 from spirit_py.checkpoint.proofs import shape_here
 from spirit_py.checkpoint.reverse import ENDED, ReverseRecord
@@ -16,13 +17,13 @@ from spirit_py.checkpoint.reverse_look import Where, where_is
 from spirit_py.checkpoint.table import CheckpointTable, checkpoint_tables
 from spirit_py.errors import FeedFailure, Refusal, ServerFault
 from spirit_py.migration.indexes.deferred import named_indexes
+from spirit_py.migration.shown import REVERTED, MigrationShown, ReverseShown
 from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, access_denied
 from spirit_py.mysql.grants import IDENTITY_PRIVILEGES, read_grants
 from spirit_py.mysql.locks.named import named_lock_holder
 from spirit_py.mysql.tables.deferred_indexes import build_stage
 from spirit_py.table.names import AuxiliaryNames, lock_name
-from spirit_py.units import human_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -39,6 +40,7 @@ _NAMES: Final = "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SC
 _HIDDEN: Final = "what is left there could be hidden from it"
 #: Seconds to wait for a table whose definition is being changed, such as by the build of indexes.
 _LOCK_WAIT: Final = 1
+_BINLOG_KEPT: Final = "SELECT @@GLOBAL.binlog_expire_logs_seconds"
 _BINLOG: Final = ("REPLICATION CLIENT", "REPLICATION SLAVE")
 _OUTCOMES: Final[dict[type[Decision], str]] = {
     Resume: "carry on",
@@ -52,132 +54,11 @@ _AFTER_SWAP: Final = {
     ReverseState.LOST: "done; reverse replication is lost",
     ReverseState.REVERTED: "undone by a revert; only the cleanup is left",
 }
-_REVERTED: Final = "reverted"
 #: Fields of a record that are shown unchanged.
 _OF_RECORD: Final = (
     "statement", "phase", "started_at", "runs", "seconds", "rows_copied", "copied", "position",
     "program", "totals",
 )  # fmt: skip
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReverseShown:
-    """The reverse replication of one migration.
-
-    Attributes:
-        state: as in the record, or ``reverted`` where the old definition is in place again.
-        reason: why it has ended, or why it cannot be read.
-        left: seconds until it ends; below 0 when no process has ended it in time.
-        age: seconds since its position was written.
-        losses: what a revert would lose.
-    """
-
-    state: str
-    reason: str = ""
-    left: float = 0.0
-    age: float = 0.0
-    losses: tuple[str, ...] = ()
-
-    def lines(self) -> list[str]:
-        """Return the same for people, a line each."""
-        if self.reason:
-            return [f"  reverse    reverse replication has ended: {self.reason}"]
-        if self.state == _REVERTED:
-            return ["  reverse    reverted: the old definition is in place again"]
-        until = f"for {human_seconds(self.left)} more" if self.left > 0 else "its time is over"
-        kept = f"{self.state}, {until}; position written {human_seconds(max(0.0, self.age))} ago"
-        return [f"  reverse    {kept}", *(f"             {line}" for line in self.losses)]
-
-
-@dataclass(frozen=True, kw_only=True)
-class MigrationShown:
-    """One migration that left a checkpoint.
-
-    Attributes:
-        checkpoint: schema and name of the table that holds the record.
-        unreadable: why there is no more to show; empty otherwise.
-        age: seconds since the checkpoint was written.
-        position: where the change feed goes on; opaque.
-        binlog: empty when the binlog still reaches the position, else why not.
-        swapped: the swap is done, its cleanup is not; None when the tables do not tell.
-        after_swap: what is left to do after the swap, in words; empty before it.
-        old_table: which old tables are kept after the swap, and until when; empty for none.
-        worked_on_by: the server session of the process that works on it now; None without one.
-        again: what the same command would do, and why.
-        orphaned: why the checkpoint leads to no migration; empty otherwise.
-        indexes: for each table whose indexes are built after the copy, which, and how far that is.
-        reverse: its reverse replication; None where there is none.
-    """
-
-    checkpoint: str
-    unreadable: str = ""
-    orphaned: str = ""
-    statement: str = ""
-    tables: tuple[str, ...] = ()
-    phase: str = ""
-    age: float = 0.0
-    started_at: str = ""
-    runs: int = 0
-    seconds: float = 0.0
-    rows_copied: int = 0
-    copied: bool = False
-    position: str = ""
-    binlog: str = ""
-    swapped: bool | None = False
-    after_swap: str = ""
-    old_table: str = ""
-    deferred: bool = False
-    worked_on_by: int | None = None
-    again: str = ""
-    reason: str = ""
-    program: str = ""
-    totals: dict[str, int] = field(default_factory=dict)
-    indexes: tuple[str, ...] = ()
-    reverse: ReverseShown | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything for JSON."""
-        return asdict(self)
-
-    def lines(self) -> list[str]:
-        """Return the same for people, a line each."""
-        return [*self._lines(), *(self.reverse.lines() if self.reverse is not None else ())]
-
-    def _lines(self) -> list[str]:
-        if self.unreadable:
-            return [
-                f"{self.checkpoint}: a checkpoint that cannot be read: {self.unreadable}",
-                f"  run again  it would {self.again}: {self.reason}",
-            ]
-        if self.orphaned:
-            return [
-                f"{', '.join(self.tables)}: left over ({self.checkpoint}): {self.orphaned}",
-                f"  now        {self._working}",
-                "  run again  it would start afresh; spirit-py cleanup drops what is left",
-            ]
-        done = ", all rows" if self.copied else ""
-        age, worked = human_seconds(self.age), human_seconds(self.seconds)
-        reaches = self.binlog or "the binlog still reaches its position"
-        return [
-            f"{', '.join(self.tables)}: {self.phase}, checkpoint written {age} ago",
-            f"  statement  {' '.join(self.statement.split())}",
-            f"  copied     {self.rows_copied} rows{done}",
-            *(f"  indexes    {line}" for line in self.indexes),
-            f"  worked     {worked} in {self.runs} run(s) since {self.started_at}",
-            f"  position   {self.position or 'none: the change feed had not begun'}",
-            *([f"  binlog     {reaches}"] if self.position else []),
-            *([f"  swap       {self.after_swap}"] if self.after_swap else []),
-            *([f"  old table  {self.old_table}"] if self.old_table else []),
-            *(["  deferred   the cutover waits for its sentinel"] if self.deferred else []),
-            f"  now        {self._working}",
-            f"  run again  it would {self.again}: {self.reason}",
-        ]
-
-    @property
-    def _working(self) -> str:
-        if self.worked_on_by is None:
-            return "no process works on it now"
-        return f"a process works on it now (server session {self.worked_on_by})"
 
 
 def migrations(
@@ -296,11 +177,14 @@ class _Listing:
         decision = decide(found, Wanted(statement=None, max_age=self._max_age))
         back = found.reverse.state if found.reverse else None
         resumes = isinstance(decision, Resume)
+        live, live_age = _live(session, CheckpointTable(*home))
         seen = MigrationShown(
             checkpoint=str(CheckpointTable(*home)),
             unreadable=found.unreadable,
             tables=tuple(".".join(table) for table in tables),
             worked_on_by=_worker(session, tables),
+            live=live,
+            live_age=live_age,
             # Where reverse replication is lost the same command reports that, and ends.
             again="fail" if resumes and back is ReverseState.LOST else _outcome(decision),
             reason=_reason(decision),
@@ -312,6 +196,8 @@ class _Listing:
         if record is None or found.unreadable:
             return seen
         swapped = bool(found.kept) or was_swapped(found.tables, record)
+        if resumes and not swapped and seen.worked_on_by is None:
+            seen = replace(seen, resumable_for=self._resumable_for(found, seen))
         return replace(
             seen,
             age=found.age,
@@ -322,6 +208,20 @@ class _Listing:
             indexes=() if swapped else tuple(_indexes(session, record)),
             **{name: getattr(record, name) for name in _OF_RECORD},
         )
+
+    def _resumable_for(self, found: Found, seen: MigrationShown) -> float:
+        """Return for how many seconds the same command can still carry on.
+
+        The binlog was read to its end when the last figures were written, or the checkpoint was,
+        unless these figures say otherwise.
+        """
+        until = self._max_age - found.age
+        kept = float(self._session.query(_BINLOG_KEPT)[0][0])
+        if seen.live is not None and seen.live.binlog_left is not None:
+            until = min(until, seen.live.binlog_left - (seen.live_age or 0.0))
+        elif kept:
+            until = min(until, kept - found.age)
+        return round(max(0.0, until), 1)
 
     def _unseen(self, error: FeedFailure | ServerFault) -> str:
         """Return why the binlog cannot be read; raise any error but that of a missing privilege."""
@@ -385,12 +285,26 @@ def _reverse(session: SqlSession, checkpoint: CheckpointTable) -> ReverseShown |
         return None
     now = float(session.query("SELECT UNIX_TIMESTAMP(NOW(6))")[0][0])
     return ReverseShown(
-        state=_REVERTED if where_is(session, record) is Where.BACK else record.state,
+        state=REVERTED if where_is(session, record) is Where.BACK else record.state,
         reason=record.reason,
         left=round(record.until - now, 3),
         age=round(checkpoint.age(session, ReverseRecord), 3),
         losses=tuple(record.losses),
     )
+
+
+def _live(
+    session: SqlSession, checkpoint: CheckpointTable
+) -> tuple[LiveFigures | None, float | None]:
+    """Return the figures that a process wrote last, and how many seconds ago."""
+    try:
+        found = checkpoint.read(session, LiveFigures)
+    except UnreadableCheckpoint:
+        # Of another version of the program.
+        return None, None
+    if found is None:
+        return None, None
+    return found, round(max(0.0, checkpoint.age(session, LiveFigures)), 3)
 
 
 def _worker(session: SqlSession, tables: Iterable[Name]) -> int | None:

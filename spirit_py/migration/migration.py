@@ -35,6 +35,7 @@ from spirit_py.migration.auxiliary import (
     take_over,
 )
 from spirit_py.migration.checkpoints import Checkpoints
+from spirit_py.migration.control.listener import begin_control
 from spirit_py.migration.copied import follow
 from spirit_py.migration.deferral import Deferral
 from spirit_py.migration.indexes.build import build_indexes
@@ -116,7 +117,7 @@ def _run_phases(run: Run) -> None:
     if new is not None:
         _copy_and_swap(run, new)
     elif isinstance(decision, Resume):
-        _finish(run, [(context.schema, context.table) for context in contexts])
+        _finish(run, decision.record)
 
 
 def _begin(
@@ -130,7 +131,7 @@ def _begin(
     if abandoned is not None or copy_is_certain(run.config, contexts):
         _begin_engines(run, contexts)
     clear_abandoned(run, session, list(sources), abandoned)
-    marked = cache(partial(mark, run, session, record))
+    marked = cache(partial(_mark, run, session, record))
     if change_in_place(run, session, contexts, marked):
         return None
     run.report.algorithm = "copy"
@@ -142,6 +143,12 @@ def _begin(
     targets = {(one.source.schema, one.source.name): one.target for one in mappings}
     plans = begin_without_indexes(run, session, contexts, mappings)
     return _new_tables(run, contexts, mappings, with_new_tables(record, targets), plans)
+
+
+def _mark(run: Run, session: Session, record: CheckpointRecord) -> None:
+    """Create the checkpoint tables, by which operators reach the run from now on."""
+    mark(run, session, record)
+    begin_control(run, session, record)
 
 
 def _resume(run: Run, session: Session, contexts: Contexts, record: CheckpointRecord) -> NewTables:
@@ -284,13 +291,11 @@ def _swap(
 ) -> CutoverResult:
     """Swap once no sentinel exists: one created by hand, or between two tries, counts too."""
     deferral = Deferral(run, pairs)
-    if run.config.defer_cutover and not checkpoints.deferred:
+    if run.config.defer_cutover and not (checkpoints.deferred or run.undeferred):
         deferral.create()
         checkpoints.sentinel_created()
     while True:
-        if deferral.present():
-            run.enter(Phase.SENTINEL)
-            deferral.wait()
+        deferral.pass_when_free()
         for pair in pairs:
             if not pair.proven:
                 run.message(f"comparing {pair.name} again: rows were written over others")
@@ -298,15 +303,16 @@ def _swap(
         run.engines.rest()
         run.enter(Phase.CUTOVER)
         try:
-            return swap_in_new_tables(run, pairs, counters, held_back=deferral.present)
+            return swap_in_new_tables(run, pairs, counters, held_back=deferral.held_back)
         except HeldBack as held:
             run.message(f"{held}: waiting again")
             if not all(pair.proven for pair in pairs):
                 run.enter(Phase.CHECKSUM)
 
 
-def _finish(run: Run, tables: Sequence[tuple[str, str]]) -> None:
+def _finish(run: Run, record: CheckpointRecord) -> None:
     """Carry on after an earlier run's swap: with reverse replication, or the cleanup."""
+    tables = [table.name for table in record.tables]
     run.report.algorithm = "copy"
     note_swap(run, tables)
     with run.session("keep") as session:

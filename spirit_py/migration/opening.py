@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spirit_py.checkpoint.decision import Afresh
+from spirit_py.checkpoint.decision import Afresh, Resume
 from spirit_py.errors import ServerFault
+from spirit_py.migration.control.listener import begin_control
 from spirit_py.migration.resuming import choose
 from spirit_py.migration.surroundings import require_surroundings
 from spirit_py.mysql.earlier_runs import end_earlier_sessions
@@ -13,7 +14,6 @@ from spirit_py.mysql.faults import access_denied
 from spirit_py.preflight.preflight import check_before_create, prepare
 
 if TYPE_CHECKING:
-    from spirit_py.checkpoint.decision import Resume
     from spirit_py.migration.run import Run
     from spirit_py.mysql.session import Session
     from spirit_py.preflight.check import PreflightContext
@@ -38,6 +38,9 @@ def open_migration(
     # Before anything is read: the server may still execute a killed run's RENAME.
     _end_earlier_run(run, session)
     decision = _choose(run, session, contexts)
+    if isinstance(decision, Resume):
+        # Before the checks, which may take long.
+        begin_control(run, session, decision.record)
     if isinstance(decision, Afresh) or not decision.cleanup:
         run.warn_of(check_before_create(contexts))
         require_surroundings(run, session)

@@ -39,6 +39,7 @@ class Run(Process):
         recorded: whether there is one already, while the run still writes them.
         cutover: the swap, once it began.
         entered: called when a phase begins.
+        undeferred: an operator wants the swap not to wait for a sentinel of ours.
         settings: those of the pace; a change takes effect at once.
     """
 
@@ -60,6 +61,7 @@ class Run(Process):
         self.recorded: Callable[[], bool] = lambda: self.resumable
         self.cutover: Cutover | None = None
         self.entered: Callable[[], None] = lambda: None
+        self.undeferred = False
         self.settings = LiveSettings(_pace_settings(config))
 
     def hurry(self) -> None:

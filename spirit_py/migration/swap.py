@@ -83,7 +83,7 @@ class PairSwap:
         final_check: called under the lock; must be fast, and an error ends the swap.
         counters: the AUTO_INCREMENT that statements give, by schema and name of the source; the
             other targets get the sources' counters.
-        held_back: returns the name of a sentinel that exists, or an empty string.
+        held_back: returns what defers the swap, for messages, or an empty string.
         note_position: note the place after the RENAME.
         cutover: the swap itself.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,7 +17,7 @@ from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal, SpiritError, StatementWrite
 from spirit_py.migration import migrate, migration
 from spirit_py.migration.cleanup import clean_up
-from spirit_py.migration.listing import MigrationShown, migrations
+from spirit_py.migration.listing import migrations
 from spirit_py.migration.reverse.keeper import ReverseReplicationLost
 from spirit_py.migration.reverse.swap_back import SwapBack
 from spirit_py.mysql.connect import connect
@@ -28,6 +28,9 @@ from tests.kits.engine import SharedEngine
 from tests.kits.reporter import RecordingReporter
 from tests.kits.reverse import QUICK, SwappedTable, reverse_config
 from tests.kits.waiting import until
+
+if TYPE_CHECKING:
+    from spirit_py.migration.shown import MigrationShown
 
 DAY = 86400.0
 

@@ -11,7 +11,7 @@ from spirit_py.cli import main
 from spirit_py.errors import Refusal
 from spirit_py.migration import cleanup
 from spirit_py.migration import listing as shown
-from spirit_py.migration.listing import MigrationShown
+from spirit_py.migration.shown import MigrationShown
 
 SHOWN = MigrationShown(
     checkpoint="shop._t_chkpnt",

@@ -1,1 +1,22 @@
-"""Control while it runs."""
+"""Control while a migration runs: what operators ask of its process, and what it shows of itself.
+
+``spirit-py ctl`` runs on any machine that reaches the server. It adds its request to the checkpoint
+table of the migration (:mod:`spirit_py.checkpoint.queue`); the process looks there twice a second,
+from the creation of that table to its end, carries requests out one after the other, and answers
+each. In the same thread and session it writes its figures every second or two, which ``spirit-py
+status`` shows. Nothing that goes wrong here ends the run.
+
+A pause and changed settings are kept in the checkpoint table (:class:`StandingOrders
+<spirit_py.checkpoint.live.StandingOrders>`), so they hold for the next run of the same command too:
+a supervisor that starts a paused migration again does not resume it.
+
+=================  ===============================================================================
+``settings.py``    the settings that can be changed, and how they are written (pure)
+``orders.py``      what operators have set, for this run and the next
+``verbs.py``       what each verb does to the run
+``figures.py``     what the run shows of itself, and for how long it could be resumed
+``listener.py``    the thread that does all of this
+``asking.py``      how a command follows the answer to its request
+``command.py``     the command ``spirit-py ctl``
+=================  ===============================================================================
+"""

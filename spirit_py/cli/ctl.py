@@ -1,0 +1,129 @@
+"""``spirit-py ctl``."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final, NoReturn
+
+import click
+
+from spirit_py.cli.groups import connection_options, option
+from spirit_py.cli.outcome import ErrorsShown, leave_with
+from spirit_py.cli.values import connection_of, refuse_undecodable
+from spirit_py.errors import UsageFault
+
+CTL_EXIT_CODES = """\b
+Verbs:
+  pause            begin nothing new; changes are applied, the checkpoint goes on
+  resume           go on
+  set NAME=VALUE   threads, chunk-time, nice, max-lag, max-load, critical-load
+  throttle RATIO   rest so many seconds for each second of work: set nice=RATIO
+  cutover          let the swap happen: drop the sentinel
+  postpone         do not swap before "cutover": create the sentinel
+  abort            stop; the same command carries on; with --cleanup drop the copy
+  status           show the figures of now
+\b
+Exit codes:
+  0    done
+  1    the process, or the server, does not answer
+  2    refused: no process runs, it refused, the account has no rights, or the command line is wrong
+  130  interrupted by SIGINT      143  by SIGTERM"""
+
+_VERBS: Final = (
+    "pause", "resume", "set", "throttle", "cutover", "postpone", "abort", "status",
+)  # fmt: skip
+
+
+@click.command(epilog=CTL_EXIT_CODES)
+@connection_options
+@option("--database", default="", help="Schema of the table.")
+@option("--table", default="", help="The table that is migrated; one of several that are together.")
+@option("--cleanup", is_flag=True, help="With abort: drop what was copied, too.")
+@option("--json", "as_json", is_flag=True, help="With status: JSON for programs, one list.")
+@option("--verbose", is_flag=True, help="Tracebacks.")
+@click.argument("verb", type=click.Choice(_VERBS))
+@click.argument("values", nargs=-1)
+def ctl(**options: Any) -> None:
+    """Control a migration while it runs, from any machine that reaches the server.
+
+    \b
+    spirit-py ctl --host db1 --database shop --table orders pause
+    spirit-py ctl --host db1 --database shop --table orders set threads=2 max-lag=5s
+    """  # noqa: D301 - click reads the backspace
+    with ErrorsShown(verbose=options["verbose"]):
+        refuse_undecodable(options)
+        if not (options["database"] and options["table"]):
+            raise UsageFault("--database and --table are missing", hint="name the table")
+        verb, arguments = request_of(options)
+        if verb == "status":
+            _show(options)
+        else:
+            from spirit_py.migration.control.command import control
+
+            control(
+                connection_of(options),
+                database=options["database"],
+                table=options["table"],
+                verb=verb,
+                arguments=arguments,
+                say=click.echo,
+            )
+        leave_with(0)
+
+
+def request_of(options: dict[str, Any]) -> tuple[str, dict[str, str]]:
+    """Return the verb that is sent, and its arguments.
+
+    Raises:
+        UsageFault: a value is missing, too many, or cannot be.
+    """
+    verb, values = options["verb"], options["values"]
+    if options["cleanup"] and verb != "abort":
+        raise UsageFault("--cleanup goes with abort", hint="leave it out")
+    if options["as_json"] and verb != "status":
+        raise UsageFault("--json goes with status", hint="leave it out")
+    if verb == "throttle":
+        if len(values) != 1:
+            raise UsageFault("throttle needs one ratio", hint="write for instance: throttle 0.5")
+        return "set", _settings((f"nice={values[0]}",))
+    if verb == "set":
+        return verb, _settings(values)
+    if values:
+        raise UsageFault(f"{verb} takes no value: {values[0]!r}", hint="leave it out")
+    return verb, {"cleanup": "yes"} if options["cleanup"] else {}
+
+
+def _settings(values: tuple[str, ...]) -> dict[str, str]:
+    """Split settings, and check them before anybody is asked."""
+    from spirit_py.migration.control.settings import read_changes
+
+    given: dict[str, str] = {}
+    for text in values:
+        name, separator, value = text.partition("=")
+        if not separator:
+            raise UsageFault(f"{text!r} is not NAME=VALUE", hint="write for instance threads=2")
+        if name in given:
+            raise UsageFault(f"{name} is given twice", hint="leave one of them out")
+        given[name] = value
+    read_changes(given)
+    return given
+
+
+def _show(options: dict[str, Any]) -> NoReturn:
+    """Show the migration of the table, live where its process runs."""
+    from spirit_py.config import MigrationConfig
+    from spirit_py.migration.listing import migrations
+
+    shown = migrations(
+        connection_of(options),
+        database=options["database"],
+        table=options["table"],
+        max_age=MigrationConfig.checkpoint_max_age,
+    )
+    if options["as_json"]:
+        click.echo(json.dumps([one.to_dict() for one in shown], indent=2, ensure_ascii=False))
+    for line in () if options["as_json"] else (line for one in shown for line in one.lines()):
+        click.echo(line)
+    if not shown:
+        click.echo("no migration has left a checkpoint here", err=True)
+    leave_with(0 if shown else 1)

@@ -1,0 +1,215 @@
+"""``spirit-py ctl``: ask the process that works on a table, and show what it answers."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.checkpoint.codec import UnreadableCheckpoint
+from spirit_py.checkpoint.look import find_record
+from spirit_py.checkpoint.queue import Asked, RequestQueue
+from spirit_py.checkpoint.requests import Request
+from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.errors import MigrationFailure, Refusal, ServerFault
+from spirit_py.migration.control.asking import LOOK_SECONDS, follow_answer
+from spirit_py.migration.control.verbs import ABORT
+from spirit_py.mysql.connect import connect_first
+from spirit_py.mysql.grants import read_grants
+from spirit_py.mysql.locks.named import named_lock_holder, take_named_lock
+from spirit_py.signals import stop_on_signals
+from spirit_py.stop import StopSwitch
+from spirit_py.table.names import AuxiliaryNames, lock_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from spirit_py.config import ConnectionOptions
+    from spirit_py.mysql.session import Session
+
+    Say = Callable[[str], None]
+
+NEEDED: Final = ("SELECT", "INSERT", "DELETE")
+"""What an operator needs on the checkpoint table, or on its schema."""
+_READ_SECONDS: Final = 30
+#: Within which the process must answer; it looks twice a second.
+_ANSWER_SECONDS: Final = 30.0
+#: Within which an aborted process must end.
+_END_SECONDS: Final = 300.0
+#: The column has no default: the table is of a version without requests.
+_NO_DEFAULT: Final = 1364
+
+
+def control(
+    options: ConnectionOptions,
+    *,
+    database: str,
+    table: str,
+    verb: str,
+    arguments: Mapping[str, str],
+    say: Say,
+) -> None:
+    """Ask for one thing, and wait until it is done.
+
+    Raises:
+        Refusal: nobody can be asked, or the process refused.
+        MigrationFailure: the process does not answer.
+        ServerFault: the server stopped answering; whether the request was carried out is shown by
+            ``spirit-py ctl status``.
+        Interrupted: by a signal; a request that no process had claimed is withdrawn.
+    """
+    stop = StopSwitch()
+    with (
+        stop_on_signals(stop),
+        connect_first(options, role="ctl", read_timeout=_READ_SECONDS) as session,
+    ):
+        Asking(session, database, table, stop, say).ask(verb, arguments)
+
+
+@dataclass
+class Asking:
+    """One command's side of the conversation."""
+
+    session: Session
+    database: str
+    table: str
+    stop: StopSwitch
+    say: Say
+
+    def ask(self, verb: str, arguments: Mapping[str, str]) -> None:
+        """Ask, and show the answer."""
+        self._require_rights(self.database, self.table)
+        self._require_process()
+        queue = RequestQueue(self._checkpoint())
+        request = Request(verb=verb, token=secrets.token_hex(8), arguments=dict(arguments))
+        take_named_lock(self.session, request.lock)
+        asked = Asked(number=self._put(queue, request), request=request)
+        try:
+            answered = follow_answer(
+                self.session,
+                queue,
+                asked,
+                process_lock=self._process_lock,
+                said=self.say,
+                pause=self._pause,
+                within=_ANSWER_SECONDS,
+            )
+        finally:
+            queue.withdraw(self.session, asked.number)
+        if not answered:
+            raise MigrationFailure(
+                f"the process that worked on {self._name} ended before it answered",
+                hint="see spirit-py status",
+            )
+        if verb == ABORT:
+            self._await_end(queue.table)
+
+    @property
+    def _name(self) -> str:
+        return f"{self.database}.{self.table}"
+
+    @property
+    def _process_lock(self) -> str:
+        return lock_name("migration", self.database, self.table)
+
+    def _pause(self, _begun: bool) -> None:
+        self.stop.wait(LOOK_SECONDS)
+        self.stop.check()
+
+    # -- before it asks
+
+    def _require_rights(self, schema: str, table: str) -> None:
+        """Refuse an account that could not ask.
+
+        Raises:
+            Refusal: with the GRANT that is missing.
+        """
+        read_grants(self.session).require(
+            NEEDED,
+            schema,
+            "a request to the process is a row of its checkpoint table",
+            [AuxiliaryNames.of(table).checkpoint],
+        )
+
+    def _require_process(self) -> None:
+        """Refuse at once where no process could answer.
+
+        Raises:
+            Refusal: with what can be done instead.
+        """
+        if named_lock_holder(self.session, self._process_lock) is not None:
+            return
+        if CheckpointTable(self.database, self.table).is_ours(self.session):
+            raise Refusal(
+                f"no process works on {self._name} now: its migration was stopped",
+                hint="the same spirit-py migrate command carries on; spirit-py cleanup drops what"
+                " is left; spirit-py status shows it",
+            )
+        raise Refusal(
+            f"no process works on {self._name} now, and no migration has left anything there",
+            hint="see spirit-py status without --table for other tables of the schema",
+        )
+
+    def _checkpoint(self) -> CheckpointTable:
+        """Return the checkpoint table with the record of the migration.
+
+        Raises:
+            Refusal: it is not there yet, or is not this program's.
+        """
+        own = CheckpointTable(self.database, self.table)
+        if not own.exists(self.session):
+            raise Refusal(
+                f"the process that works on {self._name} has not created {own} yet: it still looks"
+                " at the table, or changes it in place without a copy",
+                hint="ask again in a moment; until then a signal to the process stops it",
+            )
+        if not own.is_ours(self.session):
+            raise Refusal(f"{own} is not a checkpoint table of spirit-py", hint="see who made it")
+        try:
+            found = find_record(self.session, (self.database, self.table))
+        except UnreadableCheckpoint as error:
+            raise Refusal(
+                f"the checkpoint cannot be read: {error}",
+                hint="ask again in a moment, with the version of spirit-py that runs there",
+            ) from error
+        if found.home != (self.database, self.table):
+            self._require_rights(*found.home)
+        if found.orphaned or not CheckpointTable(*found.home).is_ours(self.session):
+            raise Refusal(
+                found.orphaned or "the process has just ended", hint="see spirit-py status"
+            )
+        return CheckpointTable(*found.home)
+
+    def _put(self, queue: RequestQueue, request: Request) -> int:
+        try:
+            return queue.put(self.session, request)
+        except ServerFault as fault:
+            if fault.code != _NO_DEFAULT:
+                raise
+            raise Refusal(
+                f"{queue.table} was created by an earlier version of spirit-py, without room for"
+                " requests",
+                hint="signals still control that process",
+            ) from fault
+
+    # -- afterwards
+
+    def _await_end(self, checkpoint: CheckpointTable) -> None:
+        """Wait until the process has ended, and report what is left.
+
+        Raises:
+            MigrationFailure: it has not ended in time.
+        """
+        left = _END_SECONDS
+        while named_lock_holder(self.session, self._process_lock) is not None:
+            if left <= 0:
+                raise MigrationFailure(
+                    f"the process that works on {self._name} has not ended yet",
+                    hint="it stops when what it waits for lets it; see spirit-py status",
+                )
+            self._pause(True)
+            left -= LOOK_SECONDS
+        if checkpoint.exists(self.session):
+            self.say("it has ended; what is copied and its checkpoint are kept")
+        else:
+            self.say("it has ended; nothing is left of it")

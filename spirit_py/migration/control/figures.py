@@ -1,0 +1,106 @@
+"""What a running process shows of itself, and for how long its binlog position is kept."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from typing import TYPE_CHECKING, Final
+
+from spirit_py import __version__
+from spirit_py.checkpoint.live import LiveFigures
+from spirit_py.migration.control.settings import shown
+from spirit_py.phases import Phase
+from spirit_py.units import human_seconds
+
+if TYPE_CHECKING:
+    from spirit_py.contracts import Clock, SqlSession
+    from spirit_py.migration.run import Run
+
+#: Phases in which tasks work.
+_AT_WORK: Final = frozenset({Phase.COPY, Phase.CHECKSUM})
+_KEPT: Final = "SELECT @@GLOBAL.binlog_expire_logs_seconds"
+_ASK_SECONDS: Final = 30.0
+#: Part of the time for which the server keeps its binlog that is left when a warning is due.
+_WARN_PART: Final = 0.5
+
+
+class PositionReach:
+    """For how long the server keeps what a resumed run would read first (R19).
+
+    The position of the change feed moves on while the run is paused, because changes are applied
+    all the same. It stands still under backpressure, or behind an XA transaction that stays
+    prepared. So its age is the time since it last moved; on a server that writes nothing else, the
+    figures of this run move it.
+
+    Attributes:
+        left: seconds; None for ever, or where it is not known yet.
+    """
+
+    def __init__(self, run: Run, *, clock: Clock = time.monotonic) -> None:
+        self._run = run
+        self._clock = clock
+        self._position = ""
+        self._moved_at = clock()
+        self._asked_at = float("-inf")
+        self._kept = 0.0
+        self._warned = False
+        self.left: float | None = None
+
+    def look(self, session: SqlSession) -> None:
+        """Look at the position; warn once when half of its time is over.
+
+        Raises:
+            ServerFault: the server could not be asked how long it keeps its binlog.
+        """
+        feed, now = self._run.figures.source, self._clock()
+        position = feed.position() if feed is not None else ""
+        if not position:
+            return
+        if position != self._position:
+            self._position, self._moved_at, self._warned = position, now, False
+        if now - self._asked_at >= _ASK_SECONDS:
+            self._kept = float(session.query(_KEPT)[0][0])
+            self._asked_at = now
+        if not self._kept:
+            self.left = None
+            return
+        self.left = max(0.0, self._kept - (now - self._moved_at))
+        if self.left < _WARN_PART * self._kept and not self._warned:
+            self._warned = True
+            self._run.warn(
+                "the position from which a stopped run would carry on has not moved for"
+                f" {human_seconds(now - self._moved_at)}; the server keeps its binlog for"
+                f" {human_seconds(self.left)} more (binlog_expire_logs_seconds): raise that, or"
+                " see what changes wait for"
+            )
+
+
+def live_figures(run: Run, binlog_left: float | None) -> LiveFigures:
+    """Return the figures of now. No I/O."""
+    seen, settings = run.figures.snapshot(), run.settings.current
+    return LiveFigures(
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        program=__version__,
+        phase=seen.phase.value,
+        table=seen.table,
+        elapsed=round(seen.elapsed, 1),
+        phase_elapsed=round(seen.phase_elapsed, 1),
+        rows=seen.rows,
+        rows_total=seen.rows_total,
+        fraction=seen.fraction,
+        rate=seen.rate,
+        eta=seen.eta,
+        chunk_rows=seen.chunk_rows,
+        chunk_seconds=seen.chunk_seconds,
+        pending=seen.pending,
+        buffered_bytes=seen.buffered_bytes,
+        feed_lag=seen.feed_lag,
+        binlog_left=binlog_left,
+        tasks=run.pace.tasks(run.config.threads) if seen.phase in _AT_WORK else None,
+        waiting_for=seen.waiting_for,
+        note=seen.note,
+        paused=settings.paused,
+        settings=shown(settings),
+    )

@@ -1,0 +1,163 @@
+"""The thread that reads and answers requests, and writes the figures of the run."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.checkpoint.queue import Asked, RequestQueue
+from spirit_py.checkpoint.requests import DONE, REVERT, Answer
+from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.errors import Refusal, ServerFault, SpiritError
+from spirit_py.migration.control.figures import PositionReach, live_figures
+from spirit_py.migration.control.orders import Orders
+from spirit_py.migration.control.verbs import Effect, Verbs
+from spirit_py.mysql.faults import ABSENT_TABLE
+from spirit_py.phases import Phase
+from spirit_py.threads import Background
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Sequence
+
+    from spirit_py.checkpoint.queue import Malformed
+    from spirit_py.checkpoint.record import CheckpointRecord
+    from spirit_py.migration.run import Run
+    from spirit_py.mysql.session import Session
+    from spirit_py.mysql.tables.identity import Name
+
+_log = logging.getLogger(__name__)
+
+_LOOK_SECONDS: Final = 0.5
+_WRITE_SECONDS: Final = 1.0
+_ANSWER_WITHIN: Final = 10
+
+
+def begin_control(run: Run, session: Session, record: CheckpointRecord) -> None:
+    """Listen to operators until the end of the run; keep to what they set in an earlier one.
+
+    Raises:
+        ServerFault: the checkpoint table could not be read.
+    """
+    listener = ControlListener(run, record.home, [table.name for table in record.tables])
+    listener.orders.load(session)
+    run.closing("control", listener.close)
+    listener.start()
+
+
+class ControlListener:
+    """Answers requests in the order in which they came, one after the other.
+
+    A fault of the server costs its session only: the next look has a new one.
+
+    Attributes:
+        orders: what operators have set.
+    """
+
+    def __init__(self, run: Run, home: Name, tables: Sequence[Name]) -> None:
+        self._run = run
+        self._checkpoint = CheckpointTable(*home)
+        self._queue = RequestQueue(self._checkpoint)
+        self.orders = Orders(run, self._checkpoint)
+        self._verbs = Verbs(run, self.orders, tables)
+        self._reach = PositionReach(run)
+        self._session: Session | None = None
+        self._written_at = float("-inf")
+        self._shown: tuple[object, ...] = ()
+        self._thread = Background("control", self._listen)
+
+    def start(self) -> None:
+        """Begin to listen."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the thread and its session; safe to call again."""
+        self._thread.join()
+
+    def _listen(self, stopping: threading.Event) -> None:
+        try:
+            while not stopping.wait(_LOOK_SECONDS):
+                try:
+                    self._look()
+                except Exception as error:  # control never ends a run
+                    _log.info("requests of operators could not be looked at: %s", error)
+                    self._disconnect()
+        finally:
+            self._disconnect()
+
+    def _look(self) -> None:
+        """Answer what waits, and write the figures when it is time."""
+        session = self._connected()
+        waiting = self._queue.waiting(session)
+        # Looked at now: another client may have put a table of its own in the place.
+        if waiting and self._checkpoint.is_ours(session):
+            for asked in waiting:
+                self._answer(session, asked)
+        self._show(session)
+
+    def _answer(self, session: Session, asked: Asked | Malformed) -> None:
+        """Carry one request out, if it is for this thread and somebody waits for the answer."""
+        if not isinstance(asked, Asked):
+            if self._queue.claim(session, asked.number):
+                self._run.message("refused a request that cannot be read", why=asked.why)
+                error = Refusal(f"the request cannot be read: {asked.why}")
+                self._queue.answer(session, asked.number, Answer.of_error("", error))
+            return
+        request = asked.request
+        if request.verb == REVERT and self._run.figures.phase is Phase.KEEP:
+            return
+        waits = self._queue.is_waited_for(session, request)
+        if not self._queue.claim(session, asked.number):
+            return
+        then = None
+        try:
+            if not waits:
+                raise Refusal("the command that asked no longer waits for the answer")
+            effect = self._verbs.carry_out(session, request)
+            answer = Answer(token=request.token, state=DONE, said=(effect.said,))
+            self._log(asked, effect)
+            then = effect.then
+        except SpiritError as error:
+            answer = Answer.of_error(request.token, error)
+            self._run.message(
+                f"ctl {request} refused: {error.message}",
+                account=request.account,
+                client=request.client,
+            )
+        try:
+            self._queue.answer(session, asked.number, answer)
+        finally:
+            if then is not None:
+                self._run.stop.request(then)
+
+    def _log(self, asked: Asked, effect: Effect) -> None:
+        request = asked.request
+        self._run.message(
+            f"ctl {request}: {effect.said}", account=request.account, client=request.client
+        )
+
+    def _show(self, session: Session) -> None:
+        """Write the figures every second or two, and at once where something was changed."""
+        figures, settings = self._run.figures, self._run.settings.current
+        shown, now = (figures.phase, settings), time.monotonic()
+        if shown == self._shown and now - self._written_at < _WRITE_SECONDS:
+            return
+        self._reach.look(session)
+        try:
+            self._checkpoint.write(session, live_figures(self._run, self._reach.left))
+        except ServerFault as fault:
+            # The run has dropped it, and ends.
+            if fault.code not in ABSENT_TABLE:
+                raise
+        self._shown, self._written_at = shown, now
+
+    def _connected(self) -> Session:
+        if self._session is None:
+            self._session = self._run.session("control", read_timeout=_ANSWER_WITHIN)
+        return self._session
+
+    def _disconnect(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            session.close()

@@ -1,0 +1,184 @@
+"""What each verb of ``spirit-py ctl`` does to the run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.checkpoint.requests import REVERT
+from spirit_py.errors import Aborted, AbortedForGood, Refusal
+from spirit_py.migration.control.settings import shown
+from spirit_py.mysql.tables.definition import read_table
+from spirit_py.mysql.tables.new_table import create_sentinel, drop_sentinel, is_own_sentinel
+from spirit_py.phases import Phase
+from spirit_py.sql import quote_table
+from spirit_py.table.names import AuxiliaryNames
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from spirit_py.checkpoint.requests import Request
+    from spirit_py.errors import SpiritError
+    from spirit_py.migration.control.orders import Orders
+    from spirit_py.migration.run import Run
+    from spirit_py.mysql.session import Session
+    from spirit_py.mysql.tables.identity import Name
+
+ABORT: Final = "abort"
+CUTOVER: Final = "cutover"
+PAUSE: Final = "pause"
+POSTPONE: Final = "postpone"
+RESUME: Final = "resume"
+SET: Final = "set"
+CLEANUP: Final = "cleanup"
+"""The argument of ``abort``: drop what was copied."""
+
+_AFTER_SWAP: Final = frozenset({Phase.KEEP, Phase.CLEANUP, Phase.DONE})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effect:
+    """What was done.
+
+    Attributes:
+        said: the answer.
+        then: the reason to stop the run with, once the answer is written; None to let it run.
+    """
+
+    said: str
+    then: SpiritError | None = None
+
+
+class Verbs:
+    """Carries requests out; used by one thread.
+
+    Args:
+        tables: schema and name of each table of the migration; the sentinel that is created is the
+            first one's.
+    """
+
+    def __init__(self, run: Run, orders: Orders, tables: Sequence[Name]) -> None:
+        self._run = run
+        self._orders = orders
+        self._sentinels = [(schema, AuxiliaryNames.of(table).sentinel) for schema, table in tables]
+        self._verbs: dict[str, Callable[[Session, Request], Effect]] = {
+            PAUSE: self._pause,
+            RESUME: self._resume,
+            SET: self._set,
+            CUTOVER: self._cutover,
+            POSTPONE: self._postpone,
+            ABORT: self._abort,
+        }
+
+    def carry_out(self, session: Session, request: Request) -> Effect:
+        """Do what is asked.
+
+        Raises:
+            Refusal: it cannot be done now, or there is no such verb.
+            ServerFault: the server did not do it.
+        """
+        if request.verb == REVERT:
+            raise Refusal(
+                "no reverse replication runs in this process",
+                hint="spirit-py revert works while it does; see spirit-py status",
+            )
+        verb = self._verbs.get(request.verb)
+        if verb is None:
+            raise Refusal(
+                f"there is no verb {request.verb!r}", hint=f"use {', '.join(self._verbs)}"
+            )
+        return verb(session, request)
+
+    def _pause(self, session: Session, request: Request) -> Effect:
+        self._require_unswapped("there is nothing left to pause")
+        if earlier := self._run.settings.current.paused:
+            return Effect(said=f"it is paused already: {earlier}")
+        self._orders.pause(session, f"paused by {request.who}")
+        return Effect(
+            said="paused: what runs now ends, and nothing new begins; changes are applied and the"
+            " checkpoint is written as before"
+        )
+
+    def _resume(self, session: Session, _request: Request) -> Effect:
+        earlier = self._run.settings.current.paused
+        if not earlier:
+            return Effect(said="it was not paused")
+        self._orders.pause(session, "")
+        return Effect(said=f"resumed; it was {earlier}")
+
+    def _set(self, session: Session, request: Request) -> Effect:
+        most = self._run.config.threads
+        given = request.arguments
+        if given.get("threads", "").isdecimal() and int(given["threads"]) > most:
+            raise Refusal(
+                f"the process was started with {most} threads: {given['threads']} are too many",
+                hint="abort it, and run the same command with --threads",
+            )
+        self._orders.change(session, given)
+        now = shown(self._run.settings.current)
+        return Effect(said=", ".join(f"{name} is {now[name]}" for name in now if name in given))
+
+    def _cutover(self, session: Session, _request: Request) -> Effect:
+        self._require_swap()
+        dropped = [".".join(name) for name in self._sentinels if self._drop(session, name)]
+        if by_hand := [name for name in self._sentinels if read_table(session, *name)]:
+            statements = " ".join(f"DROP TABLE {quote_table(*name)};" for name in by_hand)
+            raise Refusal(
+                f"{', '.join('.'.join(name) for name in by_hand)} was not created by spirit-py, and"
+                " postpones the swap until it is dropped",
+                hint=statements,
+            )
+        self._orders.undefer(session, undeferred=self._run.config.defer_cutover)
+        begins = f"the swap is made as soon as everything before it is done; now: {self._now()}"
+        if dropped:
+            return Effect(said=f"dropped {', '.join(dropped)}: {begins}")
+        return Effect(said=f"nothing postpones the swap: {begins}")
+
+    def _drop(self, session: Session, sentinel: Name) -> bool:
+        """Drop a sentinel of ours; return whether it was there."""
+        if not is_own_sentinel(session, *sentinel):
+            return False
+        drop_sentinel(session, *sentinel)
+        return True
+
+    def _now(self) -> str:
+        """Return the phase, and what it waits for."""
+        seen = self._run.figures.snapshot()
+        waits = self._run.settings.current.paused or seen.waiting_for
+        return f"{seen.phase.value}, waiting for {waits}" if waits else seen.phase.value
+
+    def _postpone(self, session: Session, _request: Request) -> Effect:
+        self._require_swap()
+        first = self._sentinels[0]
+        there = [name for name in self._sentinels if read_table(session, *name)]
+        if not there:
+            create_sentinel(session, *first)
+        if self._run.may_be_swapped:
+            raise Refusal("too late: the tables are swapped")
+        name = quote_table(*(there[0] if there else first))
+        said = f"the swap is postponed {'already' if there else 'now'}"
+        return Effect(said=f"{said}: spirit-py ctl cutover, or DROP TABLE {name}, ends that")
+
+    def _abort(self, _session: Session, request: Request) -> Effect:
+        if CLEANUP in request.arguments:
+            self._require_unswapped("spirit-py cleanup drops what it left")
+            return Effect(
+                said="stopping; what was copied is dropped",
+                then=AbortedForGood(
+                    f"aborted by {request.who}",
+                    hint="nothing is left of it; the source table is whole",
+                ),
+            )
+        return Effect(
+            said="stopping; the same command carries on",
+            then=Aborted(request.who, hint="the source table is whole; run the same command again"),
+        )
+
+    def _require_swap(self) -> None:
+        self._require_unswapped("it cannot be postponed any more")
+        if self._run.config.dry_run:
+            raise Refusal("this is a dry run, which swaps nothing")
+
+    def _require_unswapped(self, hint: str) -> None:
+        if self._run.may_be_swapped or self._run.figures.phase in _AFTER_SWAP:
+            raise Refusal("the tables are swapped", hint=hint)

@@ -1,0 +1,234 @@
+"""What ``spirit-py status`` and ``spirit-py ctl status`` show of one migration."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from spirit_py.checkpoint.live import STALE_SECONDS
+from spirit_py.units import human_bytes, human_count, human_percent, human_seconds
+
+if TYPE_CHECKING:
+    from spirit_py.checkpoint.live import LiveFigures
+
+REVERTED: Final = "reverted"
+RUNNING: Final = "running"
+HANGING: Final = "hanging"
+STOPPED: Final = "stopped"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReverseShown:
+    """The reverse replication of one migration.
+
+    Attributes:
+        state: as in the record, or ``reverted`` where the old definition is in place again.
+        reason: why it has ended, or why it cannot be read.
+        left: seconds until it ends; below 0 when no process has ended it in time.
+        age: seconds since its position was written.
+        losses: what a revert would lose.
+    """
+
+    state: str
+    reason: str = ""
+    left: float = 0.0
+    age: float = 0.0
+    losses: tuple[str, ...] = ()
+
+    def lines(self) -> list[str]:
+        """Return the same for people, a line each."""
+        if self.reason:
+            return [f"  reverse    reverse replication has ended: {self.reason}"]
+        if self.state == REVERTED:
+            return ["  reverse    reverted: the old definition is in place again"]
+        until = f"for {human_seconds(self.left)} more" if self.left > 0 else "its time is over"
+        kept = f"{self.state}, {until}; position written {human_seconds(max(0.0, self.age))} ago"
+        return [f"  reverse    {kept}", *(f"             {line}" for line in self.losses)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MigrationShown:
+    """One migration that left a checkpoint.
+
+    Attributes:
+        checkpoint: schema and name of the table that holds the record.
+        unreadable: why there is no more to show; empty otherwise.
+        age: seconds since the checkpoint was written.
+        position: where the change feed goes on; opaque.
+        binlog: empty when the binlog still reaches the position, else why not.
+        swapped: the swap is done, its cleanup is not; None when the tables do not tell.
+        after_swap: what is left to do after the swap, in words; empty before it.
+        old_table: which old tables are kept after the swap, and until when; empty for none.
+        worked_on_by: the server session of the process that works on it now; None without one.
+        again: what the same command would do, and why.
+        orphaned: why the checkpoint leads to no migration; empty otherwise.
+        indexes: for each table whose indexes are built after the copy, which, and how far that is.
+        reverse: its reverse replication; None where there is none.
+        live: the figures that the process wrote last, and ``live_age`` how many seconds ago.
+        resumable_for: seconds for which the same command can still carry on; None where a process
+            works on it, and after the swap.
+    """
+
+    checkpoint: str
+    unreadable: str = ""
+    orphaned: str = ""
+    statement: str = ""
+    tables: tuple[str, ...] = ()
+    phase: str = ""
+    age: float = 0.0
+    started_at: str = ""
+    runs: int = 0
+    seconds: float = 0.0
+    rows_copied: int = 0
+    copied: bool = False
+    position: str = ""
+    binlog: str = ""
+    swapped: bool | None = False
+    after_swap: str = ""
+    old_table: str = ""
+    deferred: bool = False
+    worked_on_by: int | None = None
+    again: str = ""
+    reason: str = ""
+    program: str = ""
+    totals: dict[str, int] = field(default_factory=dict)
+    indexes: tuple[str, ...] = ()
+    reverse: ReverseShown | None = None
+    live: LiveFigures | None = None
+    live_age: float | None = None
+    resumable_for: float | None = None
+
+    @property
+    def state(self) -> str:
+        """``running``, ``hanging`` or ``stopped``.
+
+        A process hangs, or cannot write, where it holds its lock and its figures are old.
+        """
+        if self.worked_on_by is None:
+            return STOPPED
+        old = self.live_age is not None and self.live_age > STALE_SECONDS
+        return HANGING if old else RUNNING
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything for JSON."""
+        return {**asdict(self), "state": self.state}
+
+    def lines(self) -> list[str]:
+        """Return the same for people, a line each."""
+        return [*self._lines(), *(self.reverse.lines() if self.reverse is not None else ())]
+
+    def _lines(self) -> list[str]:
+        if self.unreadable:
+            return [
+                f"{self.checkpoint}: a checkpoint that cannot be read: {self.unreadable}",
+                f"  run again  it would {self.again}: {self.reason}",
+            ]
+        if self.orphaned:
+            return [
+                f"{', '.join(self.tables)}: left over ({self.checkpoint}): {self.orphaned}",
+                f"  now        {self._working}",
+                "  run again  it would start afresh; spirit-py cleanup drops what is left",
+            ]
+        if self.state == RUNNING and self.live is not None:
+            where = f"running on {self.live.host} (process {self.live.pid})"
+            return [
+                f"{', '.join(self.tables)}: {self.live.phase}, {where}",
+                f"  statement  {' '.join(self.statement.split())}",
+                *live_lines(self.live),
+                *(f"  indexes    {line}" for line in self.indexes),
+                *self._outcome_lines(),
+            ]
+        done = ", all rows" if self.copied else ""
+        age, worked = human_seconds(self.age), human_seconds(self.seconds)
+        reaches = self.binlog or "the binlog still reaches its position"
+        return [
+            f"{', '.join(self.tables)}: {self.phase}, checkpoint written {age} ago",
+            f"  statement  {' '.join(self.statement.split())}",
+            f"  copied     {self.rows_copied} rows{done}",
+            *(f"  indexes    {line}" for line in self.indexes),
+            f"  worked     {worked} in {self.runs} run(s) since {self.started_at}",
+            f"  position   {self.position or 'none: the change feed had not begun'}",
+            *([f"  binlog     {reaches}"] if self.position else []),
+            *self._outcome_lines(),
+        ]
+
+    def _outcome_lines(self) -> list[str]:
+        """Return what holds the swap back, who works on it, and what comes next."""
+        limit = human_seconds(self.resumable_for)
+        until = f"for {limit} more: then the binlog or the checkpoint is too old"
+        again = f"  run again  it would {self.again}: {self.reason}"
+        if self.state == RUNNING and self.live is not None:
+            again = f"  run again  after a stop it would {self.again}, from its checkpoint"
+        return [
+            *([f"  swap       {self.after_swap}"] if self.after_swap else []),
+            *([f"  old table  {self.old_table}"] if self.old_table else []),
+            *(["  deferred   the cutover waits for its sentinel"] if self.deferred else []),
+            f"  now        {self._working}",
+            *([f"  resumable  {until}"] if self.resumable_for is not None else []),
+            again,
+        ]
+
+    @property
+    def _working(self) -> str:
+        if self.worked_on_by is None:
+            return "no process works on it now"
+        who = f"a process works on it now (server session {self.worked_on_by})"
+        if self.live is None or self.live_age is None:
+            return who
+        age = human_seconds(self.live_age)
+        if self.state == RUNNING:
+            return f"{who}; figures written {age} ago"
+        return (
+            f"a process holds its lock (server session {self.worked_on_by}) and has written no"
+            f" figures for {age}: it hangs, it cannot write to the server, or it has just started;"
+            f" the figures are of process {self.live.pid} on {self.live.host}"
+        )
+
+
+def live_lines(live: LiveFigures) -> list[str]:
+    """Return the figures of a running process for people, a line each; the unknown is left out."""
+    shown = {
+        "phase": _phase(live),
+        "rows": _rows(live),
+        "speed": _known(
+            live.rate, f"{human_count(live.rate)} rows/s, ETA {human_seconds(live.eta)}"
+        ),
+        "chunks": _chunks(live),
+        "changes": _changes(live),
+        "paused": live.paused,
+        "waiting": live.waiting_for or "for nothing",
+        "note": live.note,
+        "settings": ", ".join(f"{name}={text}" for name, text in live.settings.items()),
+        "binlog": _known(
+            live.binlog_left,
+            f"kept for {human_seconds(live.binlog_left)} more from where a stopped run carries on",
+        ),
+    }
+    return [f"  {name:<10} {text}" for name, text in shown.items() if text]
+
+
+def _known(value: float | None, text: str) -> str:
+    return "" if value is None else text
+
+
+def _phase(live: LiveFigures) -> str:
+    spent, run = human_seconds(live.phase_elapsed), human_seconds(live.elapsed)
+    return f"{live.phase} of {live.table} for {spent}, run for {run}"
+
+
+def _rows(live: LiveFigures) -> str:
+    total = f" of ~{human_count(live.rows_total)}" if live.rows_total else ""
+    part = _known(live.fraction, f" ({human_percent(live.fraction)})")
+    return _known(live.rows, f"{human_count(live.rows)}{total}{part}")
+
+
+def _chunks(live: LiveFigures) -> str:
+    tasks = _known(live.tasks, f", {live.tasks} at a time")
+    seconds = human_seconds(live.chunk_seconds)
+    return _known(live.chunk_rows, f"{human_count(live.chunk_rows)} rows in {seconds}{tasks}")
+
+
+def _changes(live: LiveFigures) -> str:
+    behind = _known(live.feed_lag, f", {human_seconds(live.feed_lag)} behind the server")
+    waiting = f"{human_count(live.pending)} pending ({human_bytes(live.buffered_bytes)})"
+    return _known(live.pending, f"{waiting}{behind}")

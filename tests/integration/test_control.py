@@ -1,0 +1,367 @@
+"""``spirit-py ctl`` on a running migration, each verb from a process of its own."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import pytest
+
+from spirit_py.checkpoint.queue import RequestQueue
+from spirit_py.checkpoint.requests import Request
+from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.mysql.connect import connect
+from spirit_py.mysql.locks.named import take_named_lock
+from tests.kits.command import command_line, environment
+from tests.kits.command import run as run_command
+from tests.kits.connection import connection_options
+from tests.kits.held_command import assert_migrated, fill, migration
+from tests.kits.tables import tables
+from tests.kits.waiting import until
+
+pytestmark = pytest.mark.timeout(400)
+
+COPY = "chunk.committed"
+HELD = ("_t_chkpnt", "_t_new", "t")
+
+
+@pytest.fixture
+def table(db):
+    """A table of a few thousand rows."""
+    return fill(db)
+
+
+def ctl(db, *words):
+    """Run one verb in a process of its own, to its end."""
+    return run_command(db, "ctl", *words)
+
+
+def done(db, *words):
+    """Run one verb that must be done; return what it says."""
+    ended = ctl(db, *words)
+    assert ended.returncode == 0, f"{ended.stdout}{ended.stderr}"
+    return ended.stdout
+
+
+def refused(db, *words, code=2):
+    """Run one verb that must be refused; return cause and remedy."""
+    ended = ctl(db, *words)
+    assert ended.returncode == code, f"{ended.stdout}{ended.stderr}"
+    return ended.stderr
+
+
+def live(db):
+    """Return what ``ctl status --json`` shows."""
+    (shown,) = json.loads(done(db, "status", "--json"))
+    return shown
+
+
+def is_copied(db, key, text):
+    """Whether the new table has this text in a row."""
+    return db.query("SELECT b FROM _t_new WHERE id = %s", (key,)) == [(text,)]
+
+
+def in_copy(command, listener, nth=2):
+    """Hold the migration in its copy."""
+    hold = listener.hold(COPY, nth)
+    command.wait_held(hold)
+    return hold
+
+
+def test_a_paused_copy_hands_out_nothing_and_goes_on_when_resumed(table, tmp_path):
+    """Changes are applied meanwhile; who has paused it is shown and logged as the server says."""
+    hooks = "small-chunks,quick-flushes"
+    with migration(table, tmp_path, hooks=hooks) as (command, listener):
+        hold = in_copy(command, listener)
+        assert "paused" in done(table, "pause")
+        hold.release()
+        command.until(lambda: "waiting for the end of the pause" in command.said, "the pause")
+        handed_out = listener.count("chunk.dispatched")
+        for text in ("changed", "row 1"):
+            table.execute("UPDATE t SET b = %s WHERE id = 1", (text,))
+            until(partial(is_copied, table, 1, text), "the change in the new table")
+        shown = live(table)
+        assert shown["state"] == "running"
+        user = table.query("SELECT USER(), CURRENT_USER()")[0]
+        assert shown["live"]["paused"] == f"paused by {user[0]} (account {user[1]})"
+        assert f"account={user[1]} client={user[0]}" in command.said
+        assert "the end of the pause" in shown["live"]["waiting_for"]
+        assert listener.count("chunk.dispatched") == handed_out
+        assert "paused already" in done(table, "pause")
+        assert "resumed; it was paused by" in done(table, "resume")
+        assert "was not paused" in done(table, "resume")
+        command.finish()
+    assert listener.count("chunk.dispatched") > handed_out
+    assert_migrated(table)
+
+
+def test_a_pause_outlasts_the_process(table, tmp_path):
+    """The same command, as a supervisor would start it, goes on paused, with the settings."""
+    with migration(table, tmp_path) as (command, listener):
+        hold = in_copy(command, listener)
+        done(table, "pause")
+        assert "threads is 1, nice is 0.25" in done(table, "set", "threads=1", "nice=0.25")
+        asked = ctl_in_background(table, "abort")
+        command.until(lambda: "aborted by" in command.said, "the abort")
+        hold.release()
+        assert "kept" in finished(asked)
+        assert command.end() == 143
+    (tmp_path / "again").mkdir()
+    with migration(table, tmp_path / "again") as (command, listener):
+        command.until(lambda: "waiting for the end of the pause" in command.said, "the pause")
+        shown = live(table)["live"]
+        assert (shown["settings"]["threads"], shown["settings"]["nice"]) == ("1", "0.25")
+        assert listener.count("chunk.dispatched") == 0
+        done(table, "resume")
+        command.finish()
+    assert_migrated(table)
+
+
+def test_a_setting_of_a_new_command_line_is_newer_than_one_of_ctl(table, tmp_path):
+    """What an operator set holds for the same command line, and for no other one."""
+    with migration(table, tmp_path) as (command, listener):
+        hold = in_copy(command, listener)
+        done(table, "set", "chunk-time=200ms", "nice=0.25")
+        asked = ctl_in_background(table, "abort")
+        command.until(lambda: "aborted by" in command.said, "the abort")
+        hold.release()
+        finished(asked)
+        command.end()
+    (tmp_path / "again").mkdir()
+    with migration(table, tmp_path / "again", "--target-chunk-time", "0.3") as (command, listener):
+        hold = in_copy(command, listener, 1)
+        shown = live(table)["live"]["settings"]
+        assert (shown["chunk-time"], shown["nice"]) == ("300ms", "0.25")
+        hold.release()
+        command.finish()
+
+
+def test_settings_change_at_once(table, tmp_path):
+    """``set`` and ``throttle`` are answered with what holds now, and impossible values refused."""
+    with migration(table, tmp_path) as (command, listener):
+        hold = in_copy(command, listener)
+        assert "threads is 1, chunk-time is 200ms" in done(
+            table, "set", "threads=1", "chunk-time=200ms"
+        )
+        assert "nice is 0.5" in done(table, "throttle", "0.5")
+        until(lambda: live(table)["live"]["tasks"] == 1, "the one task")
+        assert "started with 2 threads" in refused(table, "set", "threads=3")
+        assert "there is no setting" in refused(table, "set", "speed=3")
+        hold.release()
+        command.finish()
+    assert_migrated(table)
+
+
+def test_a_swap_is_postponed_and_made_on_demand(table, tmp_path):
+    """``postpone`` creates the sentinel while rows are copied, ``cutover`` drops it."""
+    with migration(table, tmp_path) as (command, listener):
+        hold = in_copy(command, listener)
+        assert "nothing postpones the swap" in done(table, "cutover")
+        assert "postponed now" in done(table, "postpone")
+        assert "postponed already" in done(table, "postpone")
+        assert "_t_snt" in tables(table)
+        hold.release()
+        command.until(lambda: "[sentinel]" in command.said, "the wait")
+        assert live(table)["live"]["phase"] == "sentinel"
+        assert "dropped" in done(table, "cutover")
+        command.finish()
+    assert_migrated(table)
+
+
+def test_a_cutover_asked_for_early_lets_the_swap_happen_without_a_sentinel(table, tmp_path):
+    """With --defer-cutover: the operator will not be asked once more."""
+    with migration(table, tmp_path, "--defer-cutover") as (command, listener):
+        hold = in_copy(command, listener)
+        assert "now: copy" in done(table, "cutover")
+        hold.release()
+        report = command.finish()
+    assert "sentinel" not in report["phases"]
+    assert_migrated(table)
+
+
+def test_a_sentinel_made_by_hand_is_dropped_by_hand(table, tmp_path):
+    """``cutover`` refuses, and names the statement."""
+    with migration(table, tmp_path) as (command, listener):
+        hold = in_copy(command, listener)
+        table.execute("CREATE TABLE _t_snt (id INT)")
+        assert "DROP TABLE" in refused(table, "cutover")
+        table.execute("DROP TABLE _t_snt")
+        hold.release()
+        command.finish()
+
+
+def test_a_paused_migration_does_not_swap(table, tmp_path):
+    """A pause after the last comparison holds the swap back, until it is resumed."""
+    with migration(table, tmp_path) as (command, listener):
+        hold = listener.hold("checksum.compare")
+        command.wait_held(hold)
+        done(table, "pause")
+        hold.release()
+        command.until(lambda: "the end of the pause" in live(table)["live"]["waiting_for"], "it")
+        assert listener.count("cutover.lock") == 0
+        done(table, "resume")
+        command.finish()
+    assert_migrated(table)
+
+
+def test_an_aborted_migration_carries_on_with_the_same_command(table, tmp_path):
+    """It ends as if interrupted by SIGTERM; status says for how long it can be carried on."""
+    with migration(table, tmp_path) as (command, listener):
+        hold = in_copy(command, listener)
+        asked = ctl_in_background(table, "abort")
+        command.until(lambda: "aborted by" in command.said, "the abort")
+        hold.release()
+        assert "kept" in finished(asked)
+        assert command.end() == 143
+    assert tuple(tables(table)) == HELD
+    shown = live(table)
+    assert (shown["state"], shown["again"]) == ("stopped", "carry on")
+    assert 0 < shown["resumable_for"] <= 7 * 86400
+    assert "no process works on" in refused(table, "pause")
+    (tmp_path / "again").mkdir()
+    with migration(table, tmp_path / "again") as (command, _):
+        assert command.finish()["runs"] == 2
+    assert_migrated(table)
+
+
+def test_an_abort_with_cleanup_leaves_nothing(table, tmp_path):
+    """The source is whole, and no table of the program is there."""
+    with migration(table, tmp_path) as (command, listener):
+        hold = in_copy(command, listener)
+        done(table, "postpone")
+        asked = ctl_in_background(table, "abort", "--cleanup")
+        command.until(lambda: "aborted by" in command.said, "the abort")
+        hold.release()
+        assert "nothing is left" in finished(asked)
+        assert command.end() == 143
+    assert tables(table) == ["t"]
+    assert "no migration has left anything" in refused(table, "resume")
+
+
+def ctl_in_background(db, *words):
+    """Begin a verb in a process of its own."""
+    return subprocess.Popen(
+        command_line(db, "ctl", "--table", "t", *words),
+        env=environment(db),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finished(process):
+    """Wait for the end of a verb that must be done; return what it says."""
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, out + err
+    return out
+
+
+def test_operators_at_once_are_all_answered(table, tmp_path):
+    """Requests are queued, each gets its own answer, and none is lost."""
+    with migration(table, tmp_path) as (command, listener):
+        hold = in_copy(command, listener)
+        ratios = [f"0.{number}" for number in range(1, 7)]
+        with ThreadPoolExecutor(len(ratios)) as pool:
+            said = list(pool.map(lambda ratio: done(table, "throttle", ratio), ratios))
+        assert said == [f"nice is {ratio}\n" for ratio in ratios]
+        assert sorted(re.findall(r"ctl set nice=(0\.\d)", command.said)) == ratios
+        assert table.query("SELECT COUNT(*) FROM _t_chkpnt WHERE id >= 16") == [(0,)]
+        hold.release()
+        command.finish()
+
+
+@pytest.fixture
+def unprivileged(table):
+    """An account that may only read the schema."""
+    table.execute("CREATE USER 'reader'@'%' IDENTIFIED BY 'pw'")
+    table.execute(f"GRANT SELECT ON `{table.name}`.* TO 'reader'@'%'")
+    yield
+    table.execute("DROP USER 'reader'@'%'")
+
+
+def test_an_operator_without_rights_gets_the_grant_named(table, unprivileged, tmp_path):
+    """Nothing is written, and the migration goes on."""
+    with migration(table, tmp_path) as (command, listener):
+        hold = in_copy(command, listener)
+        ended = subprocess.run(
+            command_line(table, "ctl", "--table", "t", "--user", "reader", "pause"),
+            env={**environment(table), "SPIRIT_PY_PASSWORD": "pw"},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert ended.returncode == 2
+        assert "lacks INSERT, DELETE" in ended.stderr
+        assert f"GRANT INSERT, DELETE ON `{table.name}`.* TO `reader`@`%`" in ended.stderr
+        assert "paused" not in command.said
+        hold.release()
+        command.finish()
+
+
+def test_a_row_that_is_no_request_is_answered_and_ends_nothing(table, tmp_path):
+    """Neither rubbish, nor an unknown verb, nor a request that nobody waits for is carried out."""
+    with migration(table, tmp_path) as (command, listener):
+        hold = in_copy(command, listener)
+        queue = RequestQueue(CheckpointTable(table.name, "t"))
+        with connect(connection_options(table), role="test") as session:
+            table.execute("INSERT INTO _t_chkpnt (record) VALUES ('rubbish')")
+            unknown = Request(verb="explode", token="u")
+            late = Request(verb="pause", token="l")
+            take_named_lock(session, unknown.lock)
+            numbers = [queue.put(session, request) for request in (unknown, late)]
+            answers = [
+                until(partial(queue.answer_to, session, n, t), "the answer")
+                for n, t in zip(numbers, "ul", strict=True)
+            ]
+        assert "there is no verb 'explode'" in answers[0].said[0]
+        assert "no longer waits" in answers[1].said[0]
+        assert "refused a request that cannot be read" in command.said
+        rubbish = table.query("SELECT record FROM _t_chkpnt WHERE id >= 16 ORDER BY id")[0][0]
+        assert "cannot be read: not JSON" in rubbish
+        assert not live(table)["live"]["paused"]
+        hold.release()
+        command.finish()
+    assert_migrated(table)
+
+
+def test_before_the_checkpoint_table_exists_ctl_says_so(table, tmp_path):
+    """The process holds its lock, and nobody can be reached through rows yet."""
+    with migration(table, tmp_path) as (command, listener):
+        hold = listener.hold("preflight.done")
+        command.wait_held(hold)
+        assert "has not created" in refused(table, "pause")
+        hold.release()
+        command.finish()
+
+
+def test_a_process_that_hangs_is_seen(table, tmp_path):
+    """It holds its lock, and its figures are old."""
+    with migration(table, tmp_path) as (command, listener):
+        hold = in_copy(command, listener)
+        until(lambda: live(table)["live"], "figures")
+        assert live(table)["state"] == "running"
+        command.process.send_signal(19)
+        try:
+            until(lambda: live(table)["state"] == "hanging", "the hanging process")
+            assert "it hangs" in done(table, "status")
+        finally:
+            command.process.send_signal(18)
+        until(lambda: live(table)["state"] == "running", "figures again")
+        hold.release()
+        command.finish()
+
+
+def test_status_shows_the_figures_of_now(table, tmp_path):
+    """For people a line each; a stopped migration is shown as before."""
+    with migration(table, tmp_path) as (command, listener):
+        hold = in_copy(command, listener, 4)
+        until(lambda: (live(table)["live"] or {}).get("rows"), "rows")
+        shown = done(table, "status")
+        for part in ("copy, running on", "rows ", "changes ", "threads=2", "figures written"):
+            assert part in shown
+        hold.release()
+        command.finish()
