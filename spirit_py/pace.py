@@ -24,6 +24,7 @@ class Work(enum.StrEnum):
     INDEX = "index"
     CHECKSUM = "checksum"
     REPAIR = "repair"
+    DROP = "drop"
 
 
 class Pace(Protocol):

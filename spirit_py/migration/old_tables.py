@@ -22,6 +22,7 @@ from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import Interrupted
 from spirit_py.migration.auxiliary import drop_checkpoints, drop_sentinels
 from spirit_py.migration.swap import FORWARD, drop_swapped_out
+from spirit_py.migration.throttling import drop_throttled
 from spirit_py.phases import Phase
 from spirit_py.units import human_seconds
 
@@ -81,7 +82,7 @@ def settle_old_tables(run: Run, tables: Sequence[Name]) -> None:
     if run.config.drop_old_after and not for_good:
         _wait(run, tables)
     run.figures.enter(Phase.CLEANUP)
-    left = _names(tables) if for_good else drop_swapped_out(run, tables, FORWARD)
+    left = _names(tables) if for_good else _drop(run, tables)
     run.report.old_table = ", ".join(left)
     kept = bool(left) and run.step("cleanup", partial(leave_to_operator, tables=tables))
     if kept:
@@ -89,6 +90,23 @@ def settle_old_tables(run: Run, tables: Sequence[Name]) -> None:
         drop_sentinels(run, tables)
         return
     drop_checkpoints(run, tables)
+
+
+def _drop(run: Run, tables: Sequence[Name]) -> list[str]:
+    """Drop the old tables once nothing holds that back; return those that are left.
+
+    Raises:
+        Interrupted: while it waits.
+    """
+    with drop_throttled(run):
+        try:
+            left = drop_swapped_out(run, tables, FORWARD)
+            if left:
+                run.stop.check()
+        except Interrupted as stopped:
+            stopped.hint = "the change is done; the same command drops the old table, or cleanup"
+            raise
+    return left
 
 
 def _names(tables: Sequence[Name]) -> list[str]:

@@ -20,9 +20,11 @@ from spirit_py.errors import ServerFault, SpiritError
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.retry import PATIENCE, retrying
 from spirit_py.mysql.tables.definition import read_table
+from spirit_py.mysql.tables.gentle_drop import free_partitions
 from spirit_py.mysql.tables.histograms import carry_histograms
 from spirit_py.mysql.tables.identity import drop_if, identity
 from spirit_py.mysql.tables.new_table import align_auto_increment, set_auto_increment
+from spirit_py.pace import Work
 from spirit_py.table.names import AuxiliaryNames
 
 if TYPE_CHECKING:
@@ -39,6 +41,11 @@ if TYPE_CHECKING:
     from spirit_py.stop import StopSwitch
 
 _log = logging.getLogger(__name__)
+
+#: Between two questions whether a drop may begin.
+_PACE_SECONDS: Final = 0.2
+#: Between two partitions of a large table.
+_REST_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,15 +256,21 @@ def _note_not_swapped(run: Run, pairs: Iterable[Pair]) -> None:
 def drop_swapped_out(process: Process, tables: Iterable[Name], direction: Direction) -> list[str]:
     """Drop the tables that a swap put out of place; never raises for one that cannot be dropped.
 
+    Each waits until nothing holds the drop back.
+
     Args:
         tables: schema and name of each table that was swapped.
 
     Returns:
         The names of the tables that could not be dropped, each of which was reported.
+
+    Raises:
+        SpiritError: a stop, while it waited.
     """
     left = []
     for source in tables:
         name = direction.swapped_out(source[1])
+        await_pace(process, f"drop of {name}")
         noted = partial(_noted, table=source, proof=direction.outgoing)
         try:
             why = drop_old_table(
@@ -266,6 +279,7 @@ def drop_swapped_out(process: Process, tables: Iterable[Name], direction: Direct
                 name,
                 proof=process.step("cleanup", noted),
                 stop=process.stop,
+                before_each=partial(_between_partitions, process, name),
             )
         except SpiritError as error:
             why = error.message
@@ -273,6 +287,25 @@ def drop_swapped_out(process: Process, tables: Iterable[Name], direction: Direct
             left.append(name)
             process.remark(f"table {name}", why)
     return left
+
+
+def await_pace(process: Process, what: str) -> None:
+    """Wait until nothing holds back a drop.
+
+    Raises:
+        SpiritError: a stop.
+    """
+    while reason := process.pace.reason(Work.DROP):
+        process.show(f"{reason} ({what})")
+        process.stop.wait(_PACE_SECONDS)
+        process.stop.check()
+    process.show("")
+
+
+def _between_partitions(process: Process, name: str) -> None:
+    """Leave the disk to others for a moment, and longer where something holds back the drop."""
+    process.stop.wait(_REST_SECONDS)
+    await_pace(process, f"drop of {name}")
 
 
 def drop_old_table(
@@ -285,6 +318,7 @@ def drop_old_table(
     lock_wait: int = 5,
     attempts: int = 8,
     patience: float = PATIENCE,
+    before_each: Callable[[], object] = lambda: None,
 ) -> str:
     """Drop a table that no migration needs any more.
 
@@ -294,6 +328,7 @@ def drop_old_table(
 
     Args:
         patience: seconds for which the server may be away.
+        before_each: called before a partition of a large table is emptied; may wait.
         proof: the table's identity; another table of its name stays (R24).
 
     Returns:
@@ -303,6 +338,7 @@ def drop_old_table(
 
     def drop() -> str:
         with connect(options, role="drop", lock_wait_timeout=lock_wait) as session:
+            free_partitions(session, schema, table, proof, before_each=before_each)
             if drop_if(session, schema, table, proof) or not read_table(session, schema, table):
                 return ""
         return "nothing proves that it is the table that was swapped out: see who made it"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.contracts import FeedStatistics
 from spirit_py.migration.surroundings import surroundings
+from spirit_py.pace import Work
 from spirit_py.throttle.adaptive import Adaptive
 from spirit_py.throttle.backlog import Backlog
 from spirit_py.throttle.lag.throttler import LagThrottler
@@ -14,6 +16,8 @@ from spirit_py.throttle.load import ServerLoad
 from spirit_py.throttle.throttles import Throttles
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from spirit_py.checkpoint.table import CheckpointTable
     from spirit_py.migration.run import Run
 
@@ -60,6 +64,29 @@ def end_throttling(run: Run) -> None:
     """Hold nothing back any more, and write no heartbeat: the swap is made."""
     if run.figures.throttles is not None:
         run.figures.throttles.close()
+
+
+@contextlib.contextmanager
+def drop_throttled(run: Run) -> Iterator[None]:
+    """Let the drop of the old tables ask what holds it back, while the context is open.
+
+    The throttlers of the copy are closed by then. Those that nobody asked for are left out.
+    """
+    throttles = Throttles(run.settings, tell=run.message)
+    if run.settings.current.max_load:
+        load = ServerLoad(run.config.connection, run.settings, run.stop)
+        throttles.add(load, first=True)
+    for throttler, relied_on in surroundings(run):
+        if relied_on and Work.DROP in throttler.holds:
+            throttles.add(throttler, first=True)
+        else:
+            throttler.close()
+    throttles.start()
+    run.pace = throttles
+    try:
+        yield
+    finally:
+        throttles.close()
 
 
 def _pressure(run: Run, lag: LagThrottler | None) -> tuple[str, float]:

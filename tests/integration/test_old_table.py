@@ -18,6 +18,8 @@ from spirit_py.migration import old_tables, swap
 from spirit_py.migration.cleanup import clean_up
 from spirit_py.migration.listing import migrations
 from spirit_py.mysql.connect import connect
+from spirit_py.mysql.tables.gentle_drop import free_partitions
+from spirit_py.mysql.tables.identity import NOTHING, drop_if, identity
 from spirit_py.phases import Phase
 from tests.kits.migrate import Migrating, config_for
 from tests.kits.resume import start
@@ -260,6 +262,65 @@ def test_a_drop_that_fails_leaves_the_proof(db, change, monkeypatch):
     assert tables(db) == ["_t_chkpnt", "_t_old", "t"]
     reader.connection.rollback()
     clean(db, old_too=True)
+    assert tables(db) == ["t"]
+
+
+def test_a_large_partitioned_table_is_emptied_partition_by_partition(db):
+    """The largest first; the smallest stays to the end, and with it the proof."""
+    db.execute(
+        "CREATE TABLE _t_old (id INT PRIMARY KEY, a VARCHAR(4000)) PARTITION BY RANGE (id)"
+        " (PARTITION one VALUES LESS THAN (10), PARTITION `two two` VALUES LESS THAN (1000),"
+        " PARTITION three VALUES LESS THAN (2000))"
+    )
+    for first, last in ((10, 500), (1000, 1100)):
+        db.execute(
+            "INSERT INTO _t_old WITH RECURSIVE n (i) AS (SELECT %s UNION ALL SELECT i + 1 FROM n"
+            " WHERE i < %s) SELECT i, REPEAT('x', 4000) FROM n",
+            (first, last),
+        )
+    db.query("ANALYZE TABLE _t_old")
+    seen = []
+
+    def look() -> None:
+        counted = [
+            f"COUNT(IF(id BETWEEN {a} AND {b}, 1, NULL))" for a, b in ((10, 999), (1000, 2000))
+        ]
+        seen.append(db.query(f"SELECT {', '.join(counted)} FROM _t_old")[0])
+
+    with connect(config_for(db).connection, role="test") as session:
+        proof = identity(session, db.name, "_t_old")
+        assert free_partitions(session, db.name, "_t_old", proof, before_each=look) == 0
+        freed = free_partitions(session, db.name, "_t_old", proof, before_each=look, large=1 << 20)
+        assert freed == 2
+        look()
+        assert seen == [(491, 101), (0, 101), (0, 0)]
+        assert drop_if(session, db.name, "_t_old", proof)
+    assert tables(db) == []
+
+
+def test_a_partitioned_table_of_others_is_not_emptied(db):
+    """Without the proof no partition is touched (R24)."""
+    db.execute("CREATE TABLE _t_old (id INT PRIMARY KEY) PARTITION BY HASH (id) PARTITIONS 3")
+    db.execute("INSERT INTO _t_old VALUES (1), (2), (3)")
+    with connect(config_for(db).connection, role="test") as session:
+        free_partitions(session, db.name, "_t_old", NOTHING, before_each=int, large=0)
+    assert db.query("SELECT COUNT(*) FROM _t_old") == [(3,)]
+
+
+def test_a_drop_waits_until_nothing_holds_it_back(db, change):
+    """What holds back the copy holds back the drop, too, and is shown; a stop ends the wait."""
+    interrupted_in_grace(change)
+    running = change(max_load=(("Threads_connected", 0.0),))
+    running.wait_until(
+        lambda: any("drop of _t_old" in one.waiting_for for one in running.told.snapshots[-1:]),
+        "drop that waits",
+    )
+    assert "_t_old" in tables(db)
+    running.stop.request(Interrupted(signal.SIGINT))
+    with pytest.raises(Interrupted):
+        running.end()
+    assert tables(db) == ["_t_chkpnt", "_t_old", "t"]
+    change().end()
     assert tables(db) == ["t"]
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.faults import access_denied
+from spirit_py.pace import Work
 from spirit_py.throttle.lag.replica import LOOK_SECONDS, NO_REPLICA
 from spirit_py.throttle.lag.unapplied import why_behind
 from spirit_py.throttle.throttler import WRITES
@@ -44,7 +45,8 @@ class LagThrottler:
     """
 
     name: Final = "replica lag"
-    holds: Final = WRITES
+    #: The replicas delete the old table's file as well, and apply nothing else meanwhile.
+    holds: Final = WRITES | {Work.DROP}
     every: Final = LOOK_SECONDS
 
     def __init__(
