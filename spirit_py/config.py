@@ -18,6 +18,7 @@ LogFormat = Literal["text", "json"]
 GuardMode = Literal["on", "off", "auto"]
 IndexMode = Literal["auto", "on", "off"]
 LineFormat = Literal["json", "text"]
+KillMode = Literal["never", "idle", "all"]
 
 DEFAULT_PORT = 3306
 MAX_PORT = 65535
@@ -132,10 +133,10 @@ class RunConfig(SparkConfig):
     """What ``spirit-py migrate`` and ``spirit-py revert`` are both asked for.
 
     Attributes:
-        lock_wait_timeout: seconds that the cutover waits for the table lock.
-        no_kill: never end a session that holds up the cutover.
-        kill_after: seconds after the lock request at which blockers are ended; None for 90 % of
-            ``lock_wait_timeout``.
+        lock_wait_timeout: seconds that one request for a lock on a table waits at most.
+        cutover_timeout: seconds in which such a lock must be granted, by however many requests.
+        kill_blockers: which sessions in front of such a lock are killed.
+        kill_after: seconds for which they must have been in front.
         snapshot_guard: whether older snapshots get an error when they read the swapped table;
             ``auto``: where an old transaction may hold one.
         checksum_yield_timeout: seconds after which the checksum renews its snapshot.
@@ -144,10 +145,10 @@ class RunConfig(SparkConfig):
     connection: ConnectionOptions
     database: str
     table: str = ""
-    lock_wait_timeout: float = 30.0
-    cutover_attempts: int = 5
-    no_kill: bool = False
-    kill_after: float | None = None
+    lock_wait_timeout: float = 2.5
+    cutover_timeout: float = 86_400.0
+    kill_blockers: KillMode = "never"
+    kill_after: float = 30.0
     snapshot_guard: GuardMode = "auto"
     checksum_yield_timeout: float = 3600.0
     feed: FeedOptions = field(default_factory=FeedOptions)
@@ -254,6 +255,7 @@ class CompareConfig(SparkConfig):
         repair: make the target's rows equal to the source's.
         lock: lock both tables for the moment of the snapshot.
         lock_wait_timeout: seconds that one request for the lock may wait.
+        lock_timeout: seconds in which it must be granted, by however many requests.
         checksum_yield_timeout: seconds after which a snapshot is closed and a new one taken.
         recheck_pauses: seconds before each recheck of the rows that differ.
     """
@@ -268,7 +270,8 @@ class CompareConfig(SparkConfig):
     ignored: tuple[str, ...] = ()
     repair: bool = False
     lock: bool = True
-    lock_wait_timeout: float = 5.0
+    lock_wait_timeout: float = 2.5
+    lock_timeout: float = 3600.0
     checksum_yield_timeout: float = 3600.0
     recheck_pauses: tuple[float, ...] = (1.0, 3.0)
     report_json: Path | None = None

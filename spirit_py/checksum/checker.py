@@ -68,6 +68,7 @@ class Checker:
             feed this one's goes on from; the first pass begins above it.
         follower: of two servers, the side that replicates from the other with GTIDs.
         pace: asked before each chunk, and before rows are repaired; None for no limit.
+        message: called with what an operator should find in the log.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class Checker:
         resume_above: KeyBound | None = None,
         follower: Follower = "",
         pace: Pace | None = None,
+        message: Callable[[str], None] = _log.info,
     ) -> None:
         self._what = Comparison(
             mapping=mapping,
@@ -96,6 +98,7 @@ class Checker:
             options=options or ChecksumOptions(),
             follower=follower,
             pace=pace or Unhindered(),
+            message=message,
         )
         self._mapping = mapping
         self._options = self._what.options

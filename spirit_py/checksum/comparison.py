@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -9,6 +10,8 @@ from spirit_py.checksum.worker import JoinChecksum
 from spirit_py.pace import Unhindered
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from spirit_py.checksum.result import ChecksumOptions
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import ChangeSource
@@ -16,6 +19,8 @@ if TYPE_CHECKING:
     from spirit_py.spark.gang import GangEngine
     from spirit_py.stop import StopSwitch
     from spirit_py.table.mapping import TableMapping
+
+_log = logging.getLogger(__name__)
 
 Follower: TypeAlias = Literal["", "source", "target"]
 """The side that replicates from the other; empty where neither does, or without GTIDs."""
@@ -30,6 +35,7 @@ class Comparison:
         feed: None when no changes are applied: two tables are compared as they are.
         follower: the side that replicates from the other.
         pace: asked before each chunk, and before rows are repaired.
+        message: called with what an operator should find in the log.
     """
 
     mapping: TableMapping
@@ -41,6 +47,7 @@ class Comparison:
     options: ChecksumOptions
     follower: Follower = ""
     pace: Pace = field(default_factory=Unhindered)
+    message: Callable[[str], None] = _log.info
 
     @property
     def name(self) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from spirit_py.chunk.sizing import FIRST_ROWS
+from spirit_py.mysql.locks.policy import LockPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -89,10 +90,7 @@ class ChecksumOptions:
         tasks: sessions that read at the same time; 0 for as many as Spark has slots.
         target_seconds: how long one chunk should take, both sides together.
         first_rows: rows of the first chunks, until one is measured.
-        lock_wait_timeout: whole seconds that one request for the table lock may wait at most;
-            the first ones wait 1, then twice as long each; while it
-            waits, new writers of the table wait behind it.
-        lock_attempts: requests before the checksum gives up.
+        locking: when the table lock is requested, and for how long.
         lock_hold: seconds after which a lock that is still held is given up, and asked for again.
         yield_seconds: age at which a snapshot is closed and a new one taken.
         max_passes: passes over the table, the last of which must be clean.
@@ -110,8 +108,7 @@ class ChecksumOptions:
     tasks: int = 0
     target_seconds: float = 1.0
     first_rows: int = FIRST_ROWS
-    lock_wait_timeout: int = 4
-    lock_attempts: int = 30
+    locking: LockPolicy = field(default_factory=LockPolicy)
     lock_hold: float = 10.0
     yield_seconds: float = 3600.0
     max_passes: int = 3

@@ -5,10 +5,9 @@ before the lock is asked for, the last of them under it, then every reader opens
 (which takes no table lock itself; measured: it sees all that the lock's session wrote) and the
 lock is released.
 
-While a lock request waits, new writers queue behind it. So requests are short and the pauses
-between them at least twice as long: the application waits for a third of the time at most
-(docs/verification.md). No blocker is killed: a checksum can wait, at no cost but time. Blockers are
-named while they are waited for, and again when the last request failed.
+While a lock request waits, new writers queue behind it. So it is made when nobody old is in front,
+and is short, as :mod:`spirit_py.mysql.locks.turns` says (docs/verification.md). Blockers are named
+while they are waited for, and again when the last request failed.
 
 There is no snapshot over two servers. But while the table of the server that is replicated from is
 locked, nothing new for it can come into its binlog; a replica that has executed what that server
@@ -21,9 +20,10 @@ frozen or cut off, the watch when it is held too long. Then another request is m
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spirit_py import points
 from spirit_py.errors import (
@@ -36,7 +36,10 @@ from spirit_py.errors import (
 )
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import INTERRUPTED, LOCK_WAIT_TIMEOUT, Disposition, disposition
+from spirit_py.mysql.locks.front import Front, named
+from spirit_py.mysql.locks.look import LockRequest
 from spirit_py.mysql.locks.table import TableLock, let_go_when_silent, open_lock_session
+from spirit_py.mysql.locks.turns import LockTurns, SomebodyInFront
 from spirit_py.mysql.locks.watch import LockWatch
 
 if TYPE_CHECKING:
@@ -48,10 +51,7 @@ if TYPE_CHECKING:
     from spirit_py.mysql.locks.blockers import Blocker
     from spirit_py.mysql.session import Session
 
-_FIRST_PAUSE: Final = 0.5
-_LONGEST_PAUSE: Final = 15.0
-#: Requests that wait equally long, before the wait is doubled.
-_SAME_WAIT: Final = 3
+_WHAT: Final = "the table lock of its snapshot"
 _FLUSH_SECONDS: Final = 10.0
 #: Seconds that a replica gets to catch up before the lock is asked for.
 _CATCH_UP_SECONDS: Final = 30
@@ -83,6 +83,20 @@ class SnapshotLock:
     def __init__(self, what: Comparison, *, on_wait: Callable[[str], None]) -> None:
         self._what = what
         self._on_wait = on_wait
+        self._policy = what.options.locking
+        fronts = [
+            (options, Front(request, self._policy.kills)) for options, request in _requests(what)
+        ]
+        self._turns = LockTurns(
+            fronts,
+            self._policy,
+            what.stop,
+            what=_WHAT,
+            show=on_wait,
+            message=what.message,
+        )
+        #: Seconds for which the last try's requests have waited.
+        self._requested_for = 0.0
 
     def take(self, open_snapshots: Callable[[], object]) -> LockFigures:
         """Call ``open_snapshots`` while both tables are locked and up to date.
@@ -94,45 +108,50 @@ class SnapshotLock:
             open_snapshots()
             self._on_wait("")
             return LockFigures(one_moment=False)
-        pause = _FIRST_PAUSE
-        longest = 0.0
-        seen: list[Blocker] = []
-        last: MigrationFailure | None = None
-        for attempt in range(1, self._what.options.lock_attempts + 1):
-            self._what.stop.check()
-            allowed = self._allowed(attempt)
+        longest, attempt = 0.0, 1
+        while True:
             try:
-                figures = self._attempt(open_snapshots, attempt, seen)
+                figures = self._attempt(open_snapshots, attempt)
+            except SomebodyInFront:
+                if self._turns.over:
+                    raise self._failure(None) from None
             except (ServerFault, ChangesNotFlushed, CutoverFailure, FeedFailure) as error:
                 self._what.stop.check()
                 if not _passing(error):
                     raise
-                last = error
-                longest = max(longest, allowed * 1000.0)
-                self._on_wait(_pausing(attempt, seen, error))
-                if self._what.stop.wait(pause):
-                    self._what.stop.check()
-                pause = max(min(_LONGEST_PAUSE, pause * 2), 2.0 * self._allowed(attempt + 1))
+                if self._turns.over:
+                    raise self._failure(error) from error
+                longest = max(longest, self._requested_for)
+                self._turns.pause(attempt, self._requested_for, _reason(error, self._in_front()))
+                attempt += 1
             else:
                 self._on_wait("")
-                return replace(figures, waited_ms=max(longest, figures.waited_ms))
-        raise self._failure(last, seen) from last
+                return replace(figures, waited_ms=max(longest * 1000, figures.waited_ms))
 
-    def _failure(self, last: MigrationFailure | None, seen: list[Blocker]) -> ChecksumFailure:
-        reason = last.message if last is not None else "no attempt was allowed"
+    def await_free(self) -> None:
+        """Wait until the lock may be requested.
+
+        Raises:
+            ChecksumFailure: the time is over.
+            ServerFault: a session for the looks was lost.
+        """
+        if self._what.options.lock and not self._turns.await_free():
+            raise self._failure(None)
+
+    def _in_front(self) -> list[Blocker]:
+        return [blocker for _, front in self._turns.fronts for blocker in front.last]
+
+    def _failure(self, last: MigrationFailure | None) -> ChecksumFailure:
+        reason = last.message if last is not None else "it was not requested while others held it"
         return ChecksumFailure(
             f"the checksum could not lock {self._what.name} for its snapshot: {reason}",
             hint="end the long transactions on the table, then run the same command again",
-            details=tuple(f"blocked by: {blocker}" for blocker in seen),
+            details=tuple(f"blocked by: {blocker}" for blocker in self._in_front()),
         )
 
-    def _allowed(self, attempt: int) -> int:
-        """Return the seconds that a request, from 1, may wait: new writers wait behind it."""
-        return min(self._what.options.lock_wait_timeout, 1 << ((attempt - 1) // _SAME_WAIT))
-
-    def _attempt(
-        self, open_snapshots: Callable[[], object], attempt: int, seen: list[Blocker]
-    ) -> LockFigures:
+    def _attempt(self, open_snapshots: Callable[[], object], attempt: int) -> LockFigures:
+        self._requested_for = 0.0
+        self.await_free()
         if self._what.feed is not None:
             self._what.feed.catch_up(self._on_wait)
         # LOCK TABLES may hold the new table while it waits for the source: nothing of ours may
@@ -140,10 +159,11 @@ class SnapshotLock:
         with contextlib.ExitStack() as stack:
             if self._what.feed is not None:
                 stack.enter_context(self._what.feed.applies_paused())
-            locks = stack.enter_context(self._sessions(self._allowed(attempt)))
+            locks = stack.enter_context(self._sessions())
             following = self._catch_up_before(locks, attempt)
+            self._turns.require_free([each.session for each in locks])
             points.reach("checksum.lock")
-            began = self._acquire(stack, locks, attempt, seen, following=following)
+            began = self._acquire(stack, locks, attempt, following=following)
             self._under_lock(locks, open_snapshots)
             for each in locks:
                 each.lock.verify()
@@ -171,37 +191,38 @@ class SnapshotLock:
         stack: contextlib.ExitStack,
         locks: list[_Side],
         attempt: int,
-        seen: list[Blocker],
         *,
         following: bool,
     ) -> float:
         """Take the locks one after the other; return when the first was held."""
-        what = f"the table lock of its snapshot (request {attempt})"
+        what = f"{_WHAT} (request {attempt})"
         began: float | None = None
 
         def tell(blockers: list[Blocker]) -> None:
-            seen[:] = blockers
-            self._on_wait(f"{what}; blocked by: {_named(blockers)}")
+            self._on_wait(f"{what}; blocked by: {named(blockers)}")
 
         self._on_wait(what)
         for number, each in enumerate(locks):
             let_go_when_silent(each.session)
-            watch = stack.enter_context(self._watch(each, self._allowed(attempt), tell))
+            watch = stack.enter_context(self._watch(each, self._turns.fronts[number][1], tell))
             with _kept_alive(locks[:number], self._what.options.lock_hold):
                 if number and following:
-                    _catch_up(locks[0].session, each.session, self._allowed(attempt))
-                _request(each, watch)
+                    _catch_up(locks[0].session, each.session, math.ceil(self._policy.wait))
+                try:
+                    _request(each, watch)
+                finally:
+                    self._requested_for += each.lock.waited_ms / 1000
             watch.holding()
             began = began or time.monotonic()
         return began or time.monotonic()
 
-    def _watch(self, side: _Side, allowed: int, tell: Callable[[list[Blocker]], None]) -> LockWatch:
+    def _watch(self, side: _Side, front: Front, tell: Callable[[list[Blocker]], None]) -> LockWatch:
         return LockWatch(
             connect(side.options, role="checksum-watch", read_timeout=10),
             side.session.id,
-            wait=allowed,
+            wait=self._policy.wait,
             hold=self._what.options.lock_hold,
-            kill_after=None,
+            front=front,
             stop=self._what.stop,
             tell=tell,
         )
@@ -223,32 +244,35 @@ class SnapshotLock:
             open_snapshots()
 
     @contextlib.contextmanager
-    def _sessions(self, allowed: int) -> Iterator[list[_Side]]:
+    def _sessions(self) -> Iterator[list[_Side]]:
         """Open the locking sessions, one for each server; the one that is followed first."""
-        what = self._what
-        source = (what.mapping.source.schema, what.mapping.source.name)
-        target = (what.mapping.target.schema, what.mapping.target.name)
-        wanted: list[tuple[ConnectionOptions, dict[str, Any]]]
-        if self._what.target is None:
-            # Only with a feed is the new table written, and that through this session.
-            readable = [source] if self._what.feed is not None else [source, target]
-            wanted = [(self._what.source, {"tables": [source, target], "read_only": readable})]
-        else:
-            wanted = [
-                (self._what.source, {"tables": [source], "read_only": [source]}),
-                (self._what.target, {"tables": [target], "read_only": [target]}),
-            ]
-        if self._what.follower == "source":
-            wanted.reverse()
+        hold = self._what.options.lock_hold
         with contextlib.ExitStack() as stack:
             locks: list[_Side] = []
-            for options, tables in wanted:
+            for options, front in self._turns.fronts:
                 session = open_lock_session(
-                    options, role="checksum-lock", wait=allowed, hold=self._what.options.lock_hold
+                    options, role="checksum-lock", wait=math.ceil(self._policy.wait), hold=hold
                 )
                 stack.callback(session.close)
-                locks.append(_Side(options, session, TableLock(session, **tables)))
+                request = front.request
+                lock = TableLock(session, request.tables, read_only=request.read_only)
+                locks.append(_Side(options, session, lock))
             yield locks
+
+
+def _requests(what: Comparison) -> list[tuple[ConnectionOptions, LockRequest]]:
+    """Return what is locked on each server; the one that is followed first."""
+    source = (what.mapping.source.schema, what.mapping.source.name)
+    target = (what.mapping.target.schema, what.mapping.target.name)
+    if what.target is None:
+        # Only with a feed is the new table written, and that through the locking session.
+        readable = [source] if what.feed is not None else [source, target]
+        return [(what.source, LockRequest(tables=[source, target], read_only=readable))]
+    wanted = [
+        (what.source, LockRequest(tables=[source], read_only=[source])),
+        (what.target, LockRequest(tables=[target], read_only=[target])),
+    ]
+    return wanted[::-1] if what.follower == "source" else wanted
 
 
 @contextlib.contextmanager
@@ -291,25 +315,19 @@ def _catch_up(leader: SqlSession, follower: SqlSession, seconds: int) -> None:
         )
 
 
+def _reason(error: MigrationFailure, found: list[Blocker]) -> str:
+    """Return why a request failed, for the display."""
+    if isinstance(error, ServerFault) and error.code != LOCK_WAIT_TIMEOUT:
+        # Nobody blocks it: a server that takes no more connections, for instance.
+        return error.text
+    return f"blocked at the request by: {named(found)}" if found else ""
+
+
 def _passing(error: MigrationFailure) -> bool:
     """Return whether another attempt may succeed: temporary faults of the feed end no checksum."""
     if isinstance(error, ServerFault):
         return disposition(error) is Disposition.RETRY
     return error.resumable
-
-
-def _pausing(attempt: int, seen: list[Blocker], error: MigrationFailure) -> str:
-    """Return the message about a pause between two requests."""
-    who = f"; blocked at the request by: {_named(seen)}" if seen else ""
-    if isinstance(error, ServerFault) and error.code != LOCK_WAIT_TIMEOUT:
-        # Nobody blocks it: a server that takes no more connections, for instance.
-        who = f"; {error.text}"
-    return f"the table lock of its snapshot (a pause for writers after request {attempt}){who}"
-
-
-def _named(blockers: list[Blocker]) -> str:
-    more = f" and {len(blockers) - 1} more" if len(blockers) > 1 else ""
-    return f"{blockers[0]}{more}"
 
 
 class _Side(NamedTuple):

@@ -160,6 +160,9 @@ class TablePass:
     def _segment(self, chunker: CompositeChunker) -> list[RowDifference]:
         coverage, what = self._coverage, self._what
         coverage.begin_segment()
+        lock = SnapshotLock(what, on_wait=lambda waiting: self._show(waiting_for=waiting))
+        # Before the tasks come: they would wait as long, and their sessions would idle.
+        lock.await_free()
         self._show(waiting_for="Spark's tasks to come together")
         with (
             connect(what.source, role="checksum", read_timeout=_LETTER_SECONDS) as control,
@@ -176,14 +179,15 @@ class TablePass:
         ):
             began = time.monotonic()
             gang.assemble(_ASSEMBLE_SECONDS)
-            self._take_snapshot(gang, time.monotonic() - began)
+            self._take_snapshot(lock, gang, time.monotonic() - began)
             points.reach("checksum.compare")
             self._verify(gang, self._compare(gang, chunker))
             return [difference for part in gang.finish() for difference in part]
 
-    def _take_snapshot(self, gang: Gang[list[RowDifference]], gathered: float) -> None:
+    def _take_snapshot(
+        self, lock: SnapshotLock, gang: Gang[list[RowDifference]], gathered: float
+    ) -> None:
         order = json.dumps({"do": "snapshot"})
-        lock = SnapshotLock(self._what, on_wait=lambda waiting: self._show(waiting_for=waiting))
         figures = lock.take(lambda: gang.everyone(order, _SNAPSHOT_SECONDS))
         self._on_snapshot(figures, gathered)
 

@@ -22,6 +22,7 @@ from spirit_py.cli.groups import (
 )
 from spirit_py.cli.outcome import ErrorsShown, leave_with
 from spirit_py.cli.values import (
+    Duration,
     FiniteRange,
     connection_of,
     given_server,
@@ -101,9 +102,17 @@ target_options = group(
 @option(
     "--lock-wait-timeout",
     type=FiniteRange(1, 3600),
-    default=5.0,
+    default=2.5,
     show_default=True,
-    help="Seconds that one request for that lock may wait; new writers wait behind it.",
+    help="Seconds that one request for that lock may wait; new writers wait behind it. It is not"
+    " requested while a writing transaction that is older than a second is in front.",
+)
+@option(
+    "--lock-timeout",
+    type=Duration(),
+    default="1h",
+    show_default=True,
+    help="Time in which that lock must be granted, by however many requests.",
 )
 @yield_option
 @option(

@@ -112,15 +112,34 @@ swap_options = group(
     option(
         "--lock-wait-timeout",
         type=FiniteRange(1, 3600),
-        default=30.0,
+        default=2.5,
         show_default=True,
-        help="Seconds that one attempt of the swap may wait for the table lock.",
+        help="Seconds that one request for a lock on the table waits at most: so long may the"
+        " application's new statements wait behind it. It is not requested at all while a"
+        " transaction that is older than a second is in front.",
     ),
-    option("--no-kill", is_flag=True, help="Never end a session that holds up the swap."),
+    option(
+        "--cutover-timeout",
+        type=Duration(),
+        default="1d",
+        show_default=True,
+        help="Time in which the swap must get its lock, by however many requests; then the run"
+        " ends, and the same command carries on.",
+    ),
+    option(
+        "--kill-blockers",
+        type=click.Choice(["never", "idle", "all"]),
+        default="never",
+        show_default=True,
+        help="Whom to end who is in front of such a lock: nobody; sessions that sit idle in a"
+        " transaction; those and running statements.",
+    ),
     option(
         "--kill-after",
-        type=FiniteRange(0.1, 3600),
-        help="Seconds after which such a session is ended. [default: 90 % of --lock-wait-timeout]",
+        type=FiniteRange(0.1, 86_400),
+        default=30.0,
+        show_default=True,
+        help="Seconds for which such a session must have been in front.",
     ),
     option(
         "--snapshot-guard",
@@ -131,7 +150,7 @@ swap_options = group(
         " swapped table; auto: where a transaction is open for seconds, such as a dump's.",
     ),
 )
-"""The options of the swap's lock: how long it is waited for, and whom it may end."""
+"""The options of locks on the table: how they are requested, and whom they may end."""
 
 surroundings_options = group(
     option(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +21,7 @@ from spirit_py.compare.matching import match
 from spirit_py.errors import ChecksumFailure, DifferencesFound, SchemaChanged
 from spirit_py.mysql.connect import connect, connect_first
 from spirit_py.mysql.locks.named import migration_lock
+from spirit_py.mysql.locks.policy import LockPolicy
 from spirit_py.mysql.tables.definition import read_table, shape_of
 from spirit_py.phases import Phase
 from spirit_py.spark.choice import Engines
@@ -85,11 +85,14 @@ class CompareRun:
                 applier=repairer,
                 options=ChecksumOptions(
                     lock=self._options.lock,
-                    lock_wait_timeout=math.ceil(self._options.lock_wait_timeout),
+                    locking=LockPolicy(
+                        wait=self._options.lock_wait_timeout, timeout=self._options.lock_timeout
+                    ),
                     yield_seconds=self._options.checksum_yield_timeout,
                     recheck_pauses=self._options.recheck_pauses,
                 ),
                 follower=side_that_follows,
+                message=self._reporter.message,
             )
             self._compare_began = time.monotonic()
             self._check(checker)

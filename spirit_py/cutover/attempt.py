@@ -3,6 +3,7 @@
 The application waits only between the arrows::
 
     open the sessions; drain the feed again; pause the feed's own applying
+    look once more                               nobody old is in front
     LOCK TABLES t WRITE, _t_new WRITE            waits for running transactions
     --> wait until the feed has received all     nothing is missing
         flush through the locking session        nothing is pending
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
     from spirit_py.cutover.guard import SnapshotGuard
     from spirit_py.cutover.plan import CutoverPlan
+    from spirit_py.mysql.locks.turns import LockTurns
     from spirit_py.mysql.session import Session
 
 _LOG = logging.getLogger(__name__)
@@ -45,25 +48,33 @@ _CATCH_UP_ROUNDS: Final = 8
 
 
 def open_attempt(
-    number: int, plan: CutoverPlan, guard: SnapshotGuard, stack: contextlib.ExitStack
+    number: int,
+    plan: CutoverPlan,
+    guard: SnapshotGuard,
+    turns: LockTurns,
+    stack: contextlib.ExitStack,
 ) -> Attempt:
     """Do everything that needs no lock: open the sessions, and apply nearly all changes.
 
     The feed's own applying is paused, because LOCK TABLES may have the new table while it
     waits for the source.
+
+    Raises:
+        SomebodyInFront: the lock must not be requested now.
     """
-    wait, hold = plan.limits.wait_for(number), plan.limits.lock_hold
+    wait, hold = plan.limits.lock.wait, plan.limits.lock_hold
     watcher = stack.enter_context(connect(plan.connection, role="cutover-watch", read_timeout=10))
     plan.before_lock(watcher)
     guard.prepare(watcher, plan.connection)
     opened = stack.enter_context(contextlib.ExitStack())
-    session, fence = open_locking_session(opened, plan, wait=wait)
+    session, fence = open_locking_session(opened, plan, wait=math.ceil(wait))
     server = str(session.value("SELECT @@server_uuid"))
     check_names(session, plan.swaps)
     _catch_up(plan)
     stack.enter_context(plan.source.applies_paused())
     # The session ends before the feed applies again, because it may still hold the lock.
     stack.enter_context(opened.pop_all())
+    turns.require_free([watcher])
     # If this process is frozen or cut off, the server soon ends session and lock (R23).
     let_go_when_silent(session)
     watch = LockWatch(
@@ -71,12 +82,11 @@ def open_attempt(
         session.id,
         wait=wait,
         hold=hold,
-        kill_after=plan.limits.kills_after,
+        front=turns.fronts[0][1],
         stop=plan.stop,
         clock=plan.clock,
     )
     stack.enter_context(watch)
-    tables = [(swap.schema, name) for swap in plan.swaps for name in (swap.table, swap.new)]
     return Attempt(
         number=number,
         plan=plan,
@@ -85,7 +95,7 @@ def open_attempt(
         fence=fence,
         server=server,
         watch=watch,
-        table_lock=TableLock(session, tables, clock=plan.clock),
+        table_lock=TableLock(session, plan.tables, clock=plan.clock),
     )
 
 
@@ -148,7 +158,7 @@ class Attempt:
             self.plan.stop.check()
             if connection_lost(fault) or not self.watch.blockers:
                 raise
-            who = "; ".join(self.watch.spared or map(str, self.watch.blockers))
+            who = self.watch.front.described()
             why = f"{self.watch.verdict or fault.text}; blocked by {who}"
             raise TryFailed(why) from fault
         self.held_from = self.plan.clock()

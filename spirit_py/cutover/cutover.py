@@ -1,7 +1,7 @@
 """The swap of source and new table under one lock, in one session: its tries (R15).
 
-A try drains the feed without a lock, then goes through the steps of
-:mod:`spirit_py.cutover.attempt`.
+A try begins when nobody old is in front of the lock (:mod:`spirit_py.mysql.locks.turns`). It drains
+the feed without a lock, then goes through the steps of :mod:`spirit_py.cutover.attempt`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,11 @@ from spirit_py.errors import (
     ServerFault,
 )
 from spirit_py.mysql.faults import Disposition, disposition
+from spirit_py.mysql.locks.front import Front
+from spirit_py.mysql.locks.look import LockRequest
+from spirit_py.mysql.locks.turns import LockTurns, SomebodyInFront
 from spirit_py.mysql.retry import await_server
+from spirit_py.units import human_seconds
 
 if TYPE_CHECKING:
     from spirit_py.cutover.plan import CutoverPlan, CutoverResult
@@ -30,6 +34,8 @@ if TYPE_CHECKING:
 _DRAIN_ROUNDS: Final = 5
 #: Pending changes up to which the sessions for the lock are opened.
 _TRIVIAL_BACKLOG: Final = 200
+#: The last tries, which an error shows.
+_SHOWN: Final = 10
 
 
 class Cutover:
@@ -39,8 +45,22 @@ class Cutover:
         self._plan = plan
         self._guard = SnapshotGuard(plan.guard, plan.swaps, plan.message)
         self._attempt: Attempt | None = None
+        #: Seconds for which the last try's request has waited.
+        self._requested_for = 0.0
         self._failures: list[str] = []
-        self._killed: list[str] = []
+        self._front = Front(
+            LockRequest(tables=plan.tables, defines=True), plan.limits.lock.kills, clock=plan.clock
+        )
+        self._turns = LockTurns(
+            [(plan.connection, self._front)],
+            plan.limits.lock,
+            plan.stop,
+            what="the lock of the swap",
+            show=plan.show,
+            message=plan.message,
+            attend=self._heed_sentinel,
+            clock=plan.clock,
+        )
 
     @property
     def swapped(self) -> bool:
@@ -61,31 +81,59 @@ class Cutover:
             OutcomeUnknown: the answer to RENAME was lost and the outcome is unknown.
             SpiritError: the reason of a stop request, or an error of a hook; as CutoverFailure.
         """
-        limits = self._plan.limits
-        for number in range(1, limits.attempts + 1):
+        number = 1
+        while True:
             self._plan.stop.check()
             try:
                 return self._try(number)
+            except SomebodyInFront as found:
+                if self._turns.over:
+                    raise self._given_up() from found
+                continue
             except TryFailed as failed:
                 self._failures.append(str(failed))
-                self._plan.message(f"cutover try {number} of {limits.attempts} failed: {failed}")
-            if number < limits.attempts:
-                self._plan.stop.wait(limits.pause_after(number))
-                # A server that restarts costs one try, however long it takes.
-                await_server(self._plan.connection, self._plan.stop)
-                if what := self._plan.held_back():
-                    raise HeldBack(f"{what} defers the cutover", hint=f"end {what} to swap")
+                self._plan.message(f"cutover try {number} failed: {failed}")
+            if self._turns.over:
+                raise self._given_up()
+            self._pause(number)
+            number += 1
+
+    def _pause(self, number: int) -> None:
+        """Let the application go on; then the server must answer, and nothing defer the swap."""
+        self._turns.pause(number, self._requested_for, self._failures[-1])
+        # A server that restarts costs one try, however long it takes.
+        await_server(self._plan.connection, self._plan.stop)
+        self._heed_sentinel()
+
+    def _heed_sentinel(self) -> None:
+        if what := self._plan.held_back():
+            raise HeldBack(f"{what} defers the cutover", hint=f"end {what} to swap")
+
+    def _given_up(self) -> CutoverFailure:
+        """Return the error after the last try; a stop request is raised instead."""
         self._plan.stop.check()
-        raise CutoverFailure(
-            f"the swap did not happen in {limits.attempts} tries: {self._failures[-1]}",
+        tries = len(self._failures)
+        who = self._front.described()
+        last = self._failures[-1] if tries else f"the lock was not requested, because of {who}"
+        return CutoverFailure(
+            f"the swap did not happen in {human_seconds(self._plan.limits.lock.timeout)},"
+            f" {tries} tries: {last}",
             hint="the source table is whole and unlocked; run the same command again at a quieter"
-            " time, or end the transactions that block it",
-            details=tuple(f"try {n}: {why}" for n, why in enumerate(self._failures, start=1)),
+            " time, or end the transactions that block it (see --kill-blockers)",
+            details=tuple(f"try {n}: {why}" for n, why in enumerate(self._failures, 1))[-_SHOWN:],
         )
 
     def _try(self, number: int) -> CutoverResult:
-        """Make one try; temporary faults become :class:`TryFailed`."""
+        """Make one try; temporary faults become :class:`TryFailed`.
+
+        Raises:
+            SomebodyInFront: between the first look and the request.
+            CutoverFailure: the time is over, or the failure is not temporary.
+        """
+        self._requested_for = 0.0
         try:
+            if not self._turns.await_free():
+                raise self._given_up()
             self._drain()
             return self._with_sessions(number)
         except ServerFault as fault:
@@ -116,15 +164,16 @@ class Cutover:
     def _with_sessions(self, number: int) -> CutoverResult:
         """Open everything that a try needs, then take the lock and swap."""
         with contextlib.ExitStack() as stack:
-            attempt = self._attempt = open_attempt(number, self._plan, self._guard, stack)
-            stack.callback(lambda: self._killed.extend(attempt.watch.killed))
+            attempt = open_attempt(number, self._plan, self._guard, self._turns, stack)
+            self._attempt = attempt
             stack.enter_context(quick_turns())
             try:
                 attempt.lock()
                 attempt.swap()
             finally:
+                self._requested_for = attempt.table_lock.waited_ms / 1000
                 # Before anything else is torn down: the application waits for this.
                 attempt.unlock()
         points.reach("cutover.unlocked")
         self._guard.tell()
-        return attempt.result(killed=self._killed, failures=self._failures)
+        return attempt.result(killed=self._front.killed, failures=self._failures)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-import math
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from spirit_py.mysql.locks.policy import LockPolicy
 from spirit_py.table.names import AuxiliaryNames
 
 if TYPE_CHECKING:
@@ -48,46 +48,17 @@ class Swap:
 
 @dataclass(frozen=True, kw_only=True)
 class CutoverLimits:
-    """Time limits and number of tries of a cutover. Seconds.
+    """How the lock of a cutover is requested and how long it may be held. Seconds.
 
     Attributes:
-        lock_wait: the longest wait for the table lock, and so the longest time for which the
-            request may make readers queue. Earlier tries wait less, see :meth:`wait_for`.
+        lock: when the lock is requested, and for how long at most.
         lock_hold: how long a try may hold the lock before the RENAME is sent.
-        pause: before the second try; doubled before each further one.
-        kill: kill the blockers, by the rules of :mod:`spirit_py.mysql.locks.blockers`.
-        kill_after: when to kill, counted from the lock request; by default at 90 % of
-            ``lock_wait``, which only the last two tries reach.
         look: how long to look for the outcome when the answer to the RENAME was lost.
     """
 
-    lock_wait: float = 30.0
-    attempts: int = 5
+    lock: LockPolicy = field(default_factory=LockPolicy)
     lock_hold: float = 5.0
-    pause: float = 1.0
-    kill: bool = True
-    kill_after: float | None = None
     look: float = 60.0
-
-    def wait_for(self, attempt: int) -> int:
-        """Return the whole seconds that try number ``attempt``, from 1, waits for the lock.
-
-        The last two tries wait ``lock_wait``, each earlier one half of the next, so that the
-        writers of a busy application do not queue for long.
-        """
-        halvings = max(0, self.attempts - 1 - attempt)
-        return max(1, math.ceil(self.lock_wait * 0.5**halvings))
-
-    def pause_after(self, attempt: int) -> float:
-        """Return the seconds to pause after try number ``attempt``, from 1."""
-        return float(min(self.pause * 2 ** (attempt - 1), self.lock_wait))
-
-    @property
-    def kills_after(self) -> float | None:
-        """Seconds after a lock request at which blockers are killed; None for never."""
-        if not self.kill:
-            return None
-        return 0.9 * self.lock_wait if self.kill_after is None else self.kill_after
 
 
 def _nothing(_session: SqlSession) -> None:
@@ -107,8 +78,10 @@ class CutoverPlan:
         final_checks: called under the lock in the locking session when everything is flushed.
             Must be fast; an error it raises ends the cutover.
         message: called with a line about everything that an operator should know.
+        show: called with what is waited for now, and with an empty text at the end.
         guard: when older snapshots are kept from the swapped tables.
-        held_back: asked before every further try; what it returns, for messages, defers the swap.
+        held_back: asked before every further try and while the lock is waited for; what it
+            returns, for messages, defers the swap.
         note_position: note the feed's place between RENAME and unlock, for a feed that is to
             follow the swapped tables: :attr:`CutoverResult.after_rename`.
         clock: monotonic seconds.
@@ -122,10 +95,16 @@ class CutoverPlan:
     before_lock: Callable[[SqlSession], None] = _nothing
     final_checks: Callable[[SqlSession], None] = _nothing
     message: Callable[[str], None] = _LOG.info
+    show: Callable[[str], None] = _LOG.debug
     guard: GuardMode = "auto"
     held_back: Callable[[], str] = str
     note_position: bool = False
     clock: Clock = time.monotonic
+
+    @property
+    def tables(self) -> list[tuple[str, str]]:
+        """The tables that are locked."""
+        return [(swap.schema, name) for swap in self.swaps for name in (swap.table, swap.new)]
 
 
 class TryFailed(Exception):
@@ -137,6 +116,7 @@ class CutoverResult:
     """A swap that was done.
 
     Attributes:
+        attempts: tries in which the lock was requested, or that failed on the way there.
         lock_wait_ms: milliseconds that the lock request of the last try waited.
         lock_held_ms: milliseconds from getting the lock to its release.
         position: the feed's safe position at the swap (opaque).

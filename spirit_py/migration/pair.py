@@ -6,7 +6,6 @@ table that has the new definition.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from spirit_py.checksum.result import ChecksumOptions
 from spirit_py.errors import HeldBack
 from spirit_py.feed.feed import ChangeFeed
 from spirit_py.migration.process import quietly
+from spirit_py.mysql.locks.policy import LockPolicy
 from spirit_py.sql import quote_table
 
 if TYPE_CHECKING:
@@ -110,12 +110,13 @@ class Pair:
             applier=self.applier,
             on_progress=self._show_progress,
             options=ChecksumOptions(
-                lock_wait_timeout=math.ceil(config.lock_wait_timeout),
+                locking=LockPolicy.of(config),
                 yield_seconds=config.checksum_yield_timeout,
                 max_passes=self.max_passes,
             ),
             resume_above=self._compared_before(),
             pace=self.process.pace,
+            message=self.process.message,
         )
         self._checker = checker
         result = self._run(checker)

@@ -5,6 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.checkpoint.proofs import read_proofs
+from spirit_py.mysql.locks.front import Front
+from spirit_py.mysql.locks.look import LockRequest
+from spirit_py.mysql.locks.policy import LockPolicy
+from spirit_py.mysql.locks.turns import LockTurns
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.preflight.shortcut import probe_shortcut, try_shortcut
 from spirit_py.statement import ClauseKind
@@ -60,13 +64,27 @@ def change_in_place(
             building = read_proofs(session, context.schema, context.table).building
             found = probe_shortcut(native, session, source, statement, building=building)
         else:
-            found = try_shortcut(native, session, source, statement, run.stop)
+            found = try_shortcut(native, session, source, statement, _turns(run, context))
     run.report.reason = found.reason
     if found.algorithm is None:
         run.message(f"copying, because {found.reason}")
         return False
     run.report.algorithm = found.algorithm
     return True
+
+
+def _turns(run: Run, context: PreflightContext) -> LockTurns:
+    """Return what decides when the ALTER may be sent."""
+    policy = LockPolicy.of(run.config)
+    request = LockRequest(tables=[(context.schema, context.table)], defines=True)
+    return LockTurns(
+        [(run.config.connection, Front(request, policy.kills))],
+        policy,
+        run.stop,
+        what="the metadata lock of the ALTER",
+        show=run.show,
+        message=run.message,
+    )
 
 
 def _against(run: Run, session: SqlSession, contexts: Sequence[PreflightContext]) -> str:

@@ -18,6 +18,7 @@ from spirit_py.cutover.names import require_these
 from spirit_py.cutover.plan import CutoverLimits, CutoverPlan, Swap
 from spirit_py.errors import ServerFault, SpiritError
 from spirit_py.mysql.connect import connect
+from spirit_py.mysql.locks.policy import LockPolicy
 from spirit_py.mysql.retry import PATIENCE, retrying
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.mysql.tables.gentle_drop import free_partitions
@@ -118,6 +119,7 @@ class PairSwap:
             before_lock=self._before_lock,
             final_checks=self._under_lock,
             message=self.process.message,
+            show=self.process.show,
             guard=config.snapshot_guard,
             held_back=self.held_back,
             note_position=self.note_position,
@@ -191,12 +193,7 @@ def swaps_of(pairs: Iterable[Pair], direction: Direction) -> list[Swap]:
 
 def limits_of(config: RunConfig) -> CutoverLimits:
     """Return the configured limits of a swap."""
-    return CutoverLimits(
-        lock_wait=config.lock_wait_timeout,
-        attempts=config.cutover_attempts,
-        kill=not config.no_kill,
-        kill_after=config.kill_after,
-    )
+    return CutoverLimits(lock=LockPolicy.of(config))
 
 
 def swap_in_new_tables(

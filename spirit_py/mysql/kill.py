@@ -21,6 +21,10 @@ _NOT_OWNER: Final = 1095
 _END_WITHIN: Final = 3
 """Seconds to connect, and for each answer, when sessions are ended."""
 
+_PROCEDURE: Final = """
+SELECT 1 FROM information_schema.ROUTINES
+WHERE ROUTINE_SCHEMA = 'mysql' AND ROUTINE_NAME = 'rds_kill'"""
+
 
 def kill_own(session: SqlSession, victim: int, *, statement: bool = False) -> str:
     """Kill a session that was opened by the same options as this one, and no other (R24).
@@ -48,7 +52,7 @@ def kill_session(session: SqlSession, victim: int, *, statement: bool = False) -
     remembered number use :func:`kill_own`.
 
     A session that has gone by itself counts as killed. A session of our own account needs no
-    privilege, another one's needs CONNECTION_ADMIN.
+    privilege, another one's needs CONNECTION_ADMIN, or ``CALL mysql.rds_kill``.
 
     Args:
         statement: kill what it executes, not the session.
@@ -59,9 +63,29 @@ def kill_session(session: SqlSession, victim: int, *, statement: bool = False) -
         if fault.code == NO_SUCH_THREAD:
             return ""
         if fault.code in {_NOT_OWNER, ACCESS_NEEDS_PRIVILEGE}:
-            return "this user may not kill it: grant CONNECTION_ADMIN"
+            return _kill_managed(session, victim, statement=statement)
         return fault.text
     return ""
+
+
+def _kill_managed(session: SqlSession, victim: int, *, statement: bool) -> str:
+    """Kill by the procedure that Amazon RDS and Aurora have for accounts without the privilege.
+
+    Returns:
+        As :func:`kill_session`.
+    """
+    try:
+        session.query(f"CALL mysql.rds_kill{'_query' if statement else ''}({int(victim)})")
+    except ServerFault as fault:
+        if fault.code == NO_SUCH_THREAD:
+            return ""
+        return "this user may not kill it: grant CONNECTION_ADMIN"
+    return ""
+
+
+def may_kill_by_procedure(session: SqlSession) -> bool:
+    """Whether the server has the procedure by which :func:`kill_session` may kill."""
+    return bool(session.query(_PROCEDURE))
 
 
 def end_sessions(options: ConnectionOptions, victims: Collection[int]) -> None:

@@ -25,15 +25,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spirit_py.contracts import SqlSession
+    from spirit_py.mysql.locks.turns import LockTurns
     from spirit_py.statement import AlterStatement
-    from spirit_py.stop import StopSwitch
     from spirit_py.table.schema import TableSchema
 
 Algorithm = Literal["instant", "inplace"]
 
-# While an ALTER waits for the metadata lock, every new statement on the table waits behind it.
-LOCK_WAIT_SECONDS = 1
-_PAUSE_SECONDS = 1.0
 _IMPOSSIBLE = re.compile(r"ALGORITHM|instant", re.IGNORECASE)
 #: The least limit of all versions; the server is asked anyway when the table is changed.
 _MOST_VERSIONS = 64
@@ -64,15 +61,15 @@ def try_shortcut(
     session: SqlSession,
     source: TableSchema,
     statement: AlterStatement,
-    stop: StopSwitch,
-    *,
-    attempts: int = 5,
+    turns: LockTurns,
 ) -> ShortcutResult:
     """Change the table by INSTANT, else by an INPLACE that changes only metadata.
 
     Args:
         native: A session with the server's own settings; runs the ALTER.
-        session: Another session, to look at the table when the answer is lost.
+        session: Another session, to look who is in front of the ALTER, and at the table when the
+            answer is lost.
+        turns: decides when the ALTER may be sent, because it takes the table's metadata lock.
 
     Raises:
         Refusal: when the server refuses the statement for another reason than the algorithm.
@@ -84,8 +81,7 @@ def try_shortcut(
         session=session,
         source=source,
         clauses=statement.clauses,
-        stop=stop,
-        attempts=attempts,
+        turns=turns,
     )
     found = _choose(source, statement, runner.run)
     return replace(found, attempts=runner.sent)
@@ -144,33 +140,44 @@ class _Runner:
     session: SqlSession
     source: TableSchema
     clauses: str
-    stop: StopSwitch
-    attempts: int
+    turns: LockTurns
     sent: int = 0
 
     def run(self, algorithm: Algorithm) -> str:
         """Change the table; return why the server cannot with this algorithm, or an empty text."""
         table = quote_table(self.source.schema, self.source.name)
-        self.native.execute(f"SET SESSION lock_wait_timeout = {LOCK_WAIT_SECONDS}")
-        for attempt in range(1, self.attempts + 1):
-            self.stop.check()
+        # Whole seconds, and a request may wait twice: to read the table, then to change it.
+        wait = max(1, int(self.turns.policy.wait))
+        self.native.execute(f"SET SESSION lock_wait_timeout = {wait}")
+        while True:
+            self._await_free()
             self.sent += 1
             try:
                 self.native.execute(f"ALTER TABLE {table} {_MODIFIERS[algorithm]}, {self.clauses}")
             except ServerFault as error:
                 if error.code != LOCK_WAIT_TIMEOUT:
                     return self._judge(error)
-                if attempt == self.attempts:
+                if self.turns.over:
                     raise self._no_lock(error) from error
-                self.stop.wait(_PAUSE_SECONDS * attempt)
+                self.turns.pause(self.sent, wait, "")
             else:
                 return ""
-        raise AssertionError("at least one attempt is made")
 
-    def _no_lock(self, error: ServerFault) -> MigrationFailure:
+    def _await_free(self) -> None:
+        """Wait until the ALTER may be sent.
+
+        Raises:
+            MigrationFailure: the time is over.
+        """
+        if not self.turns.await_free():
+            raise self._no_lock(None)
+
+    def _no_lock(self, error: ServerFault | None) -> MigrationFailure:
+        why = error.text if error else "it was not sent while others used the table"
+        who = self.turns.described()
         return MigrationFailure(
             f"the server can change table {self.source.name} at once, but its metadata lock was"
-            f" not granted in {self.attempts} attempts of {LOCK_WAIT_SECONDS} s: {error.text}",
+            f" not granted to {self.sent} requests: {why}{who and f'; in front: {who}'}",
             hint="end the long transactions that use the table, then run the same command again",
         )
 
@@ -196,7 +203,7 @@ class _Runner:
                 if not ours(self.session, [self.native.id]):
                     found = read_table(self.session, self.source.schema, self.source.name)
                     return found is None or shape_of(found) != shape_of(self.source)
-                self.stop.wait(1.0)
+                self.turns.stop.wait(1.0)
         except ServerFault as second:
             error = second
         raise OutcomeUnknown(

@@ -30,6 +30,7 @@ from spirit_py.mysql.locks.table import open_lock_session
 from spirit_py.mysql.locks.watch import LockWatch
 from tests.kits.checksum import Pair
 from tests.kits.engine import ThreadEngine
+from tests.kits.locking import BLIND, policy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -503,7 +504,7 @@ def test_a_lock_that_is_not_granted_fails_and_lets_writers_through(db):
 
     def check() -> None:
         try:
-            pair.check(lock_attempts=2)
+            pair.check(locking=policy(old=BLIND, wait=1.0, timeout=2.5, longest_pause=0.3))
         except BaseException as error:
             errors.append(error)
 
@@ -561,7 +562,8 @@ def test_a_pause_shows_the_blocker_of_the_request_before_it(db, monkeypatch, end
         if "pause" in progress.waiting_for and any(f"blocked by: {who}" in text for text in shown):
             holder.rollback()
 
-    pair.checker(on_progress=look, lock_attempts=20).run()
+    asked = policy(old=BLIND, wait=1.0, longest_pause=0.3)
+    pair.checker(on_progress=look, locking=asked).run()
     pauses = list(dict.fromkeys(text for text in shown if "pause" in text))
     assert "(a pause for writers after request 1)" in pauses[0]
     assert f"; blocked at the request by: {who}" in pauses[-1]

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-import time
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
-from spirit_py.cutover.plan import CutoverLimits
 from spirit_py.errors import (
     ChangesNotFlushed,
     CutoverFailure,
@@ -33,13 +31,15 @@ from tests.kits.cutover import (
     swapped,
     untouched,
 )
+from tests.kits.locking import Clock, blind
 from tests.kits.tables import tables
 from tests.kits.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-QUICK = CutoverLimits(lock_wait=2, attempts=2, pause=0.01, lock_hold=60.0, kill=False)
+DAYS = 7 * 86_400.0
+QUICK = blind(wait=2)
 
 
 class Once:
@@ -184,7 +184,7 @@ def test_waits_for_an_uncommitted_transaction(db, cutover):
     swap = make_tables(db)
     other = db.connect(autocommit=False).cursor()
     other.execute("INSERT INTO t (id, v) VALUES (500, 5)")
-    running = BackgroundCall(cutover(SnapshotSource(swap), limits=CutoverLimits(lock_wait=30)).run)
+    running = BackgroundCall(cutover(SnapshotSource(swap), limits=blind(wait=30)).run)
     until(lambda: lock_request(db), "the lock request")
 
     other.connection.commit()
@@ -200,8 +200,13 @@ def test_a_transaction_held_through_all_tries(db, cutover):
     other = db.connect(autocommit=False).cursor()
     other.execute("INSERT INTO t (v) VALUES (5)")
     source = SnapshotSource(swap)
-    limits = CutoverLimits(lock_wait=1, attempts=3, pause=0.01, kill=False)
-    failing = cutover(source, limits=limits)
+    clock = Clock()
+
+    def give_up(text: str) -> None:
+        if "cutover try 3 failed" in text:
+            clock.put_forward(DAYS)
+
+    failing = cutover(source, limits=blind(wait=1), clock=clock, message=give_up)
 
     with pytest.raises(CutoverFailure) as failure:
         failing.run()
@@ -216,37 +221,23 @@ def test_a_transaction_held_through_all_tries(db, cutover):
     other.connection.commit()
 
 
-def test_kills_who_is_in_the_way(db, cutover):
-    """At its time the session in the way is killed, and the result says what it was doing."""
+def test_kills_who_is_in_the_way(db, cutover, caplog):
+    """At its time the session in the way is killed; result and log say what it was doing."""
     swap = make_tables(db)
     other = db.connect(autocommit=False)
     other.cursor().execute("UPDATE t SET v = 99 WHERE id = 1")
-    limits = CutoverLimits(lock_wait=20, attempts=1, kill_after=0.5)
+    limits = blind(wait=20, timeout=0, kill="all", kill_after=0.5)
 
     result = cutover(SnapshotSource(swap), limits=limits).run()
 
-    assert len(result.killed) == 1
-    assert f"session {other.thread_id()} of root" in result.killed[0]
-    assert "UPDATE `t` SET `v` = ?" in result.killed[0]
+    (killed,) = result.killed
+    assert f"session {other.thread_id()} of root" in killed
+    assert "idle in a transaction" in killed
+    assert "UPDATE `t` SET `v` = ?" in killed
+    (record,) = [r for r in caplog.records if "killed for the table lock" in r.getMessage()]
+    assert killed in record.getMessage()
     assert swapped(db, swap)
     assert db.query("SELECT v FROM t WHERE id = 1") == [(0,)]
-
-
-def test_kills_at_nine_tenths_of_the_wait(db, cutover, caplog):
-    """Without being told when, it kills shortly before its wait ends, and the log says whom."""
-    swap = make_tables(db)
-    other = db.connect(autocommit=False)
-    other.cursor().execute("SELECT * FROM t FOR UPDATE")
-    began = time.time()
-
-    cutover(SnapshotSource(swap), limits=CutoverLimits(lock_wait=5, attempts=2)).run()
-
-    (record,) = [r for r in caplog.records if "killed for the table lock" in r.getMessage()]
-    assert record.created - began >= 0.9 * 5
-    said = record.getMessage()
-    assert f"session {other.thread_id()} of root" in said
-    assert "idle in a transaction" in said
-    assert "SELECT * FROM `t` FOR UPDATE" in said
 
 
 def test_does_not_kill_when_told_so(db, cutover):
@@ -254,7 +245,7 @@ def test_does_not_kill_when_told_so(db, cutover):
     swap = make_tables(db)
     other = db.connect(autocommit=False)
     other.cursor().execute("UPDATE t SET v = 99 WHERE id = 1")
-    limits = CutoverLimits(lock_wait=1, attempts=1, kill=False, kill_after=0.1)
+    limits = blind(wait=1, timeout=0, kill_after=0.1)
 
     with pytest.raises(CutoverFailure, match=f"session {other.thread_id()} of root"):
         cutover(SnapshotSource(swap), limits=limits).run()
@@ -270,7 +261,7 @@ def test_readers_wait_no_longer_than_the_request(db, cutover):
     other = db.connect(autocommit=False).cursor()
     other.execute("INSERT INTO t (v) VALUES (5)")
     cursors = [db.connect().cursor() for _ in range(8)]
-    limits = CutoverLimits(lock_wait=5, attempts=1, kill=False)
+    limits = blind(wait=5, timeout=0)
     running = BackgroundCall(cutover(SnapshotSource(swap), limits=limits).run)
     until(lambda: lock_request(db), "the lock request")
 
@@ -293,7 +284,7 @@ def test_a_session_with_lock_tables_is_never_killed(db, cutover):
     swap = make_tables(db)
     other = db.connect()
     other.cursor().execute("LOCK TABLES t READ")
-    limits = CutoverLimits(lock_wait=1, attempts=1, kill_after=0.3)
+    limits = blind(wait=1, timeout=0, kill="all", kill_after=0.3)
 
     with pytest.raises(CutoverFailure, match="not killed, it holds LOCK TABLES"):
         cutover(SnapshotSource(swap), limits=limits).run()
@@ -362,7 +353,7 @@ def test_backup_lock_stops_rename_only_briefly(db, cutover):
     other.execute("LOCK INSTANCE FOR BACKUP")
 
     with pytest.raises(CutoverFailure, match="Lock wait timeout"):
-        cutover(SnapshotSource(swap), limits=CutoverLimits(attempts=1)).run()
+        cutover(SnapshotSource(swap), limits=blind(timeout=0)).run()
 
     assert untouched(db, swap)
     other.execute("UNLOCK INSTANCE")
@@ -401,7 +392,7 @@ def test_an_answer_that_is_lost_for_good_is_an_outcome_of_its_own(db, proxy, cut
     swap = make_tables(db)
     source = SnapshotSource(swap)
     proxy.lose_reply(b"RENAME TABLE")
-    limits = CutoverLimits(attempts=2, look=0.3)
+    limits = blind(look=0.3)
 
     with pytest.raises(OutcomeUnknown) as unknown:
         cutover(source, proxy=proxy, limits=limits, message=lambda _: proxy.stop()).run()
@@ -416,7 +407,7 @@ def test_a_lock_request_without_a_client_leaves_the_queue(db, proxy, cutover):
     swap = make_tables(db)
     other = db.connect(autocommit=False).cursor()
     other.execute("INSERT INTO t (v) VALUES (5)")
-    limits = CutoverLimits(lock_wait=30, attempts=1, kill=False)
+    limits = blind(wait=30, timeout=0)
     running = BackgroundCall(cutover(SnapshotSource(swap), proxy=proxy, limits=limits).run)
     until(lambda: lock_request(db), "the lock request")
 
@@ -438,7 +429,7 @@ def test_a_server_cut_off_under_the_lock_frees_the_table(db, proxy, cutover):
         proxy.black_hole = True
 
     source.hooks["flush_under_table_lock"] = Once(lose_network)
-    limits = CutoverLimits(lock_wait=1, attempts=1, lock_hold=0.3, look=1)
+    limits = blind(wait=1, timeout=0, lock_hold=0.3, look=1)
     running = BackgroundCall(cutover(source, proxy=proxy, limits=limits).run)
     until(lambda: proxy.black_hole, "the lock")
     assert write_locked(db) == {"t", "_t_new"}
@@ -496,7 +487,7 @@ def test_short_timeouts_of_the_server_end_none_of_our_sessions(db, cutover):
     other = db.connect(autocommit=False).cursor()
     other.execute("SET SESSION wait_timeout = 100")
     other.execute("INSERT INTO t (id, v) VALUES (500, 5)")
-    running = BackgroundCall(cutover(SnapshotSource(swap), limits=CutoverLimits(lock_wait=30)).run)
+    running = BackgroundCall(cutover(SnapshotSource(swap), limits=blind(wait=30)).run)
     request = until(lambda: lock_request(db), "the lock request")
     waited = "SELECT processlist_time > 2 FROM performance_schema.threads WHERE processlist_id = %s"
     until(lambda: db.query(waited, (request,)) == [(1,)], "a wait above both timeouts")
@@ -531,9 +522,9 @@ def test_waits_are_bounded_without_global_privileges(db, plain):
     swap = make_tables(db)
     other = db.connect(autocommit=False).cursor()
     other.execute("INSERT INTO t (v) VALUES (5)")
-    limits = CutoverLimits(lock_wait=1, attempts=1)
+    limits = blind(wait=1, timeout=0)
 
-    with pytest.raises(CutoverFailure, match="did not happen in 1 tries"):
+    with pytest.raises(CutoverFailure, match=r"did not happen in 0.0s, 1 tries"):
         ProvenCutover(
             db, [swap], SnapshotSource(swap), connection=plain, stop=StopSwitch(), limits=limits
         ).run()
@@ -547,7 +538,7 @@ def test_hold_is_bounded_without_global_privileges(db, plain):
     swap = make_tables(db)
     source = SnapshotSource(swap)
     source.hooks["flush_under_table_lock"] = lambda session: session.query("SELECT SLEEP(60)")
-    limits = CutoverLimits(lock_wait=20, attempts=1, lock_hold=0.3)
+    limits = blind(wait=20, timeout=0, lock_hold=0.3)
     other = db.connect(autocommit=False).cursor()
     other.execute("INSERT INTO t (v) VALUES (5)")
     running = BackgroundCall(
@@ -568,13 +559,17 @@ def test_backlog_that_does_not_drain(db, cutover):
     swap = make_tables(db)
     source = SnapshotSource(swap)
 
+    clock = Clock()
+
     def refuse() -> None:
+        if source.calls.count("flush") == 2:
+            clock.put_forward(DAYS)
         raise ChangesNotFlushed("20000 changes pending")
 
     source.hooks["flush"] = refuse
 
     with pytest.raises(CutoverFailure, match="20000 changes pending"):
-        cutover(source).run()
+        cutover(source, clock=clock).run()
 
     assert source.calls.count("flush") == 2
     assert "applies_paused" not in source.calls
@@ -586,7 +581,7 @@ def test_lock_is_not_held_for_long(db, cutover):
     swap = make_tables(db)
     source = SnapshotSource(swap)
     source.hooks["flush_under_table_lock"] = lambda session: session.query("SELECT SLEEP(60)")
-    limits = CutoverLimits(attempts=1, lock_hold=0.3)
+    limits = blind(timeout=0, lock_hold=0.3)
 
     with pytest.raises(CutoverFailure, match=r"the table lock was given up: it was held for 0.3 s"):
         cutover(source, limits=limits).run()
@@ -600,7 +595,7 @@ def test_stop_while_waiting_for_the_lock(db, cutover):
     stop = StopSwitch()
     other = db.connect(autocommit=False).cursor()
     other.execute("INSERT INTO t (v) VALUES (5)")
-    limits = CutoverLimits(lock_wait=300, attempts=1, kill=False)
+    limits = blind(wait=300, timeout=0)
     running = BackgroundCall(cutover(SnapshotSource(swap), stop=stop, limits=limits).run)
     until(lambda: lock_request(db), "the lock request")
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spirit_py.cutover.plan import CutoverLimits
 from spirit_py.errors import CutoverFailure, DuplicateForUnique
 from spirit_py.stop import StopSwitch
 from tests.kits.background import BackgroundCall, Loop
 from tests.kits.cutover import ProvenCutover, lock_request
 from tests.kits.followed_tables import FollowedTables
+from tests.kits.locking import blind
 from tests.kits.waiting import until
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ def test_one_table_that_fails_keeps_all_back(db, shop):
 def test_one_table_in_use_keeps_all_back(db, shop, users):
     """A transaction on one of the tables fails the try for all; afterwards they are all swapped."""
     stop = StopSwitch()
-    limits = CutoverLimits(lock_wait=1, attempts=1, kill=False)
+    limits = blind(wait=1, timeout=0)
     with FollowedTables(db, shop.alters(), stop) as followed:
         other = db.connect(autocommit=False).cursor()
         other.execute(f"SELECT * FROM {shop.names[1]} LIMIT 1")

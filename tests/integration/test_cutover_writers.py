@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spirit_py.config import FeedOptions
-from spirit_py.cutover.plan import CutoverLimits
 from spirit_py.errors import CutoverFailure, DuplicateForUnique, SchemaChanged
 from spirit_py.mysql.connect import connect
 from spirit_py.stop import StopSwitch
@@ -20,6 +19,7 @@ from tests.kits.background import BackgroundCall, Loop
 from tests.kits.connection import connection_options
 from tests.kits.cutover import ProvenCutover, Writer, lock_request, make_tables, untouched
 from tests.kits.followed_tables import FollowedTable
+from tests.kits.locking import blind
 from tests.kits.waiting import until
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ def test_many_swaps_without_gtids_lose_no_write(db_file):
 def test_failed_tries_leave_the_feed_running(db, application):
     """After tries that failed for a held transaction the feed still follows every write."""
     stop = StopSwitch()
-    limits = CutoverLimits(lock_wait=1, attempts=2, pause=0.01, kill=False)
+    limits = blind(wait=1, timeout=1.5)
     with FollowedTable(db, "t", "ADD COLUMN c INT", stop) as table:
         other = db.connect(autocommit=False).cursor()
         other.execute("UPDATE t SET v = -5 WHERE id = 1")

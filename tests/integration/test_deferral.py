@@ -226,10 +226,7 @@ def test_a_sentinel_between_two_tries_of_the_swap_counts(table, spark_engine):
             table,
             table="t",
             alter=ALTER,
-            no_kill=True,
             defer_cutover=True,
-            lock_wait_timeout=1.0,
-            cutover_attempts=50,
             recheck_interval=3600.0,
         ),
     )

@@ -102,7 +102,7 @@ def snapshot_lock(db, connection, **given) -> SnapshotLock:
         engine=ThreadEngine(),
         stop=StopSwitch(),
         feed=None,
-        options=ChecksumOptions(lock_attempts=3, **given),
+        options=ChecksumOptions(**given),
     )
     return SnapshotLock(what, on_wait=lambda _: None)
 

@@ -8,7 +8,8 @@ import pytest
 
 from spirit_py.errors import CutoverFailure, MigrationFailure, Refusal, ServerFault
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.locks.blockers import FRESH_SECONDS, Blocker, find_blockers, kill_blocker
+from spirit_py.mysql.locks.blockers import Blocker, kill_blocker
+from spirit_py.mysql.locks.look import FRESH_SECONDS, find_blockers
 from spirit_py.mysql.locks.named import AdvisoryLock, named_lock_holder, take_named_lock
 from spirit_py.mysql.locks.table import TableLock
 from spirit_py.mysql.run_label import run_label

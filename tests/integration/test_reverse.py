@@ -255,11 +255,13 @@ def test_a_revert_that_fails_may_be_tried_again(db, spark_engine):
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
     db.execute("INSERT INTO t (v) VALUES (1), (2)")
     changed = SwappedTable(db, "ADD COLUMN extra INT", engine=spark_engine)
-    following = changed.keep(lock_wait_timeout=1.0, cutover_attempts=2, no_kill=True)
+    following = changed.keep(cutover_timeout=2.0)
     holder = db.connect(autocommit=False)
     with holder.cursor() as cursor:
         cursor.execute("SELECT * FROM t")
-    with pytest.raises(SpiritError, match="the swap did not happen in 2 tries") as failed:
+    with pytest.raises(
+        SpiritError, match="the swap did not happen in 2 s, 0 tries: the lock was not requested"
+    ) as failed:
         changed.revert()
     assert failed.value.exit_code == 1
     holder.commit()

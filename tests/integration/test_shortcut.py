@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal, ServerFault
-from spirit_py.preflight import shortcut
+from spirit_py.mysql.locks.front import Front
+from spirit_py.mysql.locks.look import LockRequest
+from spirit_py.mysql.locks.turns import LockTurns
 from spirit_py.preflight.shortcut import ShortcutResult, try_shortcut
 from spirit_py.statement import alter_of
 from spirit_py.stop import StopSwitch
+from tests.kits.locking import BLIND, policy
 from tests.kits.schema_tools import open_schema_tools
 
 TABLE = (
@@ -29,11 +32,26 @@ def desk(db):
         yield found
 
 
-def run(desk, alter, stop=None, **more) -> ShortcutResult:
+def turns_on(desk, stop=None, **settings) -> LockTurns:
+    """Return what decides when the ALTER of table ``t`` is sent; by default whoever is in front."""
+    given: dict[str, Any] = {"old": BLIND, "wait": 1.0} | settings
+    chosen = policy(**given)
+    front = Front(LockRequest(tables=[(desk.schema, "t")], defines=True), chosen.kills)
+    return LockTurns(
+        [(desk.options, front)],
+        chosen,
+        stop or StopSwitch(),
+        what="the metadata lock",
+        show=lambda _: None,
+        message=lambda _: None,
+    )
+
+
+def run(desk, alter, stop=None, **settings) -> ShortcutResult:
     """Try the shortcuts on table ``t``."""
     statement = alter_of(desk.schema, "t", alter)
-    switch = stop or StopSwitch()
-    return try_shortcut(desk.native, desk.session, desk.table(), statement, switch, **more)
+    turns = turns_on(desk, stop, **settings)
+    return try_shortcut(desk.native, desk.session, desk.table(), statement, turns)
 
 
 @pytest.mark.parametrize(
@@ -131,28 +149,26 @@ def test_the_alter_means_what_the_servers_sql_mode_says(db, desk):
         run(desk, "ADD d DATE NOT NULL DEFAULT '0000-00-00'")
 
 
-def test_lock_is_not_to_be_had(db, desk, monkeypatch):
+def test_lock_is_not_to_be_had(db, desk):
     """A transaction that keeps the metadata lock makes it fail cleanly, after bounded waits."""
-    monkeypatch.setattr(shortcut, "_PAUSE_SECONDS", 0.0)
     other = db.connect()
     other.query("BEGIN")
     other.query("INSERT INTO t VALUES (2, 'y', 2, 'b')")
     with pytest.raises(MigrationFailure, match="metadata lock") as failed:
-        run(desk, "ADD c INT", attempts=2)
+        run(desk, "ADD c INT", timeout=0)
     assert failed.value.exit_code == 1
     assert failed.value.hint
     other.rollback()
     assert not desk.table().has_column("c")
 
 
-def test_lock_is_had_at_last(db, desk, monkeypatch):
+def test_lock_is_had_at_last(db, desk):
     """When the transaction ends, a later attempt succeeds."""
-    monkeypatch.setattr(shortcut, "_PAUSE_SECONDS", 0.0)
     other = db.connect()
     other.query("BEGIN")
     other.query("INSERT INTO t VALUES (2, 'y', 2, 'b')")
     results = []
-    thread = threading.Thread(target=lambda: results.append(run(desk, "ADD c INT", attempts=50)))
+    thread = threading.Thread(target=lambda: results.append(run(desk, "ADD c INT")))
     thread.start()
     wait_until_locked(db)
     other.commit()
@@ -231,6 +247,6 @@ def test_the_answer_is_lost(db, desk):
     """When the answer is lost the table is looked at: a change that is there is a change."""
     statement = alter_of(desk.schema, "t", "ADD c INT")
     native: Any = LosesTheAnswer(desk, db)
-    result = try_shortcut(native, desk.session, desk.table(), statement, StopSwitch())
+    result = try_shortcut(native, desk.session, desk.table(), statement, turns_on(desk))
     assert result.algorithm == "instant"
     assert desk.table().has_column("c")

@@ -8,7 +8,6 @@ import MySQLdb
 import pytest
 
 from spirit_py.cutover import guard
-from spirit_py.cutover.plan import CutoverLimits
 from spirit_py.errors import CutoverFailure, MigrationFailure, Refusal, ServerFault, SpiritError
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.tables import guard_column
@@ -17,6 +16,7 @@ from spirit_py.mysql.tables.guard_column import why_server_cannot
 from spirit_py.stop import StopSwitch
 from tests.kits.connection import connection_options
 from tests.kits.cutover import ProvenCutover, SnapshotSource, make_tables, swapped, untouched
+from tests.kits.locking import looking
 from tests.kits.migrate import config_for, migrate_here
 from tests.kits.resume import Interruption, assert_nothing_left, make_table, start
 from tests.kits.reverse import SwappedTable
@@ -145,7 +145,7 @@ def test_a_column_has_the_name_already(db):
 
 def test_a_guard_that_was_broken_off_is_repaired(db, proxy):
     """When the answer to ADD COLUMN is lost, the next try drops the column that is left."""
-    limits = CutoverLimits(attempts=2, pause=0.01, lock_hold=60.0)
+    limits = looking()
     dump, (one,), cutover = swap(db, "on", connection=connection_options(db, proxy), limits=limits)
     proxy.lose_reply(b"ADD COLUMN `_spirit_py_guard`")
     assert cutover.run().attempts == 2
@@ -213,7 +213,7 @@ def test_too_few_row_versions_are_left(db, monkeypatch):
 def test_a_column_that_cannot_be_dropped_is_not_swapped_in(db, monkeypatch):
     """The next try drops it and goes without a guard in auto; it never rebuilds the table."""
     monkeypatch.setattr(guard, "OLD_SECONDS", 0)
-    limits = CutoverLimits(attempts=3, pause=0.01, lock_hold=60.0)
+    limits = looking()
     dump, (one,), cutover = swap(db, "auto", limits=limits)
     refused = []
 

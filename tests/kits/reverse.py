@@ -32,6 +32,7 @@ from tests.kits.background import BackgroundCall
 from tests.kits.connection import connection_options
 from tests.kits.engine import SharedEngine
 from tests.kits.followed_tables import FollowedTable
+from tests.kits.locking import policy
 from tests.kits.reporter import RecordingReporter
 from tests.kits.tables import tables
 from tests.kits.waiting import until
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
 _DEADLOCK = 1213
 QUICK = FeedOptions(flush_interval=0.2, wait_timeout=15)
-LIMITS = CutoverLimits(lock_wait=5.0, attempts=3, pause=0.2)
+LIMITS = CutoverLimits(lock=policy(longest_pause=0.2))
 
 
 class SwappedTable:
@@ -114,8 +115,6 @@ class SwappedTable:
             connection=self.connection,
             database=self.db.name,
             table=self.table,
-            lock_wait_timeout=LIMITS.lock_wait,
-            cutover_attempts=LIMITS.attempts,
             threads=2,
             feed=QUICK,
         )

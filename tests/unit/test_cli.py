@@ -16,7 +16,7 @@ from spirit_py.cli import outcome
 from spirit_py.cli import watch as watch_command
 from spirit_py.config import host_and_port
 from spirit_py.errors import UsageFault
-from spirit_py.migration.swap import limits_of
+from spirit_py.mysql.locks.policy import LockPolicy
 
 BASE = [
     "migrate",
@@ -121,21 +121,20 @@ def test_every_option_has_its_variable(configured, variable, field, text, value)
     assert getattr(configured(*BASE, env={variable: text}), field) == value
 
 
-@pytest.mark.parametrize(
-    ("given", "wait", "kills_after"),
-    [
-        ((), 30.0, 27.0),
-        (("--lock-wait-timeout", "8"), 8.0, 7.2),
-        (("--kill-after", "2.5"), 30.0, 2.5),
-        (("--no-kill",), 30.0, None),
-        (("--no-kill", "--kill-after", "2.5"), 30.0, None),
-    ],
-)
-def test_the_cutover_kills_as_the_command_line_says(configured, given, wait, kills_after):
-    """At nine tenths of the wait for the lock, at the time that is given, or never."""
-    limits = limits_of(configured(*BASE, *given))
-    assert limits.lock_wait == wait
-    assert limits.kills_after == (None if kills_after is None else pytest.approx(kills_after))
+def test_nobody_is_killed_unless_the_command_line_says_so(configured):
+    """R23: by default one request of 2.5 s at a time, for a day, and no session is ended."""
+    asked = LockPolicy.of(configured(*BASE))
+    assert (asked.wait, asked.timeout, asked.kills.mode) == (2.5, 86_400.0, "never")
+    assert LockPolicy() == asked
+
+
+@pytest.mark.parametrize("mode", ["never", "idle", "all"])
+def test_locks_are_requested_as_the_command_line_says(configured, mode):
+    """For so long, within such a time, and whom to end after how long."""
+    given = ("--lock-wait-timeout", "2", "--cutover-timeout", "3h", "--kill-blockers", mode)
+    asked = LockPolicy.of(configured(*BASE, *given, "--kill-after", "2.5"))
+    assert (asked.wait, asked.timeout, asked.kills.mode) == (2.0, 10_800.0, mode)
+    assert asked.kills.after == 2.5
 
 
 def test_own_writes_are_tagged_when_asked_for(configured):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import math
 import threading
 import time
 from dataclasses import KW_ONLY, dataclass
@@ -18,24 +17,18 @@ from typing import TYPE_CHECKING, Final, Self
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.faults import connection_lost
 from spirit_py.mysql.kill import kill_own
-from spirit_py.mysql.locks.blockers import (
-    FRESH_SECONDS,
-    Blocker,
-    find_blockers,
-    kill_blocker,
-    reason_to_spare,
-)
+from spirit_py.mysql.locks.look import FRESH_SECONDS
 from spirit_py.threads import Background
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spirit_py.contracts import Clock, SqlSession
+    from spirit_py.mysql.locks.blockers import Blocker
+    from spirit_py.mysql.locks.front import Front
     from spirit_py.stop import StopSwitch
 
 _LOG = logging.getLogger(__name__)
-#: Fraction of the time until a kill for which a blocker must have been seen.
-_PATIENCE: Final = 0.3
 _LEAST_LOOKS: Final = 3
 _PAUSE_SECONDS: Final = 0.5
 
@@ -49,7 +42,7 @@ class LockWatch:
         waiter: the id of the locking session.
         wait: seconds after which the lock request is ended.
         hold: seconds after which the lock is ended.
-        kill_after: seconds of waiting after which blockers are killed; None for never.
+        front: who is in front of the lock, and whom of them to kill.
         tell: called with the blockers whenever there are some.
     """
 
@@ -58,7 +51,7 @@ class LockWatch:
     _: KW_ONLY
     wait: float
     hold: float
-    kill_after: float | None
+    front: Front
     stop: StopSwitch
     tell: Callable[[list[Blocker]], None] = lambda _: None
     clock: Clock = time.monotonic
@@ -69,15 +62,9 @@ class LockWatch:
         self._finished = False
         self._ended = False
         self._cannot_look = False
-        self._first_seen: dict[tuple[int, int], float] = {}
-        self._killed_keys: set[tuple[int, int]] = set()
         self._thread = Background("lock-watch", self._run)
-        #: The blockers when they were last looked for.
+        #: Those that the request was last seen to wait for.
         self.blockers: list[Blocker] = []
-        #: The sessions that were killed, with what they were doing.
-        self.killed: list[str] = []
-        #: The blockers that were not killed when it was time, and why.
-        self.spared: list[str] = []
         #: Why the watch ended the lock request or the lock; empty when it did not.
         self.verdict = ""
 
@@ -108,8 +95,8 @@ class LockWatch:
     def _watch_waiting(self) -> bool:
         """Watch the blockers until the lock is held; False when the watch is over."""
         began = self.clock()
-        kill_at = self.kill_after
-        pause = self._pause(0.9 * self.wait if kill_at is None else kill_at)
+        # Never shorter than it takes to see fresh sizes: see find_blockers.
+        pause = max(FRESH_SECONDS, min(_PAUSE_SECONDS, self.wait / _LEAST_LOOKS))
         while True:
             left = self.wait - (self.clock() - began)
             with self._changed:
@@ -129,55 +116,29 @@ class LockWatch:
                 return self._end(why, session=False)
             if not self._cannot_look:
                 self._look()
-            if kill_at is not None and waited >= kill_at:
-                self._kill(patience=_PATIENCE * kill_at)
-
-    @staticmethod
-    def _pause(until: float) -> float:
-        """Return the seconds between two queries, so that at least three are made before ``until``.
-
-        Never shorter than it takes to see fresh sizes: see :func:`find_blockers`.
-        """
-        looks = max(_LEAST_LOOKS, math.ceil(until / _PAUSE_SECONDS))
-        return max(FRESH_SECONDS, until / looks)
 
     def _look(self) -> None:
-        """Note the blockers, and since when they have been seen."""
-        now = self.clock()
+        """Note the blockers, and kill those that may be killed by now."""
         try:
-            found = find_blockers(self.session, self.waiter)
+            found = self.front.look(self.session, self.waiter)
         except ServerFault as fault:
             if connection_lost(fault):
                 raise
             found, self._cannot_look = [], True
             _LOG.warning("cannot see the blockers of the table lock: %s", fault.message)
-        self._first_seen = {b.key: self._first_seen.get(b.key, now) for b in found}
         if found:
             self.blockers = found
             with self._changed:
-                if not self._finished and self._held_until is None:
+                if self._waiting():
                     self.tell(found)
+            self.front.kill(self.session, permitted=self._still_waiting)
 
-    def _kill(self, *, patience: float) -> None:
-        now = self.clock()
-        self.spared = []
-        for blocker in self.blockers:
-            if blocker.key not in self._first_seen or blocker.key in self._killed_keys:
-                continue
-            reason = reason_to_spare(
-                blocker, blocked_for=now - self._first_seen[blocker.key], patience=patience
-            )
-            if not reason and blocker.session is not None:
-                with self._changed:
-                    if self._finished or self._held_until is not None:
-                        return
-                reason = kill_blocker(self.session, blocker)
-            if reason:
-                self.spared.append(f"{blocker}: not killed, {reason}")
-            else:
-                self._killed_keys.add(blocker.key)
-                self.killed.append(str(blocker))
-                _LOG.warning("killed for the table lock: %s", blocker)
+    def _still_waiting(self) -> bool:
+        with self._changed:
+            return self._waiting()
+
+    def _waiting(self) -> bool:
+        return not self._finished and self._held_until is None
 
     def _watch_holding(self) -> None:
         """End the locking session when it has held the lock for too long."""

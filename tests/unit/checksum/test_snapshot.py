@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spirit_py.checksum.snapshot import _pausing
+from spirit_py.checksum.snapshot import _reason
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT
 
@@ -10,6 +10,6 @@ from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT
 def test_a_pause_names_what_kept_the_lock_from_being_requested():
     """No writer is to be looked for where the server took no connection."""
     full = ServerFault(1040, "Too many connections", where="checksum-lock session")
-    assert _pausing(3, [], full).endswith("after request 3); Too many connections")
+    assert _reason(full, []) == "Too many connections"
     late = ServerFault(LOCK_WAIT_TIMEOUT, "Lock wait timeout exceeded", where="session 3")
-    assert _pausing(3, [], late).endswith("after request 3)")
+    assert _reason(late, []) == ""

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import TYPE_CHECKING
 
 import pytest
 
 from spirit_py.mysql.locks.blockers import Blocker, reason_to_spare
+from spirit_py.mysql.locks.policy import KillPolicy
+
+if TYPE_CHECKING:
+    from spirit_py.config import KillMode
 
 KILLABLE = Blocker(
     key=(40, 1), session=7, user="app", host="web1", idle=True, seconds=60, rows_modified=10
 )
 
 
-def spared(blocker: Blocker, *, blocked_for: float = 30.0) -> str:
-    """Return the reason to spare a blocker under the usual patience."""
-    return reason_to_spare(blocker, blocked_for=blocked_for, patience=10.0)
+def spared(blocker: Blocker, mode: KillMode = "all", *, in_front_for: float = 30.0) -> str:
+    """Return the reason to spare a blocker that may be killed after 10 seconds."""
+    kills = KillPolicy(mode=mode, after=10.0)
+    return reason_to_spare(blocker, kills, in_front_for=in_front_for)
 
 
 def test_a_slow_session_may_be_killed():
@@ -33,17 +39,34 @@ def test_a_slow_session_may_be_killed():
         ({"defining": True}, "definition"),
         ({"rows_modified": None}, "grant PROCESS"),
         ({"rows_modified": 1_000_001}, "1000001 rows"),
+        ({"certain": False}, "cannot be seen"),
     ],
 )
-def test_each_rule_spares_a_blocker_on_its_own(change, reason):
+@pytest.mark.parametrize("mode", ["idle", "all"])
+def test_each_rule_spares_a_blocker_on_its_own(change, reason, mode):
     """Each rule spares on its own, and says why."""
-    assert reason in spared(dataclasses.replace(KILLABLE, **change))
+    assert reason in spared(dataclasses.replace(KILLABLE, **change), mode)
+
+
+def test_nobody_is_killed_by_default():
+    """R23: ending sessions is the operator's choice."""
+    assert reason_to_spare(KILLABLE, KillPolicy(), in_front_for=1e9)
+
+
+def test_a_running_statement_is_killed_only_when_all_may_be():
+    """R23: idle spares who executes, and who has begun to idle between two statements."""
+    busy = dataclasses.replace(KILLABLE, idle=False)
+    pausing = dataclasses.replace(KILLABLE, seconds=1)
+    assert [spared(each, "all") for each in (KILLABLE, busy, pausing)] == ["", "", ""]
+    assert spared(KILLABLE, "idle") == ""
+    assert "executing" in spared(busy, "idle")
+    assert "idle for 1 s only" in spared(pausing, "idle")
 
 
 def test_a_fast_session_is_spared():
     """A session that has been in the way for a moment only is merely fast."""
-    assert "only" in spared(KILLABLE, blocked_for=9.9)
-    assert spared(KILLABLE, blocked_for=10.0) == ""
+    assert "only" in spared(KILLABLE, in_front_for=9.9)
+    assert spared(KILLABLE, in_front_for=10.0) == ""
 
 
 def test_blocker_says_what_it_does():

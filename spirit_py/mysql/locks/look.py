@@ -1,0 +1,253 @@
+"""Looks for sessions in front of a table lock, before it is requested and while it waits.
+
+The server's table of metadata locks shows both. Where it is not filled (``performance_schema`` is
+off, the instrument of metadata locks is, or the account may not read it), what is left is used:
+open transactions on any table and running statements that name one of the tables. The instruments
+are the operator's: nothing is enabled here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from spirit_py.errors import ServerFault
+from spirit_py.mysql.faults import ACCESS_NEEDS_PRIVILEGE, access_denied
+from spirit_py.mysql.locks.blockers import Blocker
+from spirit_py.sql import string_literal
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from spirit_py.contracts import SqlSession
+
+#: InnoDB renews INNODB_TRX only when it was not read for 0.1 s (its CACHE_MIN_IDLE_TIME_US).
+FRESH_SECONDS: Final = 0.15
+_LONGEST_STATEMENT: Final = 200
+
+# Metadata locks that a plain statement never takes: LOCK TABLES, FLUSH TABLES, BACKUP, DDL.
+_TABLE_LOCKS: Final = frozenset({"SHARED_READ_ONLY", "SHARED_NO_READ_WRITE", "SHARED_NO_WRITE"})
+_DEFINITION_LOCKS: Final = frozenset({"SHARED_UPGRADABLE", "EXCLUSIVE"})
+
+_MDL_INSTRUMENT: Final = """
+SELECT ENABLED FROM performance_schema.setup_instruments
+WHERE NAME = 'wait/lock/metadata/sql/mdl'"""
+
+# The server's compatibility matrix (manual 10.11.4, Metadata Locking; sql/mdl.cc). The lock of a
+# statement that only reads a table's definition blocks no LOCK TABLES.
+_NEVER_BLOCKS: Final = "('SHARED', 'SHARED_HIGH_PRIO')"
+_READ_ALLOWS: Final = """('SHARED', 'SHARED_HIGH_PRIO', 'SHARED_READ', 'SHARED_READ_ONLY',
+ 'SHARED_UPGRADABLE', 'SHARED_NO_WRITE')"""
+#: A request for one of these keeps statements waiting behind it, and ours as well.
+_KEEPS_OTHERS_OUT: Final = """('EXCLUSIVE', 'SHARED_NO_READ_WRITE', 'SHARED_NO_WRITE',
+ 'SHARED_READ_ONLY', 'SHARED_UPGRADABLE')"""
+
+_OWNER: Final = """
+SELECT g.OWNER_THREAD_ID, MIN(g.OWNER_EVENT_ID), t.PROCESSLIST_ID, t.PROCESSLIST_USER,
+       t.PROCESSLIST_HOST, t.PROCESSLIST_DB, t.PROCESSLIST_COMMAND, t.PROCESSLIST_TIME,
+       MAX(e.DIGEST_TEXT), t.NAME, MAX(x.TIMER_WAIT) / 1e12, MAX(g.LOCK_STATUS) = 'PENDING'
+FROM {locks}
+LEFT JOIN performance_schema.threads t ON t.THREAD_ID = g.OWNER_THREAD_ID
+LEFT JOIN performance_schema.events_statements_current e ON e.THREAD_ID = g.OWNER_THREAD_ID
+LEFT JOIN performance_schema.events_transactions_current x
+  ON x.THREAD_ID = g.OWNER_THREAD_ID AND x.STATE = 'ACTIVE'
+WHERE {where}
+GROUP BY g.OWNER_THREAD_ID, t.PROCESSLIST_ID, t.PROCESSLIST_USER, t.PROCESSLIST_HOST,
+         t.PROCESSLIST_DB, t.PROCESSLIST_COMMAND, t.PROCESSLIST_TIME, t.NAME"""
+
+_IN_FRONT_OF_WAITER: Final = _OWNER.format(
+    locks=f"""performance_schema.threads w
+JOIN performance_schema.metadata_locks p
+  ON p.OWNER_THREAD_ID = w.THREAD_ID AND p.LOCK_STATUS = 'PENDING'
+JOIN performance_schema.metadata_locks g
+  ON g.OBJECT_TYPE = p.OBJECT_TYPE AND g.OBJECT_SCHEMA <=> p.OBJECT_SCHEMA
+ AND g.OBJECT_NAME <=> p.OBJECT_NAME AND g.LOCK_STATUS = 'GRANTED'
+ AND g.OWNER_THREAD_ID <> p.OWNER_THREAD_ID AND g.LOCK_TYPE <> 'INTENTION_EXCLUSIVE'
+ AND NOT (g.OBJECT_TYPE = 'TABLE' AND g.LOCK_TYPE IN {_NEVER_BLOCKS})
+ AND NOT (p.LOCK_TYPE = 'SHARED_READ_ONLY' AND g.LOCK_TYPE IN {_READ_ALLOWS})""",
+    where="w.PROCESSLIST_ID = %s",
+)
+
+_HELD: Final = """
+SELECT OWNER_THREAD_ID, OBJECT_TYPE, LOCK_TYPE FROM performance_schema.metadata_locks
+WHERE LOCK_STATUS = 'GRANTED' AND OWNER_THREAD_ID IN ({})"""
+
+_MODIFIED: Final = """
+SELECT trx_mysql_thread_id, trx_rows_modified FROM information_schema.INNODB_TRX
+WHERE trx_mysql_thread_id IN ({})"""
+
+# The time is that of the server's own zone, whatever the session's is. Transactions of the server
+# itself have no session.
+_OPEN: Final = """
+SELECT trx_mysql_thread_id, trx_id, trx_rows_modified, GREATEST(0, TIMESTAMPDIFF(SECOND,
+       trx_started, CONVERT_TZ(UTC_TIMESTAMP(), '+00:00', 'SYSTEM')))
+FROM information_schema.INNODB_TRX WHERE trx_mysql_thread_id NOT IN (0, CONNECTION_ID())"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LockRequest:
+    """The locks that are going to be requested.
+
+    Attributes:
+        tables: schema and name of each table, as the server keeps them.
+        read_only: those of the tables that are locked READ.
+        defines: whether definitions are changed too: LOCK INSTANCE FOR BACKUP keeps that waiting.
+    """
+
+    tables: Sequence[tuple[str, str]]
+    read_only: Collection[tuple[str, str]] = ()
+    defines: bool = False
+
+
+def why_locks_are_unseen(session: SqlSession) -> str:
+    """Return why the server does not show its metadata locks; empty when it does."""
+    if not int(session.query("SELECT @@GLOBAL.performance_schema")[0][0]):
+        return "performance_schema is OFF"
+    try:
+        enabled = session.query(_MDL_INSTRUMENT)
+    except ServerFault as fault:
+        if not access_denied(fault):
+            raise
+        return "this account may not read performance_schema"
+    if not enabled or enabled[0][0] != "YES":
+        return "the instrument wait/lock/metadata/sql/mdl is disabled"
+    return ""
+
+
+def find_blockers(session: SqlSession, waiter: int) -> list[Blocker]:
+    """Find the sessions whose granted metadata locks the session ``waiter`` waits for.
+
+    Call at most once in :data:`FRESH_SECONDS`, otherwise ``rows_modified`` is out of date.
+
+    Raises:
+        ServerFault: 1142 when the user may not read performance_schema.
+    """
+    return _described(session, session.query(_IN_FRONT_OF_WAITER, (waiter,)))
+
+
+def find_in_front(session: SqlSession, request: LockRequest) -> list[Blocker]:
+    """Find the sessions that a request would wait for if it were made now.
+
+    Locks that the calling session holds itself do not count.
+
+    Raises:
+        ServerFault: 1142 when the user may not read performance_schema.
+    """
+    parts = [_locks_on(table, request) for table in request.tables]
+    shared = ["'GLOBAL'"] * (set(request.tables) != set(request.read_only))
+    shared += ["'BACKUP LOCK'"] * request.defines
+    if shared:
+        parts.append(f"OBJECT_TYPE IN ({', '.join(shared)}) AND LOCK_TYPE = 'SHARED'")
+    locks = " UNION ALL ".join(
+        f"SELECT OWNER_THREAD_ID, OWNER_EVENT_ID, LOCK_STATUS FROM"
+        f" performance_schema.metadata_locks WHERE {part}"
+        for part in parts
+    )
+    where = "t.PROCESSLIST_ID IS NULL OR t.PROCESSLIST_ID <> CONNECTION_ID()"
+    return _described(session, session.query(_OWNER.format(locks=f"({locks}) g", where=where)))
+
+
+def _locks_on(table: tuple[str, str], request: LockRequest) -> str:
+    """Return the condition for the locks on one table that ours waits for."""
+    allowed = _READ_ALLOWS if table in request.read_only else _NEVER_BLOCKS
+    schema, name = map(string_literal, table)
+    return (
+        f"OBJECT_TYPE = 'TABLE' AND OBJECT_SCHEMA = {schema} AND OBJECT_NAME = {name}"
+        f" AND (LOCK_STATUS = 'GRANTED' AND LOCK_TYPE NOT IN {allowed}"
+        f" OR LOCK_STATUS = 'PENDING' AND LOCK_TYPE IN {_KEEPS_OTHERS_OUT})"
+    )
+
+
+def _described(session: SqlSession, rows: Sequence[tuple[Any, ...]]) -> list[Blocker]:
+    """Add what else the sessions hold, and the sizes of their transactions."""
+    if not rows:
+        return []
+    threads = ", ".join(str(int(row[0])) for row in rows)
+    held: dict[int, set[tuple[str, str]]] = {}
+    for thread, kind, lock in session.query(_HELD.format(threads)):
+        held.setdefault(thread, set()).add((kind, lock))
+    modified = _rows_modified(session, [int(row[2]) for row in rows if row[2] is not None])
+    return [_blocker(row, held.get(row[0], set()), modified) for row in rows]
+
+
+def _rows_modified(session: SqlSession, ids: list[int]) -> dict[int, int] | None:
+    """Read how many rows the transactions of these sessions have changed; None if not allowed."""
+    if not ids:
+        return {}
+    try:
+        return dict(session.query(_MODIFIED.format(", ".join(map(str, ids)))))
+    except ServerFault as fault:
+        if fault.code == ACCESS_NEEDS_PRIVILEGE:
+            return None
+        raise
+
+
+def _blocker(
+    row: tuple[Any, ...], held: set[tuple[str, str]], modified: dict[int, int] | None
+) -> Blocker:
+    thread, event, number, user, host, database, command, seconds, statement, name, age, asks = row
+    locks = {lock for kind, lock in held if kind == "TABLE"}
+    # FLUSH TABLES WITH READ LOCK, LOCK INSTANCE FOR BACKUP
+    globally = not held.isdisjoint({("GLOBAL", "SHARED"), ("BACKUP LOCK", "SHARED")})
+    return Blocker(
+        key=(int(thread), int(event or 0)),
+        session=None if number is None else int(number),
+        user=user or "",
+        host=host or "",
+        database=database or "",
+        idle=command == "Sleep",
+        seconds=int(seconds or 0),
+        open_seconds=float(age or 0.0),
+        statement=(statement or "")[:_LONGEST_STATEMENT],
+        rows_modified=None if modified is None else modified.get(number, 0),
+        table_locks=bool(locks & _TABLE_LOCKS) or globally,
+        defining=bool(locks & _DEFINITION_LOCKS) or bool(asks),
+        system=user in {None, "", "system user", "event_scheduler"} or "/replica" in (name or ""),
+        requesting=bool(asks),
+    )
+
+
+def find_possible(session: SqlSession, request: LockRequest) -> list[Blocker]:
+    """Find sessions that may be in front of a request, where metadata locks cannot be seen.
+
+    These are all open transactions, and running statements that name one of the tables. Where the
+    account lacks PROCESS, only the statements of its own sessions are seen.
+    """
+    transactions = _open_transactions(session)
+    names = [name.lower() for _, name in request.tables]
+    found = []
+    for row in session.query("SHOW PROCESSLIST"):
+        number, user, host, database, command, seconds, _, info, *_ = row
+        # A statement without a transaction, such as DDL that waits for its own lock.
+        text = str(info or "").lower() if command in {"Query", "Execute"} else ""
+        named = number != session.id and any(name in text for name in names)
+        if number not in transactions and not named:
+            continue
+        event, rows, age = transactions.get(number, (0, 0, 0))
+        found.append(
+            Blocker(
+                key=(int(number), int(event)),
+                session=int(number),
+                user=user or "",
+                host=host or "",
+                database=database or "",
+                idle=command == "Sleep",
+                seconds=max(0, int(seconds or 0)),
+                open_seconds=float(age),
+                rows_modified=int(rows),
+                system=user in {"system user", "event_scheduler"},
+                certain=False,
+            )
+        )
+    return found
+
+
+def _open_transactions(session: SqlSession) -> dict[int, tuple[int, int, int]]:
+    """Return id, rows changed and age of every open transaction by session; empty if unseen."""
+    try:
+        rows = session.query(_OPEN)
+    except ServerFault as fault:
+        if not access_denied(fault):
+            raise
+        return {}
+    return {int(row[0]): (int(row[1]), int(row[2]), int(row[3] or 0)) for row in rows}

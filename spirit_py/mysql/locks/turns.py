@@ -1,0 +1,182 @@
+"""When a lock on a table that others use is requested: looks, requests and pauses (R23).
+
+While a lock request waits, every new statement on the table waits behind it. So the server is
+looked at first, from a session that requests nothing::
+
+    somebody in front is older than a second    wait, show for whom, look again
+    nobody is                                   request, for 2.5 s at most
+    not granted                                 pause, twice the wait at least; then from the top
+
+The pauses double up to half a minute. A try costs the application so little that their number is
+not limited, only the time (``--cutover-timeout``).
+
+A table may always have transactions that are older than a second and short all the same. After
+half a minute of looking, those count only that are older than a request may wait. And where
+metadata locks cannot be seen, an old transaction may be on any table: it is waited for so long,
+then the lock is requested for once, and it is waited for again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.mysql.connect import connect
+from spirit_py.mysql.locks.front import Front, named
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from spirit_py.config import ConnectionOptions
+    from spirit_py.contracts import Clock, SqlSession
+    from spirit_py.mysql.locks.blockers import Blocker
+    from spirit_py.mysql.locks.policy import LockPolicy
+    from spirit_py.stop import StopSwitch
+
+_LOOK_SECONDS: Final = 0.4
+_UNCERTAIN_SECONDS: Final = 300.0
+_ATTEND_SECONDS: Final = 2.0
+_REPEAT_SECONDS: Final = 60.0
+_READ_SECONDS: Final = 10
+
+
+class SomebodyInFront(Exception):
+    """A lock was not requested, because an old transaction is in front of it by now."""
+
+
+def _nothing() -> None:
+    """Do nothing, where a hook was not given."""
+
+
+@dataclass(eq=False)
+class LockTurns:
+    """Decides when a lock may be requested, over all its tries.
+
+    Args:
+        fronts: for each server on which a lock is requested: how it is reached, who is in front.
+        what: the lock, for messages: ``the lock of the swap``.
+        show: called with what is waited for now, and with an empty text at the end.
+        message: called with a line when a wait begins, and every minute.
+        attend: called every two seconds of waiting; what it raises ends the wait.
+    """
+
+    fronts: Sequence[tuple[ConnectionOptions, Front]]
+    policy: LockPolicy
+    stop: StopSwitch
+    _: KW_ONLY
+    what: str
+    show: Callable[[str], None]
+    message: Callable[[str], None]
+    attend: Callable[[], None] = _nothing
+    clock: Clock = time.monotonic
+
+    def __post_init__(self) -> None:
+        self._began = self.clock()
+        self._said = float("-inf")
+        self._attended = self._began
+        self._told_unseen = False
+        #: For how long the last wait has looked.
+        self._looked = 0.0
+
+    @property
+    def over(self) -> bool:
+        """Whether no further try may be made."""
+        return self.clock() - self._began >= self.policy.timeout
+
+    def await_free(self) -> bool:
+        """Wait until nobody old is in front; False when the time is over before.
+
+        Raises:
+            ServerFault: a session for the looks was lost.
+            SpiritError: the reason of a stop request, or what ``attend`` raises.
+        """
+        with contextlib.ExitStack() as stack:
+            sessions = [
+                stack.enter_context(connect(options, role="lock-look", read_timeout=_READ_SECONDS))
+                for options, _ in self.fronts
+            ]
+            began = self.clock()
+            self._looked = 0.0
+            while found := self.in_front(sessions):
+                if self.over:
+                    return False
+                self._tell(found)
+                self._rest(_LOOK_SECONDS)
+                self._looked = self.clock() - began
+            if self._looked:
+                self.show("")
+        return True
+
+    def in_front(self, sessions: Sequence[SqlSession]) -> list[Blocker]:
+        """Return who must be waited for without a request; kill those whose time has come.
+
+        Args:
+            sessions: one for each server.
+        """
+        old = self.policy.old_after(self._looked)
+        found: list[Blocker] = []
+        for session, (_, front) in zip(sessions, self.fronts, strict=True):
+            front.look(session)
+            self._tell_unseen(front)
+            front.kill(session)
+            found += front.older_than(old)
+        if self._looked >= _UNCERTAIN_SECONDS:
+            found = [each for each in found if each.certain]
+        return found
+
+    def require_free(self, sessions: Sequence[SqlSession]) -> None:
+        """Look once more, right before the request.
+
+        Raises:
+            SomebodyInFront: since :meth:`await_free`.
+        """
+        if self.in_front(sessions):
+            raise SomebodyInFront
+
+    def pause(self, tries: int, waited: float, why: str) -> None:
+        """Pause after a failed try, for the application to go on.
+
+        Args:
+            tries: that failed so far, from 1.
+            waited: seconds for which the lock was requested in the last one.
+            why: shown meanwhile.
+
+        Raises:
+            SpiritError: as :meth:`await_free`.
+        """
+        left = self.policy.timeout - (self.clock() - self._began)
+        until = self.clock() + min(self.policy.pause_after(tries, waited), max(0.0, left))
+        self.show(f"{self.what} (a pause for writers after request {tries}){why and f'; {why}'}")
+        while (rest := until - self.clock()) > 0:
+            self._rest(min(rest, _ATTEND_SECONDS))
+        self.show("")
+
+    def described(self) -> str:
+        """Return who was last seen in front, and why they live; empty when nobody was."""
+        return "; ".join(filter(None, (front.described() for _, front in self.fronts)))
+
+    def _rest(self, seconds: float) -> None:
+        self.stop.wait(seconds)
+        self.stop.check()
+        if self.clock() - self._attended >= _ATTEND_SECONDS:
+            self.attend()
+            self._attended = self.clock()
+
+    def _tell(self, found: list[Blocker]) -> None:
+        """Show who is waited for, and put it into the log now and then."""
+        spared = [text for _, front in self.fronts for text in front.spared]
+        who = "; ".join(spared) or named(found)
+        self.show(f"{who}, before {self.what} is requested")
+        if self.clock() - self._said >= _REPEAT_SECONDS:
+            self._said = self.clock()
+            self.message(f"{self.what} is not requested while this is in front: {who}")
+
+    def _tell_unseen(self, front: Front) -> None:
+        if front.unseen and not self._told_unseen:
+            self._told_unseen = True
+            self.message(
+                f"metadata locks cannot be seen: {front.unseen}; before {self.what} is requested,"
+                " old transactions on any table are waited for, and nobody is killed"
+            )
