@@ -218,8 +218,8 @@ def test_a_sentinel_made_by_hand_is_never_dropped(table, spark_engine, how):
     assert tables(table) == ["_t_snt", "t"]
 
 
-def test_a_sentinel_between_two_tries_of_the_swap_counts(table, spark_engine):
-    """A swap that is tried again is deferred like one that was not begun."""
+def test_a_sentinel_while_the_swap_waits_for_its_lock_counts(table, spark_engine):
+    """A swap that waits for its lock is deferred like one that was not begun."""
     migrating = Migrating(
         spark_engine,
         config_for(
@@ -236,7 +236,8 @@ def test_a_sentinel_between_two_tries_of_the_swap_counts(table, spark_engine):
             cursor.execute("BEGIN")
             cursor.execute("SELECT COUNT(*) FROM t")
             table.execute("DROP TABLE _t_snt")
-            migrating.wait_until(lambda: "cutover try 1" in migrating.told.text, "a failed try")
+            asked_not = "is not requested while this is in front"
+            migrating.wait_until(lambda: asked_not in migrating.told.text, "the wait for the lock")
             migrating.told.snapshots.clear()
             table.execute("CREATE TABLE _t_snt (id INT)")
             migrating.wait_until(lambda: waits(migrating), "the wait once more")

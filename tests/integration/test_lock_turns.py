@@ -96,7 +96,9 @@ class Swapping:
     """A swap under way, and what it says."""
 
     def __init__(self, db: Any, swap: Any, *, connection: Any = None, **settings: Any) -> None:
-        self.swap, self.said, self.shown = swap, [], []
+        self.swap = swap
+        self.said: list[str] = []
+        self.shown: list[str] = []
         self.source = SnapshotSource(swap)
         self.stop = StopSwitch()
         plan = {name: settings.pop(name) for name in ("held_back",) if name in settings}

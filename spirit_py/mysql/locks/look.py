@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.faults import ACCESS_NEEDS_PRIVILEGE, access_denied
 from spirit_py.mysql.locks.blockers import Blocker
+from spirit_py.mysql.own_sessions import ours
 from spirit_py.sql import string_literal
 
 if TYPE_CHECKING:
@@ -210,8 +211,9 @@ def _blocker(
 def find_possible(session: SqlSession, request: LockRequest) -> list[Blocker]:
     """Find sessions that may be in front of a request, where metadata locks cannot be seen.
 
-    These are all open transactions, and running statements that name one of the tables. Where the
-    account lacks PROCESS, only the statements of its own sessions are seen.
+    These are all open transactions, and running statements that name one of the tables, but not
+    this program's: most of those work on other tables. Where the account lacks PROCESS, only
+    the statements of its own sessions are seen.
     """
     transactions = _open_transactions(session)
     names = [name.lower() for _, name in request.tables]
@@ -239,7 +241,8 @@ def find_possible(session: SqlSession, request: LockRequest) -> list[Blocker]:
                 certain=False,
             )
         )
-    return found
+    own = ours(session, [each.session for each in found if each.session is not None])
+    return [each for each in found if each.session not in own]
 
 
 def _open_transactions(session: SqlSession) -> dict[int, tuple[int, int, int]]:
