@@ -185,7 +185,7 @@ def test_a_stop_ends_the_wait_without_a_request(db, start):
 def test_a_sentinel_is_seen_while_the_lock_is_waited_for(db, start):
     """A swap that waits is deferred like one that was not begun."""
     holder = idle_transaction(db)
-    swapping = start(held_back=lambda: "shop._t_snt")
+    swapping = start(held_back=lambda: "table shop._t_snt")
     with pytest.raises(HeldBack, match=r"shop\._t_snt"):
         swapping.call.result()
     assert swapping.requests == 0
