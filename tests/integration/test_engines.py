@@ -142,7 +142,7 @@ def test_a_run_that_ends_as_instant_ends_its_jvm_at_once(
     """After an earlier copy another one was likely, so that Spark has begun to start."""
     interrupted(db, spark_engine, monkeypatch)
     called = java("exec sleep 600")
-    config = config_for(db, table="t", alter="ADD COLUMN z INT")
+    config = config_for(db, table="t", alter="ADD COLUMN z INT", start_afresh=True)
     began = time.monotonic()
     report = migrate(config, reporter=RecordingReporter())
     assert (report.algorithm, called.starts) == ("instant", 1)
@@ -156,7 +156,7 @@ def test_a_missing_java_is_refused_before_an_abandoned_table_is_dropped(
     """What is there may be all that the operator has of a long copy."""
     left = interrupted(db, spark_engine, monkeypatch)
     monkeypatch.setenv("JAVA_HOME", "/nonexistent")
-    config = config_for(db, table="t", alter="ADD INDEX (a)")
+    config = config_for(db, table="t", alter="ADD INDEX (a)", start_afresh=True)
     with pytest.raises(Refusal, match="Spark needs Java"):
         migrate(config, reporter=RecordingReporter())
     assert tables(db) == left
