@@ -20,6 +20,7 @@ from spirit_py.compare.copyback import FittingRows, TwoServerCopier
 from spirit_py.compare.matching import match
 from spirit_py.errors import ChecksumFailure, DifferencesFound, SchemaChanged
 from spirit_py.mysql.connect import connect, connect_first
+from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.locks.named import migration_lock
 from spirit_py.mysql.locks.policy import LockPolicy
 from spirit_py.mysql.tables.definition import read_table, shape_of
@@ -135,6 +136,9 @@ class CompareRun:
             connect_first(options.source, role="compare") as one,
             connect_first(options.target_server, role="compare") as other,
         ):
+            require_one_server(one, options.source)
+            if options.target is not None:
+                require_one_server(other, options.target)
             source = open_side("source", one, options.database, options.table)
             target = open_side("target", other, options.target_database, options.target_table)
             self._describe(source, target)

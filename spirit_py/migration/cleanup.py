@@ -15,6 +15,7 @@ from spirit_py.errors import Refusal
 from spirit_py.migration.old_tables import leave_to_operator
 from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.earlier_runs import end_earlier_sessions
+from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.grants import IDENTITY_PRIVILEGES, read_grants
 from spirit_py.mysql.run_label import run_label
 from spirit_py.mysql.tables.new_table import drop_table, is_own_sentinel
@@ -91,6 +92,7 @@ def clean_up(
         ServerFault: the server does not answer any more.
     """
     with connect_first(options, role="cleanup", read_timeout=600) as session:
+        require_one_server(session, options)
         grants = read_grants(session)
         hidden = "what is left there could be hidden from it"
         grants.require(_NEEDED, database, hidden, astuple(AuxiliaryNames.of(table)))

@@ -10,6 +10,7 @@ from spirit_py.migration.control.listener import begin_control
 from spirit_py.migration.resuming import choose
 from spirit_py.migration.surroundings import require_surroundings
 from spirit_py.mysql.earlier_runs import end_earlier_sessions
+from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.faults import access_denied
 from spirit_py.preflight.preflight import check_before_create, prepare
 
@@ -30,6 +31,7 @@ def open_migration(
     Raises:
         Refusal: with the findings of all checks of all tables.
     """
+    require_one_server(session, run.config.connection)
     contexts = prepare(session, run.config)
     _describe(run, contexts)
     tables = [(context.schema, context.table) for context in contexts]

@@ -11,6 +11,7 @@
         proxy.silent = True              # the server is not told of clients that go: lost machines
     proxy.record = True              # proxy.heard has what clients send
     proxy.targets = [first, second]  # a load balancer: connections go to them in turn
+    proxy.renumbers = True           # greets with session numbers of its own, as ProxySQL does
 
 What `lose_reply` matches are the bytes on the wire: it sees nothing inside TLS or compression.
 
@@ -63,6 +64,7 @@ class _Link:
 
     def _pump(self, side: socket.socket, other: socket.socket) -> None:
         up = side is self.client
+        greeting = self.proxy.renumbers and not up
         try:
             while (data := side.recv(BUFFER)) and self.proxy.lets_pass(self, up=up):
                 if up:
@@ -72,6 +74,8 @@ class _Link:
                     break
                 elif self._orphaned:
                     continue
+                if greeting:
+                    data, greeting = _renumbered(data), False
                 other.sendall(data)
         except OSError:
             pass
@@ -101,6 +105,8 @@ class TcpProxy:
         #: Where connections go to, in turn.
         self.targets = [target]
         self._accepted = 0
+        #: Whether the session's number in a server's greeting is replaced by another.
+        self.renumbers = False
         #: Whether what clients send is kept, and what they sent.
         self.record = False
         self.heard = b""
@@ -249,6 +255,13 @@ class TcpProxy:
     def __exit__(self, *_: object) -> None:
         """Stop."""
         self.stop()
+
+
+def _renumbered(greeting: bytes) -> bytes:
+    """Raise the session's number in a greeting (manual, Protocol::HandshakeV10) by 1000."""
+    at = greeting.index(0, 5) + 1
+    number = int.from_bytes(greeting[at : at + 4], "little") + 1000
+    return greeting[:at] + number.to_bytes(4, "little") + greeting[at + 4 :]
 
 
 def _join(thread: threading.Thread) -> None:

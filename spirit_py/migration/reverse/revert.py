@@ -19,6 +19,7 @@ from spirit_py.migration.control.asking import LOOK_SECONDS, follow_answer
 from spirit_py.migration.process import Process
 from spirit_py.migration.reverse.keeper import Keeper
 from spirit_py.mysql.earlier_runs import end_earlier_sessions
+from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.facts import read_facts
 from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.locks.named import AdvisoryLock, named_lock_holder
@@ -109,6 +110,7 @@ class Revert(Process):
         """Ask the process that runs reverse replication; take its place where it has ended."""
         with self.stack:
             with self.first_session("revert", read_timeout=_READ_SECONDS) as session:
+                require_one_server(session, self.config.connection)
                 found = self._find(session)
                 holder = named_lock_holder(session, self._lock_name)
                 if holder is not None:

@@ -41,7 +41,7 @@ def check(context: PreflightContext) -> Findings:
     for name in ("super_read_only", "read_only", "innodb_read_only"):
         if facts.is_on(name):
             yield refuse(
-                f"the server takes no writes ({name}=ON): it is probably a replica",
+                f"the server takes no writes ({name}=ON): a replica or a reader endpoint",
                 "give the address of the primary",
             )
             return

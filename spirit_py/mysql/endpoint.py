@@ -1,0 +1,119 @@
+"""Whether one server is behind an address: no load balancer, no proxy that shares out statements.
+
+A migration is right only if all its sessions, and all statements of a session, reach one server:
+the copy reads what the feed follows, a table lock belongs to the session that renames, named locks
+prove which sessions are ours (R14, R15, R24). What stands between may send each session to another
+server (a load balancer, a reader endpoint), or each statement (ProxySQL, RDS Proxy, MaxScale), or
+reads to one server and writes to another.
+
+Several sessions that are open at the same time therefore say where they are, and each takes a named
+lock by a statement that counts as a write (``DO``) and reads who holds it by one that counts as a
+read. The server must name the session by the number with which it greeted it: a proxy that speaks
+the protocol itself greets with numbers of its own. Every later session proves its server by
+``server_uuid`` (:func:`spirit_py.mysql.connect.connect`), so that a balancer that happened to send
+all of these to one server is detected before it does harm.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.errors import Refusal
+from spirit_py.mysql.connect import connect_first
+from spirit_py.sql import string_literal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spirit_py.config import ConnectionOptions
+    from spirit_py.mysql.session import Session
+
+OTHERS: Final = 3
+"""Sessions that are opened beside the first one. A balancer between two servers that chooses by
+chance sends all four to one of them in one of eight cases."""
+_HINT: Final = (
+    "give the address of the server itself: the primary, not a load balancer, a reader endpoint or"
+    " a proxy that shares out sessions or statements"
+)
+_WHERE: Final = """
+SELECT @@GLOBAL.server_uuid, @@GLOBAL.hostname, @@GLOBAL.port, CONNECTION_ID(),
+       @@SESSION.pseudo_thread_id, {holders}"""
+# Instances of an Aurora cluster differ in it (AWS, Aurora MySQL reference); others do not have it.
+_AURORA: Final = "SHOW GLOBAL VARIABLES LIKE 'aurora_server_id'"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeenSession:
+    """What one session shows of where it is.
+
+    Attributes:
+        greeted: its number in the server's greeting.
+        server: what identifies the server.
+        numbers: its number as the server names it, in each of several ways.
+        holders: who holds the named lock of each session, in order; None for nobody.
+    """
+
+    greeted: int
+    server: tuple[str, ...]
+    numbers: tuple[int, ...]
+    holders: tuple[int | None, ...]
+
+
+def require_one_server(session: Session, options: ConnectionOptions) -> None:
+    """Refuse an address behind which there is not one server alone.
+
+    Args:
+        session: the first session of the command, still open.
+
+    Raises:
+        Refusal: naming what was seen.
+    """
+    with contextlib.ExitStack() as stack:
+        others = (connect_first(options, role="endpoint") for _ in range(OTHERS))
+        sessions = [session, *(stack.enter_context(other) for other in others)]
+        names = [f"spirit-py:endpoint:{secrets.token_hex(8)}" for _ in sessions]
+        for each, name in zip(sessions, names, strict=True):
+            each.execute(f"DO GET_LOCK({string_literal(name)}, 0)")
+        found = [_look(each, names) for each in sessions]
+        session.execute(f"DO RELEASE_LOCK({string_literal(names[0])})")
+    if trouble := what_is_wrong(found):
+        raise Refusal(f"{options.address} is not one server: {trouble}", hint=_HINT)
+
+
+def _look(session: Session, names: Sequence[str]) -> SeenSession:
+    holders = ", ".join(f"IS_USED_LOCK({string_literal(name)})" for name in names)
+    uuid, host, port, number, pseudo, *held = session.query(_WHERE.format(holders=holders))[0]
+    instance = [str(value) for _, value in session.query(_AURORA)]
+    return SeenSession(
+        greeted=session.id,
+        server=(f"{host}:{port}", str(uuid), *instance),
+        numbers=(int(number), int(pseudo)),
+        holders=tuple(held),
+    )
+
+
+def what_is_wrong(found: Sequence[SeenSession]) -> str:
+    """Return why these sessions are not all on one server; empty where they are (pure)."""
+    servers = list(dict.fromkeys(one.server for one in found))
+    if len(servers) > 1:
+        named = ", ".join(" ".join(server) for server in servers)
+        return f"{len(found)} sessions reached {len(servers)} servers, {named}"
+    for one in found:
+        others = {number for number in one.numbers if number != one.greeted}
+        if others:
+            return (
+                f"a session that was greeted as {one.greeted} is session {min(others)} of the"
+                " server, so a proxy stands between"
+            )
+    greeted = tuple(one.greeted for one in found)
+    for one in found:
+        for number, holder in zip(greeted, one.holders, strict=True):
+            if holder != number:
+                return (
+                    f"session {number} took a named lock, and session {one.greeted} finds it held"
+                    f" by {holder or 'nobody'}"
+                )
+    return ""
