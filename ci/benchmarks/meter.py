@@ -40,7 +40,8 @@ SELECT t.THREAD_OS_ID, t.PROCESSLIST_COMMAND, a.ATTR_VALUE
 FROM performance_schema.threads t LEFT JOIN performance_schema.session_connect_attrs a
   ON a.PROCESSLIST_ID = t.PROCESSLIST_ID AND a.ATTR_NAME = '_pid'
 WHERE t.PROCESSLIST_ID IS NOT NULL AND t.THREAD_OS_ID IS NOT NULL"""
-_INSERTED = f"""
+#: The query for the rows that were written to the new table so far.
+INSERTED = f"""
 SELECT COALESCE(SUM(COUNT_INSERT), 0) FROM performance_schema.table_io_waits_summary_by_table
 WHERE OBJECT_SCHEMA = '{SCHEMA}' AND OBJECT_NAME IN {_NEW_TABLES}"""
 
@@ -153,7 +154,7 @@ class Meter:
         look = 0
         while not self._ended.wait(_TICK):
             look += 1
-            self._rows.append((time.monotonic(), int(self._session.value(_INSERTED))))
+            self._rows.append((time.monotonic(), int(self._session.value(INSERTED))))
             if look % _PROCESSES == 0:
                 self._timeline.append((time.monotonic(), self._processes.look()))
             if look % _THREADS == 0:

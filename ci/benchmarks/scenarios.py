@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from benchmarks import cutover, decoding, feed, whole
+from benchmarks import cutover, decoding, feed, rising, whole
 from benchmarks.application import Load
 from benchmarks.contenders import (
     AGGREGATE,
@@ -195,6 +195,13 @@ SCENARIOS = _by_name(
             _GENTLE_500,
         ),
         _whole("gentle-3000", "the same at 3000 writes a second", _MILLION, 4, _GENTLE_3000),
+        Scenario(
+            name="rising",
+            title="load that rises in the middle of the copy and falls again",
+            rows=3 * _MILLION,
+            minutes=5,
+            measure=rising.measure,
+        ),
         _whole("tagged", "a copy whose own writes are not sent", _MILLION // 2, 1, _TAGGED),
         Scenario(
             name="changes",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -19,7 +20,7 @@ from spirit_py.mysql.tables.identity import identity
 from spirit_py.mysql.values import duplicates
 from spirit_py.preflight import scan
 from spirit_py.preflight.check import Severity
-from spirit_py.preflight.checks import disk_space
+from spirit_py.preflight.checks import disk_space, drop_of_old_table
 from spirit_py.preflight.checks.leftovers import is_ours
 from spirit_py.preflight.preflight import (
     check_after_create,
@@ -334,6 +335,18 @@ def test_too_little_disk_space_is_refused_where_it_is_known(db, desk, monkeypatc
     monkeypatch.setattr(disk_space, "_SMALL", 1)
     (warning,) = desk.before("ADD c INT")
     assert "unknown" in warning.cause
+
+
+def test_a_large_old_table_and_the_adaptive_hash_index_are_warned_of(db, desk, monkeypatch):
+    """Its drop would hold up everyone who opens a table; not where it is left to the operator."""
+    monkeypatch.setattr(drop_of_old_table, "_LARGE", 1)
+    db.execute("ANALYZE TABLE t")
+    db.set_global("innodb_adaptive_hash_index", "ON")
+    (warning,) = desk.before("ADD c INT")
+    assert "innodb_adaptive_hash_index is ON" in warning.cause
+    assert desk.before("ADD c INT", drop_old_after=math.inf) == ()
+    db.set_global("innodb_adaptive_hash_index", "OFF")
+    assert desk.before("ADD c INT") == ()
 
 
 def test_little_room_for_sorting_indexes_is_said(db, desk, monkeypatch):
