@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from spirit_py.migration.run import Run
 
 
-#: Queries a second of a task in another process, which waits for orders.
-_UNKNOWN_READS: Final = 100.0
+#: Queries a second of a task of Spark that waits for its first order, at most.
+_UNKNOWN_READS: Final = 600.0
 
 
 def begin_throttling(run: Run, checkpoint: CheckpointTable) -> None:
@@ -102,6 +102,6 @@ def _statistics(run: Run) -> FeedStatistics:
 
 
 def _unknown_reads(run: Run) -> float:
-    """Return how many queries a second Spark's tasks send beside their work, at most."""
+    """Return how many queries a second Spark's tasks send, which this process does not count."""
     spark = run.engines.spark
     return _UNKNOWN_READS * run.config.threads if spark is not None and spark.ready else 0.0

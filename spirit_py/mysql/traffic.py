@@ -30,21 +30,32 @@ class Traffic:
 
     Attributes:
         writes: statements that write and cannot be ours.
-        reads: queries of all sessions but those of this process.
+        reads: queries of all sessions.
         running: sessions that execute something now.
+        own: queries of this process, before and after the counters were read.
     """
 
     writes: float
     reads: float
     running: float
+    own: tuple[int, int]
+
+    def others_since(self, before: Traffic) -> tuple[float, float]:
+        """Return the writes and the reads that were others' since an earlier moment.
+
+        A query of this process that is counted at one end alone is taken for one of its own.
+        """
+        own = self.own[1] - before.own[0]
+        return self.writes - before.writes, max(0.0, self.reads - before.reads - own)
 
 
 def read_traffic(session: SqlSession) -> Traffic:
     """Read the counters."""
-    own = OWN_QUERIES.number
+    own_before = OWN_QUERIES.number
     found = read_status(session, (*_WRITES, _READS, _RUNNING))
     return Traffic(
         writes=sum(found.get(name.lower(), 0.0) for name in _WRITES),
-        reads=found.get(_READS.lower(), 0.0) - own,
+        reads=found.get(_READS.lower(), 0.0),
         running=found.get(_RUNNING.lower(), 0.0),
+        own=(own_before, OWN_QUERIES.number),
     )

@@ -101,12 +101,15 @@ class CommitLatency:
         if passed < (_TRAFFIC_SECONDS if self._known else _FIRST_TRAFFIC_SECONDS):
             return
         found = read_traffic(session)
+        writes, reads = found.others_since(before)
+        # A short span shows who writes; single queries would count for too much in it.
+        sure = passed >= _TRAFFIC_SECONDS
         self._seen, self._known = (now, found), True
         self._adaptive.saw(
             now,
             Others(
-                writes=(found.writes - before.writes) / passed,
-                reads=(found.reads - before.reads) / passed - self._unknown_reads(),
+                writes=writes / passed,
+                reads=max(0.0, reads / passed - self._unknown_reads()) if sure else 0.0,
                 running=found.running,
             ),
         )
