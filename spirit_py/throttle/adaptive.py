@@ -2,13 +2,18 @@
 
 The *share* is how many tasks work on average; below 1 one task works and rests. With it goes the
 size of a transaction, from :data:`LEAST_PART` to :data:`~spirit_py.pace.PART_BYTES`. Twice a second
-both grow by a step or shrink by a factor (additive increase, multiplicative decrease), as TCP does
+they grow by a step or shrink by a factor (additive increase, multiplicative decrease), as TCP does
 with a network whose capacity nobody knows and which others use, too:
 
-- They shrink when small commits take more than :data:`FACTOR` times as long as before the work
-  began, when many more sessions run than then, or when a throttler is near its limit.
-- They never become zero: a run always makes progress. Only a throttler that has a reason to wait
+- When small commits take more than :data:`FACTOR` times as long as before the work began,
+  transactions shrink, and tasks beyond the first one stop. Small transactions cost the copy little,
+  and are what others notice least.
+- Beyond twice that factor, when many more sessions run than before the work, and when a throttler
+  is near its limit, the first task rests as well.
+- It never becomes zero: a run always makes progress. Only a throttler that has a reason to wait
   stops it.
+- It grows to one task first, then to transactions of :data:`MIDDLE_PART`, then to all tasks, then
+  to the largest transactions.
 - A server that nobody else uses is not spared: nobody waits there.
 
 **The measure before the work.** Commits are timed for a second before the first chunk, and again
@@ -28,12 +33,14 @@ from spirit_py.pace import PART_BYTES
 
 FACTOR: Final = 2.0
 """Commits may take so many times as long as without the work."""
-LEAST_SHARE: Final = 0.25
-"""Tasks that always may work, on average: one, for a quarter of the time."""
+LEAST_SHARE: Final = 0.5
+"""Tasks that always may work, on average: one, for half of the time."""
 LEAST_PART: Final = 64 << 10
 """Bytes of binlog that one transaction may always write."""
 FIRST_SHARE: Final = 1.0
 FIRST_PART: Final = 256 << 10
+MIDDLE_PART: Final = 512 << 10
+"""Bytes of a transaction from which on more tasks come before larger transactions."""
 BUSY_WRITES: Final = 5.0
 """Statements of others a second from which on they are spared: those that write."""
 BUSY_READS: Final = 50.0
@@ -49,7 +56,7 @@ _SLACK: Final = 0.0003
 _MORE_RUNNING: Final = 8.0
 _NEAR: Final = 0.8
 _STEP_SECONDS: Final = 0.5
-_WINDOW_SECONDS: Final = 1.0
+_WINDOW_SECONDS: Final = 1.5
 _FEWEST_SAMPLES: Final = 8
 _MEASURE_SAMPLES: Final = 16
 _LONGEST_MEASURE: Final = 2.0
@@ -184,29 +191,40 @@ class Adaptive:
             self._end_measure(now)
         elif self._busy and now - self._stepped_at >= _STEP_SECONDS:
             self._stepped_at = now
-            self._move(self._why_slower())
+            self._move(*self._why_slower())
             self._measure_again(now)
 
-    def _move(self, why: str) -> None:
+    def _move(self, why: str, urgent: bool) -> None:
         self.slowed_by = why
         if why:
-            self.share = max(LEAST_SHARE, self.share * _SHRINK)
+            small = self.part_bytes == LEAST_PART
             self.part_bytes = max(LEAST_PART, self.part_bytes // 2)
-        else:
+            least = LEAST_SHARE if urgent and small else min(1.0, self.share)
+            self.share = max(least, self.share * _SHRINK)
+        elif self.share < 1.0:
+            self.share = min(1.0, self.share + _MORE_SHARE)
+        elif self.part_bytes < MIDDLE_PART:
+            self.part_bytes += _MORE_PART
+        elif self.share < self.most:
             self.share = min(float(self.most), self.share + _MORE_SHARE)
+        else:
             self.part_bytes = min(PART_BYTES, self.part_bytes + _MORE_PART)
 
-    def _why_slower(self) -> str:
-        """Return why the work must shrink; empty when it may grow."""
+    def _why_slower(self) -> tuple[str, bool]:
+        """Return why the work must shrink, and whether the first task must rest, too.
+
+        The reason is empty when it may grow.
+        """
         name, pressure = self._pressure
         if pressure >= _NEAR:
-            return f"{name} is at {100 * pressure:.0f} % of its limit"
+            return f"{name} is at {100 * pressure:.0f} % of its limit", True
         base, now = self._base, self.commit_seconds
+        if base is not None and self._running > 2 * self._base_running + _MORE_RUNNING:
+            return f"{self._running:.0f} sessions run instead of {self._base_running:.0f}", True
         if base is not None and now is not None and now > FACTOR * base + _SLACK:
-            return f"a commit takes {1000 * now:.1f} ms instead of {1000 * base:.1f}"
-        if self._base is not None and self._running > 2 * self._base_running + _MORE_RUNNING:
-            return f"{self._running:.0f} sessions run instead of {self._base_running:.0f}"
-        return ""
+            why = f"a commit takes {1000 * now:.1f} ms instead of {1000 * base:.1f}"
+            return why, now > 2 * FACTOR * base + _SLACK
+        return "", False
 
     def _measure(self, now: float) -> None:
         """Let nothing begin, and measure how long commits take then."""
@@ -228,9 +246,8 @@ class Adaptive:
             self._base, self._base_running = found, self._running
 
     def _measure_again(self, now: float) -> None:
-        self._least_since = (
-            None if self.share > LEAST_SHARE or not self.slowed_by else self._least_since or now
-        )
+        least = self.slowed_by and self.share <= 1.0 and self.part_bytes == LEAST_PART
+        self._least_since = (self._least_since or now) if least else None
         stuck = self._least_since is not None and now - self._least_since > _NOT_OURS_SECONDS
         if stuck or now - self._measured_at > _MEASURE_EVERY:
             self._measure(now)

@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from spirit_py.throttle.settings import LiveSettings
 
 #: Probes while somebody is to be spared, and otherwise: as a heartbeat for replicas.
-_PROBE_SECONDS: Final = 0.05
+_PROBE_SECONDS: Final = 0.1
 _BEAT_SECONDS: Final = 0.25
+#: Probes while commits are measured without the work.
+_MEASURE_SECONDS: Final = 0.05
 _TRAFFIC_SECONDS: Final = 0.5
 #: Until it is known whether anybody uses the server.
 _FIRST_TRAFFIC_SECONDS: Final = 0.1
@@ -69,8 +71,9 @@ class CommitLatency:
     @property
     def every(self) -> float:
         """Seconds between two probes."""
-        spares = self._settings.current.adaptive and self._adaptive.spares
-        return _PROBE_SECONDS if spares else _BEAT_SECONDS
+        if not (self._settings.current.adaptive and self._adaptive.spares):
+            return _BEAT_SECONDS
+        return _MEASURE_SECONDS if self._adaptive.measuring else _PROBE_SECONDS
 
     def look(self) -> str:
         """Probe, and step the pace; return what is waited for while commits are measured."""

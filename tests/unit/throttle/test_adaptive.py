@@ -105,7 +105,7 @@ def test_the_pace_recovers_step_by_step():
     server.commit = 0.1
     server.run(15)
     server.commit = 0.001
-    server.run(1.5)
+    server.run(2.5)
     soon = server.pace.share
     assert LEAST_SHARE < soon < FIRST_SHARE
     server.run(40)
@@ -184,3 +184,12 @@ def test_the_measure_is_repeated_while_the_run_goes_on():
     server.commit = 0.0005
     server.run(620)
     assert server.pace.commit_seconds_before == pytest.approx(0.0005)
+
+
+def test_commits_that_are_somewhat_slow_make_no_task_rest():
+    """Small transactions of one task come first: they cost the copy little."""
+    server = Server().measured()
+    server.run(30)
+    server.commit = 0.003
+    server.run(15)
+    assert (server.pace.tasks, server.pace.rest, server.pace.part) == (1, 0.0, LEAST_PART)
