@@ -25,6 +25,7 @@ class Work(enum.StrEnum):
     CHECKSUM = "checksum"
     REPAIR = "repair"
     DROP = "drop"
+    SWAP = "swap"
 
 
 class Pace(Protocol):

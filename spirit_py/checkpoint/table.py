@@ -136,6 +136,11 @@ class CheckpointTable:
         """Write the heartbeat, with the server's time, in a transaction of its own."""
         session.execute(f"REPLACE INTO {self.quoted} (id, record) VALUES ({HEARTBEAT_ID}, '')")
 
+    @property
+    def beat_query(self) -> str:
+        """The query for when the heartbeat was written; on a replica: that which it has."""
+        return f"SELECT written_at FROM {self.quoted} WHERE id = {HEARTBEAT_ID}"
+
     def read(self, session: SqlSession, kind: type[_Kind]) -> _Kind | None:
         """Return the row of that kind; None when there is none, or no table any more.
 

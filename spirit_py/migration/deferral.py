@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.errors import MigrationFailure, ServerFault
 from spirit_py.mysql.retry import retrying
 from spirit_py.mysql.tables.new_table import create_sentinel
+from spirit_py.pace import Work, await_turn
 from spirit_py.phases import Phase
 from spirit_py.sql import quote_table, string_literal
 from spirit_py.table.names import AuxiliaryNames
@@ -72,13 +73,9 @@ class Deferral:
 
     def held_back(self) -> str:
         """Return what holds the swap back, for messages; an empty string for nothing."""
-        if self._paused:
-            return f"the pause ({self._paused})"
+        if reason := self._run.pace.reason(Work.SWAP):
+            return reason
         return f"table {name}" if (name := self.present()) else ""
-
-    @property
-    def _paused(self) -> str:
-        return self._run.settings.current.paused
 
     def pass_when_free(self) -> None:
         """Wait until nothing holds the swap back.
@@ -87,18 +84,11 @@ class Deferral:
             MigrationFailure: as :meth:`wait`.
         """
         while self.held_back():
-            self._wait_while_paused()
+            await_turn(self._run.pace, Work.SWAP, pause=self._run.stop.pause, show=self._run.show)
             if self.present():
                 if self._run.figures.phase is not Phase.SENTINEL:
                     self._run.enter(Phase.SENTINEL)
                 self.wait()
-
-    def _wait_while_paused(self) -> None:
-        while self._paused:
-            self._run.show(f"the end of the pause ({self._paused})")
-            self._run.stop.wait(_LOOK_SECONDS)
-            self._run.stop.check()
-        self._run.show("")
 
     def wait(self) -> None:
         """Wait until no sentinel exists, and compare the tables periodically.

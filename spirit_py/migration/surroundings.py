@@ -23,6 +23,7 @@ from spirit_py.throttle.windows import WindowThrottler
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from spirit_py.checkpoint.table import CheckpointTable
     from spirit_py.config import MigrationConfig
     from spirit_py.contracts import SqlSession
     from spirit_py.migration.run import Run
@@ -54,17 +55,20 @@ def require_surroundings(run: Run, session: SqlSession) -> None:
             )
 
 
-def surroundings(run: Run) -> Iterator[tuple[Throttler, bool]]:
+def surroundings(run: Run, checkpoint: CheckpointTable | None) -> Iterator[tuple[Throttler, bool]]:
     """Return the throttlers, and whether nothing may begin before their first look.
 
     The operator relies on those that options name; the others do not delay a short copy.
+
+    Args:
+        checkpoint: has the heartbeat; None where none is written.
     """
     config = run.config
     connection = config.connection
     if config.allow:
         yield WindowThrottler(config.allow, now=lambda: datetime.now(UTC)), True
     if config.max_lag != 0:
-        yield _replica_lag(run), is_strict(config)
+        yield _replica_lag(run, checkpoint), is_strict(config)
     yield from ((one, config.min_free_disk is not None) for one in _disk(run))
     if config.max_binlog_space:
         yield BinlogSpaceThrottler(connection, config.max_binlog_space), True
@@ -79,10 +83,11 @@ def surroundings(run: Run) -> Iterator[tuple[Throttler, bool]]:
         yield query, True
 
 
-def _replica_lag(run: Run) -> LagThrottler:
+def _replica_lag(run: Run, checkpoint: CheckpointTable | None) -> LagThrottler:
     config = run.config
+    heartbeat = "" if checkpoint is None else checkpoint.beat_query
     return LagThrottler(
-        Replicas(config.connection, config.replicas),
+        Replicas(config.connection, config.replicas, heartbeat=heartbeat),
         run.settings,
         strict=is_strict(config),
         warn=run.warn,

@@ -35,10 +35,15 @@ def begin_throttling(run: Run, checkpoint: CheckpointTable) -> None:
         checkpoint: has the heartbeat.
     """
     connection = run.config.connection
-    around = tuple(surroundings(run))
+    around = tuple(surroundings(run, checkpoint))
     lag = next((one for one, _ in around if isinstance(one, LagThrottler)), None)
     adaptive = Adaptive(run.config.threads)
-    throttles = Throttles(run.settings, adaptive=adaptive, tell=run.message)
+    throttles = Throttles(
+        run.settings,
+        adaptive=adaptive,
+        slow_part=lambda: None if lag is None else lag.part_bytes(),
+        tell=run.message,
+    )
     # First, because the application's changes go before everything of ours.
     throttles.add(Backlog(lambda: _statistics(run)))
     throttles.add(ServerLoad(connection, run.settings, run.stop))
@@ -49,7 +54,7 @@ def begin_throttling(run: Run, checkpoint: CheckpointTable) -> None:
             adaptive,
             beat=checkpoint.beat,
             unknown_reads=lambda: _unknown_reads(run),
-            pressure=lambda: _pressure(run, lag),
+            pressure=lambda: _pressure(lag),
         )
     )
     for throttler, first in around:
@@ -76,7 +81,7 @@ def drop_throttled(run: Run) -> Iterator[None]:
     if run.settings.current.max_load:
         load = ServerLoad(run.config.connection, run.settings, run.stop)
         throttles.add(load, first=True)
-    for throttler, relied_on in surroundings(run):
+    for throttler, relied_on in surroundings(run, None):
         if relied_on and Work.DROP in throttler.holds:
             throttles.add(throttler, first=True)
         else:
@@ -89,11 +94,9 @@ def drop_throttled(run: Run) -> Iterator[None]:
         throttles.close()
 
 
-def _pressure(run: Run, lag: LagThrottler | None) -> tuple[str, float]:
-    """Return how near the replicas' lag is to its limit: 1.0 is at it."""
-    limit = run.settings.current.max_lag
-    behind = None if lag is None else lag.lag()
-    return "replica lag", behind / limit if behind and limit else 0.0
+def _pressure(lag: LagThrottler | None) -> tuple[str, float]:
+    """Return how near the replicas are to what they may be behind: 1.0 is at it."""
+    return "replica lag", 0.0 if lag is None else lag.pressure()
 
 
 def _statistics(run: Run) -> FeedStatistics:

@@ -30,6 +30,8 @@ _ASKED_SECONDS: Final = 1.0
 #: A shorter wait is counted and shown, but makes no line of the log.
 _TOLD_SECONDS: Final = 1.0
 _JOIN_SECONDS: Final = 5.0
+#: How long a chunk takes where a replica is slower than the copy: what has begun is sent.
+_SLOW_CHUNK_SECONDS: Final = 0.1
 #: Counts of six hours or so.
 _KEPT_SHARES: Final = 100_000
 
@@ -57,6 +59,8 @@ class Throttles:
 
     Args:
         adaptive: decides how much the work may take, unless the settings switch it off.
+        slow_part: returns how many bytes one transaction may write for a replica that is slower
+            than the copy; None where there is none.
         tell: reports that a wait began or ended, with its figures; called from a thread.
     """
 
@@ -65,11 +69,13 @@ class Throttles:
         settings: LiveSettings,
         *,
         adaptive: Adaptive | None = None,
+        slow_part: Callable[[], float | None] = lambda: None,
         tell: Callable[..., None],
         clock: Clock = time.monotonic,
     ) -> None:
         self._settings = settings
         self._adaptive = adaptive
+        self._slow_part = slow_part
         self._tell = tell
         self._clock = clock
         self._watched: list[Watched] = []
@@ -120,6 +126,8 @@ class Throttles:
 
     def tasks(self, most: int) -> int:
         """Return how many tasks may work at a time."""
+        if self._slow_part() is not None:
+            return 1
         limit = max(1, min(most, self._settings.current.threads))
         adaptive = self._moving
         if adaptive is None:
@@ -129,11 +137,14 @@ class Throttles:
 
     def part_bytes(self) -> int:
         """Return how many bytes of binlog one transaction of the copy should write."""
-        return PART_BYTES if self._moving is None else self._moving.part
+        usual = PART_BYTES if self._moving is None else self._moving.part
+        slow = self._slow_part()
+        return usual if slow is None else min(usual, int(slow))
 
     def chunk_seconds(self) -> float:
         """Return how long a chunk should take."""
-        return self._settings.current.chunk_seconds
+        usual = self._settings.current.chunk_seconds
+        return usual if self._slow_part() is None else min(usual, _SLOW_CHUNK_SECONDS)
 
     def rest_after(self, seconds: float) -> float:
         """Return for how many seconds a task rests after so many seconds of work."""

@@ -193,3 +193,51 @@ def test_an_account_without_privileges_on_the_replica_sees_its_lag(pair):
     with watching(bare, strict=False) as seen:
         assert seen.look() == ""
         assert "cannot be listed" in seen.warned[0]
+
+
+@pytest.fixture(scope="module")
+def plain_pair():
+    """Run a source without GTIDs and a replica of it, with a heartbeat table."""
+    with replicated_pair(gtid=False) as both:
+        both.at.execute("CREATE DATABASE r")
+        both.at.execute("CREATE TABLE r.t (id INT PRIMARY KEY AUTO_INCREMENT, v INT)")
+        both.at.execute("CREATE TABLE r.beat (id INT PRIMARY KEY, written_at TIMESTAMP(6))")
+        yield both
+
+
+@pytest.mark.parametrize(
+    ("way", "privileges"),
+    [
+        (Way.PLACE, ("REPLICATION CLIENT ON *.*",)),
+        (Way.HEARTBEAT, ("SELECT ON r.*",)),
+        (Way.TIMES, ("SELECT ON performance_schema.*",)),
+    ],
+)
+def test_without_gtids_there_are_other_ways(plain_pair, way, privileges):
+    """The place of a direct replica, the heartbeat, and what the applier says it works on."""
+    both = plain_pair
+    both.at.execute("SET SESSION sql_log_bin = 0")
+    try:
+        both.of.execute(f"REVOKE ALL ON *.* FROM {both.options.user}")
+        both.of.execute(f"REVOKE IF EXISTS SELECT ON r.* FROM {both.options.user}")
+        for privilege in privileges:
+            both.of.execute(f"GRANT {privilege} TO {both.options.user}")
+    finally:
+        both.at.execute("SET SESSION sql_log_bin = 1")
+
+    def beat():
+        both.at.execute("REPLACE INTO r.beat VALUES (1, NOW(6))")
+
+    query = "SELECT written_at FROM r.beat WHERE id = 1"
+    beat()
+    with (
+        watching(both.options, both.named, heartbeat=query) as seen,
+        connect(both.replica) as other,
+    ):
+        until(lambda: beat() or (seen.look() == "" and seen.way is way), f"{way}")
+        lock = other.cursor()
+        lock.execute("LOCK TABLES r.t READ, r.beat READ")
+        write(both)
+        until(lambda: beat() or "behind" in seen.look(), "the lag")
+        lock.execute("UNLOCK TABLES")
+        seen.until("")

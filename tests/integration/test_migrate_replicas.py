@@ -6,6 +6,7 @@ import pytest
 
 from spirit_py.config import MigrationConfig
 from spirit_py.errors import Refusal
+from tests.fixtures.mysql import connect
 from tests.kits.migrate import Migrating
 from tests.kits.replica import ACCOUNT, replicated_pair
 from tests.kits.waiting import until
@@ -124,3 +125,32 @@ def test_replicas_without_an_address_are_refused_with_max_lag(table, spark_engin
     migrating = Migrating(spark_engine, config(table, replicas=(), max_lag=None))
     report = migrating.end()
     assert any("reports no address" in text for text in report.warnings)
+
+
+def test_a_replica_that_is_lost_is_waited_for_until_it_is_back(table, spark_engine):
+    """Killed in the middle of the copy: it is named, nothing begins, and the copy ends well."""
+    migrating = Migrating(spark_engine, config(table, nice=20.0))
+    migrating.wait_until(
+        lambda: migrating.told.said("the change feed runs") and copied(table) > 0, "some rows"
+    )
+    table.replica.kill()
+    assert_waiting(table, migrating, f"{table.named}, which cannot be relied on")
+    table.replica.resume()
+    table.of = connect(table.replica).cursor()
+    assert_migrated(table, migrating.end())
+
+
+def test_a_query_of_the_operator_holds_copy_and_swap_back(table, spark_engine):
+    """While its row is there nothing is copied; it is shown, and the copy goes on without it."""
+    table.at.execute("CREATE TABLE IF NOT EXISTS r.brake (why VARCHAR(50))")
+    table.at.execute("INSERT INTO r.brake VALUES ('the billing run')")
+    query = "SELECT MAX(why) FROM brake"
+    migrating = Migrating(spark_engine, config(table, throttle_query=query))
+    migrating.wait_until(
+        lambda: migrating.told.said("waiting for the billing run (--throttle-query)"), "a wait"
+    )
+    assert copied(table) == 0
+    table.at.execute("DELETE FROM r.brake")
+    report = migrating.end()
+    assert report.outcome == "done"
+    assert report.throttled_seconds["query"] > 0

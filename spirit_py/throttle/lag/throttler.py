@@ -15,7 +15,7 @@ from spirit_py.errors import ServerFault
 from spirit_py.mysql.faults import access_denied
 from spirit_py.pace import Work
 from spirit_py.throttle.lag.replica import LOOK_SECONDS, NO_REPLICA
-from spirit_py.throttle.lag.unapplied import why_behind
+from spirit_py.throttle.lag.unapplied import part_bytes, pressure, why_behind
 from spirit_py.throttle.throttler import WRITES
 
 if TYPE_CHECKING:
@@ -30,6 +30,9 @@ DEFAULT_MAX_LAG: Final = 1.5
 """Seconds that a replica may be behind where the operator names no limit."""
 GRACE: Final = 2.0
 """Seconds for which a replica may not answer, or not replicate, before that counts."""
+#: A replica is near its limit from this part of it on, and slow for so long after that.
+_NEAR: Final = 0.8
+_SLOW_SECONDS: Final = 10.0
 _INSTEAD: Final = (
     "spirit-py ctl set max-lag=off goes on without it, --replica for each of the others leaves it"
     " out"
@@ -64,6 +67,8 @@ class LagThrottler:
         self._warn = warn
         self._clock = clock
         self._told: set[str] = set()
+        #: Until when a replica counts as slower than the copy.
+        self._slow_until = float("-inf")
         #: Addresses of the replicas that were well at some time: trouble has a grace for these.
         self._known: set[str] = set()
 
@@ -84,6 +89,8 @@ class LagThrottler:
             self._tell("source", f"replica lag is not watched: {fault.message}")
             return ""
         self._tell_unwatched()
+        if self.pressure() >= _NEAR:
+            self._slow_until = self._clock() + _SLOW_SECONDS
         found = ((one, self._why(one, limit)) for one in self._replicas.watched())
         return "; ".join(f"replica {one.address}, which {why}" for one, why in found if why)
 
@@ -92,6 +99,22 @@ class LagThrottler:
         states = (one.state for one in self._replicas.watched())
         known = [state.behind.lag for state in states if state.behind is not None]
         return max(known, default=None)
+
+    def part_bytes(self) -> float | None:
+        """Return how much one transaction may write; None where every replica keeps up."""
+        limit = self._settings.current.max_lag
+        if limit is None or self._clock() >= self._slow_until:
+            return None
+        states = (one.state for one in self._replicas.watched())
+        return min((part_bytes(s.behind, limit) for s in states if s.behind), default=None)
+
+    def pressure(self) -> float:
+        """Return how near the last of the replicas is to its limit: 1.0 is at it."""
+        limit = self._settings.current.max_lag
+        if limit is None:
+            return 0.0
+        states = (one.state for one in self._replicas.watched())
+        return max((pressure(s.behind, limit) for s in states if s.behind), default=0.0)
 
     def _why(self, one: ReplicaWatch, limit: float) -> str:
         """Return why a replica is waited for, or an empty text; report one that is left out."""

@@ -10,7 +10,9 @@ writes, every second of lag is two seconds of work that is already sent. So what
 applied is counted, in bytes, with how fast the replica applies (:class:`Behind`), and the copy may
 be ahead of it by no more than the replica applies in a part of the limit (:func:`why_behind`). At
 first the speed is not known; then the copy may be ahead by :data:`FIRST_BYTES`. What is applied of
-these shows the speed, so the room grows within a second or two to what the replica can do.
+these shows the speed, so the room grows within a second or two to what the replica can do. What has
+begun when the copy is held back is sent, too: where a replica is slower than the copy, one task
+works at a time, on short chunks in small transactions.
 """
 
 from __future__ import annotations
@@ -25,11 +27,18 @@ from spirit_py.units import human_bytes, human_seconds
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-FIRST_BYTES: Final = 2 << 20
+FIRST_BYTES: Final = 1 << 20
 """Bytes by which the copy may be ahead of a replica whose speed is not known."""
-SHARE: Final = 0.5
+LEAST_BYTES: Final = 128 << 10
+"""Bytes by which it may be ahead of any replica."""
+SHARE: Final = 0.4
 """Part of the limit in which a replica should be able to apply all that is sent."""
+PART_SHARE: Final = 0.1
+"""The same for one transaction: a replica shows nothing of it before it has applied it."""
+#: The speed of the last while counts, and that of the last moments if it is lower.
 _SPEED_SECONDS: Final = 3.0
+_MOMENT_SECONDS: Final = 1.0
+_FEWEST_SECONDS: Final = 0.3
 _MOST_MARKS: Final = 4096
 
 
@@ -123,13 +132,21 @@ class Unapplied:
 
     def _speed(self) -> float | None:
         """Return the bytes applied in a second, of the times with something to apply."""
+        seconds, applied = self._work(float("-inf"))
+        if not seconds:
+            return None
+        lately, little = self._work(self._looks[-1][0] - _MOMENT_SECONDS)
+        speed = applied / seconds
+        return min(speed, little / lately) if lately >= _FEWEST_SECONDS else speed
+
+    def _work(self, since: float) -> tuple[float, float]:
+        """Return the seconds with something to apply, and the bytes applied in them."""
         seconds = applied = 0.0
-        looks = list(self._looks)
-        for (began, before, idle), (ended, after, _) in pairwise(looks):
-            if after > before or not idle:
+        for (began, before, idle), (ended, after, _) in pairwise(self._looks):
+            if began >= since and (after > before or not idle):
                 seconds += ended - began
                 applied += after - before
-        return applied / seconds if seconds else None
+        return seconds, applied
 
 
 def room(behind: Behind, limit: float) -> float:
@@ -138,8 +155,28 @@ def room(behind: Behind, limit: float) -> float:
     Args:
         limit: seconds that the replica may be behind.
     """
-    known = 0.0 if behind.speed is None else behind.speed * limit * SHARE
-    return max(FIRST_BYTES, known)
+    if behind.speed is None:
+        return FIRST_BYTES
+    return max(LEAST_BYTES, behind.speed * limit * SHARE)
+
+
+def part_bytes(behind: Behind, limit: float) -> float:
+    """Return the bytes that one transaction may write, for a replica that is slower than the copy.
+
+    Args:
+        limit: seconds that the replica may be behind.
+    """
+    return room(behind, limit) * PART_SHARE / SHARE
+
+
+def pressure(behind: Behind, limit: float) -> float:
+    """Return how near a replica is to its limit: 1.0 is at it.
+
+    What is not applied counts as far as the replica is behind for a while: at first, while its
+    speed is not known, it is no sign.
+    """
+    ahead = behind.unapplied / room(behind, limit)
+    return max(behind.lag, min(ahead * limit, behind.lag / SHARE)) / limit
 
 
 def why_behind(behind: Behind, limit: float) -> str:

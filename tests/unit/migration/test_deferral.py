@@ -13,6 +13,7 @@ from spirit_py.errors import Interrupted, ServerFault
 from spirit_py.migration import deferral
 from spirit_py.migration.deferral import Deferral
 from spirit_py.mysql.retry import retrying
+from spirit_py.pace import Unhindered, Work
 from spirit_py.stop import StopSwitch
 
 if TYPE_CHECKING:
@@ -27,7 +28,11 @@ def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deferral, "_LOOK_SECONDS", 0.0)
 
 
-def deferral_of(answers: list[Callable[[], Any]], stop: StopSwitch | None = None) -> Deferral:
+def deferral_of(
+    answers: list[Callable[[], Any]],
+    stop: StopSwitch | None = None,
+    pace: Unhindered | None = None,
+) -> Deferral:
     """Return the deferral of table ``t`` on a server that answers each look in turn."""
 
     class Session:
@@ -40,7 +45,8 @@ def deferral_of(answers: list[Callable[[], Any]], stop: StopSwitch | None = None
 
     source = SimpleNamespace(schema="shop", name="t")
     work = SimpleNamespace(mapping=SimpleNamespace(source=source))
-    run = SimpleNamespace(session=session, stop=stop or StopSwitch())
+    run = SimpleNamespace(session=session, stop=stop or StopSwitch(), pace=pace or Unhindered())
+    run.show = lambda _: None
     return Deferral(run, [work])  # type: ignore[arg-type,list-item]
 
 
@@ -51,6 +57,21 @@ def failing(code: int) -> Callable[[], Any]:
         raise ServerFault(code, "no", where="test")
 
     return answer
+
+
+def test_what_holds_the_work_back_holds_the_swap_back() -> None:
+    """A pause, a closed window of the day, a load: no lock is asked for until it is over."""
+    reasons = ["the time of --allow 22:00-06:00, in 3h00m"] * 3
+
+    class Closed(Unhindered):
+        def reason(self, work: Work) -> str:
+            assert work is Work.SWAP
+            return reasons.pop() if reasons else ""
+
+    found = deferral_of([list, list], pace=Closed())
+    assert found.held_back() == "the time of --allow 22:00-06:00, in 3h00m"
+    found.pass_when_free()
+    assert reasons == []
 
 
 def test_a_server_that_is_away_for_a_while_is_waited_for() -> None:

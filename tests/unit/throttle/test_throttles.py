@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from spirit_py.errors import MigrationFailure, UsageFault
-from spirit_py.pace import Work
+from spirit_py.pace import PART_BYTES, Work
 from spirit_py.throttle.settings import LiveSettings, PaceSettings
 from spirit_py.throttle.throttler import ALL_WORK, WRITES
 from spirit_py.throttle.throttles import Throttles
@@ -227,3 +227,16 @@ def test_a_setting_that_cannot_be_changes_nothing(wrong):
     with pytest.raises(UsageFault):
         settings.change(**wrong)
     assert settings.current == PaceSettings(threads=4)
+
+
+def test_a_slow_replica_gets_little_at_a_time():
+    """One task, short chunks and small transactions: what has begun when it is held is sent."""
+    slow: list[float | None] = [None]
+    settings = LiveSettings(PaceSettings(threads=4, chunk_seconds=0.5))
+    pace = Throttles(settings, slow_part=lambda: slow[0], tell=Told(), clock=Clock())
+    usual = (pace.tasks(8), pace.part_bytes(), pace.chunk_seconds())
+    assert usual == (4, PART_BYTES, 0.5)
+    slow[0] = 100_000.7
+    assert (pace.tasks(8), pace.part_bytes(), pace.chunk_seconds()) == (1, 100_000, 0.1)
+    slow[0] = None
+    assert (pace.tasks(8), pace.part_bytes(), pace.chunk_seconds()) == usual

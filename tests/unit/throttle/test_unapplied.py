@@ -6,7 +6,14 @@ from collections import deque
 
 import pytest
 
-from spirit_py.throttle.lag.unapplied import FIRST_BYTES, Behind, Mark, Unapplied, why_behind
+from spirit_py.throttle.lag.unapplied import (
+    FIRST_BYTES,
+    Behind,
+    Mark,
+    Unapplied,
+    pressure,
+    why_behind,
+)
 
 MIB = 1 << 20
 
@@ -77,7 +84,11 @@ def test_marks_of_days_take_bounded_room():
         (Behind(lag=1.6), "is 1.6s behind (--max-lag 1.5s)"),
         (Behind(lag=0.1, unapplied=FIRST_BYTES), ""),
         (Behind(lag=0.1, unapplied=3 * MIB), "has 3.0 MiB to apply (--max-lag 1.5s)"),
-        (Behind(lag=0.1, unapplied=7 * MIB, speed=10.0 * MIB), ""),
+        (Behind(lag=0.1, unapplied=6 * MIB, speed=10.0 * MIB), ""),
+        (
+            Behind(lag=0.1, unapplied=MIB, speed=1.0 * MIB),
+            "has 1.0 MiB to apply, for which it needs 1.0s (--max-lag 1.5s)",
+        ),
         (
             Behind(lag=0.1, unapplied=8 * MIB, speed=10.0 * MIB),
             "has 8.0 MiB to apply, for which it needs 0.8s (--max-lag 1.5s)",
@@ -89,11 +100,28 @@ def test_the_copy_waits_for_lag_and_for_what_will_be_lag(behind, why):
     assert why_behind(behind, 1.5) == why
 
 
-def run(*, copies, applies, limit=1.5, in_flight=0.3, seconds=40.0):
+@pytest.mark.parametrize(
+    ("behind", "near"),
+    [
+        (Behind(), 0.0),
+        (Behind(lag=1.5), 1.0),
+        (Behind(lag=0.06, unapplied=100 * MIB), 0.1),
+        (Behind(lag=0.6, unapplied=FIRST_BYTES), 1.0),
+        (Behind(lag=0.9, unapplied=FIRST_BYTES // 2), 0.6),
+        (Behind(lag=0.6, unapplied=3 * MIB, speed=10.0 * MIB), 0.5),
+    ],
+)
+def test_the_pace_slows_down_before_the_limit(behind, near):
+    """By what is sent and not applied, as far as the replica was behind long enough to tell."""
+    assert pressure(behind, 1.5) == pytest.approx(near)
+
+
+def run(*, copies, applies, limit=1.5, in_flight=0.3, seconds=40.0, stalls=0.0):
     """Simulate a copy and a replica, in bytes a second; return the worst lag and what was copied.
 
     Args:
         in_flight: seconds for which chunks that have begun go on.
+        stalls: seconds in every five for which the replica applies nothing.
     """
     step, written, applied, worst = 0.01, 0.0, 0.0, 0.0
     commits: deque[tuple[float, float]] = deque()
@@ -107,7 +135,8 @@ def run(*, copies, applies, limit=1.5, in_flight=0.3, seconds=40.0):
         if now < free_until:
             written += copies * step
             commits.append((now, written))
-        applied = min(written, applied + applies * step)
+        if now % 5.0 >= stalls:
+            applied = min(written, applied + applies * step)
         while commits and commits[0][1] <= applied:
             commits.popleft()
         worst = max(worst, now - commits[0][0] if commits else 0.0)
@@ -118,13 +147,21 @@ def run(*, copies, applies, limit=1.5, in_flight=0.3, seconds=40.0):
     return worst, written / seconds
 
 
-@pytest.mark.parametrize("applies", [4 * MIB, 10 * MIB, 50 * MIB])
+@pytest.mark.parametrize("applies", [MIB // 2, 4 * MIB, 10 * MIB, 50 * MIB])
 @pytest.mark.parametrize("times", [1.2, 2.0, 3.0])
 def test_a_replica_that_is_slower_than_the_copy_stays_near_the_limit(applies, times):
     """Within the limit and a second, and the replica always has something to do."""
     worst, speed = run(copies=times * applies, applies=applies)
     assert worst < 2.5
     assert speed > 0.7 * applies
+
+
+@pytest.mark.parametrize("applies", [MIB // 2, 4 * MIB, 50 * MIB])
+def test_a_replica_that_stalls_now_and_then_catches_up(applies):
+    """What was sent before a stall of a second is little: the lag is the stall's, and not twice."""
+    worst, speed = run(copies=2 * applies, applies=applies, in_flight=0.1, stalls=1.0)
+    assert worst < 2.5
+    assert speed > 0.5 * applies
 
 
 def test_a_replica_that_keeps_up_does_not_slow_the_copy():
