@@ -301,7 +301,9 @@ def _swap(
                 run.message(f"comparing {pair.name} again: rows were written over others")
                 pair.check()
         run.engines.rest()
-        run.enter(Phase.CUTOVER)
+        # A pause, or a window that has closed, between two tries leaves no phase.
+        if run.figures.phase is not Phase.CUTOVER:
+            run.enter(Phase.CUTOVER)
         try:
             return swap_in_new_tables(run, pairs, counters, held_back=deferral.held_back)
         except HeldBack as held:

@@ -154,3 +154,29 @@ def test_a_query_of_the_operator_holds_copy_and_swap_back(table, spark_engine):
     report = migrating.end()
     assert report.outcome == "done"
     assert report.throttled_seconds["query"] > 0
+
+
+def test_what_holds_the_swap_back_between_two_tries_is_waited_for(table, spark_engine):
+    """A transaction keeps the lock away, then the operator's query: the swap comes after both."""
+    table.at.execute("CREATE TABLE IF NOT EXISTS r.brake (why VARCHAR(50))")
+    table.at.execute("DELETE FROM r.brake")
+    with connect(table.source) as session:
+        blocker = session.cursor()
+        blocker.execute("BEGIN")
+        blocker.execute("SELECT COUNT(*) FROM r.t")
+        more = {"throttle_query": "SELECT MAX(why) FROM brake", "replicas": (), "max_lag": 0.0}
+        migrating = Migrating(spark_engine, config(table, lock_wait_timeout=1.0, **more))
+        migrating.wait_until(lambda: phase(migrating) == "cutover", "the swap")
+        table.at.execute("INSERT INTO r.brake VALUES ('the billing run')")
+        migrating.wait_until(
+            lambda: migrating.told.said("waiting for the billing run (--throttle-query)"), "a wait"
+        )
+        blocker.execute("COMMIT")
+        assert migrating.running
+        table.at.execute("DELETE FROM r.brake")
+        assert migrating.end().outcome == "done"
+
+
+def phase(migrating):
+    """Return the phase of the last snapshot."""
+    return migrating.told.snapshots[-1].phase if migrating.told.snapshots else ""
