@@ -171,7 +171,10 @@ class Verbs:
             )
         return Effect(
             said="stopping; the same command carries on",
-            then=Aborted(request.who, hint="the source table is whole; run the same command again"),
+            then=Aborted(
+                f"aborted by {request.who}",
+                hint="the source table is whole; run the same command again",
+            ),
         )
 
     def _require_swap(self) -> None:
