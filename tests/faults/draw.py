@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tests.faults.fault import INDEX
 from tests.faults.faults_network import NETWORK_FAULTS
+from tests.faults.faults_operator import OPERATOR_FAULTS
 from tests.faults.faults_process import PROCESS_FAULTS
 from tests.faults.faults_server import SERVER_FAULTS
 from tests.faults.shapes import SHAPES
@@ -16,7 +17,12 @@ if TYPE_CHECKING:
     from tests.faults.fault import Fault
     from tests.faults.shapes import Shape
 
-FAULTS: tuple[Fault, ...] = (*PROCESS_FAULTS, *SERVER_FAULTS, *NETWORK_FAULTS)
+FAULTS: tuple[Fault, ...] = (
+    *PROCESS_FAULTS,
+    *SERVER_FAULTS,
+    *NETWORK_FAULTS,
+    *OPERATOR_FAULTS,
+)
 #: Points that a run reaches several times.
 _OFTEN = ("chunk.", "checksum.chunk")
 _GTID_SHARE = 0.75

@@ -13,12 +13,15 @@ import pytest
 from spirit_py.checkpoint.queue import RequestQueue
 from spirit_py.checkpoint.requests import Request
 from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.migration.control.command import control
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.locks.named import take_named_lock
+from spirit_py.phases import Phase
 from tests.kits.command import command_line, environment
 from tests.kits.command import run as run_command
 from tests.kits.connection import connection_options
 from tests.kits.held_command import assert_migrated, fill, migration
+from tests.kits.migrate import Migrating, config_for
 from tests.kits.tables import tables
 from tests.kits.waiting import until
 
@@ -365,3 +368,65 @@ def test_status_shows_the_figures_of_now(table, tmp_path):
             assert part in shown
         hold.release()
         command.finish()
+
+
+def test_reverse_replication_is_aborted_like_any_phase(table, tmp_path):
+    """What belongs before the swap is refused; an abort ends it as a signal would."""
+    with migration(table, tmp_path, "--keep-old-current", "1h") as (command, _):
+        command.until(lambda: "reverse replication of" in command.said, "the swap")
+        until(lambda: live(table)["live"]["phase"] == "keep", "figures of the phase")
+        for verb in (["pause"], ["postpone"], ["cutover"], ["abort", "--cleanup"]):
+            assert "the tables are swapped" in refused(table, *verb)
+        assert "kept" in done(table, "abort")
+        assert command.end() == 143
+    assert {"_t_old", "t"} <= set(tables(table))
+
+
+def test_a_lost_session_costs_no_request(table, tmp_path):
+    """The thread opens another one, as after a restart of the server."""
+    with migration(table, tmp_path) as (command, listener):
+        hold = in_copy(command, listener)
+        for nice in ("0.1", "0.2"):
+            for (number,) in until(lambda: role_sessions(table, "control"), "its session"):
+                table.kill(number)
+            assert f"nice is {nice}" in done(table, "throttle", nice)
+        hold.release()
+        command.finish()
+
+
+def role_sessions(db, role):
+    """Return the sessions of the program that are for this."""
+    return db.query(
+        "SELECT t.PROCESSLIST_ID FROM performance_schema.user_variables_by_thread v"
+        " JOIN performance_schema.threads t ON t.THREAD_ID = v.THREAD_ID"
+        " WHERE v.VARIABLE_NAME = 'spirit_py_role' AND v.VARIABLE_VALUE = %s",
+        (role,),
+    )
+
+
+def test_several_tables_are_controlled_by_any_of_them(db, spark_engine):
+    """The request goes to the table that has the record."""
+    for name in "tu":
+        db.execute(f"CREATE TABLE {name} (id INT PRIMARY KEY, a INT)")
+        db.execute(f"INSERT INTO {name} VALUES (1, 1), (2, 2)")
+    both = "ALTER TABLE t MODIFY a BIGINT; ALTER TABLE u MODIFY a BIGINT"
+    running = Migrating(
+        spark_engine, config_for(db, statement=both, defer_cutover=True, recheck_interval=3600.0)
+    )
+    said: list[str] = []
+    running.wait_until(
+        lambda: running.told.snapshots and running.told.snapshots[-1].phase is Phase.SENTINEL,
+        "the wait for the operator",
+    )
+    for verb in ("pause", "resume", "cutover"):
+        control(
+            connection_options(db),
+            database=db.name,
+            table="u",
+            verb=verb,
+            arguments={},
+            say=said.append,
+        )
+    assert "dropped" in said[-1]
+    assert running.end().outcome == "done"
+    assert tables(db) == ["t", "u"]
