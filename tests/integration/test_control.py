@@ -197,13 +197,29 @@ def test_a_sentinel_made_by_hand_is_dropped_by_hand(table, tmp_path):
 
 
 def test_a_paused_migration_does_not_swap(table, tmp_path):
-    """A pause after the last comparison holds the swap back, until it is resumed."""
+    """Nothing postpones the swap any more, and yet it waits until the migration is resumed."""
+    with migration(table, tmp_path) as (command, listener):
+        hold = in_copy(command, listener)
+        done(table, "postpone")
+        hold.release()
+        command.until(lambda: "[sentinel]" in command.said, "the wait")
+        done(table, "pause")
+        assert "waiting for paused by" in done(table, "cutover")
+        until(lambda: "the end of the pause" in live(table)["live"]["waiting_for"], "the pause")
+        assert listener.count("cutover.lock") == 0
+        done(table, "resume")
+        command.finish()
+    assert_migrated(table)
+
+
+def test_a_paused_comparison_goes_on_when_resumed(table, tmp_path):
+    """Its segments wait like chunks of the copy."""
     with migration(table, tmp_path) as (command, listener):
         hold = listener.hold("checksum.compare")
         command.wait_held(hold)
         done(table, "pause")
         hold.release()
-        command.until(lambda: "the end of the pause" in live(table)["live"]["waiting_for"], "it")
+        until(lambda: "the end of the pause" in live(table)["live"]["waiting_for"], "the pause")
         assert listener.count("cutover.lock") == 0
         done(table, "resume")
         command.finish()
