@@ -16,7 +16,7 @@ CTL_EXIT_CODES = """\b
 Verbs:
   pause            begin nothing new; changes are applied, the checkpoint goes on
   resume           go on
-  set NAME=VALUE   threads, chunk-time, nice, max-lag, max-load, critical-load
+  set NAME=VALUE   threads, chunk-time, nice, aggressive, max-lag, max-load, critical-load
   throttle RATIO   rest so many seconds for each second of work: set nice=RATIO
   cutover          let the swap happen: drop the sentinel
   postpone         do not swap before "cutover": create the sentinel

@@ -91,6 +91,12 @@ SETTINGS: Final[dict[str, Setting]] = {
         field="chunk_seconds", form="10ms to 60s", read=_chunk_seconds, show=_seconds
     ),
     "nice": Setting(field="nice", form="from 0 to 100", read=_ratio, show=lambda one: f"{one:g}"),
+    "aggressive": Setting(
+        field="adaptive",
+        form="on or off",
+        read=lambda text: not {"on": True, "off": False}[text],
+        show=lambda adaptive: OFF if adaptive else "on",
+    ),
     "max-lag": Setting(
         field="max_lag",
         form="such as 1.5s or 500ms, or off",
@@ -128,7 +134,7 @@ def read_changes(given: Mapping[str, str]) -> dict[str, Any]:
             raise UsageFault(f"there is no setting {name!r}", hint=f"use {', '.join(SETTINGS)}")
         try:
             changes[setting.field] = setting.read(text.strip())
-        except (ValueError, OverflowError):
+        except (ValueError, KeyError, OverflowError):
             raise UsageFault(
                 f"{name} cannot be {text!r}", hint=f"write a value {setting.form}"
             ) from None

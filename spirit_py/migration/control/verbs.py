@@ -107,12 +107,17 @@ class Verbs:
         return Effect(said=f"resumed; it was {earlier}")
 
     def _set(self, session: Session, request: Request) -> Effect:
-        most = self._run.config.threads
-        given = request.arguments
+        config, given = self._run.config, request.arguments
+        most = config.threads
         if given.get("threads", "").isdecimal() and int(given["threads"]) > most:
             raise Refusal(
                 f"the process was started with {most} threads: {given['threads']} are too many",
                 hint="abort it, and run the same command with --threads",
+            )
+        if config.max_lag == 0 and "max-lag" in given:
+            raise Refusal(
+                "the process was started with --max-lag 0, and watches no replica",
+                hint="abort it, and run the same command with another --max-lag",
             )
         self._orders.change(session, given)
         now = shown(self._run.settings.current)

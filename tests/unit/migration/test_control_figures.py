@@ -1,0 +1,114 @@
+"""For how long a stopped run could be carried on, and how a migration's state is shown."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from spirit_py.checkpoint.codec import from_text, to_text
+from spirit_py.checkpoint.live import STALE_SECONDS, LiveFigures, StandingOrders
+from spirit_py.migration.control.figures import PositionReach
+from spirit_py.migration.shown import MigrationShown, live_lines
+
+DAY = 86_400.0
+LIVE = LiveFigures(
+    host="admin1",
+    pid=4711,
+    program="1",
+    phase="copy",
+    table="shop.t",
+    elapsed=10.0,
+    phase_elapsed=9.0,
+    rows=500,
+    rows_total=1000,
+    fraction=0.5,
+    rate=100.0,
+    eta=5.0,
+    waiting_for="the end of the pause (paused by a@h)",
+    paused="paused by a@h",
+    settings={"threads": "2"},
+)
+SHOWN = MigrationShown(checkpoint="shop._t_chkpnt", tables=("shop.t",), worked_on_by=7)
+
+
+class Reach:
+    """A reach whose clock, position and server's setting the test moves."""
+
+    def __init__(self, kept: float) -> None:
+        self.now, self.position, self.warned = 0.0, "a", list[str]()
+        feed = SimpleNamespace(position=lambda: self.position)
+        run: Any = SimpleNamespace(figures=SimpleNamespace(source=feed), warn=self.warned.append)
+        self._session: Any = SimpleNamespace(query=lambda _: [(kept,)])
+        self._reach = PositionReach(run, clock=lambda: self.now)
+
+    def at(self, now: float, position: str) -> float | None:
+        """Look at a time, at which the feed is at a position; return the seconds left."""
+        self.now, self.position = now, position
+        self._reach.look(self._session)
+        return self._reach.left
+
+
+def test_a_position_that_moves_has_the_whole_time_left():
+    """However long the run is paused: R19."""
+    reach = Reach(DAY)
+    assert [reach.at(hour * 3600.0, f"p{hour}") for hour in range(100)] == [DAY] * 100
+    assert reach.warned == []
+
+
+def test_a_position_that_stands_still_is_warned_of_in_time_and_once():
+    """While half of the time is left; again only after it has moved."""
+    reach = Reach(DAY)
+    reach.at(0.0, "a")
+    assert reach.at(DAY / 2, "a") == DAY / 2
+    assert reach.warned == []
+    assert reach.at(DAY / 2 + 60, "a") == DAY / 2 - 60
+    assert reach.at(DAY * 2, "a") == 0.0
+    assert len(reach.warned) == 1
+    assert "binlog_expire_logs_seconds" in reach.warned[0]
+    assert reach.at(DAY * 2 + 1, "b") == DAY
+    reach.at(DAY * 2.8, "b")
+    assert len(reach.warned) == 2
+
+
+def test_a_server_that_keeps_its_binlog_for_ever_sets_no_limit():
+    """``binlog_expire_logs_seconds`` is 0."""
+    reach = Reach(0)
+    reach.at(0.0, "a")
+    assert reach.at(DAY * 100, "a") is None
+    assert reach.warned == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "state"),
+    [
+        ({}, "running"),
+        ({"live": LIVE, "live_age": 0.8}, "running"),
+        ({"live": LIVE, "live_age": STALE_SECONDS + 1}, "hanging"),
+        ({"live": LIVE, "live_age": 0.8, "worked_on_by": None}, "stopped"),
+    ],
+)
+def test_the_lock_and_the_age_of_the_figures_show_the_state(changes, state):
+    """Old figures of a process that has ended say nothing."""
+    seen = replace(SHOWN, **changes)
+    assert seen.state == state
+    assert seen.to_dict()["state"] == state
+    assert ("running on admin1" in seen.lines()[0]) == (state == "running" and bool(changes))
+
+
+def test_what_is_not_known_is_not_shown():
+    """Neither as zero nor as a question mark."""
+    text = "\n".join(live_lines(LIVE))
+    assert "rows       500 of ~1 000 (50.0%)" in text
+    assert "speed      100 rows/s, ETA 5.0s" in text
+    assert "?" not in text
+    assert "binlog" not in text
+
+
+def test_figures_and_orders_come_back_as_they_were():
+    """Unknown values stay unknown in their JSON."""
+    assert from_text(to_text(LIVE), LiveFigures) == LIVE
+    orders = StandingOrders(paused="x", settings={"nice": "1"}, over={"nice": "0"})
+    assert from_text(to_text(orders), StandingOrders) == orders
