@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import subprocess
 
 import pytest
 
@@ -13,9 +14,11 @@ from spirit_py.errors import Refusal, ServerFault
 from spirit_py.mysql.connect import connect, connect_first
 from spirit_py.mysql.tls import pins
 from spirit_py.mysql.tls.modes import attempts
+from spirit_py.throttle.lag.replica import options_of_replica
 from tests.fixtures.feed import fill
 from tests.fixtures.mysql import connect as plain_session
 from tests.kits.certificates import Authority
+from tests.kits.command import MINUTE, command_line, environment
 from tests.kits.connection import account, options_of
 from tests.kits.migrate import Migrating, config_for
 from tests.kits.resume import ALTER, make_table
@@ -32,6 +35,7 @@ GRANTS = (
         " RELOAD ON *.*"
     ),
 )
+BINLOG = "REPLICATION SLAVE, REPLICATION CLIENT ON *.*"
 DUMP_CIPHERS = """
 SELECT s.VARIABLE_VALUE
 FROM performance_schema.threads t JOIN performance_schema.status_by_thread s USING (THREAD_ID)
@@ -288,3 +292,78 @@ def test_a_whole_migration_is_encrypted(
         assert migrating.end().outcome == "done"
         # A dump that ends has none any more.
         assert ciphers - {""}
+
+
+def test_replicas_are_reached_under_the_same_rules(db, tls, authority, elsewhere, stranger):
+    """What measures a replica's lag verifies its certificate as that of the source."""
+    refused = pytest.raises(ServerFault, match=r"self-signed|unable to get")
+    tls.show(elsewhere, authority)
+    for trusted, expected in ((authority, contextlib.nullcontext()), (stranger, refused)):
+        options = verifying(db, "VERIFY_CA", trusted.file)
+        with expected:
+            connect(options_of_replica(options, options.host, options.port), role="test").close()
+
+
+@pytest.fixture
+def options(db, tls, authority, right, tmp_path):
+    """Return the TLS options of a command line, and an account that demands them all."""
+    tls.show(right, authority)
+    client = authority.sign("client")
+    words = {
+        "ssl-mode": "verify_identity",
+        "ssl-ca": str(authority.file),
+        "ssl-cert": str(client.certificate),
+        "ssl-key": str(client.key),
+    }
+    with account(db, "ALL ON {db}.*", "SELECT ON performance_schema.*", BINLOG) as user:
+        db.execute(f"ALTER USER {user.user} REQUIRE X509")
+        yield words, user
+
+
+def as_words(options: dict[str, str], prefix: str = "") -> list[str]:
+    """Return options as words of a command line."""
+    return [word for name, value in options.items() for word in (f"--{prefix}{name}", value)]
+
+
+def test_the_options_reach_every_connection_of_a_command(db, options, stranger):
+    """The command watch reads the binlog, through the account that demands a client certificate."""
+    given, user = options
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+    done = finished(db, user, "watch", "--until", "now", *as_words(given))
+    assert done.returncode == 0, done.stderr
+    refused = finished(
+        db, user, "watch", "--until", "now", *as_words(given | {"ssl-ca": str(stranger.file)})
+    )
+    assert refused.returncode == 2
+    assert "not signed by an authority of --ssl-ca" in refused.stderr
+
+
+def test_the_target_of_a_comparison_has_options_of_its_own(db, options, stranger):
+    """They take the place of all of the source's, which is reached without any here."""
+    given, user = options
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY); CREATE TABLE u (id INT PRIMARY KEY)")
+    source = options_of(db.server)
+    there = ("--table", "t", "--target-table", "u", "--target-user", user.user)
+    done = finished(db, source, "checksum", *there, *as_words(given, "target-"), target=user)
+    assert done.returncode == 0, done.stderr
+    strange = as_words(given | {"ssl-ca": str(stranger.file)}, "target-")
+    refused = finished(db, source, "checksum", *there, *strange, target=user)
+    assert refused.returncode == 2
+    assert "not signed by an authority of --ssl-ca" in refused.stderr
+
+
+def finished(db, user, command, *words, target=None):
+    """Run a command to its end, as this account."""
+    line = command_line(db, command, *words)
+    line[line.index("--user") + 1] = user.user
+    secrets = {"SPIRIT_PY_PASSWORD": user.password}
+    if target is not None:
+        secrets["SPIRIT_PY_TARGET_PASSWORD"] = target.password
+    return subprocess.run(
+        line,
+        env=environment(db, **secrets),
+        capture_output=True,
+        text=True,
+        timeout=MINUTE,
+        check=False,
+    )

@@ -61,7 +61,7 @@ _FAULTS: Final = (
         ),
     ),
     (
-        ("fingerprint verification",),
+        ("fingerprint",),
         "the server shows another certificate on each connection",
         "connect to one server, not to a load balancer in front of several",
     ),
