@@ -46,6 +46,7 @@ class Pair:
         engine: Any = None,
         on_progress: Any = None,
         resume_above: Any = None,
+        pace: Any = None,
         **options: Any,
     ) -> Checker:
         """Return a checker of the two tables; ``options`` are those of :class:`ChecksumOptions`.
@@ -60,6 +61,7 @@ class Pair:
             applier=applier,
             on_progress=on_progress,
             resume_above=resume_above,
+            pace=pace,
             options=ChecksumOptions(**({"first_rows": 1000} | options)),
         )
 

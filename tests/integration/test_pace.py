@@ -1,0 +1,239 @@
+"""Copy, checksum, repair and index build ask the pace, and go by its answers."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spirit_py.checkpoint.table import HEARTBEAT_ID, CheckpointTable
+from spirit_py.checksum import table_pass
+from spirit_py.copier.crew import Crew
+from spirit_py.migration import throttling
+from spirit_py.pace import Work
+from spirit_py.spark.driver import DriverEngine
+from spirit_py.throttle import adaptive as adaptive_module
+from tests.kits.checksum import Pair
+from tests.kits.copying import copying
+from tests.kits.migrate import Migrating, config_for
+from tests.kits.paces import SetPace
+from tests.kits.tables import map_table
+
+if TYPE_CHECKING:
+    from spirit_py.checksum.result import ChecksumProgress
+
+ROWS = 4000
+
+
+@pytest.fixture
+def filled(db):
+    """Return the test's schema with a table of some rows."""
+    db.execute("CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(200), n INT, KEY (n))")
+    db.execute("SET SESSION cte_max_recursion_depth = 100000")
+    db.execute(
+        "INSERT INTO t (v, n) WITH RECURSIVE m (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM m"
+        f" WHERE i < {ROWS}) SELECT REPEAT('x', 100), i FROM m"
+    )
+    db.execute("ANALYZE TABLE t")
+    return db
+
+
+def test_tasks_beyond_the_pace_get_no_orders(filled, monkeypatch):
+    """Of three tasks one works while the pace allows one, and all of them when it allows them."""
+    pace = SetPace(most_tasks=1)
+    ranks: list[tuple[int, int]] = []
+    post = Crew._post
+
+    def noted(self, team, rank, order):
+        ranks.append((pace.most_tasks, rank))
+        pace.most_tasks = 1 if len(ranks) < 6 else 3
+        post(self, team, rank, order)
+
+    monkeypatch.setattr(Crew, "_post", noted)
+    with copying(filled, map_table(filled), DriverEngine(3), first_rows=100) as run:
+        run.copier._pace = pace
+        monkeypatch.setattr(run.copier._meter, "next_rows", lambda _seconds: 100)
+        run.start()
+        run.join()
+    assert {rank for most, rank in ranks if most == 1} == {0}
+    assert {rank for most, rank in ranks if most == 3} == {0, 1, 2}
+    assert filled.query("SELECT COUNT(*) FROM _t_new") == [(ROWS,)]
+
+
+def test_the_size_of_a_transaction_follows_the_pace(filled):
+    """A chunk that is cut later has smaller parts when the pace wants them smaller."""
+    pace = SetPace(part=1)
+    with copying(filled, map_table(filled), DriverEngine(1), first_rows=1000) as run:
+        run.copier._pace = pace
+        run.start()
+        run.join()
+        chunks = run.feed.dispatched
+    # The fewest rows of a part are 200; the kit's own limit is 500.
+    assert len(chunks[0].parts) == chunks[0].target_rows / 200
+    assert filled.query("SELECT COUNT(*) FROM _t_new") == [(ROWS,)]
+
+
+def test_a_checksum_waits_and_reads_every_row(filled):
+    """While there is a reason no chunk is handed out, and it is shown; afterwards nothing lacks."""
+    pair = Pair(filled).copy()
+    pace = SetPace()
+    told: list[ChecksumProgress] = []
+    held = threading.Event()
+
+    def why(work: Work) -> str:
+        """Hold the checksum back from its second chunk on, for a while."""
+        late = pace.asked.get(work, 0)
+        held.set() if late > 30 else None
+        return "the load" if work is Work.CHECKSUM and 4 < late <= 30 else ""
+
+    pace.why = why
+    filled.execute("UPDATE _t_new SET n = 0 WHERE id IN (1, 4000)")
+    checker = pair.checker(pace=pace, tasks=1, first_rows=300, on_progress=told.append)
+    result = checker.run()
+    assert held.is_set()
+    assert "the load" in {seen.waiting_for for seen in told}
+    assert told[-1].waiting_for == ""
+    assert (result.rows, result.differences, result.snapshots) == (ROWS, 2, 1)
+
+
+def test_a_snapshot_is_given_back_while_the_checksum_waits(filled, monkeypatch):
+    """It would keep the history; the next one goes on above the last chunk, and nothing lacks."""
+    monkeypatch.setattr(table_pass, "_HOLD_SECONDS", 0.05)
+    pair = Pair(filled).copy()
+    pace = SetPace()
+    snapshots: list[int] = []
+
+    def why(work: Work) -> str:
+        """Hold it back from the second chunk on, until no session has a snapshot."""
+        if work is not Work.CHECKSUM or pace.asked[work] <= 4 or snapshots:
+            return ""
+        if not filled.query("SELECT 1 FROM information_schema.INNODB_TRX"):
+            snapshots.append(1)
+        return "the load"
+
+    pace.why = why
+    filled.execute("UPDATE _t_new SET n = 0 WHERE id IN (1, 4000)")
+    result = pair.check(pace=pace, tasks=1, first_rows=300)
+    assert snapshots
+    assert (result.rows, result.differences, result.snapshots) == (ROWS, 2, 2)
+
+
+def test_short_chunks_with_rests_compare_every_row(filled):
+    """A pace for a busy server: small chunks, counts in as small pieces, rests between."""
+    pair = Pair(filled).copy()
+    filled.execute("UPDATE _t_new SET n = 0 WHERE id IN (1, 4000)")
+    pace = SetPace(most_tasks=1, part=64 << 10, rest=0.5)
+    result = pair.check(pace=pace, tasks=2, first_rows=100, target_seconds=0.02)
+    assert (result.rows, result.differences) == (ROWS, 2)
+
+
+def test_a_repair_waits_for_its_turn(filled):
+    """Rows are not written again while there is a reason against it."""
+    pair = Pair(filled).copy()
+    filled.execute("UPDATE _t_new SET n = 0 WHERE id = 7")
+    pace = SetPace()
+    seen: list[int] = []
+
+    def why(work: Work) -> str:
+        if work is not Work.REPAIR or pace.asked[work] > 3:
+            return ""
+        seen.append(filled.query("SELECT n FROM _t_new WHERE id = 7")[0][0])
+        return "the replica"
+
+    pace.why = why
+    result = pair.repair(pace=pace)
+    assert seen == [0, 0, 0]
+    assert result.repaired_chunks == 1
+    assert filled.query("SELECT n FROM _t_new WHERE id = 7") == [(7,)]
+
+
+def test_a_build_of_indexes_waits_for_its_turn(filled, spark_engine, monkeypatch):
+    """It cannot be paused once it runs, so it begins when there is no reason to wait."""
+    throttled: list[bool] = []
+
+    class Held:
+        name, holds, every = "test", frozenset({Work.INDEX}), 0.0
+
+        def look(self) -> str:
+            built = filled.query("SHOW INDEX FROM _t_new WHERE Key_name = 'n'")
+            throttled.append(bool(built))
+            return "the test" if len(throttled) < 5 else ""
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(throttling, "surroundings", lambda _run: [(Held(), False)])
+    config = config_for(
+        filled, table="t", alter="ADD COLUMN x INT", no_shortcut=True, defer_indexes="on"
+    )
+    run = Migrating(spark_engine, config)
+    run.end()
+    assert throttled[:4] == [False] * 4
+    assert filled.query("SHOW INDEX FROM t WHERE Key_name = 'n'")
+
+
+def test_the_heartbeat_is_written_while_a_run_works(filled, spark_engine):
+    """The server's time is in a row of the checkpoint table, also in a dry run."""
+    sql = f"SELECT written_at FROM _t_chkpnt WHERE id = {HEARTBEAT_ID}"
+    config = config_for(
+        filled, table="t", alter="ADD COLUMN x INT", no_shortcut=True, nice=50.0, dry_run=True
+    )
+    run = Migrating(spark_engine, config)
+    run.wait_until(
+        lambda: filled.query("SHOW TABLES LIKE '\\_t\\_chkpnt'") and filled.query(sql), "a beat"
+    )
+    first = filled.query(sql)
+    run.wait_until(lambda: filled.query(sql) != first, "another beat")
+    run.end()
+    assert filled.query("SHOW TABLES") == [("t",)]
+
+
+def test_a_beat_is_one_row_with_the_servers_time(db):
+    """A second beat replaces the first one."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+    table = CheckpointTable(db.name, "t")
+    db.execute(
+        f"CREATE TABLE {table.quoted} (id INT UNSIGNED PRIMARY KEY, record LONGTEXT NOT NULL,"
+        " written_at TIMESTAMP(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6))"
+    )
+
+    class Session:
+        execute = staticmethod(db.execute)
+
+    table.beat(Session())  # type: ignore[arg-type]
+    first = db.query(f"SELECT id, written_at FROM {table.quoted}")
+    table.beat(Session())  # type: ignore[arg-type]
+    second = db.query(f"SELECT id, written_at FROM {table.quoted}")
+    assert len(first) == len(second) == 1
+    assert first < second
+
+
+def test_a_run_makes_room_for_other_writers_and_for_nobody_none(filled, spark_engine, monkeypatch):
+    """Others who write are seen by the server's counters: the report has how many tasks worked."""
+    monkeypatch.setattr(adaptive_module, "_LONGEST_MEASURE", 0.3)
+    filled.execute("CREATE TABLE other (n INT)")
+    ended = threading.Event()
+
+    def write() -> None:
+        session = filled.connect()
+        with session.cursor() as cursor:
+            while not ended.wait(0.005):
+                cursor.execute("INSERT INTO other VALUES (1)")
+        session.close()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        config = config_for(filled, table="t", alter="ADD x INT", no_shortcut=True, nice=20.0)
+        run = Migrating(spark_engine, config)
+        run.wait_until(lambda: any(one.pace for one in run.told.snapshots), "the pace to be shown")
+        report = run.end()
+    finally:
+        ended.set()
+        writer.join()
+    assert report.least_tasks is not None
+    assert report.least_tasks <= 1.0
+    quiet = config_for(filled, table="t", alter="ADD y INT", no_shortcut=True)
+    report = Migrating(spark_engine, quiet).end()
+    assert report.median_tasks in {None, 2.0}
