@@ -245,7 +245,7 @@ def test_does_not_kill_when_told_so(db, cutover):
     swap = make_tables(db)
     other = db.connect(autocommit=False)
     other.cursor().execute("UPDATE t SET v = 99 WHERE id = 1")
-    limits = blind(wait=1, timeout=0, kill_after=0.1)
+    limits = blind(wait=3, timeout=0, kill_after=0.1)
 
     with pytest.raises(CutoverFailure, match=f"session {other.thread_id()} of root"):
         cutover(SnapshotSource(swap), limits=limits).run()
@@ -284,7 +284,7 @@ def test_a_session_with_lock_tables_is_never_killed(db, cutover):
     swap = make_tables(db)
     other = db.connect()
     other.cursor().execute("LOCK TABLES t READ")
-    limits = blind(wait=1, timeout=0, kill="all", kill_after=0.3)
+    limits = blind(wait=3, timeout=0, kill="all", kill_after=0.3)
 
     with pytest.raises(CutoverFailure, match="not killed, it holds LOCK TABLES"):
         cutover(SnapshotSource(swap), limits=limits).run()

@@ -162,7 +162,7 @@ def test_a_black_holed_connection_is_noticed(scene: Scene, proxy: TcpProxy) -> N
         wait_timeout=2.0,
     )
     scene.db.execute("INSERT INTO t VALUES (1, 'before', 1)")
-    feed.block_wait()
+    feed.block_wait(DEADLINE)
     proxy.black_hole = True
     scene.db.execute("INSERT INTO t VALUES (2, 'during', 2)")
     until(lambda: feed._stream.trouble != "")
@@ -182,7 +182,7 @@ def test_block_wait_fails_when_the_feed_is_not_live(scene: Scene, proxy: TcpProx
         connection=scene.options(host=proxy.host, port=proxy.port, ssl_mode="DISABLED"),
         wait_timeout=2.0,
     )
-    feed.block_wait()
+    feed.block_wait(DEADLINE)
     proxy.black_hole = True
     scene.db.execute("INSERT INTO t VALUES (1, 'a', 1)")
     with pytest.raises(FeedFailure):

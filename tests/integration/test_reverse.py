@@ -255,12 +255,12 @@ def test_a_revert_that_fails_may_be_tried_again(db, spark_engine):
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
     db.execute("INSERT INTO t (v) VALUES (1), (2)")
     changed = SwappedTable(db, "ADD COLUMN extra INT", engine=spark_engine)
-    following = changed.keep(cutover_timeout=2.0)
+    following = changed.keep(cutover_timeout=5.0)
     holder = db.connect(autocommit=False)
     with holder.cursor() as cursor:
         cursor.execute("SELECT * FROM t")
     with pytest.raises(
-        SpiritError, match=r"the swap did not happen in 2.0s, 0 tries: the lock was not"
+        SpiritError, match=r"the swap did not happen in 5.0s, 0 tries: the lock was not"
     ) as failed:
         changed.revert()
     assert failed.value.exit_code == 1

@@ -391,7 +391,7 @@ def test_answer_later_than_the_read_timeout(db):
         with pytest.raises(ServerFault) as fault:
             session.query("SELECT SLEEP(5)")
         assert connection_lost(fault.value)
-        db.execute(f"KILL {session.id}")
+        db.kill(session.id)
 
 
 def test_a_session_may_be_closed_twice(db):
