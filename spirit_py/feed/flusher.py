@@ -177,7 +177,7 @@ class Flusher:
 
     def _unbounded(self) -> list[TableSubscription]:
         """Return the tables whose changes may be applied now."""
-        return [one for one in self._subscriptions.values() if one.room is None or one.room > 0]
+        return [one for one in self._subscriptions.values() if one.may_apply]
 
     def _applied(self) -> int:
         return self._subscriptions.totals().applied

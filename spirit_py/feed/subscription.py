@@ -82,6 +82,7 @@ class TableSubscription:
         self.has_unread_changes = False
         self._pinned: list[Epoch] = []
         self.room: int | None = None
+        self._held = False
 
     def dispatch(self, chunk: Chunk) -> str:
         """Raise a high watermark; return the GTID set that the chunk must wait for (R3)."""
@@ -133,6 +134,21 @@ class TableSubscription:
         finally:
             with self._lock:
                 self.room = None
+            self._wake()
+
+    @property
+    def may_apply(self) -> bool:
+        """Whether changes may be applied now; called under the feed's lock."""
+        return not self._held and (self.room is None or self.room > 0)
+
+    def hold_applies(self, *, held: bool) -> None:
+        """Let no change be applied from now on, or again; return at once.
+
+        For a time in which a lock on the new table is waited for: a batch would wait behind it.
+        """
+        with self._lock:
+            changed, self._held = self._held != held, held
+        if changed and not held:
             self._wake()
 
     # -- exactness of a merging table; called under the feed's lock

@@ -13,6 +13,7 @@ from spirit_py.preflight.check import Finding, PreflightContext, Severity, refus
 from spirit_py.preflight.checks import (
     auto_increment,
     binlog_filters,
+    blockers,
     check_constraints,
     clock_defaults,
     disk_space,
@@ -67,6 +68,7 @@ class Check:
 CHECKS: tuple[Check, ...] = (
     Check("auto_increment", CheckScope.AFTER_CREATE, auto_increment.check),
     Check("binlog_filters", CheckScope.SERVER, binlog_filters.check),
+    Check("blockers", CheckScope.SERVER, blockers.check),
     Check("check_constraints", CheckScope.SOURCE, check_constraints.check),
     Check("clock_defaults", CheckScope.AFTER_CREATE, clock_defaults.check),
     Check("disk_space", CheckScope.SOURCE, disk_space.check),

@@ -523,6 +523,29 @@ def test_a_lock_that_is_not_granted_fails_and_lets_writers_through(db):
     assert written > 1
 
 
+def test_no_lock_is_requested_while_a_writer_is_in_front(db):
+    """R23: the writer is named and waited for; who only reads is in nobody's way."""
+    fill(db)
+    pair = Pair(db).copy()
+    reader, writer = db.connect(), db.connect()
+    for each, statement in ((reader, "SELECT * FROM t"), (writer, "UPDATE t SET n = 0")):
+        each.begin()
+        each.cursor().execute(f"{statement} LIMIT 1")
+    shown: list[str] = []
+
+    def look(progress: ChecksumProgress) -> None:
+        shown.append(progress.waiting_for)
+        if "is requested" in progress.waiting_for:
+            writer.rollback()
+
+    pair.checker(on_progress=look, locking=policy(old=0.0)).run()
+    waits = [text for text in shown if "before the table lock of its snapshot is requested" in text]
+    assert waits
+    assert all(text.startswith(f"session {writer.thread_id()} of") for text in waits)
+    assert not any("blocked" in text for text in shown)
+    reader.rollback()
+
+
 def server_ends_it(monkeypatch) -> None:
     """Leave the end of a lock request to the server."""
 

@@ -409,10 +409,10 @@ GLOBAL = "REPLICATION SLAVE, REPLICATION CLIENT, PROCESS, XA_RECOVER_ADMIN, CONN
 SEEN = "SELECT ON performance_schema.*"
 
 
-def findings_of(desk, options) -> list[str]:
+def findings_of(desk, options, **config) -> list[str]:
     """Run the first checks as an make_account; give its lines."""
     with connect(options, database=desk.schema, role="driver") as session:
-        (context,) = prepare(session, desk.config("ADD c INT"))
+        (context,) = prepare(session, desk.config("ADD c INT", **config))
         try:
             return [warning.cause for warning in check_before_create([context])]
         except Refusal as error:
@@ -467,11 +467,37 @@ def test_a_missing_grant_on_performance_schema_is_named(db, desk, user):
 
 
 @pytest.mark.gtid
-def test_a_missing_connection_admin_is_warned_of(db, desk, user):
-    """Without CONNECTION_ADMIN it runs, with a warning."""
+def test_a_missing_connection_admin_is_warned_of_where_it_is_needed(db, desk, user):
+    """R23: only --kill-blockers needs it, and that is said before the copy."""
     kept = GLOBAL.replace(", CONNECTION_ADMIN", "")
-    (warning,) = findings_of(desk, make_account(db, user, ALL, kept, SEEN))
-    assert "CONNECTION_ADMIN" in warning
+    account = make_account(db, user, ALL, kept, SEEN)
+    assert findings_of(desk, account) == []
+    for mode in ("idle", "all"):
+        (warning,) = findings_of(desk, account, kill_blockers=mode)
+        assert "lacks CONNECTION_ADMIN" in warning
+    db.execute("CREATE PROCEDURE mysql.rds_kill(IN thread BIGINT) DO thread")
+    try:
+        db.execute(f"GRANT EXECUTE ON PROCEDURE mysql.rds_kill TO {user}")
+        assert findings_of(desk, account, kill_blockers="idle") == []
+    finally:
+        db.execute("DROP PROCEDURE mysql.rds_kill")
+
+
+@pytest.mark.gtid
+def test_metadata_locks_that_cannot_be_seen_are_warned_of(db, desk):
+    """R23: what is lost is said before the copy; no instrument is enabled for it."""
+    switch = (
+        "UPDATE performance_schema.setup_instruments SET ENABLED = '{}'"
+        " WHERE NAME = 'wait/lock/metadata/sql/mdl'"
+    )
+    db.execute(switch.format("NO"))
+    try:
+        (plain,) = findings_of(desk, desk.options)
+        (killing,) = findings_of(desk, desk.options, kill_blockers="all")
+    finally:
+        db.execute(switch.format("YES"))
+    assert "wait/lock/metadata/sql/mdl is disabled" in plain
+    assert "--kill-blockers kills nobody" in killing
 
 
 @pytest.mark.gtid

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from spirit_py.statement import alter_of
 from spirit_py.stop import StopSwitch
 from tests.kits.locking import BLIND, policy
 from tests.kits.schema_tools import open_schema_tools
+from tests.kits.waiting import until
 
 TABLE = (
     "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20) NOT NULL, n INT, e ENUM('a', 'b'),"
@@ -32,7 +34,7 @@ def desk(db):
         yield found
 
 
-def turns_on(desk, stop=None, **settings) -> LockTurns:
+def turns_on(desk, stop=None, message=lambda _: None, **settings) -> LockTurns:
     """Return what decides when the ALTER of table ``t`` is sent; by default whoever is in front."""
     given: dict[str, Any] = {"old": BLIND, "wait": 1.0} | settings
     chosen = policy(**given)
@@ -43,7 +45,7 @@ def turns_on(desk, stop=None, **settings) -> LockTurns:
         stop or StopSwitch(),
         what="the metadata lock",
         show=lambda _: None,
-        message=lambda _: None,
+        message=message,
     )
 
 
@@ -178,17 +180,39 @@ def test_lock_is_had_at_last(db, desk):
     assert db.query("SELECT COUNT(*), COUNT(c) FROM t") == [(2, 0)]
 
 
-def wait_until_locked(db) -> None:
-    """Wait until an ALTER waits for the table's metadata lock."""
-    stop = threading.Event()
-    for _ in range(2000):
-        if db.query(
+def test_nothing_is_sent_while_somebody_old_is_in_front(db, desk):
+    """R23: the ALTER is sent once, when the transaction has ended."""
+    other = db.connect()
+    other.query("BEGIN")
+    other.query("INSERT INTO t VALUES (2, 'y', 2, 'b')")
+    said: list[str] = []
+    results = []
+    turns = turns_on(desk, message=said.append, old=0.0)
+    statement = alter_of(desk.schema, "t", "ADD c INT")
+    call = partial(try_shortcut, desk.native, desk.session, desk.table(), statement, turns)
+    thread = threading.Thread(target=lambda: results.append(call()))
+    thread.start()
+    until(lambda: said, "the message")
+    assert f"is not requested while this is in front: session {other.thread_id()} of" in said[0]
+    assert not alter_waits(db)
+    other.commit()
+    thread.join(30)
+    assert [(result.algorithm, result.attempts) for result in results] == [("instant", 1)]
+
+
+def alter_waits(db) -> bool:
+    """Whether an ALTER waits for the table's metadata lock."""
+    return bool(
+        db.query(
             "SELECT 1 FROM performance_schema.threads WHERE PROCESSLIST_INFO LIKE 'ALTER%'"
             " AND PROCESSLIST_STATE LIKE 'Waiting for table metadata lock'"
-        ):
-            return
-        stop.wait(0.01)
-    raise AssertionError("no ALTER waits for the lock")
+        )
+    )
+
+
+def wait_until_locked(db) -> None:
+    """Wait until an ALTER waits for the table's metadata lock."""
+    until(lambda: alter_waits(db), "an ALTER that waits")
 
 
 def test_a_stop_request_ends_the_wait_between_two_attempts(db, desk):

@@ -12,8 +12,9 @@ import MySQLdb
 
 from spirit_py.contracts import FeedStatistics, SqlSession
 from spirit_py.cutover.cutover import Cutover
-from spirit_py.cutover.plan import CutoverLimits, CutoverPlan, CutoverResult, Swap
+from spirit_py.cutover.plan import CutoverPlan, CutoverResult, Swap
 from tests.kits.connection import connection_options
+from tests.kits.locking import blind
 from tests.kits.tables import tables
 from tests.kits.waiting import until
 
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
     from spirit_py.table.mapping import TableMapping
 
 Hook = Callable[..., object]
-#: A busy machine may take long for what takes milliseconds; only tests of the limit are strict.
-PATIENT = CutoverLimits(lock_hold=60.0)
+#: A busy machine may take long for what takes milliseconds; only tests of the limit are strict. The
+#: lock is requested whoever is in front: tests act while the request waits.
+PATIENT = blind(wait=30.0)
 
 
 def make_tables(db, name: str = "t", rows: int = 10) -> Swap:

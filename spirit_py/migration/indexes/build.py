@@ -10,13 +10,18 @@ A build begins when there is no reason to wait. Once it runs it cannot be paused
 lose all of it. So where others use the server it gets fewer of the server's threads.
 
 The server takes the table's metadata lock exclusively for a moment at the beginning and at the end
-of a build. Only this program uses the new table, in transactions of seconds at most.
+of a build. Nobody of the application uses the new table, so nobody waits behind these requests but
+the feed: a build begins when nobody else uses the table, and then its requests may last: one
+that gave up at the end would lose the whole build. A session that uses the new table meanwhile,
+such as a dump's, is watched for: as long as it does, changes wait in the buffers, not for the lock.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
@@ -24,7 +29,11 @@ from spirit_py.errors import MigrationFailure, ServerFault
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT
 from spirit_py.mysql.kill import kill_own
+from spirit_py.mysql.locks.front import Front, named
+from spirit_py.mysql.locks.look import LockRequest
 from spirit_py.mysql.locks.named import take_from_lost_session
+from spirit_py.mysql.locks.policy import LockPolicy
+from spirit_py.mysql.locks.turns import LockTurns
 from spirit_py.mysql.retry import retrying, waiting_for
 from spirit_py.mysql.sockets import CuttableSession
 from spirit_py.mysql.tables.deferred_indexes import (
@@ -47,6 +56,7 @@ if TYPE_CHECKING:
     from spirit_py.migration.copied import CopiedPair
     from spirit_py.migration.indexes.deferred import DeferredIndexes
     from spirit_py.migration.run import Run
+    from spirit_py.mysql.locks.blockers import Blocker
     from spirit_py.mysql.session import Session
 
 _log = logging.getLogger(__name__)
@@ -63,7 +73,6 @@ MOST_THREADS: Final = 4
 LOG_SHARE: Final = 0.5
 """Part of the server's log of concurrent changes that changes are applied into."""
 LOG_TOO_BIG: Final = 1799
-_LOCK_WAIT: Final = 30
 _ATTEMPTS: Final = 8
 _LOOK_SECONDS: Final = 0.2
 _STAGE_SECONDS: Final = 1.0
@@ -118,6 +127,17 @@ class IndexBuild:
         self._held = False
         self._session = CuttableSession()
         self._sorts_in = ""
+        # Whoever else uses the new table is waited for, however young.
+        policy = replace(LockPolicy.of(run.config), old=0.0)
+        self._front = Front(LockRequest(tables=[deferred.target], defines=True), policy.kills)
+        self._turns = LockTurns(
+            [(run.config.connection, self._front)],
+            policy,
+            run.stop,
+            what=f"the build of {deferred}",
+            show=run.show,
+            message=run.message,
+        )
         self.tries = 0
         self.seconds = 0.0
 
@@ -171,7 +191,10 @@ class IndexBuild:
         """Build in a session of its own, once no earlier one can still build."""
         deferred = self._deferred
         connection = self._run.config.connection
-        session = connect(connection, role="index", lock_wait_timeout=_LOCK_WAIT)
+        if not self._turns.await_free():
+            raise self._failure(_not_granted(self._front))
+        wait = math.ceil(max(1.0, self._turns.left))
+        session = connect(connection, role="index", lock_wait_timeout=wait)
         self._session.take(session)
         try:
             take_from_lost_session(session, lock_name("index", *deferred.target))
@@ -194,7 +217,10 @@ class IndexBuild:
             self._subscription.applies_bounded(room),
             Background("index-build", lambda ended: self._watch(ended, session.id)),
         ):
-            session.execute(add_sql(deferred.target, deferred.clauses))
+            try:
+                session.execute(add_sql(deferred.target, deferred.clauses))
+            finally:
+                self._subscription.hold_applies(held=False)
 
     def _watch(self, ended: threading.Event, builder: int) -> None:
         """Show how far the build is, and end it after a stop request; runs in a thread."""
@@ -211,17 +237,31 @@ class IndexBuild:
                 self._show_stage(builder, now - began)
 
     def _show_stage(self, builder: int, seconds: float) -> None:
-        """Show the server's own progress, or else the time."""
+        """Show the server's own progress, or else the time, and who uses the new table."""
         text = f"the server to build {self._deferred} of {self._deferred.table}"
+        stage, others = None, []
         try:
             with self._run.session("index-watch", read_timeout=_ANSWER_WITHIN) as session:
                 stage = build_stage(session, builder)
+                others = self._others(session)
         except ServerFault:
-            stage = None
+            _log.debug("cannot look at the build of indexes", exc_info=True)
         how = f"{stage}, " if stage else ""
-        held = ", changes wait" if self._held else ""
+        held = ", changes wait" if self._held or others else ""
+        who = f"; the new table is used by {named(others)}" if others else ""
         self._run.figures.built = stage.fraction if stage else None
-        self._run.show(f"{text} ({how}{human_seconds(seconds)}{held})")
+        self._run.show(f"{text} ({how}{human_seconds(seconds)}{held}){who}")
+
+    def _others(self, session: SqlSession) -> list[Blocker]:
+        """Return the sessions of others that use the new table; hold changes while there are any.
+
+        Those that the operator gave up are killed.
+        """
+        self._front.look(session)
+        others = [each for each in self._front.now if not each.own]
+        self._subscription.hold_applies(held=any(each.certain for each in others))
+        self._front.kill(session)
+        return others
 
     def _end(self, ended: threading.Event, builder: int) -> None:
         """Kill the build; break its connection where the server does not answer."""
@@ -253,6 +293,11 @@ class IndexBuild:
             f"{text} (error {fault.code})",
             hint=f"{hint}; then run the same command again: it carries on with this build",
         )
+
+
+def _not_granted(front: Front) -> ServerFault:
+    """Return the fault for a lock that was not requested, because of who is in front of it."""
+    return ServerFault(LOCK_WAIT_TIMEOUT, f"in front is {front.described()}", where="index session")
 
 
 def _log_size(session: SqlSession) -> int:

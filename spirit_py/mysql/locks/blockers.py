@@ -39,6 +39,7 @@ class Blocker:
         defining: it is changing the definition of a table.
         system: it belongs to the server, such as a replication worker.
         requesting: it waits itself for a lock of the table that keeps others out.
+        own: it is a session of this program, of whatever run.
         certain: whether it is known to use the table; otherwise it has some open transaction.
     """
 
@@ -56,6 +57,7 @@ class Blocker:
     defining: bool = False
     system: bool = False
     requesting: bool = False
+    own: bool = False
     certain: bool = True
 
     @property
@@ -97,8 +99,8 @@ def reason_to_spare(blocker: Blocker, kills: KillPolicy, *, in_front_for: float)
 
 def _bound(blocker: Blocker) -> str:
     """Return why what it does must not be broken off."""
-    if blocker.system:
-        return "it belongs to the server"
+    if blocker.system or blocker.own:
+        return "it belongs to the server" if blocker.system else "it belongs to this program"
     if blocker.table_locks:
         return "it holds LOCK TABLES or a global read lock"
     if blocker.defining:

@@ -21,7 +21,7 @@ from spirit_py.mysql.locks.look import (
     find_possible,
     why_locks_are_unseen,
 )
-from spirit_py.mysql.locks.policy import KillPolicy
+from spirit_py.mysql.locks.policy import OLD_SECONDS, KillPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,8 +98,17 @@ class Front:
         return max(blocker.age, self._seen_for(blocker))
 
     def older_than(self, seconds: float) -> list[Blocker]:
-        """Return the blockers that have been in front for longer, as of the last look."""
-        return [each for each in self.now if self.seconds_of(each) >= seconds]
+        """Return the blockers that have been in front for as long, as of the last look.
+
+        Sessions of this program, whose batches are short, and those that may not use the table at
+        all count from a second on at the earliest.
+        """
+
+        def needed(blocker: Blocker) -> float:
+            known = blocker.certain and not blocker.own
+            return seconds if known else max(seconds, OLD_SECONDS)
+
+        return [each for each in self.now if self.seconds_of(each) >= needed(each)]
 
     def _seen_for(self, blocker: Blocker) -> float:
         now = self.clock()

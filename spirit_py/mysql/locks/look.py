@@ -8,7 +8,7 @@ are the operator's: nothing is enabled here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.errors import ServerFault
@@ -167,8 +167,11 @@ def _described(session: SqlSession, rows: Sequence[tuple[Any, ...]]) -> list[Blo
     held: dict[int, set[tuple[str, str]]] = {}
     for thread, kind, lock in session.query(_HELD.format(threads)):
         held.setdefault(thread, set()).add((kind, lock))
-    modified = _rows_modified(session, [int(row[2]) for row in rows if row[2] is not None])
-    return [_blocker(row, held.get(row[0], set()), modified) for row in rows]
+    sessions = [int(row[2]) for row in rows if row[2] is not None]
+    modified = _rows_modified(session, sessions)
+    found = [_blocker(row, held.get(row[0], set()), modified) for row in rows]
+    own = ours(session, sessions)
+    return [replace(each, own=True) if each.session in own else each for each in found]
 
 
 def _rows_modified(session: SqlSession, ids: list[int]) -> dict[int, int] | None:

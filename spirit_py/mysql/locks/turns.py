@@ -83,7 +83,12 @@ class LockTurns:
     @property
     def over(self) -> bool:
         """Whether no further try may be made."""
-        return self.clock() - self._began >= self.policy.timeout
+        return self.left <= 0
+
+    @property
+    def left(self) -> float:
+        """Seconds of the policy's time that are left; at most 0 when it is over."""
+        return self.policy.timeout - (self.clock() - self._began)
 
     def await_free(self) -> bool:
         """Wait until nobody old is in front; False when the time is over before.
@@ -146,8 +151,8 @@ class LockTurns:
         Raises:
             SpiritError: as :meth:`await_free`.
         """
-        left = self.policy.timeout - (self.clock() - self._began)
-        until = self.clock() + min(self.policy.pause_after(tries, waited), max(0.0, left))
+        pause = min(self.policy.pause_after(tries, waited), max(0.0, self.left))
+        until = self.clock() + pause
         self.show(f"{self.what} (a pause for writers after request {tries}){why and f'; {why}'}")
         while (rest := until - self.clock()) > 0:
             self._rest(min(rest, _ATTEND_SECONDS))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spirit_py.mysql.grants import scope_of
-from spirit_py.preflight.check import Findings, PreflightContext, refuse, warn
+from spirit_py.preflight.check import Findings, PreflightContext, refuse
 
 # On the table and its auxiliary ones: ALTER, CREATE, DROP and INSERT are what RENAME TABLE asks
 # for (manual 15.1.36), DELETE and INSERT what REPLACE does. Without TRIGGER the catalogue hides
@@ -34,12 +34,6 @@ def check(context: PreflightContext) -> Findings:
                 f"account {grants.account} lacks {privilege} on {scope_of(where)}",
                 grants.grant([privilege], where) + _role_hint(context),
             )
-    if not grants.has_global("CONNECTION_ADMIN") and not grants.has_global("SUPER"):
-        yield warn(
-            f"account {grants.account} lacks CONNECTION_ADMIN: sessions of others that hold"
-            " up the cutover cannot be ended",
-            grants.grant(["CONNECTION_ADMIN"]),
-        )
 
 
 def _role_hint(context: PreflightContext) -> str:

@@ -35,6 +35,7 @@ def test_a_slow_session_may_be_killed():
     [
         ({"session": None}, "XA RECOVER"),
         ({"system": True}, "belongs to the server"),
+        ({"own": True}, "belongs to this program"),
         ({"table_locks": True}, "LOCK TABLES"),
         ({"defining": True}, "definition"),
         ({"rows_modified": None}, "grant PROCESS"),
