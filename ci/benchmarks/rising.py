@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from mysql_base import MySQLServer
 
 #: Sessions of the crowd, for how long it stays, and how many rows each of its scans reads.
-_CROWD, _CROWD_SECONDS, _SCANNED = 24, 8.0, 20_000
+_CROWD, _CROWD_SECONDS, _SCANNED = 40, 8.0, 20_000
 #: Threads_running that the migration is to stay below, ours and the application's included.
-_LIMIT = 12
+_LIMIT = 20
 #: Part of the rows that is copied when the crowd comes.
 _COMES_AT = 0.15
 #: Seconds of a line, and the most for stepping back and for coming back.
@@ -48,7 +48,7 @@ class Seen:
     Attributes:
         rows: copied so far, at times.
         running: Threads_running, at times.
-        came, left: when the crowd was there.
+        came, left: when the crowd was there: from the moment when Threads_running was above the limit.
     """
 
     rows: list[tuple[float, int]] = field(default_factory=list)
@@ -113,6 +113,8 @@ def _migrate(name: str, server: MySQLServer, rows: int, sizes: Sizes) -> Seen:
         stack.callback(ended.set)
         known(name)(task, meter)
         seen.rows = meter.stop().rows
+    above = (at for at, count in seen.running if seen.came <= at <= seen.left and count > _LIMIT)
+    seen.came = next(above, seen.came)
     return seen
 
 
