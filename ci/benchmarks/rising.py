@@ -48,7 +48,7 @@ class Seen:
     Attributes:
         rows: copied so far, at times.
         running: Threads_running, at times.
-        came, left: when the crowd was there: from the moment when Threads_running was above the limit.
+        came, left: when the crowd was there and Threads_running above the limit.
     """
 
     rows: list[tuple[float, int]] = field(default_factory=list)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from benchmarks import cutover, decoding, feed, rising, whole
+from benchmarks import cutover, decoding, feed, rising, slow_replica, whole
 from benchmarks.application import Load
 from benchmarks.contenders import (
     AGGREGATE,
@@ -201,6 +201,13 @@ SCENARIOS = _by_name(
             rows=3 * _MILLION,
             minutes=5,
             measure=rising.measure,
+        ),
+        Scenario(
+            name="slow-replica",
+            title="a replica slower than the copy, with --max-lag and without",
+            rows=_MILLION,
+            minutes=5,
+            measure=slow_replica.measure,
         ),
         _whole("tagged", "a copy whose own writes are not sent", _MILLION // 2, 1, _TAGGED),
         Scenario(
