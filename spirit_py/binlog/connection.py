@@ -47,6 +47,9 @@ _COM_BINLOG_DUMP_GTID: Final = 0x1E
 _THROUGH_GTID: Final = 0x04
 _ERROR: Final = 0xFF
 """The status of a packet that holds an error."""
+_PLUGIN_NOT_ALLOWED: Final = 2061
+_IN_THE_CLEAR: Final = frozenset({b"mysql_clear_password", b"dialog"})
+"""Plugins that send the password as it is."""
 _OF_FILE: Final = frozenset({wire.ROTATE, wire.FORMAT_DESCRIPTION})
 _FATAL_BINLOG_READ: Final = 1236
 _FATAL: Final = frozenset({1044, 1045, 1130, 1142, 1227, 1820, 1862, 3118, 3955})
@@ -285,6 +288,14 @@ class _DumpConnection(Connection):
             text = f"{WITHOUT_TLS}, but the server does not support it"
             raise pymysql.err.OperationalError(TLS_FAULT, text)
         super()._request_authentication()  # type: ignore[misc]
+
+    def _process_auth(self, plugin_name: bytes, auth_packet: Any, handler: Any = None) -> Any:
+        """Go on with the plugin that the server asks for; PyMySQL knows none that is forbidden."""
+        secure: bool = self._secure  # type: ignore[attr-defined]
+        if plugin_name in _IN_THE_CLEAR and not secure:
+            text = f"the server asks for the password in the clear ({plugin_name.decode()})"
+            raise pymysql.err.OperationalError(_PLUGIN_NOT_ALLOWED, text)
+        return super()._process_auth(plugin_name, auth_packet, handler)  # type: ignore[misc]
 
     def _write_bytes(self, data: bytes) -> None:
         """Write a packet; the dump command gets our set instead of the library's."""

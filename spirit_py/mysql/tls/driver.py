@@ -29,6 +29,12 @@ _NATIVE: Final = {
     CertificateCheck.AUTHORITY: "VERIFY_CA",
     CertificateCheck.IDENTITY: "VERIFY_IDENTITY",
 }
+#: Plugins of the server's and of Connector/C that never send the password as it is without TLS.
+_SAFE_IN_THE_CLEAR: Final = (
+    *("caching_sha2_password", "sha256_password", "mysql_native_password", "client_ed25519"),
+    *("auth_gssapi_client", "authentication_kerberos_client", "authentication_ldap_sasl_client"),
+    "parsec",
+)
 #: The first Connector/C with SHA-256, and the first MariaDB whose packages have it.
 _SHA256_SINCE: Final = {3: (3, 4), 11: (11, 4)}
 
@@ -40,7 +46,7 @@ def tls_arguments(options: ConnectionOptions, attempt: TlsAttempt) -> dict[str, 
         ServerFault: the server offers no TLS, or its certificate is not right.
     """
     if not attempt.encrypted:
-        return {"ssl_mode": "DISABLED"}
+        return {"ssl_mode": "DISABLED"} | _without_clear_passwords(options)
     arguments: dict[str, Any] = {"ssl_mode": _NATIVE[attempt.check]}
     files: dict[str, str] = {}
     if options.tls.certificate:
@@ -58,6 +64,19 @@ def tls_arguments(options: ConnectionOptions, attempt: TlsAttempt) -> dict[str, 
 def pinning(attempt: TlsAttempt) -> bool:
     """Return whether the library is given a fingerprint."""
     return attempt.encrypted and _is_connector_c()
+
+
+def _without_clear_passwords(options: ConnectionOptions) -> dict[str, str]:
+    """Return the arguments by which no server is sent the password as it is, over a network.
+
+    Connector/C does it for every server that asks (``mysql_clear_password``, ``dialog``); the
+    mysql client, and libmysqlclient, only where they are told so. Before 3.4 it cannot be kept
+    from it: 3.3.20 crashes where it has to refuse.
+    """
+    if options.socket or not _is_connector_c() or _algorithm() == "sha1":
+        return {}
+    allowed = f"[client]\nrestricted-auth={','.join(_SAFE_IN_THE_CLEAR)}\n"
+    return {"read_default_file": file_of(allowed.encode())}
 
 
 def _pin_file(options: ConnectionOptions, attempt: TlsAttempt) -> str:

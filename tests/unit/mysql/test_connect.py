@@ -15,6 +15,7 @@ from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import ACCESS_DENIED
 from spirit_py.mysql.tls import driver
 from spirit_py.mysql.tls.modes import TLS_FAULT, TLS_REQUIRED
+from tests.kits.greedy_server import GreedyServer
 
 FAR = ConnectionOptions(host="db1", user="u", password="wrong")
 NEAR = ConnectionOptions(host="127.0.0.1", user="u", password="wrong")
@@ -71,3 +72,23 @@ def test_nor_is_it_by_the_change_feed(monkeypatch, options, tries):
             silence=1.0,
         )
     assert len(made) == tries
+
+
+def test_the_feed_sends_no_server_the_password_in_the_clear():
+    """R20: whoever stands between may ask for it; without TLS that is refused."""
+    with GreedyServer() as server:
+        options = ConnectionOptions(
+            host=server.host, port=server.port, user="joe", password="s3cret", ssl_mode="DISABLED"
+        )
+        with pytest.raises((FeedFailure, binlog.StreamLost), match="in the clear"):
+            binlog.BinlogConnection(
+                options,
+                gtids=None,
+                place=FilePlace("binlog.000001", 4),
+                server_uuid="u",
+                replica_uuid="r",
+                heartbeat=1.0,
+                silence=3.0,
+            )
+        assert b"joe" in server.heard
+        assert b"s3cret" not in server.heard

@@ -174,7 +174,7 @@ def test_contents_become_files_that_libraries_can_read():
 
 
 @pytest.mark.parametrize(
-    ("connector_c", "attempt", "mode", "pinned"),
+    ("connector_c", "attempt", "mode", "with_file"),
     [
         (True, PLAIN, "DISABLED", False),
         (True, ENCRYPTED, "REQUIRED", True),
@@ -186,13 +186,14 @@ def test_contents_become_files_that_libraries_can_read():
         (False, IDENTITY, "VERIFY_IDENTITY", False),
     ],
 )
-def test_each_library_is_told_what_it_can_do(monkeypatch, connector_c, attempt, mode, pinned):
+def test_each_library_is_told_what_it_can_do(monkeypatch, connector_c, attempt, mode, with_file):
     """Connector/C gets the fingerprint of the certificate, libmysqlclient its own modes."""
+    monkeypatch.setattr(driver, "_algorithm", lambda: "sha1")
     monkeypatch.setattr(driver, "_is_connector_c", lambda: connector_c)
     monkeypatch.setattr(driver, "shown_certificate", lambda *_: b"certificate")
     arguments = driver.tls_arguments(ConnectionOptions(host="db1", tls=CA), attempt)
     assert arguments["ssl_mode"] == mode
-    assert ("read_default_file" in arguments) is pinned
+    assert ("read_default_file" in arguments) is with_file
     verified = attempt.check is not CertificateCheck.NOTHING
     assert arguments.get("ssl", {}).keys() == ({"ca"} if verified else set())
 
@@ -210,3 +211,26 @@ def test_a_fingerprint_is_one_that_the_library_compares(monkeypatch, version, ex
 
     monkeypatch.setattr(_mysql, "get_client_info", lambda: version)
     assert driver._algorithm.__wrapped__() == expected
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "given", "restricted"),
+    [
+        ("sha256", {"host": "db1"}, True),
+        ("sha256", {"socket": "/s"}, False),
+        ("sha1", {"host": "db1"}, False),
+    ],
+)
+def test_without_tls_no_plugin_may_send_the_password_as_it_is(
+    monkeypatch, algorithm, given, restricted
+):
+    """R20: Connector/C from 3.4 on is told the plugins that it may use; 3.3 crashes then."""
+    monkeypatch.setattr(driver, "_is_connector_c", lambda: True)
+    monkeypatch.setattr(driver, "_algorithm", lambda: algorithm)
+    arguments = driver.tls_arguments(ConnectionOptions(**given), PLAIN)
+    file = arguments.get("read_default_file")
+    assert (file is not None) is restricted
+    if file is not None:
+        text = Path(file).read_text()
+        assert "restricted-auth=caching_sha2_password" in text
+        assert "clear" not in text
