@@ -158,6 +158,12 @@ class PositionNotFound(FeedFailure):
     resumable = False
 
 
+class PreparedBefore(FeedFailure):
+    """The rows of an XA transaction are before the place where the change feed began (R8)."""
+
+    resumable = False
+
+
 class UnreadableChange(FeedFailure):
     """A change of the table reached the binlog without its full row image (R13)."""
 

@@ -15,11 +15,18 @@ from spirit_py.binlog.codec.described import Collation
 from spirit_py.binlog.codec.rows import RowCodec
 from spirit_py.binlog.connection import BinlogConnection, StreamLost
 from spirit_py.binlog.parser import BinlogParser, StreamClosed
-from spirit_py.binlog.position import FileFrontier, FilePlace, GtidFrontier, GtidSet
+from spirit_py.binlog.position import (
+    MAX_DUMP_OFFSET,
+    FileFrontier,
+    FilePlace,
+    GtidFrontier,
+    GtidSet,
+)
 from spirit_py.binlog.reader import BinlogReader
 from spirit_py.binlog.resumption import frontier_of
 from spirit_py.binlog.retention import reach
 from spirit_py.binlog.sessions import LentSession
+from spirit_py.binlog.undecided import missed, not_decided, recoverable, undecided
 from spirit_py.binlog.weights import ServerWeights
 from spirit_py.errors import FeedFailure, ServerFault
 from spirit_py.mysql.connect import another_server, connect
@@ -36,6 +43,7 @@ if TYPE_CHECKING:
     from spirit_py.binlog.codec.tablemap import TableMap
     from spirit_py.binlog.events import Event, Place, Table
     from spirit_py.binlog.position import ServerFrontier
+    from spirit_py.binlog.undecided import Undecided
     from spirit_py.config import ConnectionOptions, FeedOptions
     from spirit_py.contracts import Retention, SqlSession
     from spirit_py.mysql.session import Session
@@ -92,15 +100,23 @@ class BinlogSource:
     def begin(self, mappings: Sequence[TableMapping]) -> ServerFrontier:
         """Choose a place that cannot miss a commit (R2), wait for older XA transactions, open."""
         start: ServerFrontier
+        self._schema = mappings[0].source.schema
         if self.has_gtids:
             start = self.executed()
         else:
-            with self._control.lend() as session:
-                session.execute("FLUSH BINARY LOGS")
-                file, _ = self._status(session)
-            start = FileFrontier(self._server_uuid, FilePlace(file, 4))
-        self._wait_for_prepared()
+            start = FileFrontier(self._server_uuid, self._end_of_binlog())
+            # What is before that place, and not visible yet, is in no event that will come.
+            self.prove_visible("")
+        self._wait_for_undecided()
         return self._open(mappings, start)
+
+    def _end_of_binlog(self) -> FilePlace:
+        with self._control.lend() as session:
+            file, offset = self._status(session)
+            if offset > MAX_DUMP_OFFSET:
+                session.execute("FLUSH BINARY LOGS")
+                file, offset = self._status(session)
+        return FilePlace(file, offset)
 
     def resume(
         self,
@@ -119,7 +135,7 @@ class BinlogSource:
             start = frontier_of(
                 session, position, address=self._connection.address, whole=not mappings
             )
-        self._prepared_transactions()
+            self.knows_all_prepared = recoverable(session) is not None
         if mappings:
             self._between = BetweenRuns(
                 [(m.target.schema, m.target.name) for m in mappings],
@@ -138,37 +154,29 @@ class BinlogSource:
         """Return whether a change that cannot be read may be passed over; see the protocol."""
         return self._between is not None and self._between.passes(place)
 
-    def _wait_for_prepared(self) -> None:
+    def _wait_for_undecided(self) -> None:
         """Wait until the XA transactions that are prepared now are decided (R8).
 
         Their rows are before the start; once they are decided, every chunk sees them. There is no
         limit while one after the other is decided.
         """
         deadline = 0.0
-        waiting: set[tuple[object, ...]] | None = None
+        waiting: set[Undecided] | None = None
         while waiting is None or waiting:
-            prepared = self._prepared_transactions()
-            left = prepared if waiting is None else waiting & prepared
+            with self._control.lend() as session:
+                found, self.knows_all_prepared = undecided(session)
+            left = found if waiting is None else waiting & found
             if waiting is None or len(left) < len(waiting):
                 deadline = time.monotonic() + self._options.wait_timeout
             waiting = left
             if waiting and (time.monotonic() > deadline or self._closing.wait(_PREPARED_POLL)):
-                names = ", ".join(str(row[3]) for row in sorted(waiting, key=str))
-                raise FeedFailure(
-                    f"XA transactions were prepared before the start and are not decided: {names}",
-                    hint="XA COMMIT or XA ROLLBACK them (XA RECOVER shows them), then run again",
-                )
+                raise not_decided(waiting, known=self.knows_all_prepared)
 
-    def _prepared_transactions(self) -> set[tuple[object, ...]]:
-        """Ask for the XA transactions that are prepared; note when the account may not see them."""
-        try:
-            with self._control.lend() as session:
-                return set(session.query("XA RECOVER CONVERT XID"))
-        except ServerFault as fault:
-            if disposition(fault) is not Disposition.FATAL:
-                raise
-            self.knows_all_prepared = False
-            return set()
+    def unknown_decision(self, xid: str) -> FeedFailure | None:
+        """Return the error for an XA COMMIT of what was never seen prepared; see the protocol."""
+        if self.knows_all_prepared:
+            return None
+        return missed(xid, resumed=self._between is not None)
 
     def _open(self, mappings: Sequence[TableMapping], start: ServerFrontier) -> ServerFrontier:
         self._schema = mappings[0].source.schema if mappings else ""

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from spirit_py.binlog.events import Event, Place, Table
     from spirit_py.binlog.position import Frontier
     from spirit_py.contracts import Retention, SqlSession
+    from spirit_py.errors import FeedFailure
     from spirit_py.table.keys import ComparableKey
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.weights import KeyWeights
@@ -25,8 +26,6 @@ class Stream(Protocol):
 
     #: Transactions have identifiers that a reader of the source can wait for (R3).
     has_gtids: bool
-    #: Decisions on XA transactions that were never seen prepared may be passed over (R8).
-    knows_all_prepared: bool
     #: Table names differ in more than case.
     ignore_case: bool
 
@@ -49,6 +48,12 @@ class Stream(Protocol):
             settled: the place after the earlier run's last write to a new table, at or after
                 ``position``; empty where that is not known.
             pass_hidden: see :meth:`passes`.
+        """
+
+    def unknown_decision(self, xid: str) -> FeedFailure | None:
+        """Return the error for an XA COMMIT of a transaction that was never seen prepared (R8).
+
+        None where that cannot have changed a followed table unseen.
         """
 
     def passes(self, place: Place) -> bool:

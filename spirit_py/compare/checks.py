@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spirit_py.checksum.query import ComparisonPlan
 from spirit_py.errors import Refusal, ServerFault
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
     from spirit_py.preflight.check import Finding
     from spirit_py.table.schema import TableSchema
-
-_PERFORMANCE_SCHEMA: Final = "performance_schema"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,12 +131,6 @@ def require_comparable(source: Side, target: Side, matching: Matching, *, lock: 
 
 
 def _session_findings(source: Side, matching: Matching) -> Iterator[Finding]:
-    if not source.facts.is_on("performance_schema"):
-        yield refuse(
-            "performance_schema is OFF on the source's server: the workers talk through it",
-            "start the server with --performance-schema=ON",
-        )
-    yield from _lacking(source, "SELECT", schema=_PERFORMANCE_SCHEMA)
     if ComparisonPlan(mapping=matching.mapping).staged:
         yield from _lacking(source, "CREATE TEMPORARY TABLES")
 

@@ -23,6 +23,7 @@ from spirit_py.mysql.connect import connect, connect_first
 from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.locks.named import migration_lock
 from spirit_py.mysql.locks.policy import LockPolicy
+from spirit_py.mysql.processlist import performance_schema_shows_sessions
 from spirit_py.mysql.tables.definition import read_table, shape_of
 from spirit_py.phases import Phase
 from spirit_py.spark.choice import Engines
@@ -65,6 +66,8 @@ class CompareRun:
         self._stack = contextlib.ExitStack()
         self._began = time.monotonic()
         self._compare_began = self._began
+        #: Tasks on Spark can exchange messages with the driver, without a checkpoint table.
+        self._spark_can_talk = False
         #: Seconds until the first rows had been compared, for the rate.
         self._idle = 0.0
 
@@ -75,7 +78,7 @@ class CompareRun:
             engines = Engines(self._options, self._engine_factory, stop=self._stop, warn=self._warn)
             self._stack.callback(engines.stop)
             size = max(matching.mapping.source.total_bytes, matching.mapping.target.total_bytes)
-            engine = engines.for_comparison(size, self._show)
+            engine = self._engine_of(engines, size)
             repairer = self._repairer(matching) if self._options.repair else None
             checker = self._checker = Checker(
                 mapping=matching.mapping,
@@ -154,9 +157,21 @@ class CompareRun:
             if options.repair:
                 require_repairable(source, target, matching, two_servers=two)
             following: Follower = follower(source, target) if two and options.lock else ""
+            self._spark_can_talk = performance_schema_shows_sessions(one)
         self._tell(matching, two_servers=two, following=following)
         self._stop.check()
         return matching, following
+
+    def _engine_of(self, engines: Engines, size: int) -> GangEngine:
+        """Return the engine that compares a table of this size."""
+        if self._spark_can_talk:
+            return engines.for_comparison(size, self._show)
+        if self._options.spark_master:
+            self._warn(
+                "Spark is not used: performance_schema of the source's server is OFF, or this"
+                " account may not read it, and tasks on Spark exchange messages through it"
+            )
+        return engines.driver
 
     def _describe(self, source: Side, target: Side) -> None:
         sides = ((source, self._options.source), (target, self._options.target_server))

@@ -32,7 +32,6 @@ from spirit_py.binlog.statements import TableFinder
 from spirit_py.binlog.writes import StatementWrites
 from spirit_py.binlog.xa import XaTransactions
 from spirit_py.errors import (
-    FeedFailure,
     HandOverFailed,
     HiddenChange,
     SchemaChanged,
@@ -96,7 +95,7 @@ class Dispatcher:
         self._finder = TableFinder(subscriptions, ignore_case=stream.ignore_case)
         self._writes = _statement_writes(subscriptions, passable, stream)
         self._passes = stream.passes
-        self._knows_all_prepared = stream.knows_all_prepared
+        self._unknown_decision = stream.unknown_decision
         self._wait_for_room = wait_for_room
         self._pause = pause
         self._xa = XaTransactions(xa_memory)
@@ -269,13 +268,10 @@ class Dispatcher:
 
     def _decided(self, event: XaDecided) -> None:
         """Buffer an XA transaction's rows at XA COMMIT; drop them at XA ROLLBACK."""
-        if not self._xa.knows(event.xid) and event.commit and not self._knows_all_prepared:
-            raise FeedFailure(
-                f"XA transaction {event.xid} was prepared before the change feed began, and it"
-                " may have changed the table",
-                hint="GRANT XA_RECOVER_ADMIN to the account, so that the start can wait for such"
-                " transactions; then start again",
-            )
+        if not self._xa.knows(event.xid) and event.commit:
+            fault = self._unknown_decision(event.xid)
+            if fault is not None:
+                raise fault
         if (rows := self._xa.rows(event.xid)) is not None:
             with self._lock:
                 self._gate.received(event.place)

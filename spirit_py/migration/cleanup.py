@@ -104,8 +104,6 @@ def clean_up(
         for schema, name in tables:
             same = "tables of the same migration are there"
             grants.require(_NEEDED, schema, same, astuple(AuxiliaryNames.of(name)))
-        writing = "a session of the abandoned run might still write"
-        grants.require(("SELECT",), "performance_schema", writing)
         unproven = "without it nothing proves which tables are this program's"
         grants.require(IDENTITY_PRIVILEGES, "", unproven)
         for one in tables:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
 
 #: Places of columns in SHOW REPLICA STATUS; the same in SHOW SLAVE STATUS, from 8.0 to 9.7.
-_RELAY_SOURCE_LOG_FILE, _RECEIVES, _APPLIES, _EXEC_SOURCE_LOG_POS = 9, 10, 11, 21
+_RELAY_SOURCE_LOG_FILE, RECEIVES, APPLIES, _EXEC_SOURCE_LOG_POS = 9, 10, 11, 21
 _RECEIVER_ERROR, _APPLIER_ERROR_TEXT, _SOURCE_UUID, _DELAY = 35, 37, 40, 42
 
 _APPLIER_LAG = """
@@ -170,7 +170,7 @@ def channels(session: SqlSession) -> list[Channel]:
 
 def _channel_of(row: tuple[Any, ...]) -> Channel:
     """Return a channel by its row of SHOW REPLICA STATUS."""
-    receives, applies = str(row[_RECEIVES]).upper(), str(row[_APPLIES]).upper()
+    receives, applies = str(row[RECEIVES]).upper(), str(row[APPLIES]).upper()
     trouble = ""
     if receives == "NO":
         trouble = "its receiver is OFF" + (

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.binlog.connection import StreamLost
 from spirit_py.binlog.parser import BinlogParser
 from spirit_py.binlog.source import BinlogSource
+from spirit_py.binlog.undecided import recoverable
 from spirit_py.errors import FeedFailure, ServerFault
 from spirit_py.mysql.faults import NO_SUCH_TABLE, Disposition, connection_lost, disposition
 from spirit_py.mysql.tables.definition import read_table
@@ -48,10 +49,9 @@ class ScopeSource(BinlogSource):
 
     def prepared_before(self) -> set[str] | None:
         """Return the XA transactions that are prepared now; None when the account may not see."""
-        rows = self._prepared_transactions()
-        if not self.knows_all_prepared:
-            return None
-        return {_xid(int(str(row[0])), int(str(row[1])), str(row[3])) for row in rows}
+        with self._control.lend() as session:
+            rows = recoverable(session)
+        return None if rows is None else {_xid(row[0], row[1], row[3]) for row in rows}
 
     def learn(self) -> int:
         """Read the definitions of the tables there are now; return how many.

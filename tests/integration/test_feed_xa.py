@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import threading
 from types import SimpleNamespace
@@ -11,12 +12,16 @@ import pytest
 
 from spirit_py.binlog import source
 from spirit_py.binlog.position import GtidFrontier, read_position
-from spirit_py.errors import FeedFailure
+from spirit_py.binlog.undecided import Undecided
+from spirit_py.errors import FeedFailure, PreparedBefore
 from tests.fixtures.feed import fill
 from tests.kits.chunks import chunk
 from tests.kits.waiting import until
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spirit_py.config import ConnectionOptions
     from tests.fixtures.feed import Scene
 
 
@@ -141,21 +146,61 @@ def test_an_older_transaction_that_stays_undecided_stops_the_start(scene: Scene)
     assert "XA COMMIT" in caught.value.hint
 
 
-def test_an_unknown_decision_is_fatal_without_the_privilege_to_look(scene: Scene) -> None:
-    """Without XA_RECOVER_ADMIN nobody knows whether an older XA transaction changed the table."""
-    scene.tables()
-    fill(scene.db, 5)
-    prepare(scene, "x6", "UPDATE t SET v = 'xa' WHERE id = 1")
+@pytest.fixture
+def blind(scene: Scene) -> Iterator[ConnectionOptions]:
+    """Return how an account without XA_RECOVER_ADMIN reaches the server."""
     scene.db.execute("CREATE USER blind IDENTIFIED BY 'secret'")
     try:
         scene.db.execute("GRANT ALL ON *.* TO blind; REVOKE XA_RECOVER_ADMIN ON *.* FROM blind")
-        scene.open(connection=scene.options(user="blind", password="secret"))
-        scene.run("XA COMMIT 'x6'")
-        fault = scene.fault()
+        yield scene.options(user="blind", password="secret")
     finally:
         scene.close()
         scene.db.execute("DROP USER blind")
-    assert isinstance(fault, FeedFailure)
+
+
+def test_without_the_privilege_to_look_a_prepared_transaction_is_waited_for(
+    scene: Scene, blind: ConnectionOptions
+) -> None:
+    """It has no session and has changed rows: it may be prepared, and it is named (R8)."""
+    scene.tables()
+    fill(scene.db, 5)
+    prepare(scene, "x6", "UPDATE t SET v = 'xa' WHERE id = 1")
+    try:
+        with pytest.raises(FeedFailure, match="without a session") as caught:
+            scene.open(connection=blind, wait_timeout=0.5)
+    finally:
+        scene.run("XA ROLLBACK 'x6'")
+    assert "XA_RECOVER_ADMIN" in caught.value.hint
+
+
+def test_without_the_privilege_to_look_plain_transactions_are_not_waited_for(
+    scene: Scene, blind: ConnectionOptions
+) -> None:
+    """The server shows that they are no XA transactions; what they commit later arrives (R8)."""
+    scene.tables()
+    fill(scene.db, 5)
+    with contextlib.closing(scene.db.connect()) as session, session.cursor() as cursor:
+        cursor.execute("START TRANSACTION")
+        cursor.execute("UPDATE t SET v = 'plain' WHERE id = 1")
+        scene.open(connection=blind, wait_timeout=20)
+        cursor.execute("COMMIT")
+    scene.feed.block_wait()
+    assert scene.feed.pending() == 1
+
+
+def test_an_unknown_decision_is_fatal_without_the_privilege_to_look(
+    scene: Scene, blind: ConnectionOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look that is out of date misses a transaction: its rows are lost to this feed (R8)."""
+    scene.tables()
+    fill(scene.db, 5)
+    prepare(scene, "x6", "UPDATE t SET v = 'xa' WHERE id = 1")
+    monkeypatch.setattr(source, "undecided", lambda _: (set(), False))
+    scene.open(connection=blind)
+    scene.run("XA COMMIT 'x6'")
+    fault = scene.fault()
+    assert isinstance(fault, PreparedBefore)
+    assert not fault.resumable
     assert "XA_RECOVER_ADMIN" in fault.hint
 
 
@@ -210,12 +255,12 @@ def test_the_start_waits_as_long_as_xa_transactions_are_decided(
     prepared_rows = [(1, 1, 0, name) for name in "abc"]
     seconds = itertools.count(0, 20)
 
-    def prepared(_: source.BinlogSource) -> set[tuple[object, ...]]:
-        found: set[tuple[object, ...]] = set(prepared_rows)
+    def prepared(_: object) -> tuple[set[Undecided], bool]:
+        found = {Undecided(str(row), row[3]) for row in prepared_rows}
         del prepared_rows[-1:]
-        return found
+        return found, True
 
-    monkeypatch.setattr(source.BinlogSource, "_prepared_transactions", prepared)
+    monkeypatch.setattr(source, "undecided", prepared)
     monkeypatch.setattr(source, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
     scene.open(wait_timeout=30.0)
     assert not prepared_rows

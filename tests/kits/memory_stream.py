@@ -109,7 +109,6 @@ class MemoryStream:
     purged: int = 0
     visible: int | None = None
     has_gtids: bool = False
-    knows_all_prepared: bool = True
     ignore_case: bool = False
     reconnects: int = 0
     trouble: str = ""
@@ -162,6 +161,9 @@ class MemoryStream:
         self._from, self._closed = int(count), False
         self._passing = len(self._transactions) if pass_hidden else 0
         return CountFrontier(self._from)
+
+    def unknown_decision(self, xid: str) -> None:
+        """Know every XA transaction that was prepared before."""
 
     def passes(self, place: Place) -> bool:
         """Return whether a place is before the resumption."""

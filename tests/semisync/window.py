@@ -36,7 +36,6 @@ _PROOFS = (
     "SELECT 1 FROM performance_schema.threads WHERE"
     " processlist_info LIKE 'DROP TABLE IF EXISTS %%_spirit_py_%%'"
 )
-_FLUSHES = "SELECT 1 FROM performance_schema.threads WHERE processlist_info = 'FLUSH BINARY LOGS'"
 
 
 def run_migration(
@@ -163,7 +162,7 @@ class Window:
             if naive:
                 feed.start_from_position(self._end_of_binlog())
                 return
-            self._release_when(self._flush_meets)
+            self._release_when(self._start_meets)
             start(feed)
 
         def seen_dispatch(subscription: TableSubscription, chunk: Chunk) -> str:
@@ -213,11 +212,11 @@ class Window:
             return "has read"
         return ""
 
-    def _flush_meets(self) -> str:
-        """Return that the feed waits in FLUSH BINARY LOGS, or that it needs no such thing."""
+    def _start_meets(self) -> str:
+        """Return that the feed waits for a commit of its own, or that it needs no such thing."""
         if self._dispatched:
             return "was not needed"
-        return "waits in FLUSH BINARY LOGS" if self.stall.admin.run(_FLUSHES) else ""
+        return "waits for a commit of its own" if self.stall.admin.run(_PROOFS) else ""
 
     # -- the release
 

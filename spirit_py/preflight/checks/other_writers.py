@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from spirit_py.mysql.replication import in_replication_group
+from spirit_py.mysql.processlist import performance_schema_shows_sessions
+from spirit_py.mysql.replication import APPLIES, RECEIVES, in_replication_group, replica_status
 from spirit_py.preflight.check import Findings, PreflightContext, refuse
 from spirit_py.sql import like_regex
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from spirit_py.contracts import SqlSession
 
-_VARIABLES: Final = """
-SELECT LOWER(VARIABLE_NAME), VARIABLE_VALUE FROM performance_schema.global_variables
-WHERE VARIABLE_NAME IN ('group_replication_single_primary_mode', 'wsrep_on')"""
+Channel: TypeAlias = "tuple[str, tuple[tuple[str, str], ...]]"
+"""The name of a replication channel, and its filters as name and rule."""
+_VARIABLES: Final = ("group_replication_single_primary_mode", "wsrep_on")
 # Receiver and applier may run separately: changes in the relay log are writes as well.
 _CHANNELS: Final = """
 SELECT c.CHANNEL_NAME, c.SERVICE_STATE, a.SERVICE_STATE
@@ -42,14 +44,14 @@ class Surroundings:
     """What a server shows of other servers that write.
 
     Attributes:
-        variables: in lower case; those that the server does not have are missing.
+        variables: in lower case; those that the server does not have are missing or empty.
         in_group: it is a member of a replication group now.
         channels: each running channel into this server, with its filters as name and rule.
     """
 
     variables: Mapping[str, str]
     in_group: bool = False
-    channels: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()
+    channels: tuple[Channel, ...] = ()
 
 
 def check(context: PreflightContext) -> Findings:
@@ -104,15 +106,30 @@ def _matches(name: str, rule: str) -> bool:
 
 def _look(context: PreflightContext) -> Surroundings:
     session = context.session
+    seen = performance_schema_shows_sessions(session)
+    return Surroundings(
+        variables={name: context.facts.text(name) for name in _VARIABLES},
+        in_group=in_replication_group(session),
+        channels=_shown_channels(session) if seen else _status_channels(session),
+    )
+
+
+def _shown_channels(session: SqlSession) -> tuple[Channel, ...]:
+    """Return the running channels as performance_schema shows them."""
     filters: dict[str, list[tuple[str, str]]] = {}
     for channel, name, rule in session.query(_FILTERS):
         filters.setdefault(str(channel), []).append((str(name), str(rule)))
-    return Surroundings(
-        variables={str(name): str(value) for name, value in session.query(_VARIABLES)},
-        in_group=in_replication_group(session),
-        channels=tuple(
-            (str(name), tuple(filters.get(str(name), ())))
-            for name, receiving, applying in session.query(_CHANNELS)
-            if receiving != "OFF" or applying != "OFF"
-        ),
+    return tuple(
+        (str(name), tuple(filters.get(str(name), ())))
+        for name, receiving, applying in session.query(_CHANNELS)
+        if receiving != "OFF" or applying != "OFF"
+    )
+
+
+def _status_channels(session: SqlSession) -> tuple[Channel, ...]:
+    """Return the running channels of SHOW REPLICA STATUS, without their filters: in doubt."""
+    return tuple(
+        ("of SHOW REPLICA STATUS", ())
+        for row in replica_status(session)
+        if str(row[RECEIVES]).upper() != "NO" or str(row[APPLIES]).upper() != "NO"
     )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from spirit_py.mysql.grants import scope_of
-from spirit_py.preflight.check import Findings, PreflightContext, refuse
+from spirit_py.preflight.check import Findings, PreflightContext, refuse, warn
+from spirit_py.preflight.checks.server_settings import WITHOUT_PERFORMANCE_SCHEMA
 
 # On the table and its auxiliary ones: ALTER, CREATE, DROP and INSERT are what RENAME TABLE asks
 # for (manual 15.1.36), DELETE and INSERT what REPLACE does. Without TRIGGER the catalogue hides
@@ -12,28 +13,45 @@ _ON_TABLES = ("SELECT", "INSERT", "DELETE", "CREATE", "DROP", "ALTER", "INDEX", 
 _ON_SCHEMA = ("LOCK TABLES", "CREATE TEMPORARY TABLES")
 # PROCESS: foreign keys of tables that the account may not see (INNODB_FOREIGN).
 _GLOBAL = ("REPLICATION SLAVE", "REPLICATION CLIENT", "PROCESS")
-_DYNAMIC = ("XA_RECOVER_ADMIN",)
 _PERFORMANCE_SCHEMA = "performance_schema"
 
 
 def check(context: PreflightContext) -> Findings:
-    """Report each missing privilege with its GRANT."""
+    """Refuse an account without what is needed, with all GRANTs; warn of what else is missing."""
     grants, schema = context.grants, context.schema
     names = context.names
     tables = (context.table, names.new, names.old, names.checkpoint, names.sentinel)
-    # FLUSH BINARY LOGS, for a place that misses no commit (R2).
-    without_gtids = () if context.facts.gtid else ("RELOAD",)
     missing = {
         schema: grants.missing(_ON_TABLES, schema, tables) + grants.missing(_ON_SCHEMA, schema),
-        "": grants.missing((*_GLOBAL, *_DYNAMIC, *without_gtids)),
-        _PERFORMANCE_SCHEMA: grants.missing(("SELECT",), _PERFORMANCE_SCHEMA),
+        "": grants.missing(_GLOBAL),
     }
-    for where, privileges in missing.items():
-        for privilege in privileges:
-            yield refuse(
-                f"account {grants.account} lacks {privilege} on {scope_of(where)}",
-                grants.grant([privilege], where) + _role_hint(context),
-            )
+    lacking = {where: privileges for where, privileges in missing.items() if privileges}
+    if lacking:
+        named = "; ".join(
+            f"{', '.join(privileges)} on {scope_of(where)}" for where, privileges in lacking.items()
+        )
+        block = " ".join(grants.grant(privileges, where) for where, privileges in lacking.items())
+        yield refuse(f"account {grants.account} lacks {named}", block + _role_hint(context))
+    yield from _optional(context)
+
+
+def _optional(context: PreflightContext) -> Findings:
+    """Warn of what is lost without privileges that a migration can do without."""
+    grants = context.grants
+    if grants.missing(("XA_RECOVER_ADMIN",)):
+        yield warn(
+            f"account {grants.account} lacks XA_RECOVER_ADMIN: the change feed cannot see which"
+            " transactions are prepared XA transactions; it waits at its start for every one that"
+            " has changed rows and may be such a one",
+            grants.grant(["XA_RECOVER_ADMIN"]),
+        )
+    shown = context.facts.is_on(_PERFORMANCE_SCHEMA)
+    if shown and grants.missing(("SELECT",), _PERFORMANCE_SCHEMA):
+        yield warn(
+            f"account {grants.account} lacks SELECT on {scope_of(_PERFORMANCE_SCHEMA)}:"
+            f" {WITHOUT_PERFORMANCE_SCHEMA}",
+            grants.grant(["SELECT"], _PERFORMANCE_SCHEMA),
+        )
 
 
 def _role_hint(context: PreflightContext) -> str:

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from spirit_py.preflight.check import Findings, PreflightContext, refuse
+from typing import Final
+
+from spirit_py.preflight.check import Findings, PreflightContext, refuse, warn
+
+WITHOUT_PERFORMANCE_SCHEMA: Final = (
+    "index builds show no progress, tasks on Spark exchange messages through the checkpoint table,"
+    " and filters of replication channels are not seen"
+)
+"""What is lost where it is off, or the account may not read it."""
 
 
 def check(context: PreflightContext) -> Findings:
@@ -34,8 +42,8 @@ def check(context: PreflightContext) -> Findings:
             "SET PERSIST binlog_order_commits = ON",
         )
     if not facts.is_on("performance_schema"):
-        yield refuse(
-            "performance_schema is OFF: blockers of the cutover could not be found",
+        yield warn(
+            f"performance_schema is OFF: {WITHOUT_PERFORMANCE_SCHEMA}",
             "start the server with --performance-schema=ON",
         )
     for name in ("super_read_only", "read_only", "innodb_read_only"):
