@@ -53,6 +53,7 @@ def begin_throttling(run: Run, checkpoint: CheckpointTable) -> None:
             run.settings,
             adaptive,
             beat=checkpoint.beat,
+            working=throttles.working,
             unknown_reads=lambda: _unknown_reads(run),
             pressure=lambda: _pressure(lag),
         )

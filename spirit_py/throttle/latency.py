@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 #: Probes while somebody is to be spared, and otherwise: as a heartbeat for replicas.
 _PROBE_SECONDS: Final = 0.1
 _BEAT_SECONDS: Final = 0.25
+#: The same while nothing works, as in the days of a deferred swap.
+_QUIET_SECONDS: Final = 1.0
 #: Probes while commits are measured without the work.
 _MEASURE_SECONDS: Final = 0.05
 _TRAFFIC_SECONDS: Final = 0.5
@@ -40,6 +42,7 @@ class CommitLatency:
 
     Args:
         beat: commits the row.
+        working: returns whether there is work that goes on or waits.
         unknown_reads: returns how many queries a second of ours are not counted in this process.
         pressure: returns the throttler that is nearest to its limit, and how near: 1.0 is at it.
     """
@@ -54,6 +57,7 @@ class CommitLatency:
         adaptive: Adaptive,
         *,
         beat: Callable[[Session], None],
+        working: Callable[[], bool] = lambda: True,
         unknown_reads: Callable[[], float] = lambda: 0.0,
         pressure: Callable[[], tuple[str, float]] = lambda: ("", 0.0),
         clock: Clock = time.monotonic,
@@ -62,6 +66,7 @@ class CommitLatency:
         self._settings = settings
         self._adaptive = adaptive
         self._beat = beat
+        self._working = working
         self._unknown_reads = unknown_reads
         self._pressure = pressure
         self._clock = clock
@@ -71,6 +76,8 @@ class CommitLatency:
     @property
     def every(self) -> float:
         """Seconds between two probes."""
+        if self._adaptive.begun and not self._working():
+            return _QUIET_SECONDS
         if not (self._settings.current.adaptive and self._adaptive.spares):
             return _BEAT_SECONDS
         return _MEASURE_SECONDS if self._adaptive.measuring else _PROBE_SECONDS

@@ -213,6 +213,10 @@ class Throttles:
         if told:
             self._tell(f"no longer waiting for: {name}", seconds=round(now - began, 1))
 
+    def working(self) -> bool:
+        """Return whether there is work that goes on or waits."""
+        return bool(self._working())
+
     def _working(self) -> set[Work]:
         """Return the work that goes on now, or waits."""
         after = self._clock() - _ASKED_SECONDS

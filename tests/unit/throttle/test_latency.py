@@ -1,0 +1,92 @@
+"""The probe of commits: how often it is made, and what it tells the pace."""
+
+from __future__ import annotations
+
+import pytest
+
+from spirit_py.config import ConnectionOptions
+from spirit_py.mysql.traffic import Traffic
+from spirit_py.throttle import latency
+from spirit_py.throttle.adaptive import Adaptive
+from spirit_py.throttle.latency import CommitLatency
+from spirit_py.throttle.settings import LiveSettings, PaceSettings
+
+
+class Scene:
+    """A probe without a server: beats take as long as the test says."""
+
+    def __init__(self, monkeypatch) -> None:
+        """Begin with a server that nobody else uses."""
+        self.now = 100.0
+        self.beats = 0
+        self.took = 0.001
+        self.writes = 0.0
+        self.reads = 0.0
+        self.works = True
+        self.settings = LiveSettings(PaceSettings(threads=2))
+        self.pace = Adaptive(2)
+        self.probe = CommitLatency(
+            ConnectionOptions(),
+            self.settings,
+            self.pace,
+            beat=self._beat,
+            working=lambda: self.works,
+            clock=lambda: self.now,
+        )
+        monkeypatch.setattr(self.probe._session, "ask", lambda work: work(None))
+        monkeypatch.setattr(latency, "read_traffic", self._traffic)
+
+    def _beat(self, _session) -> None:
+        self.beats += 1
+        self.now += self.took
+
+    def _traffic(self, _session) -> Traffic:
+        return Traffic(writes=self.writes, reads=self.reads, running=1.0, own=(0, 0))
+
+    def run(self, seconds: float, *, writes: float = 0.0) -> None:
+        """Look as often as the probe wants, while others write so much a second."""
+        until = self.now + seconds
+        while self.now < until:
+            self.probe.look()
+            self.now += self.probe.every
+            self.writes += writes * self.probe.every
+
+
+@pytest.fixture
+def scene(monkeypatch):
+    """Return a probe without a server."""
+    return Scene(monkeypatch)
+
+
+def test_writers_are_noticed_within_a_second(scene):
+    """Then commits are measured without the work, and the reason is that."""
+    scene.run(0.5, writes=500)
+    assert scene.pace.measuring
+    assert "how long commits take" in scene.probe.look()
+    scene.run(2, writes=500)
+    assert scene.probe.look() == ""
+    assert scene.pace.commit_seconds_before == pytest.approx(0.001)
+
+
+def test_nobody_makes_nobody_wait(scene):
+    """A few statements of a monitor are no application."""
+    scene.run(5, writes=2)
+    assert not scene.pace.spares
+    assert scene.probe.look() == ""
+
+
+def test_aggressive_only_beats(scene):
+    """The heartbeat is written for replicas; the pace does not move, and nothing is measured."""
+    scene.settings.change(adaptive=False)
+    scene.run(5, writes=500)
+    assert scene.beats > 3
+    assert not scene.pace.measuring
+    assert scene.pace.commit_seconds is None
+
+
+def test_a_run_that_does_not_work_beats_seldom(scene):
+    """A deferred swap may take days: the binlog is not filled with heartbeats."""
+    scene.run(5, writes=500)
+    often = scene.probe.every
+    scene.pace.begun, scene.works = True, False
+    assert scene.probe.every >= 10 * often
