@@ -12,14 +12,14 @@ import math
 import time
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from spirit_py.checkpoint.look import old_table_of
 from spirit_py.checkpoint.old_table import OldTableRecord
 from spirit_py.checkpoint.proofs import proofs_here, proven
 from spirit_py.checkpoint.reverse import ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable
-from spirit_py.errors import Interrupted
+from spirit_py.errors import Interrupted, MigrationFailure, SpiritError
 from spirit_py.migration.auxiliary import drop_checkpoints, drop_sentinels
 from spirit_py.migration.swap import FORWARD, drop_swapped_out
 from spirit_py.migration.throttling import drop_throttled
@@ -27,12 +27,15 @@ from spirit_py.phases import Phase
 from spirit_py.units import human_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from spirit_py.contracts import SqlSession
     from spirit_py.migration.run import Run
+    from spirit_py.mysql.session import Session
     from spirit_py.mysql.tables.identity import Name
+
+T = TypeVar("T")
 
 #: Between two looks at the server's clock and at the old tables.
 _LOOK_SECONDS: Final = 20.0
@@ -44,15 +47,16 @@ def note_swap(run: Run, tables: Sequence[Name]) -> None:
     """Note the moment of the swap, and until when the old tables are kept.
 
     Where an earlier run has noted it, its moment counts. Nothing is noted where the old tables are
-    to be dropped at once, and none was noted before.
+    to be dropped at once.
+
+    Raises:
+        SpiritError: it could not be noted; the change is done.
     """
 
     def note(session: SqlSession) -> None:
         now = _now(session)
         for table in tables:
             noted = old_table_of(session, table)
-            if noted is None and not run.config.drop_old_after:
-                continue
             if not CheckpointTable(*table).is_ours(session):
                 # An earlier run has dropped it after the old table.
                 continue
@@ -60,7 +64,26 @@ def note_swap(run: Run, tables: Sequence[Name]) -> None:
             until = _until(record.swapped_at, run.config.drop_old_after)
             CheckpointTable(*table).write(session, replace(record, until=until))
 
-    run.step("cleanup", note)
+    if run.config.drop_old_after:
+        _step(run, note)
+
+
+def _step(run: Run, work: Callable[[Session], T]) -> T:
+    """Do one step; an error says that the change is done.
+
+    Raises:
+        SpiritError: as of :meth:`Run.step`.
+    """
+    try:
+        return run.step("cleanup", work)
+    except Interrupted as stopped:
+        stopped.hint = "the change is done; the same command drops the old table when it is due"
+        raise
+    except SpiritError as error:
+        raise MigrationFailure(
+            f"the change is done, and its old table is left: {error.message}",
+            hint="run the same command again: it drops the old table when it is due",
+        ) from error
 
 
 def _until(swapped_at: float, seconds: float) -> float:
@@ -78,13 +101,13 @@ def settle_old_tables(run: Run, tables: Sequence[Name]) -> None:
     """
     for_good = math.isinf(run.config.drop_old_after)
     if run.config.drop_old_after:
-        run.step("cleanup", partial(_end_reverse, tables=tables))
+        _step(run, partial(_end_reverse, tables=tables))
     if run.config.drop_old_after and not for_good:
         _wait(run, tables)
     run.figures.enter(Phase.CLEANUP)
     left = _names(tables) if for_good else _drop(run, tables)
     run.report.old_table = ", ".join(left)
-    kept = bool(left) and run.step("cleanup", partial(leave_to_operator, tables=tables))
+    kept = bool(left) and _step(run, partial(leave_to_operator, tables=tables))
     if kept:
         run.message(f"{', '.join(left)} stays: spirit-py cleanup --drop-old drops it")
         drop_sentinels(run, tables)
@@ -130,9 +153,9 @@ def _note(session: SqlSession, table: Name, **changes: Any) -> None:
 def _wait(run: Run, tables: Sequence[Name]) -> None:
     """Wait until the grace is over; or until nobody needs it, because the old tables are gone."""
     run.figures.enter(Phase.GRACE)
-    names, when = ", ".join(_names(tables)), ""
+    names, when, grace = ", ".join(_names(tables)), "", run.config.drop_old_after
     while True:
-        left, until = run.step("cleanup", partial(_seconds_left, tables=tables))
+        left, until = _step(run, partial(_seconds_left, tables=tables, grace=grace))
         if left <= 0:
             return
         if not when:
@@ -156,16 +179,21 @@ def _stopped(run: Run, when: str) -> None:
     run.stop.check()
 
 
-def _seconds_left(session: SqlSession, tables: Sequence[Name]) -> tuple[float, float]:
+def _seconds_left(session: SqlSession, tables: Sequence[Name], grace: float) -> tuple[float, float]:
     """Return the seconds until the old tables may be dropped, and that time.
 
-    No seconds are left where no old table is there any more.
+    No seconds are left where no old table is there any more. Where nothing is noted of one that is,
+    its time begins now.
     """
-    if not _ours(session, tables):
+    ours, now = _ours(session, tables), _now(session)
+    if not ours:
         return 0.0, 0.0
-    noted = [one for table in tables if (one := old_table_of(session, table)) is not None]
-    until = max((one.until for one in noted), default=0.0)
-    return until - _now(session), until
+    for table in ours:
+        if old_table_of(session, table) is None:
+            _note(session, table, until=now + grace)
+    noted = (old_table_of(session, table) for table in ours)
+    until = max(now + grace if one is None else one.until for one in noted)
+    return until - now, until
 
 
 def leave_to_operator(session: SqlSession, tables: Sequence[Name]) -> bool:

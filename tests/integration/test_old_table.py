@@ -128,6 +128,25 @@ def test_the_old_table_stays_until_its_grace_is_over(db, change):
     assert db.query("SELECT COUNT(*), SUM(z) FROM t") == [(3, 15)]
 
 
+def test_a_note_that_is_lost_shortens_no_grace(db, change):
+    """Nothing says when the swap was made: the whole time begins again."""
+    interrupted_in_grace(change)
+    db.execute("DELETE FROM _t_chkpnt WHERE id = 9")
+    again = change(drop_old_after=HOUR)
+    again.wait_until(lambda: in_grace(again), "second grace")
+    assert "_t_old" in tables(db)
+    db.execute("DELETE FROM _t_chkpnt WHERE id = 9")
+    again.stop.request(Interrupted(signal.SIGINT))
+    with pytest.raises(Interrupted):
+        again.end()
+    with connect(config_for(db).connection, role="test") as session:
+        left, _ = old_tables._seconds_left(session, [(db.name, "t")], HOUR)
+    assert left > HOUR / 2
+    assert noted(db).until
+    change().end()
+    assert tables(db) == ["t"]
+
+
 def test_a_shorter_grace_given_later_counts(db, change):
     """The grace is that of the command that runs: with 0 s the old table goes at once."""
     interrupted_in_grace(change)
