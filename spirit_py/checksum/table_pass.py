@@ -57,6 +57,8 @@ _OUTSTANDING: Final = 2
 _GANG_ATTEMPTS: Final = 3
 _ASSEMBLE_SECONDS: Final = 120.0
 _SNAPSHOT_SECONDS: Final = 10.0
+#: Of smaller chunks the conversation with the tasks takes more time than the comparison.
+_LEAST_PIECE: Final = 1 / 8
 #: A snapshot is kept for so long while nothing may be compared.
 _HOLD_SECONDS: Final = 10.0
 #: Answers that take longer are lost: of a query for the end of a chunk, and of one for letters.
@@ -272,7 +274,7 @@ class TablePass:
 
         A SELECT takes a CPU for as long as it runs, as a transaction of the copy takes the binlog.
         """
-        return self._what.pace.part_bytes() / PART_BYTES
+        return max(_LEAST_PIECE, self._what.pace.part_bytes() / PART_BYTES)
 
     def _idlest(self, gang: Gang[list[RowDifference]]) -> int | None:
         """Return the task with the fewest outstanding chunks; None when all have enough."""
