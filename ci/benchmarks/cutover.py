@@ -165,7 +165,7 @@ class _Swapping:
     def _ours(self, application: Application) -> tuple[Stall, CutoverResult]:
         """Follow the table with the feed, copy it, and swap as a migration does."""
         mapping = new_table(self._address, ALTER)
-        with self._following(mapping) as feed:
+        with following(self._address, mapping) as feed:
             plan = CutoverPlan(
                 connection=options_of(self._address),
                 swaps=[Swap.of(mapping)],
@@ -201,22 +201,23 @@ class _Swapping:
         with Session(self._address) as session:
             session.execute(f"DROP TABLE {SCHEMA}._t_old")
 
-    @contextlib.contextmanager
-    def _following(self, mapping: TableMapping) -> Iterator[Any]:
-        """Run the feed, and copy the table in one chunk."""
-        with feed_of(self._address, mapping) as (feed, subscription):
-            feed.start()
-            chunk = Chunk(number=0, lower=None, upper=None, target_rows=1)
-            visible = subscription.dispatch(chunk)
-            with Session(self._address) as session:
-                if visible:
-                    session.query(f"SELECT WAIT_FOR_EXECUTED_GTID_SET('{visible}', 60)")
-                _copy(session, mapping)
-            subscription.committed(chunk)
-            subscription.copy_finished()
-            feed.set_watermark_optimization(enabled=False)
-            _settle()
-            yield feed
+
+@contextlib.contextmanager
+def following(address: Address, mapping: TableMapping) -> Iterator[Any]:
+    """Run the feed, and copy the table in one chunk."""
+    with feed_of(address, mapping) as (feed, subscription):
+        feed.start()
+        chunk = Chunk(number=0, lower=None, upper=None, target_rows=1)
+        visible = subscription.dispatch(chunk)
+        with Session(address) as session:
+            if visible:
+                session.query(f"SELECT WAIT_FOR_EXECUTED_GTID_SET('{visible}', 60)")
+            _copy(session, mapping)
+        subscription.committed(chunk)
+        subscription.copy_finished()
+        feed.set_watermark_optimization(enabled=False)
+        _settle()
+        yield feed
 
 
 def _copy(session: Session, mapping: TableMapping) -> None:

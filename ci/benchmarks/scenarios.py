@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from benchmarks import cutover, decoding, feed, rising, slow_replica, whole
+from benchmarks import blocked, cutover, decoding, feed, rising, slow_replica, whole
 from benchmarks.application import Load
 from benchmarks.contenders import (
     AGGREGATE,
@@ -237,6 +237,13 @@ SCENARIOS = _by_name(
             rows=20_000,
             minutes=2,
             measure=cutover.stalls,
+        ),
+        Scenario(
+            name="blocked",
+            title="stops of the application while old transactions are in front of the swap",
+            rows=20_000,
+            minutes=4,
+            measure=blocked.blocked,
         ),
         Scenario(
             name="decoding",
