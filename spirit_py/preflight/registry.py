@@ -13,6 +13,7 @@ from spirit_py.preflight.check import Finding, PreflightContext, Severity, refus
 from spirit_py.preflight.checks import (
     auto_increment,
     binlog_filters,
+    binlog_retention,
     blockers,
     check_constraints,
     clock_defaults,
@@ -68,6 +69,7 @@ class Check:
 CHECKS: tuple[Check, ...] = (
     Check("auto_increment", CheckScope.AFTER_CREATE, auto_increment.check),
     Check("binlog_filters", CheckScope.SERVER, binlog_filters.check),
+    Check("binlog_retention", CheckScope.SOURCE, binlog_retention.check),
     Check("blockers", CheckScope.SERVER, blockers.check),
     Check("check_constraints", CheckScope.SOURCE, check_constraints.check),
     Check("clock_defaults", CheckScope.AFTER_CREATE, clock_defaults.check),

@@ -69,6 +69,32 @@ def test_a_server_that_rounds_json_doubles_is_warned_of(db, desk):
     )
 
 
+@pytest.mark.parametrize(
+    ("kept", "cause"),
+    [("NULL", "Amazon RDS purges its binary log as soon as it can"), ("72", "")],
+)
+def test_a_retention_of_rds_that_is_too_short_is_a_warning_with_the_call(db, desk, kept, cause):
+    """Tried with a procedure of that name: the service itself was not there to be tried."""
+    db.execute(
+        "CREATE PROCEDURE mysql.rds_show_configuration() SELECT 'binlog retention hours' AS name,"
+        f" {kept} AS value, 'text' AS description"
+    )
+    try:
+        found = [f for f in desk.before("ADD c INT") if f.check == "binlog_retention"]
+    finally:
+        db.execute("DROP PROCEDURE mysql.rds_show_configuration")
+    assert [cause in f.cause for f in found] == [True] * bool(cause)
+    assert all("CALL mysql.rds_set_configuration('binlog ret" in f.remedy for f in found)
+
+
+def test_a_short_retention_of_the_binlog_is_a_warning(db, desk):
+    """A paused run could not carry on."""
+    db.set_global("binlog_expire_logs_seconds", 600)
+    (found,) = [f for f in desk.before("ADD c INT") if f.check == "binlog_retention"]
+    assert "for 600 s" in found.cause
+    assert found.remedy.startswith("SET PERSIST binlog_expire_logs_seconds =")
+
+
 def test_the_checks_write_nothing(db, desk):
     """The checks leave no table, no setting and no row behind."""
     before = db.query("SELECT @@gtid_executed")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from spirit_py.mysql.managed import how_to_set, service_of
 from spirit_py.preflight.check import Findings, PreflightContext, refuse, warn
 
+_RECONNECT: Final = ", and let the application reconnect"
 WITHOUT_PERFORMANCE_SCHEMA: Final = (
     "index builds show no progress, tasks on Spark exchange messages through the checkpoint table,"
     " and filters of replication channels are not seen"
@@ -16,6 +18,7 @@ WITHOUT_PERFORMANCE_SCHEMA: Final = (
 def check(context: PreflightContext) -> Findings:
     """Refuse a server with such a setting; session settings are detected by the feed (R13)."""
     facts = context.facts
+    service = service_of(context.session, facts)
     if not facts.is_on("log_bin"):
         yield refuse(
             "the binary log is off (log_bin=OFF): changes during the copy could not be followed",
@@ -24,22 +27,22 @@ def check(context: PreflightContext) -> Findings:
     if (binlog_format := facts.text("binlog_format").upper()) not in {"ROW", ""}:
         yield refuse(
             f"binlog_format is {binlog_format}, so that changes are logged as statements",
-            "SET PERSIST binlog_format = 'ROW', and let the application reconnect",
+            how_to_set(service, "binlog_format", "'ROW'") + _RECONNECT,
         )
     if (image := facts.text("binlog_row_image").upper()) not in {"FULL", ""}:
         yield refuse(
             f"binlog_row_image is {image}: unchanged columns are missing from the row images",
-            "SET PERSIST binlog_row_image = 'FULL', and let the application reconnect",
+            how_to_set(service, "binlog_row_image", "'FULL'") + _RECONNECT,
         )
     if "PARTIAL_JSON" in facts.text("binlog_row_value_options").upper():
         yield refuse(
             "binlog_row_value_options is PARTIAL_JSON: updates of JSON do not log the document",
-            "SET PERSIST binlog_row_value_options = '', and let the application reconnect",
+            how_to_set(service, "binlog_row_value_options", "''") + _RECONNECT,
         )
     if not facts.is_on("binlog_order_commits"):
         yield refuse(
             "binlog_order_commits is OFF: transactions may become visible out of binlog order",
-            "SET PERSIST binlog_order_commits = ON",
+            how_to_set(service, "binlog_order_commits", "ON"),
         )
     if not facts.is_on("performance_schema"):
         yield warn(

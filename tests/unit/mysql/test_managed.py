@@ -1,0 +1,47 @@
+"""Managed services are recognised by what only they have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from spirit_py.mysql.facts import ServerFacts
+from spirit_py.mysql.managed import Service, how_to_set, service_of
+
+
+class Routines:
+    """A session of a server with some procedures in the schema mysql."""
+
+    def __init__(self, *names: str) -> None:
+        self._names = names
+
+    def query(self, _sql: str, _parameters: object = None) -> list[tuple[Any, ...]]:
+        """Return the procedures."""
+        return [(name,) for name in self._names]
+
+
+@pytest.mark.parametrize(
+    ("version", "variables", "routines", "service"),
+    [
+        ("8.0.36", {}, (), Service.NONE),
+        ("8.0.36", {"aurora_version": "3.07.1"}, ("rds_show_configuration",), Service.AURORA),
+        ("8.0.36", {"basedir": "/rdsdbbin/mysql-8.0.36/"}, (), Service.RDS),
+        ("8.0.36", {}, ("rds_show_configuration",), Service.RDS),
+        ("8.0.36-google", {}, (), Service.CLOUD_SQL),
+        ("8.0.36", {"version_comment": "(Google)"}, (), Service.CLOUD_SQL),
+        ("8.0.36", {}, ("az_replication_start",), Service.AZURE),
+    ],
+)
+def test_a_service_is_recognised(version, variables, routines, service):
+    """By a variable, the version, a folder or a procedure."""
+    session: Any = Routines(*routines)
+    assert service_of(session, ServerFacts(version=version, variables=variables)) is service
+
+
+def test_a_setting_is_changed_as_the_service_does_it():
+    """Where SET PERSIST is denied, it is not named."""
+    said = {service: how_to_set(service, "binlog_format", "'ROW'") for service in Service}
+    assert said.pop(Service.NONE) == "SET PERSIST binlog_format = 'ROW'"
+    assert not [text for text in said.values() if "PERSIST" in text]
+    assert "DB cluster parameter group" in said[Service.AURORA]
