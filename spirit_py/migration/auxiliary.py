@@ -135,6 +135,7 @@ def leave(
         )
         run.report.resumable = True
         return
+    run.answers_read()
     for table in tables:
         try:
             with run.session("cleanup") as session:
@@ -164,6 +165,7 @@ def _drop(run: Run, session: SqlSession, table: Name) -> None:
 
 def drop_checkpoints(run: Run, tables: Iterable[Name]) -> None:
     """Drop checkpoints and sentinels after the swap; report those that could not be dropped."""
+    run.answers_read()
     # The first table's checkpoint goes last: by its record a later run knows of the others.
     for schema, table in sorted(tables, reverse=True):
         names = AuxiliaryNames.of(table)

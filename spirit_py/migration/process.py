@@ -60,6 +60,8 @@ class Process:
         engines: run the tasks of copy and comparison.
         waiting_for: what is waited for now, for the display.
         relay: gets every message too, while it is set.
+        answers_read: waits for a moment until operators have read the answers that are in a
+            checkpoint table; called before that is dropped.
         pace: asked before each piece of work whether it may begin.
     """
 
@@ -77,6 +79,7 @@ class Process:
         self.waiting_for = ""
         self._reporter = reporter
         self.relay: Callable[[str], None] | None = None
+        self.answers_read: Callable[[], None] = lambda: None
         self.pace: Pace = Unhindered()
         self.engines = Engines(config, engine_factory, stop=stop, warn=self.warn)
 

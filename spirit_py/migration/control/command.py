@@ -16,7 +16,7 @@ from spirit_py.migration.control.asking import LOOK_SECONDS, follow_answer
 from spirit_py.migration.control.verbs import ABORT
 from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.grants import read_grants
-from spirit_py.mysql.locks.named import named_lock_holder, take_named_lock
+from spirit_py.mysql.locks.named import named_lock_holder, release_named_lock, take_named_lock
 from spirit_py.signals import stop_on_signals
 from spirit_py.stop import StopSwitch
 from spirit_py.table.names import AuxiliaryNames, lock_name
@@ -96,6 +96,7 @@ class Asking:
             )
         finally:
             queue.withdraw(self.session, asked.number)
+            release_named_lock(self.session, request.lock)
         if not answered:
             raise MigrationFailure(
                 f"the process that worked on {self._name} ended before it answered",

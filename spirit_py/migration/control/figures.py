@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py import __version__
 from spirit_py.checkpoint.live import LiveFigures
 from spirit_py.migration.control.settings import shown
-from spirit_py.phases import Phase
+from spirit_py.phases import AFTER_SWAP, Phase
 from spirit_py.units import human_seconds
 
 if TYPE_CHECKING:
@@ -53,9 +53,11 @@ class PositionReach:
         Raises:
             ServerFault: the server could not be asked how long it keeps its binlog.
         """
-        feed, now = self._run.figures.source, self._clock()
+        figures, now = self._run.figures, self._clock()
+        feed = figures.source
         position = feed.position() if feed is not None else ""
-        if not position:
+        if not position or figures.phase in AFTER_SWAP:
+            self.left = None
             return
         if position != self._position:
             self._position, self._moved_at, self._warned = position, now, False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from typing import TYPE_CHECKING, Final
 
@@ -18,7 +19,6 @@ from spirit_py.phases import Phase
 from spirit_py.threads import Background
 
 if TYPE_CHECKING:
-    import threading
     from collections.abc import Sequence
 
     from spirit_py.checkpoint.queue import Malformed
@@ -32,6 +32,9 @@ _log = logging.getLogger(__name__)
 _LOOK_SECONDS: Final = 0.5
 _WRITE_SECONDS: Final = 1.0
 _ANSWER_WITHIN: Final = 10
+#: Seconds for which the end of a run waits until its last answers were read.
+_READ_SECONDS: Final = 5.0
+_SETTLING_SECONDS: Final = 0.05
 
 
 def begin_control(run: Run, session: Session, record: CheckpointRecord) -> None:
@@ -43,6 +46,7 @@ def begin_control(run: Run, session: Session, record: CheckpointRecord) -> None:
     listener = ControlListener(run, record.home, [table.name for table in record.tables])
     listener.orders.load(session)
     run.closing("control", listener.close)
+    run.answers_read = listener.settle
     listener.start()
 
 
@@ -65,6 +69,10 @@ class ControlListener:
         self._session: Session | None = None
         self._written_at = float("-inf")
         self._shown: tuple[object, ...] = ()
+        #: Requests whose answers were not read yet, and one that is carried out.
+        self._unread: list[Asked] = []
+        self._settled = threading.Condition()
+        self._settling = False
         self._thread = Background("control", self._listen)
 
     def start(self) -> None:
@@ -72,12 +80,24 @@ class ControlListener:
         self._thread.start()
 
     def close(self) -> None:
-        """End the thread and its session; safe to call again."""
+        """End the thread and its session, once the last answers were read; safe to call again."""
+        self.settle()
         self._thread.join()
+
+    def settle(self) -> None:
+        """Wait until those who asked have their answers, for seconds at most.
+
+        The work that they asked for may have been the last: then the table with the answers goes.
+        """
+        self._settling = True
+        if not self._thread.running:
+            return
+        with self._settled:
+            self._settled.wait_for(lambda: not self._unread, _READ_SECONDS)
 
     def _listen(self, stopping: threading.Event) -> None:
         try:
-            while not stopping.wait(_LOOK_SECONDS):
+            while not stopping.wait(_SETTLING_SECONDS if self._settling else _LOOK_SECONDS):
                 try:
                     self._look()
                 except Exception as error:  # control never ends a run
@@ -94,7 +114,17 @@ class ControlListener:
         if waiting and self._checkpoint.is_ours(session):
             for asked in waiting:
                 self._answer(session, asked)
+        self._forget_read(session)
         self._show(session)
+
+    def _forget_read(self, session: Session) -> None:
+        """Forget the answers for which nobody waits any more."""
+        if not self._unread:
+            return
+        left = [one for one in self._unread if self._queue.is_waited_for(session, one.request)]
+        with self._settled:
+            self._unread = left
+            self._settled.notify_all()
 
     def _answer(self, session: Session, asked: Asked | Malformed) -> None:
         """Carry one request out, if it is for this thread and somebody waits for the answer."""
@@ -111,6 +141,9 @@ class ControlListener:
         if not self._queue.claim(session, asked.number):
             return
         then = None
+        # Before it is carried out: the run may end by what it does.
+        with self._settled:
+            self._unread = [*self._unread, asked]
         try:
             if not waits:
                 raise Refusal("the command that asked no longer waits for the answer")

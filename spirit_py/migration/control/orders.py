@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.live import StandingOrders
+from spirit_py.errors import UsageFault
 from spirit_py.migration.control.settings import SETTINGS, read_changes, shown
 
 if TYPE_CHECKING:
@@ -33,26 +34,26 @@ class Orders:
     def load(self, session: SqlSession) -> None:
         """Keep to what was set in an earlier run.
 
-        A setting that the command line has changed since counts as newer. So does everything
-        after a row that cannot be read.
+        A setting that the command line has changed since counts as newer. Nothing is kept of a row
+        that cannot be read.
 
         Raises:
             ServerFault: the row could not be looked at.
         """
         try:
             found = self._checkpoint.read(session, StandingOrders) or StandingOrders()
-        except UnreadableCheckpoint as error:
+            kept = {
+                name: text
+                for name, text in found.settings.items()
+                if name in SETTINGS and found.over.get(name) == self._given[name]
+            }
+            changes = read_changes(kept) if kept else {}
+        except (UnreadableCheckpoint, UsageFault) as error:
             self._run.warn(f"what operators had set cannot be read: {error}")
             return
-        kept = {
-            name: text
-            for name, text in found.settings.items()
-            if name in SETTINGS and found.over.get(name) == self._given[name]
-        }
         self._standing = replace(
             found, settings=kept, over={name: found.over[name] for name in kept}
         )
-        changes = read_changes(kept) if kept else {}
         self._run.settings.change(paused=found.paused, **changes)
         self._run.undeferred = found.undeferred
         if kept:

@@ -10,7 +10,7 @@ from spirit_py.errors import Aborted, AbortedForGood, Refusal
 from spirit_py.migration.control.settings import shown
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.mysql.tables.new_table import create_sentinel, drop_sentinel, is_own_sentinel
-from spirit_py.phases import Phase
+from spirit_py.phases import AFTER_SWAP
 from spirit_py.sql import quote_table
 from spirit_py.table.names import AuxiliaryNames
 
@@ -32,8 +32,6 @@ RESUME: Final = "resume"
 SET: Final = "set"
 CLEANUP: Final = "cleanup"
 """The argument of ``abort``: drop what was copied."""
-
-_AFTER_SWAP: Final = frozenset({Phase.KEEP, Phase.CLEANUP, Phase.DONE})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,5 +186,5 @@ class Verbs:
             raise Refusal("this is a dry run, which swaps nothing")
 
     def _require_unswapped(self, hint: str) -> None:
-        if self._run.may_be_swapped or self._run.figures.phase in _AFTER_SWAP:
+        if self._run.may_be_swapped or self._run.figures.phase in AFTER_SWAP:
             raise Refusal("the tables are swapped", hint=hint)

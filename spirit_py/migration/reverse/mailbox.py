@@ -92,6 +92,7 @@ class RevertMailbox:
 
     def drop_checkpoints(self) -> None:
         """Drop the checkpoint tables: there is nothing left that they would be needed for."""
+        self._process.answers_read()
         for table in self.record.tables:
             self._try(
                 CheckpointTable(*table.source).drop,

@@ -42,6 +42,11 @@ def take_named_lock(session: SqlSession, name: str, *, timeout: float = 0) -> bo
     return bool(session.query("SELECT GET_LOCK(%s, %s)", (name, int(timeout)))[0][0])
 
 
+def release_named_lock(session: SqlSession, name: str) -> None:
+    """Release a named lock of the session."""
+    session.query("SELECT RELEASE_LOCK(%s)", (name,))
+
+
 def named_lock_holder(session: SqlSession, name: str) -> int | None:
     """Return the id of the session that holds a named lock, or None."""
     holder = session.query("SELECT IS_USED_LOCK(%s)", (name,))[0][0]

@@ -12,6 +12,7 @@ from spirit_py.checkpoint.codec import from_text, to_text
 from spirit_py.checkpoint.live import STALE_SECONDS, LiveFigures, StandingOrders
 from spirit_py.migration.control.figures import PositionReach
 from spirit_py.migration.shown import MigrationShown, live_lines
+from spirit_py.phases import Phase
 
 DAY = 86_400.0
 LIVE = LiveFigures(
@@ -40,7 +41,9 @@ class Reach:
     def __init__(self, kept: float) -> None:
         self.now, self.position, self.warned = 0.0, "a", list[str]()
         feed = SimpleNamespace(position=lambda: self.position)
-        run: Any = SimpleNamespace(figures=SimpleNamespace(source=feed), warn=self.warned.append)
+        run: Any = SimpleNamespace(
+            figures=SimpleNamespace(source=feed, phase=Phase.COPY), warn=self.warned.append
+        )
         self._session: Any = SimpleNamespace(query=lambda _: [(kept,)])
         self._reach = PositionReach(run, clock=lambda: self.now)
 
