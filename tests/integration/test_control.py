@@ -94,8 +94,10 @@ def test_a_paused_copy_hands_out_nothing_and_goes_on_when_resumed(table, tmp_pat
         assert "the end of the pause" in shown["live"]["waiting_for"]
         assert listener.count("chunk.dispatched") == handed_out
         assert "paused already" in done(table, "pause")
+        end = listener.hold("cutover.lock")
         assert "resumed; it was paused by" in done(table, "resume")
         assert "was not paused" in done(table, "resume")
+        end.release()
         command.finish()
     assert listener.count("chunk.dispatched") > handed_out
     assert_migrated(table)
