@@ -41,7 +41,7 @@ exit code of the process, and survives pickling, because Spark sends it between 
 from __future__ import annotations
 
 import signal
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 
 class SpiritError(Exception):
@@ -235,6 +235,11 @@ class CutoverFailure(MigrationFailure):
 
 class HeldBack(CutoverFailure):
     """The swap must wait: for an operator's sentinel, or for another comparison."""
+
+    @classmethod
+    def by(cls, what: str) -> Self:
+        """Return the error for what defers the swap."""
+        return cls(f"{what} defers the cutover", hint=f"end {what} to swap")
 
 
 class OutcomeUnknown(SpiritError):

@@ -29,7 +29,7 @@ class Phase(enum.StrEnum):
     FAILED = "failed"
 
 
-AFTER_SWAP = frozenset({Phase.KEEP, Phase.CLEANUP, Phase.DONE})
+AFTER_SWAP = frozenset({Phase.KEEP, Phase.GRACE, Phase.CLEANUP, Phase.DONE})
 """The phases in which the tables are swapped."""
 _ALWAYS = frozenset({Phase.FAILED})
 _AFTER_SWAP = frozenset({Phase.KEEP, Phase.GRACE, Phase.CLEANUP})

@@ -26,7 +26,7 @@ from spirit_py.cutover.locking import open_locking_session
 from spirit_py.cutover.names import check_names
 from spirit_py.cutover.plan import CutoverResult, TryFailed
 from spirit_py.cutover.rename import rename
-from spirit_py.errors import OutcomeUnknown, ServerFault, SpiritError
+from spirit_py.errors import HeldBack, OutcomeUnknown, ServerFault, SpiritError
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import connection_lost
 from spirit_py.mysql.locks.table import TableLock, let_go_when_silent
@@ -224,12 +224,14 @@ class Attempt:
     def _rename(self) -> None:
         """Send the RENAME; return when the swap is done.
 
-        The order of the steps guarantees that after a stop request no RENAME is sent unless
-        :attr:`renaming` is set already.
+        The order of the steps guarantees that after a stop request, and after an operator was
+        told that the swap is postponed, no RENAME is sent unless :attr:`renaming` is set already.
         """
         self.renaming = True
         try:
             self.plan.stop.check()
+            if what := self.plan.last_word():
+                raise HeldBack.by(what)
             answered = rename(self.session, self.plan, fence=self.fence, server=self.server)
         except OutcomeUnknown:
             self._stop_feed()

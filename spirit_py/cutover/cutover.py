@@ -107,7 +107,7 @@ class Cutover:
 
     def _heed_sentinel(self) -> None:
         if what := self._plan.held_back():
-            raise HeldBack(f"{what} defers the cutover", hint=f"end {what} to swap")
+            raise HeldBack.by(what)
 
     def _given_up(self) -> CutoverFailure:
         """Return the error after the last try; a stop request is raised instead."""

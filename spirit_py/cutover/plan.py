@@ -82,6 +82,8 @@ class CutoverPlan:
         guard: when older snapshots are kept from the swapped tables.
         held_back: asked before every further try and while the lock is waited for; what it
             returns, for messages, defers the swap.
+        last_word: asked right before the RENAME, once :attr:`Cutover.renaming` is set; as
+            ``held_back``, but without I/O, because the application waits.
         note_position: note the feed's place between RENAME and unlock, for a feed that is to
             follow the swapped tables: :attr:`CutoverResult.after_rename`.
         clock: monotonic seconds.
@@ -98,6 +100,7 @@ class CutoverPlan:
     show: Callable[[str], None] = _LOG.debug
     guard: GuardMode = "auto"
     held_back: Callable[[], str] = str
+    last_word: Callable[[], str] = str
     note_position: bool = False
     clock: Clock = time.monotonic
 

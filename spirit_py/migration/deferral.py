@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import MigrationFailure, ServerFault
 from spirit_py.mysql.retry import retrying
-from spirit_py.mysql.tables.new_table import create_sentinel
+from spirit_py.mysql.tables.new_table import create_sentinel, drop_sentinel
 from spirit_py.pace import Work, await_turn
 from spirit_py.phases import Phase
 from spirit_py.sql import quote_table, string_literal
@@ -50,11 +50,17 @@ class Deferral:
             (pair.mapping.source.schema, AuxiliaryNames.of(pair.mapping.source.name).sentinel)
             for pair in pairs
         ]
+        #: The postponements that the last look has seen the sentinels of.
+        self._seen = 0
 
     def create(self) -> None:
-        """Create the sentinel, if it is not there."""
+        """Create the sentinel, if it is not there; not where an operator lets the swap happen."""
         schema, name = self._names[0]
         self._run.step("sentinel", lambda session: create_sentinel(session, schema, name))
+        if self._run.undeferred:
+            # Asked for meanwhile, and perhaps before there was a sentinel to drop.
+            self._run.step("sentinel", lambda session: drop_sentinel(session, schema, name))
+            return
         self._run.message(
             f"the cutover is deferred: DROP TABLE {quote_table(schema, name)} when it may swap"
         )
@@ -65,17 +71,30 @@ class Deferral:
         Waits for a server that does not answer.
         """
         self._run.stop.check()
+        # Those that are counted after this may have their sentinel after the look.
+        counted = self._run.postponements
         try:
-            return str(retrying(self._run.stop)(self._look))
+            found = str(retrying(self._run.stop)(self._look))
         except ServerFault:
             self._run.stop.check()
             raise
+        self._seen = counted
+        return found
 
     def held_back(self) -> str:
         """Return what holds the swap back, for messages; an empty string for nothing."""
         if reason := self._run.pace.reason(Work.SWAP):
             return reason
         return f"table {name}" if (name := self.present()) else ""
+
+    def held_now(self) -> str:
+        """Return what an operator has asked for since the last look; no I/O.
+
+        A load is no reason any more: by now the lock is held, and makes it.
+        """
+        if self._run.postponements != self._seen:
+            return "an operator's postponement"
+        return self._run.settings.current.paused
 
     def pass_when_free(self) -> None:
         """Wait until nothing holds the swap back.

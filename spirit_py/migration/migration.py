@@ -305,7 +305,13 @@ def _swap(
         if run.figures.phase is not Phase.CUTOVER:
             run.enter(Phase.CUTOVER)
         try:
-            return swap_in_new_tables(run, pairs, counters, held_back=deferral.held_back)
+            return swap_in_new_tables(
+                run,
+                pairs,
+                counters,
+                held_back=deferral.held_back,
+                last_word=deferral.held_now,
+            )
         except HeldBack as held:
             run.message(f"{held}: waiting again")
             if not all(pair.proven for pair in pairs):

@@ -41,6 +41,7 @@ def open_migration(
     _end_earlier_run(run, session)
     decision = _choose(run, session, contexts)
     if isinstance(decision, Resume):
+        run.swapped_before = decision.cleanup
         # Before the checks, which may take long.
         begin_control(run, session, decision.record)
     if isinstance(decision, Afresh) or not decision.cleanup:

@@ -40,6 +40,9 @@ class Run(Process):
         cutover: the swap, once it began.
         entered: called when a phase begins.
         undeferred: an operator wants the swap not to wait for a sentinel of ours.
+        postponements: how often an operator has postponed the swap, each counted once its sentinel
+            is there.
+        swapped_before: an earlier run has swapped the tables.
         settings: those of the pace; a change takes effect at once.
     """
 
@@ -62,6 +65,8 @@ class Run(Process):
         self.cutover: Cutover | None = None
         self.entered: Callable[[], None] = lambda: None
         self.undeferred = False
+        self.postponements = 0
+        self.swapped_before = False
         self.settings = LiveSettings(_pace_settings(config))
 
     def hurry(self) -> None:

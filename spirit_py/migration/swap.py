@@ -92,6 +92,7 @@ class PairSwap:
         counters: the AUTO_INCREMENT that statements give, by schema and name of the source; the
             other targets get the sources' counters.
         held_back: returns what defers the swap, for messages, or an empty string.
+        last_word: as of :class:`CutoverPlan`.
         note_position: note the place after the RENAME.
         cutover: the swap itself.
     """
@@ -103,6 +104,7 @@ class PairSwap:
     final_check: Callable[[SqlSession], None] = _nothing
     counters: dict[Name, str] = field(default_factory=dict)
     held_back: Callable[[], str] = str
+    last_word: Callable[[], str] = str
     note_position: bool = False
     cutover: Cutover = field(init=False)
     _proofs: dict[Name, Identity] = field(default_factory=dict, init=False)
@@ -122,6 +124,7 @@ class PairSwap:
             show=self.process.show,
             guard=config.snapshot_guard,
             held_back=self.held_back,
+            last_word=self.last_word,
             note_position=self.note_position,
         )
         self.cutover = Cutover(plan)
@@ -201,11 +204,12 @@ def swap_in_new_tables(
     pairs: Sequence[CopiedPair],
     counters: dict[Name, str],
     held_back: Callable[[], str],
+    last_word: Callable[[], str],
 ) -> CutoverResult:
     """Swap a migration's tables.
 
     Args:
-        counters: as of :class:`PairSwap`, as is ``held_back``.
+        counters: as of :class:`PairSwap`, as are ``held_back`` and ``last_word``.
 
     Raises:
         SpiritError: as :meth:`PairSwap.run`.
@@ -227,6 +231,7 @@ def swap_in_new_tables(
         final_check=require_whole,
         counters=counters,
         held_back=held_back,
+        last_word=last_word,
         note_position=run.config.keep_old_current > 0,
     )
     run.cutover = swap.cutover

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from functools import partial
 
 import pytest
@@ -20,6 +21,7 @@ from spirit_py.phases import Phase
 from tests.kits.command import command_line, environment
 from tests.kits.command import run as run_command
 from tests.kits.connection import connection_options
+from tests.kits.cutover import lock_request
 from tests.kits.held_command import assert_migrated, fill, migration
 from tests.kits.migrate import Migrating, config_for
 from tests.kits.tables import tables
@@ -212,6 +214,44 @@ def test_a_paused_migration_does_not_swap(table, tmp_path):
         done(table, "resume")
         command.finish()
     assert_migrated(table)
+
+
+@pytest.mark.parametrize(("verb", "again"), [("postpone", "cutover"), ("pause", "resume")])
+def test_a_swap_whose_lock_is_requested_is_still_held_back(table, tmp_path, verb, again):
+    """What an operator was told holds: no RENAME follows, though the lock is granted then."""
+    with migration(table, tmp_path, "--lock-wait-timeout", "60") as (command, listener):
+        hold = listener.hold("cutover.lock")
+        command.wait_held(hold)
+        reader = table.connect()
+        with closing(reader), closing(reader.cursor()) as cursor:
+            cursor.execute("BEGIN")
+            cursor.execute("SELECT COUNT(*) FROM t")
+            hold.release()
+            until(lambda: lock_request(table), "the request")
+            assert "now" in done(table, verb) or verb == "pause"
+            assert lock_request(table)
+            reader.rollback()
+            command.until(lambda: "waiting again" in command.said, "the swap that waits")
+            assert "_t_old" not in tables(table)
+        done(table, again)
+        command.finish()
+    assert_migrated(table)
+
+
+def test_a_change_that_an_earlier_run_has_made_is_not_postponed_any_more(table, tmp_path):
+    """In the grace of its old table nothing is promised that is done already."""
+    with migration(table, tmp_path, "--drop-old-after", "1h") as (command, _):
+        command.until(lambda: "is kept until" in command.said, "the grace")
+        done(table, "abort")
+        assert command.end() == 143
+    (tmp_path / "again").mkdir()
+    with migration(table, tmp_path / "again", "--drop-old-after", "1h") as (command, _):
+        command.until(lambda: "is kept until" in command.said, "the grace")
+        for verb in (["pause"], ["postpone"], ["cutover"], ["abort", "--cleanup"]):
+            assert "the tables are swapped" in refused(table, *verb)
+        assert tables(table) == ["_t_chkpnt", "_t_old", "t"]
+        done(table, "abort")
+        assert command.end() == 143
 
 
 def test_a_paused_comparison_goes_on_when_resumed(table, tmp_path):

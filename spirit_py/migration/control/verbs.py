@@ -123,6 +123,8 @@ class Verbs:
 
     def _cutover(self, session: Session, _request: Request) -> Effect:
         self._require_swap()
+        # First: a run that creates its sentinel just now looks at this afterwards.
+        self._orders.undefer(session, undeferred=self._run.config.defer_cutover)
         dropped = [".".join(name) for name in self._sentinels if self._drop(session, name)]
         if by_hand := [name for name in self._sentinels if read_table(session, *name)]:
             statements = " ".join(f"DROP TABLE {quote_table(*name)};" for name in by_hand)
@@ -131,7 +133,6 @@ class Verbs:
                 " postpones the swap until it is dropped",
                 hint=statements,
             )
-        self._orders.undefer(session, undeferred=self._run.config.defer_cutover)
         begins = f"the swap is made as soon as everything before it is done; now: {self._now()}"
         if dropped:
             return Effect(said=f"dropped {', '.join(dropped)}: {begins}")
@@ -156,8 +157,10 @@ class Verbs:
         there = [name for name in self._sentinels if read_table(session, *name)]
         if not there:
             create_sentinel(session, *first)
+        # In this order: a swap that does not see the count yet has not been seen to begin here.
+        self._run.postponements += 1
         if self._run.may_be_swapped:
-            raise Refusal("too late: the tables are swapped")
+            raise Refusal("too late: the swap is made", hint="see spirit-py status")
         name = quote_table(*(there[0] if there else first))
         said = f"the swap is postponed {'already' if there else 'now'}"
         return Effect(said=f"{said}: spirit-py ctl cutover, or DROP TABLE {name}, ends that")
@@ -186,5 +189,6 @@ class Verbs:
             raise Refusal("this is a dry run, which swaps nothing")
 
     def _require_unswapped(self, hint: str) -> None:
-        if self._run.may_be_swapped or self._run.figures.phase in AFTER_SWAP:
+        run = self._run
+        if run.may_be_swapped or run.swapped_before or run.figures.phase in AFTER_SWAP:
             raise Refusal("the tables are swapped", hint=hint)

@@ -47,6 +47,7 @@ def deferral_of(
     work = SimpleNamespace(mapping=SimpleNamespace(source=source))
     run = SimpleNamespace(session=session, stop=stop or StopSwitch(), pace=pace or Unhindered())
     run.show = lambda _: None
+    run.postponements, run.settings = 0, SimpleNamespace(current=SimpleNamespace(paused=""))
     return Deferral(run, [work])  # type: ignore[arg-type,list-item]
 
 
@@ -104,3 +105,51 @@ def test_a_stop_request_ends_the_wait() -> None:
 
     with pytest.raises(Interrupted):
         deferral_of([answer], stop).present()
+
+
+def test_an_operator_has_the_last_word() -> None:
+    """Who postpones or pauses after the last look is heard right before the RENAME."""
+    found = deferral_of([list, list])
+    run = found._run
+    assert found.present() == found.held_now() == ""
+    run.postponements += 1
+    assert "postponement" in found.held_now()
+    # The look comes after the count: it has seen the sentinel, which was dropped since.
+    assert found.present() == found.held_now() == ""
+    run.settings.current.paused = "paused by me"  # type: ignore[misc]
+    assert found.held_now() == "paused by me"
+
+
+def test_a_postponement_during_the_look_is_not_taken_for_seen() -> None:
+    """Its sentinel may have been created after the server was asked."""
+
+    def answer() -> Any:
+        run.postponements += 1
+        return []
+
+    found = deferral_of([answer])
+    run = found._run
+    assert found.present() == ""
+    assert found.held_now()
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_a_cutover_that_is_asked_for_meanwhile_leaves_no_sentinel(early: bool) -> None:
+    """Who asks before the sentinel is there has nothing to drop; the run drops it then."""
+    found = deferral_of([])
+    run: Any = found._run
+    sent: list[str] = []
+
+    class Session:
+        def execute(self, sql: str) -> None:
+            sent.append(sql.split(maxsplit=1)[0])
+            run.undeferred = early
+
+        def query(self, _sql: str, _values: Any = ()) -> Any:
+            return [("drop this table to let spirit-py swap",)]
+
+    run.undeferred = False
+    run.message = lambda _text: None
+    run.step = lambda _role, work: work(Session())
+    found.create()
+    assert sent == (["CREATE", "DROP"] if early else ["CREATE"])
