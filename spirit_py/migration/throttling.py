@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.contracts import FeedStatistics
 from spirit_py.migration.surroundings import surroundings
-from spirit_py.pace import Work
+from spirit_py.pace import Unhindered, Work
 from spirit_py.throttle.adaptive import Adaptive
 from spirit_py.throttle.backlog import Backlog
 from spirit_py.throttle.lag.throttler import LagThrottler
@@ -67,7 +67,11 @@ def begin_throttling(run: Run, checkpoint: CheckpointTable) -> None:
 
 
 def end_throttling(run: Run) -> None:
-    """Hold nothing back any more, and write no heartbeat: the swap is made."""
+    """Hold nothing back any more, and write no heartbeat: the swap is made.
+
+    Throttlers that no longer look would be reasons to wait for ever, for a revert too.
+    """
+    run.pace = Unhindered(run.settings.current.chunk_seconds)
     if run.figures.throttles is not None:
         run.figures.throttles.close()
 
@@ -92,6 +96,7 @@ def drop_throttled(run: Run) -> Iterator[None]:
     try:
         yield
     finally:
+        end_throttling(run)
         throttles.close()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import time
 from dataclasses import replace
 from typing import Any, NoReturn
 
@@ -18,6 +19,7 @@ from spirit_py.migration.reverse.revert import Revert
 from spirit_py.migration.reverse.swap_back import SwapBack
 from spirit_py.mysql.connect import connect
 from spirit_py.stop import StopSwitch
+from spirit_py.throttle.watched import GRACE
 from tests.kits.background import BackgroundCall
 from tests.kits.connection import connection_options
 from tests.kits.engine import SharedEngine
@@ -431,6 +433,31 @@ def test_nothing_is_left_when_the_time_is_over(db, spark_engine):
     assert "keep" in report.phases
     assert {name for (name,) in db.query("SHOW TABLES")} == {"t"}
     assert notes.said("a revert loses the values of column e")
+
+
+def test_a_revert_long_after_the_swap_waits_for_no_throttler(db, spark_engine):
+    """What held the copy back looks no more after the swap, and is no reason to wait for."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
+    db.execute("INSERT INTO t (v) VALUES (1), (2)")
+    notes, stop = RecordingReporter(), StopSwitch()
+    config = reverse_config(db, table="t", alter="ADD COLUMN e INT")
+    engine: Any = SharedEngine(spark_engine)
+    running = BackgroundCall(
+        lambda: migrate(config, reporter=notes, engine_factory=lambda _: engine, stop=stop)
+    )
+    until(lambda: notes.said("runs for"), "reverse replication", seconds=120)
+    # Longer than a throttler's silence is suffered.
+    time.sleep(GRACE + 2)
+    revert = RevertConfig(connection=config.connection, database=db.name, table="t", threads=2)
+    asking = Revert(revert, RecordingReporter(), engine_factory=unwanted_engine, stop=stop)
+    reverting = BackgroundCall(asking.run)
+    try:
+        reverting.result(30)
+    except BaseException:
+        stop.request(Interrupted(2))
+        raise
+    assert running.result().reverted
+    assert {name for (name,) in db.query("SHOW TABLES")} == {"t"}
 
 
 def test_several_tables_go_back_together(db, spark_engine):
