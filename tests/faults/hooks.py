@@ -73,6 +73,13 @@ def quick_flushes() -> None:
     FeedOptions.__init__.__kwdefaults__["flush_interval"] = 0.25  # type: ignore[index]
 
 
+def quick_control() -> None:
+    """Look for requests of operators, and write the figures of the run, ten times a second."""
+    from spirit_py.migration.control import listener
+
+    listener._LOOK_SECONDS = listener._WRITE_SECONDS = 0.1  # type: ignore[misc]
+
+
 def drop_events() -> None:
     """Bug: forget every third change."""
     number = itertools.count()
@@ -162,6 +169,7 @@ HOOKS: dict[str, Callable[[], None]] = {
     "spark-first": spark_first,
     "quick-checkpoints": quick_checkpoints,
     "quick-flushes": quick_flushes,
+    "quick-control": quick_control,
     **{name: bug.plant for name, bug in BUGS.items()},
 }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
@@ -10,11 +9,14 @@ from contextlib import closing
 from functools import partial
 
 import pytest
+from click.testing import CliRunner
 
 from spirit_py.checkpoint.queue import RequestQueue
 from spirit_py.checkpoint.requests import Request
 from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.cli import main
 from spirit_py.migration.control.command import control
+from spirit_py.migration.listing import migrations
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.locks.named import take_named_lock
 from spirit_py.phases import Phase
@@ -22,7 +24,8 @@ from tests.kits.command import command_line, environment
 from tests.kits.command import run as run_command
 from tests.kits.connection import connection_options
 from tests.kits.cutover import lock_request
-from tests.kits.held_command import assert_migrated, fill, migration
+from tests.kits.held_command import assert_migrated, fill
+from tests.kits.held_command import migration as held_migration
 from tests.kits.migrate import Migrating, config_for
 from tests.kits.tables import tables
 from tests.kits.waiting import until
@@ -31,6 +34,7 @@ pytestmark = pytest.mark.timeout(400)
 
 COPY = "chunk.committed"
 HELD = ("_t_chkpnt", "_t_new", "t")
+HOOKS = "small-chunks,quick-control"
 
 
 @pytest.fixture
@@ -39,29 +43,31 @@ def table(db):
     return fill(db)
 
 
-def ctl(db, *words):
-    """Run one verb in a process of its own, to its end."""
-    return run_command(db, "ctl", *words)
+def migration(db, folder, *more, hooks=HOOKS):
+    """Run the command, which looks for requests often, with a listener on its points."""
+    return held_migration(db, folder, *more, hooks=hooks)
 
 
 def done(db, *words):
-    """Run one verb that must be done; return what it says."""
-    ended = ctl(db, *words)
+    """Run one verb in a process of its own, to its good end; return what it says."""
+    ended = run_command(db, "ctl", *words)
     assert ended.returncode == 0, f"{ended.stdout}{ended.stderr}"
     return ended.stdout
 
 
-def refused(db, *words, code=2):
-    """Run one verb that must be refused; return cause and remedy."""
-    ended = ctl(db, *words)
-    assert ended.returncode == code, f"{ended.stdout}{ended.stderr}"
+def refused(db, *words):
+    """Run one verb, in this process, that must be refused; return cause and remedy."""
+    ended = CliRunner(env=environment(db)).invoke(
+        main, command_line(db, "ctl", "--table", "t", *words)[3:]
+    )
+    assert ended.exit_code == 2, ended.output
     return ended.stderr
 
 
 def live(db):
     """Return what ``ctl status --json`` shows."""
-    (shown,) = json.loads(done(db, "status", "--json"))
-    return shown
+    (shown,) = migrations(connection_options(db), database=db.name, table="t", max_age=7 * 86400)
+    return shown.to_dict()
 
 
 def is_copied(db, key, text):
@@ -78,8 +84,7 @@ def in_copy(command, listener, nth=2):
 
 def test_a_paused_copy_hands_out_nothing_and_goes_on_when_resumed(table, tmp_path):
     """Changes are applied meanwhile; who has paused it is shown and logged as the server says."""
-    hooks = "small-chunks,quick-flushes"
-    with migration(table, tmp_path, hooks=hooks) as (command, listener):
+    with migration(table, tmp_path, hooks=f"{HOOKS},quick-flushes") as (command, listener):
         hold = in_copy(command, listener)
         assert "paused" in done(table, "pause")
         hold.release()

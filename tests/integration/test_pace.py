@@ -163,7 +163,7 @@ def test_a_build_of_indexes_waits_for_its_turn(filled, spark_engine, monkeypatch
         def close(self) -> None:
             pass
 
-    monkeypatch.setattr(throttling, "surroundings", lambda _run: [(Held(), False)])
+    monkeypatch.setattr(throttling, "surroundings", lambda _run, _checkpoint: [(Held(), False)])
     config = config_for(
         filled, table="t", alter="ADD COLUMN x INT", no_shortcut=True, defer_indexes="on"
     )
