@@ -97,6 +97,11 @@ class Lane:
         """Run every case with all its writes after the last checksum, not only some (R21)."""
         return self.tests("tests/integration/test_cases_after.py", SPIRIT_PY_CASES_AFTER="all")
 
+    def gentle(self) -> int:
+        """Run every test of the files of which the usual run draws a few: control, replicas."""
+        files = [f"tests/integration/test_{name}.py" for name in ("control", "migrate_replicas")]
+        return self.tests(*files, SPIRIT_PY_GENTLE="all")
+
     def semisync(self) -> int:
         """Run the tests of visibility with a replica whose acknowledgements are delayed.
 
@@ -157,6 +162,7 @@ LANES: dict[str, Callable[[Lane], int]] = {
     "semisync": Lane.semisync,
     "file-position": Lane.file_position,
     "cases-after": Lane.cases_after,
+    "gentle": Lane.gentle,
     "large": Lane.large,
     "faults": Lane.faults,
     "mysql80": lambda lane: lane.mysql("8.0", "mysql:8.0", without="vector"),

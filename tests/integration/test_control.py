@@ -30,7 +30,7 @@ from tests.kits.migrate import Migrating, config_for
 from tests.kits.tables import tables
 from tests.kits.waiting import until
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.timeout(400), pytest.mark.draws(6)]
 
 COPY = "chunk.committed"
 HELD = ("_t_chkpnt", "_t_new", "t")

@@ -11,6 +11,8 @@ from tests.kits.migrate import Migrating
 from tests.kits.replica import ACCOUNT, replicated_pair
 from tests.kits.waiting import until
 
+pytestmark = pytest.mark.draws(3)
+
 ROWS = 20_000
 
 

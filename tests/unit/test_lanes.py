@@ -145,6 +145,16 @@ def test_the_file_position_lane_runs_without_gtids() -> None:
     assert outside.commands[0].endswith("tests/integration -m not gtid -x")
 
 
+def test_the_gentle_lane_runs_what_the_usual_run_draws_from() -> None:
+    """Every file with the marker, and all of it."""
+    outside = Outside()
+    assert lane(outside, engine=False).gentle() == 0
+    assert outside.environments[0]["SPIRIT_PY_GENTLE"] == "all"
+    files = (ROOT / "tests/integration").glob("test_*.py")
+    names = {path.name for path in files if "mark.draws(" in path.read_text()}
+    assert names == set(re.findall(r"test_\w+\.py", outside.commands[0]))
+
+
 def test_the_cases_after_lane_plays_every_case() -> None:
     """The lane of late writes draws no cases: it plays all of them."""
     outside = Outside()
