@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
@@ -429,6 +430,8 @@ def test_status_shows_the_figures_of_now(table, tmp_path):
         shown = done(table, "status")
         for part in ("copy, running on", "rows ", "changes ", "threads=2", "figures written"):
             assert part in shown
+        (as_json,) = json.loads(done(table, "status", "--json"))
+        assert as_json["live"]["phase"] == "copy"
         hold.release()
         command.finish()
 
