@@ -154,11 +154,16 @@ def _wait(run: Run, tables: Sequence[Name]) -> None:
     """Wait until the grace is over; or until nobody needs it, because the old tables are gone."""
     run.figures.enter(Phase.GRACE)
     names, when, grace = ", ".join(_names(tables)), "", run.config.drop_old_after
+    due = 0.0
     while True:
         left, until = _step(run, partial(_seconds_left, tables=tables, grace=grace))
+        if until and when:
+            # The server's clock may be set forward meanwhile; ours counts the seconds as well.
+            left = max(left, due - time.monotonic())
         if left <= 0:
             return
         if not when:
+            due = time.monotonic() + left
             when = f"{names} is {OldTableRecord(swapped_at=0.0, until=until)}"
             run.message(when)
         looked = time.monotonic()

@@ -280,6 +280,8 @@ def test_an_aborted_migration_carries_on_with_the_same_command(table, tmp_path):
         hold = in_copy(command, listener)
         asked = ctl_in_background(table, "abort")
         command.until(lambda: "aborted by" in command.said, "the abort")
+        for second in (["abort", "--cleanup"], ["abort"]):
+            assert "it stops already: aborted by" in refused(table, *second)
         hold.release()
         assert "kept" in finished(asked)
         assert command.end() == 143

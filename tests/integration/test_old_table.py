@@ -154,6 +154,28 @@ def test_a_shorter_grace_given_later_counts(db, change):
     assert tables(db) == ["t"]
 
 
+def test_a_server_clock_that_is_set_forward_shortens_no_grace(db, change, monkeypatch):
+    """The run counts the seconds by its own clock as well."""
+    monkeypatch.setattr(old_tables, "_LOOK_SECONDS", 0.05)
+    moved: list[float] = []
+    asked = old_tables._now
+
+    def now(session: Any) -> float:
+        moved.append(asked(session) + (2 * HOUR if in_grace(running) else 0.0))
+        return moved[-1]
+
+    running = change(drop_old_after=HOUR)
+    monkeypatch.setattr(old_tables, "_now", now)
+    running.wait_until(lambda: in_grace(running), "grace")
+    looks = len(moved)
+    running.wait_until(lambda: len(moved) > looks + 20, "looks at the clock")
+    assert moved[-1] - moved[0] > HOUR
+    running.stop.request(Interrupted(signal.SIGINT))
+    with pytest.raises(Interrupted):
+        running.end()
+    assert "_t_old" in tables(db)
+
+
 def test_what_others_do_to_the_table_in_the_grace_changes_nothing(db, change):
     """The table is in use: a rebuild by another session does not confuse the run that carries on.
 

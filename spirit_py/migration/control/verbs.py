@@ -166,6 +166,12 @@ class Verbs:
         return Effect(said=f"{said}: spirit-py ctl cutover, or DROP TABLE {name}, ends that")
 
     def _abort(self, _session: Session, request: Request) -> Effect:
+        if (reason := self._run.stop.reason) is not None:
+            # The first reason decides what is kept.
+            raise Refusal(
+                f"it stops already: {reason.message}",
+                hint="see spirit-py status; spirit-py cleanup drops what is left",
+            )
         if CLEANUP in request.arguments:
             self._require_unswapped("spirit-py cleanup drops what it left")
             return Effect(
