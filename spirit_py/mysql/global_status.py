@@ -29,3 +29,10 @@ def read_status(session: SqlSession, names: Iterable[str]) -> dict[str, float]:
         except ValueError:
             continue
     return found
+
+
+def unknown_counters(session: SqlSession, names: Iterable[str]) -> list[str]:
+    """Return those of these names, sorted, that are no counters of the server."""
+    asked = sorted(names)
+    known = read_status(session, asked) if asked else {}
+    return [name for name in asked if name.lower() not in known]

@@ -260,6 +260,17 @@ def test_a_change_that_an_earlier_run_has_made_is_not_postponed_any_more(table, 
         assert command.end() == 143
 
 
+def test_a_limit_of_a_counter_that_the_server_does_not_have_is_refused(table, tmp_path):
+    """It would never be reached."""
+    with migration(table, tmp_path) as (command, listener):
+        hold = in_copy(command, listener)
+        for name in ("max-load", "critical-load"):
+            assert "Thread_running is no" in refused(table, "set", f"{name}=Thread_running=9")
+        assert live(table)["live"]["settings"]["max-load"] == "off"
+        hold.release()
+        command.finish()
+
+
 def test_a_paused_comparison_goes_on_when_resumed(table, tmp_path):
     """Its segments wait like chunks of the copy."""
     with migration(table, tmp_path) as (command, listener):

@@ -117,6 +117,8 @@ SETTINGS: Final[dict[str, Setting]] = {
     ),
 }
 """Every setting by its name."""
+LOAD_FIELDS: Final = (SETTINGS["max-load"].field, SETTINGS["critical-load"].field)
+"""Those that name counters of the server."""
 
 
 def read_changes(given: Mapping[str, str]) -> dict[str, Any]:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.checkpoint.requests import REVERT
 from spirit_py.errors import Aborted, AbortedForGood, Refusal
-from spirit_py.migration.control.settings import shown
+from spirit_py.migration.control.settings import LOAD_FIELDS, read_changes, shown
+from spirit_py.mysql.global_status import unknown_counters
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.mysql.tables.new_table import create_sentinel, drop_sentinel, is_own_sentinel
 from spirit_py.phases import AFTER_SWAP
@@ -15,7 +16,7 @@ from spirit_py.sql import quote_table
 from spirit_py.table.names import AuxiliaryNames
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from spirit_py.checkpoint.requests import Request
     from spirit_py.errors import SpiritError
@@ -106,6 +107,7 @@ class Verbs:
 
     def _set(self, session: Session, request: Request) -> Effect:
         config, given = self._run.config, request.arguments
+        self._require_counters(session, given)
         most = config.threads
         if given.get("threads", "").isdecimal() and int(given["threads"]) > most:
             raise Refusal(
@@ -120,6 +122,16 @@ class Verbs:
         self._orders.change(session, given)
         now = shown(self._run.settings.current)
         return Effect(said=", ".join(f"{name} is {now[name]}" for name in now if name in given))
+
+    def _require_counters(self, session: Session, given: Mapping[str, str]) -> None:
+        """Refuse a name that is no counter of the server: its limit would never be reached."""
+        changes = read_changes(given)
+        names = {name for field in LOAD_FIELDS for name, _ in changes.get(field, ())}
+        if unknown := unknown_counters(session, names):
+            raise Refusal(
+                f"{', '.join(unknown)} is no number of SHOW GLOBAL STATUS",
+                hint="write a name that SHOW GLOBAL STATUS lists, such as Threads_running",
+            )
 
     def _cutover(self, session: Session, _request: Request) -> Effect:
         self._require_swap()

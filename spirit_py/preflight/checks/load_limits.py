@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spirit_py.mysql.global_status import read_status
+from spirit_py.mysql.global_status import unknown_counters
 from spirit_py.preflight.check import Findings, PreflightContext, refuse
 
 
@@ -12,11 +12,11 @@ def check(context: PreflightContext) -> Findings:
         "--max-load": context.config.max_load,
         "--critical-load": context.config.critical_load,
     }
-    names = sorted({name for some in limits.values() for name, _ in some})
-    known = read_status(context.session, names) if names else {}
+    names = {name for some in limits.values() for name, _ in some}
+    unknown = unknown_counters(context.session, names)
     for option, some in limits.items():
         for name, _ in some:
-            if name.lower() not in known:
+            if name in unknown:
                 yield refuse(
                     f"{option} names {name}, which is no number of SHOW GLOBAL STATUS",
                     "write a name that SHOW GLOBAL STATUS lists, such as Threads_running",
