@@ -70,10 +70,10 @@ class BetweenRuns:
         Only if it was committed before this run began: then every chunk and checksum of this run
         reads its result.
         """
-        return self._passing and _has(self._until, place)
+        return self._passing and has_reached(self._until, place)
 
     def _is_between(self, place: Place) -> bool:
-        return not _has(self._behind, place) and _has(self._until, place)
+        return not has_reached(self._behind, place) and has_reached(self._until, place)
 
 
 def reached_at(position: str) -> ServerFrontier | None:
@@ -84,7 +84,7 @@ def reached_at(position: str) -> ServerFrontier | None:
         return None
 
 
-def _has(reached: ServerFrontier, place: Place) -> bool:
+def has_reached(reached: ServerFrontier, place: Place) -> bool:
     """Return whether a transaction, or the place of one, lies before the place reached."""
     if isinstance(reached, GtidFrontier):
         return reached.gtids.has(place.tsid, place.number)

@@ -10,7 +10,7 @@ import uuid
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.binlog import wire
-from spirit_py.binlog.between import BetweenRuns, reached_at
+from spirit_py.binlog.between import BetweenRuns, has_reached, reached_at
 from spirit_py.binlog.codec.described import Collation
 from spirit_py.binlog.codec.rows import RowCodec
 from spirit_py.binlog.connection import BinlogConnection, StreamLost
@@ -77,6 +77,8 @@ class BinlogSource:
         #: The dump that :meth:`close` has ended.
         self._ended: BinlogConnection | None = None
         self._between: BetweenRuns | None = None
+        #: What was committed, and visible, when the wait for prepared transactions was over.
+        self._decided: ServerFrontier | None = None
         self._proof_table = f"_spirit_py_{uuid.uuid4().hex}"
         self._schema = ""
         #: Identifiers of this run's own writes, which are not to be sent.
@@ -108,6 +110,11 @@ class BinlogSource:
             # What is before that place, and not visible yet, is in no event that will come.
             self.prove_visible("")
         self._wait_for_undecided()
+        if not self.knows_all_prepared:
+            decided = self.executed()
+            if not self.has_gtids:
+                self.prove_visible("")
+            self._decided = decided
         return self._open(mappings, start)
 
     def _end_of_binlog(self) -> FilePlace:
@@ -172,9 +179,14 @@ class BinlogSource:
             if waiting and (time.monotonic() > deadline or self._closing.wait(_PREPARED_POLL)):
                 raise not_decided(waiting, known=self.knows_all_prepared)
 
-    def unknown_decision(self, xid: str) -> FeedFailure | None:
-        """Return the error for an XA COMMIT of what was never seen prepared; see the protocol."""
+    def unknown_decision(self, xid: str, place: Place) -> FeedFailure | None:
+        """Return the error for an XA COMMIT of what was never seen prepared; see the protocol.
+
+        One that was committed while older transactions were waited for is read by every chunk.
+        """
         if self.knows_all_prepared:
+            return None
+        if self._decided is not None and has_reached(self._decided, place):
             return None
         return missed(xid, resumed=self._between is not None)
 

@@ -50,7 +50,7 @@ class Stream(Protocol):
             pass_hidden: see :meth:`passes`.
         """
 
-    def unknown_decision(self, xid: str) -> FeedFailure | None:
+    def unknown_decision(self, xid: str, place: Place) -> FeedFailure | None:
         """Return the error for an XA COMMIT of a transaction that was never seen prepared (R8).
 
         None where that cannot have changed a followed table unseen.

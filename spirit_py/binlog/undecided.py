@@ -9,11 +9,13 @@ transactions.
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import FeedFailure, PreparedBefore, ServerFault
 from spirit_py.mysql.faults import Disposition, disposition
+from spirit_py.mysql.locks.look import FRESH_SECONDS
 from spirit_py.mysql.processlist import performance_schema_shows_sessions
 
 if TYPE_CHECKING:
@@ -65,6 +67,8 @@ def undecided(session: SqlSession) -> tuple[set[Undecided], bool]:
     rows = recoverable(session)
     if rows is not None:
         return {Undecided(repr(row), row[3]) for row in rows}, True
+    # Somebody may have read the transactions a moment ago, and would be answered the same again.
+    threading.Event().wait(FRESH_SECONDS)
     changing = [(int(number), str(trx)) for trx, number in session.query(_CHANGING)]
     # After the transactions: a session that had one of them and has ended it counts as plain.
     shown = performance_schema_shows_sessions(session)

@@ -269,7 +269,7 @@ class Dispatcher:
     def _decided(self, event: XaDecided) -> None:
         """Buffer an XA transaction's rows at XA COMMIT; drop them at XA ROLLBACK."""
         if not self._xa.knows(event.xid) and event.commit:
-            fault = self._unknown_decision(event.xid)
+            fault = self._unknown_decision(event.xid, event.place)
             if fault is not None:
                 raise fault
         if (rows := self._xa.rows(event.xid)) is not None:

@@ -173,6 +173,25 @@ def test_without_the_privilege_to_look_a_prepared_transaction_is_waited_for(
     assert "XA_RECOVER_ADMIN" in caught.value.hint
 
 
+def test_without_the_privilege_to_look_what_is_decided_in_the_wait_ends_nothing(
+    scene: Scene, blind: ConnectionOptions
+) -> None:
+    """Its XA COMMIT comes behind the start, and every chunk reads its rows (R8)."""
+    scene.tables()
+    fill(scene.db, 5)
+    prepare(scene, "x8", "UPDATE t SET v = 'xa' WHERE id = 1")
+    deciding = threading.Timer(1.0, scene.run, ["XA COMMIT 'x8'"])
+    deciding.start()
+    try:
+        scene.open(connection=blind, wait_timeout=20)
+    finally:
+        deciding.join()
+    assert scene.rows("t")[0][1] == "xa"
+    scene.db.execute("INSERT INTO t (id, v, n) VALUES (9, 'later', 9)")
+    scene.feed.block_wait()
+    assert scene.feed.pending() >= 1
+
+
 def test_without_the_privilege_to_look_plain_transactions_are_not_waited_for(
     scene: Scene, blind: ConnectionOptions
 ) -> None:

@@ -162,7 +162,7 @@ class MemoryStream:
         self._passing = len(self._transactions) if pass_hidden else 0
         return CountFrontier(self._from)
 
-    def unknown_decision(self, xid: str) -> None:
+    def unknown_decision(self, xid: str, place: Place) -> None:
         """Know every XA transaction that was prepared before."""
 
     def passes(self, place: Place) -> bool:
