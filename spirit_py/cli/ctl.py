@@ -25,7 +25,7 @@ Verbs:
 \b
 Exit codes:
   0    done
-  1    the process, or the server, does not answer
+  1    the process, or the server, does not answer; status: there is no migration
   2    refused: no process runs, it refused, the account has no rights, or the command line is wrong
   130  interrupted by SIGINT      143  by SIGTERM"""
 
