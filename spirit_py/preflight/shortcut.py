@@ -7,6 +7,7 @@ hours), so it is tried only for clauses known to change only metadata: manual 17
 
 from __future__ import annotations
 
+import contextlib
 import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from spirit_py.errors import MigrationFailure, OutcomeUnknown, ServerFault
 from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, Disposition, disposition
 from spirit_py.mysql.own_sessions import ours
+from spirit_py.mysql.retry import retrying
 from spirit_py.mysql.tables.definition import read_table, shape_of
 from spirit_py.mysql.tables.guard_column import row_versions
 from spirit_py.mysql.tables.new_table import probe_algorithm, server_refusal
@@ -76,12 +78,19 @@ def try_shortcut(
         MigrationFailure: when the lock was not granted; the table is unchanged.
         OutcomeUnknown: when the answer was lost and the table could not be examined.
     """
+
+    def keep_alive() -> None:
+        # The wait may last for a day. What is lost is seen by the statement that needs it.
+        for each in (native, session):
+            with contextlib.suppress(ServerFault):
+                each.query("SELECT 1")
+
     runner = _Runner(
         native=native,
         session=session,
         source=source,
         clauses=statement.clauses,
-        turns=turns,
+        turns=replace(turns, attend=keep_alive),
     )
     found = _choose(source, statement, runner.run)
     return replace(found, attempts=runner.sent)
@@ -169,7 +178,8 @@ class _Runner:
         Raises:
             MigrationFailure: the time is over.
         """
-        if not self.turns.await_free():
+        # A look's session that is lost has changed nothing.
+        if not retrying(self.turns.stop)(self.turns.await_free):
             raise self._no_lock(None)
 
     def _no_lock(self, error: ServerFault | None) -> MigrationFailure:

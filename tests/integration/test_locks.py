@@ -240,6 +240,9 @@ def test_who_was_judged_is_killed_only_while_it_is_in_the_way(db, session, lock)
         for key in ((thread, event + 999), (thread + 999, event)):
             another = dataclasses.replace(blocker, key=key)
             assert "no longer blocks" in kill_blocker(watcher, another)
+        # It has been idle for longer than that when it was judged, and has worked since.
+        judged = dataclasses.replace(blocker, seconds=30)
+        assert "begun another statement" in kill_blocker(watcher, judged)
         other.connection.rollback()
         asking.result()
         assert "no longer blocks" in kill_blocker(watcher, blocker)

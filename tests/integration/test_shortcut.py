@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from functools import partial
 from typing import Any
 
@@ -15,6 +16,7 @@ from spirit_py.mysql.locks.turns import LockTurns
 from spirit_py.preflight.shortcut import ShortcutResult, try_shortcut
 from spirit_py.statement import alter_of
 from spirit_py.stop import StopSwitch
+from tests.kits.background import BackgroundCall
 from tests.kits.locking import BLIND, policy
 from tests.kits.schema_tools import open_schema_tools
 from tests.kits.waiting import until
@@ -198,6 +200,32 @@ def test_nothing_is_sent_while_somebody_old_is_in_front(db, desk):
     other.commit()
     thread.join(30)
     assert [(result.algorithm, result.attempts) for result in results] == [("instant", 1)]
+
+
+def look_of(db) -> int | None:
+    """Return the session of the looks, if there is one."""
+    found = db.query(
+        "SELECT t.PROCESSLIST_ID FROM performance_schema.user_variables_by_thread v"
+        " JOIN performance_schema.threads t USING (THREAD_ID)"
+        " WHERE v.VARIABLE_NAME = 'spirit_py_role' AND v.VARIABLE_VALUE = 'lock-look'"
+    )
+    return int(found[0][0]) if found else None
+
+
+def test_a_long_wait_outlives_the_sessions_that_wait(db, desk):
+    """The server ends a session that idles; one of the looks may be killed by hand."""
+    for session in (desk.native, desk.session):
+        session.execute("SET SESSION wait_timeout = 4")
+    other = db.connect()
+    other.query("BEGIN")
+    other.query("INSERT INTO t VALUES (2, 'y', 2, 'b')")
+    waiting = BackgroundCall(partial(run, desk, "ADD c INT", old=0.0))
+    first = until(lambda: look_of(db), "the looks")
+    db.execute(f"KILL {first}")
+    until(lambda: look_of(db) not in {None, first}, "another session for the looks")
+    time.sleep(6)
+    other.commit()
+    assert waiting.result().algorithm == "instant"
 
 
 def alter_waits(db) -> bool:

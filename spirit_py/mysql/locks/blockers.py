@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 MOST_ROWS_TO_ROLL_BACK: Final = 1_000_000
 
 _STILL: Final = """
-SELECT t.PROCESSLIST_COMMAND FROM performance_schema.threads t
+SELECT t.PROCESSLIST_COMMAND, t.PROCESSLIST_TIME FROM performance_schema.threads t
 JOIN performance_schema.metadata_locks m ON m.OWNER_THREAD_ID = t.THREAD_ID
 WHERE t.THREAD_ID = %s AND m.OWNER_EVENT_ID = %s AND m.LOCK_STATUS = 'GRANTED'
   AND t.PROCESSLIST_ID = %s LIMIT 1"""
@@ -136,6 +136,8 @@ def kill_blocker(session: SqlSession, blocker: Blocker) -> str:
     still = session.query(_STILL, (thread, event, blocker.session))
     if not still:
         return "it no longer blocks the lock"
-    if blocker.idle and still[0][0] != "Sleep":
+    command, seconds = still[0]
+    # It may idle again: the server counts from its last statement.
+    if blocker.idle and (command != "Sleep" or int(seconds or 0) < blocker.seconds):
         return "it has begun another statement"
     return kill_session(session, blocker.session)
