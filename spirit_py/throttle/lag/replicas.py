@@ -90,9 +90,9 @@ class Replicas:
             watch.looked.wait(max(0.0, until - self._clock()))
 
     def watched(self) -> list[ReplicaWatch]:
-        """Return the replicas that are watched, each server once."""
+        """Return the replicas that are watched, each server once. Any thread may ask."""
         servers: dict[str, ReplicaWatch] = {}
-        for watch in self._watches.values():
+        for watch in list(self._watches.values()):
             servers.setdefault(watch.uuid or watch.address, watch)
         return list(servers.values())
 
