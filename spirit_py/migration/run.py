@@ -90,6 +90,11 @@ class Run(Process):
         return self.cutover is not None and (self.cutover.swapped or self.cutover.renaming)
 
     @property
+    def renaming(self) -> bool:
+        """Whether a RENAME is under way, and not known to have swapped the tables."""
+        return self.cutover is not None and self.cutover.renaming and not self.cutover.swapped
+
+    @property
     def report(self) -> MigrationReport:
         """The report that this run fills."""
         return self.figures.report

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -31,6 +32,9 @@ PAUSE: Final = "pause"
 POSTPONE: Final = "postpone"
 RESUME: Final = "resume"
 SET: Final = "set"
+#: For how long the outcome of a RENAME is waited for.
+_RENAME_SECONDS: Final = 5.0
+_LOOK_SECONDS: Final = 0.02
 CLEANUP: Final = "cleanup"
 """The argument of ``abort``: drop what was copied."""
 
@@ -93,6 +97,10 @@ class Verbs:
         if earlier := self._run.settings.current.paused:
             return Effect(said=f"it is paused already: {earlier}")
         self._orders.pause(session, f"paused by {request.who}")
+        if self._too_late():
+            # It would hold back the drop of the old table, and nothing else.
+            self._orders.pause(session, "")
+            raise Refusal("too late: the swap is made", hint="there is nothing left to pause")
         return Effect(
             said="paused: what runs now ends, and nothing new begins; changes are applied and the"
             " checkpoint is written as before"
@@ -171,7 +179,7 @@ class Verbs:
             create_sentinel(session, *first)
         # In this order: a swap that does not see the count yet has not been seen to begin here.
         self._run.postponements += 1
-        if self._run.may_be_swapped:
+        if self._too_late():
             raise Refusal("too late: the swap is made", hint="see spirit-py status")
         name = quote_table(*(there[0] if there else first))
         said = f"the swap is postponed {'already' if there else 'now'}"
@@ -205,6 +213,17 @@ class Verbs:
         self._require_unswapped("it cannot be postponed any more")
         if self._run.config.dry_run:
             raise Refusal("this is a dry run, which swaps nothing")
+
+    def _too_late(self) -> bool:
+        """Return whether the tables may be swapped; waits for a RENAME that is under way.
+
+        A swap that has not come to its RENAME sees what was noted before this is asked.
+        """
+        until = time.monotonic() + _RENAME_SECONDS
+        while self._run.renaming and time.monotonic() < until:
+            if self._run.stop.wait(_LOOK_SECONDS):
+                break
+        return self._run.may_be_swapped
 
     def _require_unswapped(self, hint: str) -> None:
         run = self._run

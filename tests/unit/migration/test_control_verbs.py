@@ -1,0 +1,67 @@
+"""Requests that meet the swap: what is answered is so."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from spirit_py.checkpoint.requests import Request
+from spirit_py.errors import Refusal
+from spirit_py.migration.control.verbs import PAUSE, Verbs
+from spirit_py.phases import Phase
+from spirit_py.stop import StopSwitch
+
+
+class Run:
+    """A run whose RENAME is sent when it is paused, and answered after a few looks.
+
+    Args:
+        swaps: whether the RENAME swaps the tables; otherwise it is refused.
+    """
+
+    def __init__(self, *, swaps: bool) -> None:
+        self.settings = SimpleNamespace(current=SimpleNamespace(paused=""))
+        self.stop = StopSwitch()
+        self.swapped_before = False
+        self.figures = SimpleNamespace(phase=Phase.CUTOVER)
+        self.paused: list[str] = []
+        self._swaps = swaps
+        self._looks = 0
+
+    def pause(self, _session: object, why: str) -> None:
+        """Note the pause, as the standing orders do."""
+        self.paused.append(why)
+
+    @property
+    def renaming(self) -> bool:
+        """Whether the RENAME is not answered yet."""
+        self._looks += 1 if self.paused else 0
+        return bool(self.paused) and self._looks < 4
+
+    @property
+    def may_be_swapped(self) -> bool:
+        """Whether it was, or may be."""
+        return self.renaming or (bool(self.paused) and self._swaps)
+
+
+def pause(run: Run) -> str:
+    """Ask for a pause; return the answer."""
+    verbs = Verbs(run, run, [("shop", "t")])  # type: ignore[arg-type]
+    request = Request(verb=PAUSE, token="1", arguments={})
+    return verbs.carry_out(SimpleNamespace(), request).said  # type: ignore[arg-type]
+
+
+def test_a_pause_that_comes_after_the_rename_is_refused_and_lifted():
+    """It would hold back nothing but the drop of the old table."""
+    run = Run(swaps=True)
+    with pytest.raises(Refusal, match="the swap is made"):
+        pause(run)
+    assert run.paused[-1] == ""
+
+
+def test_a_pause_during_a_rename_that_fails_is_granted():
+    """The outcome is waited for."""
+    run = Run(swaps=False)
+    assert "paused" in pause(run)
+    assert run.paused[-1]
