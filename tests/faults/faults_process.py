@@ -79,7 +79,7 @@ def hang_up(scene: Scene, _hold: Hold) -> None:
 def kill_jvm(scene: Scene, _hold: Hold) -> None:
     """Kill Spark's JVM."""
     jvm = scene.jvm()
-    assert jvm is not None, "there is no JVM"
+    assert jvm is not None, f"there is no JVM among {scene.processes()}"
     os.kill(jvm, signal.SIGKILL)
 
 

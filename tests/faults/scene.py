@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 REPOSITORY = Path(__file__).resolve().parents[2]
 WRITERS = 2
 RUN_SECONDS = 400.0
+_JVM_CLASSES = ("spark.deploy.SparkSubmit", "spark.api.python.PythonGatewayServer")
 MARK = "SPIRIT_PY_FAULTS_RUN"
 _POLL = 0.02
 
@@ -264,7 +265,16 @@ class Scene:
 
     def jvm(self) -> int | None:
         """Return the process id of the driver's JVM."""
-        return next((p for p, words in self.processes().items() if "SparkSubmit" in words), None)
+        # Its launcher, a shell, has the same words behind its own.
+        return next(
+            (
+                number
+                for number, words in self.processes().items()
+                if words.partition(" ")[0].endswith("java")
+                and any(name in words for name in _JVM_CLASSES)
+            ),
+            None,
+        )
 
     def sessions(self) -> dict[int, str]:
         """Return the program's sessions on the server: id, and what each does."""
