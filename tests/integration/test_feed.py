@@ -558,6 +558,7 @@ def test_the_feed_names_an_account_that_may_not_read(scene: Scene) -> None:
     scene.db.execute("CREATE USER feedless IDENTIFIED BY 'secret'")
     try:
         scene.db.execute(f"GRANT ALL ON `{scene.db.name}`.* TO feedless")
+        scene.db.execute("GRANT PROCESS ON *.* TO feedless")
         options = scene.options(user="feedless", password="secret")
         with pytest.raises(FeedFailure, match="may not read") as caught:
             scene.open(connection=options)
