@@ -38,7 +38,8 @@ _VERBS: Final = (
 @connection_options
 @option("--database", default="", help="Schema of the table.")
 @option("--table", default="", help="The table that is migrated; one of several that are together.")
-@option("--cleanup", is_flag=True, help="With abort: drop what was copied, too.")
+# Not by the environment, where it would drop what somebody else's abort means to keep.
+@click.option("--cleanup", is_flag=True, help="With abort: drop what was copied, too.")
 @option("--json", "as_json", is_flag=True, help="With status: JSON for programs, one list.")
 @option("--verbose", is_flag=True, help="Tracebacks.")
 @click.argument("verb", type=click.Choice(_VERBS))
