@@ -225,3 +225,14 @@ def test_a_session_that_has_ended_before_its_kill_is_no_failure(db: Database) ->
     assert db.kill(number, query=True)
     assert db.kill(number)
     until(lambda: not db.kill(number), "the end of the session")
+
+
+def test_no_lock_is_waited_for_longer_than_a_test_may_take(
+    db: Database, request: pytest.FixtureRequest
+) -> None:
+    """What a test that failed has left locked would otherwise keep its teardown for ever."""
+    limit = float(request.config.getini("timeout"))
+    with db.connect() as other, other.cursor() as cursor:
+        cursor.execute("SELECT @@SESSION.lock_wait_timeout")
+        assert float(cursor.fetchone()[0]) < limit
+    assert float(db.query("SELECT @@SESSION.lock_wait_timeout")[0][0]) < limit

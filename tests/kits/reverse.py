@@ -138,6 +138,7 @@ class SwappedTable:
             name = lock_name("migration", self.db.name, self.table)
             lock = AdvisoryLock(self.connection, name, stop=self.stop, purpose="migration")
             with process.stack, lock:
+                process.closing("Spark", process.engines.stop)
                 return keeper.run()
 
         running = BackgroundCall(locked)
