@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import FeedFailure, PreparedBefore, ServerFault
 from spirit_py.mysql.faults import Disposition, disposition
-from spirit_py.mysql.locks.look import FRESH_SECONDS
 from spirit_py.mysql.processlist import performance_schema_shows_sessions
+from spirit_py.mysql.transactions import FRESH_SECONDS, open_transactions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,6 +32,9 @@ SELECT t.PROCESSLIST_ID FROM performance_schema.events_transactions_current x
 JOIN performance_schema.threads t ON t.THREAD_ID = x.THREAD_ID
 WHERE x.STATE = 'ACTIVE' AND x.XID_FORMAT_ID IS NULL AND COALESCE(x.XA_STATE, 'NOTR') = 'NOTR'
   AND t.PROCESSLIST_ID IS NOT NULL"""
+
+#: Half a minute of looks: such statements end soon.
+_TRIES: Final = 200
 
 
 @dataclass(frozen=True)
@@ -63,13 +66,22 @@ def undecided(session: SqlSession) -> tuple[set[Undecided], bool]:
 
     Raises:
         ServerFault: the account may see neither (PROCESS).
+        FeedFailure: the transactions could not be read.
     """
     rows = recoverable(session)
     if rows is not None:
         return {Undecided(repr(row), row[3]) for row in rows}, True
     # Somebody may have read the transactions a moment ago, and would be answered the same again.
     threading.Event().wait(FRESH_SECONDS)
-    changing = [(int(number), str(trx)) for trx, number in session.query(_CHANGING)]
+    found = open_transactions(session, _CHANGING, tries=_TRIES)
+    if found is None:
+        raise FeedFailure(
+            "the server cannot show its transactions while a statement runs whose text has"
+            " characters outside of utf8mb3",
+            hint="GRANT XA_RECOVER_ADMIN ON *.* to the account, or run the same command again"
+            " later",
+        )
+    changing = [(int(number), str(trx)) for trx, number in found]
     # After the transactions: a session that had one of them and has ended it counts as plain.
     shown = performance_schema_shows_sessions(session)
     plain = {int(row[0]) for row in session.query(_PLAIN)} if shown else set()

@@ -25,6 +25,7 @@ from spirit_py.mysql.tables.guard_column import (
     why_no_version_left,
     why_server_cannot,
 )
+from spirit_py.mysql.transactions import open_transactions
 from spirit_py.sql import quote_table
 
 if TYPE_CHECKING:
@@ -116,12 +117,14 @@ class SnapshotGuard:
         self.outcome = "done"
 
     def _find(self, session: SqlSession) -> tuple[tuple[str, ...], bool]:
-        """Return the transactions, and whether the account may not see them."""
+        """Return the transactions, and whether they cannot be seen."""
         try:
-            rows = session.query(_SNAPSHOTS, (OLD_SECONDS,))
+            rows = open_transactions(session, _SNAPSHOTS, (OLD_SECONDS,), tries=1)
         except ServerFault as fault:
             if not access_denied(fault):
                 raise
+            return (), True
+        if rows is None:
             return (), True
         named = [f"session {number}, transaction open for {age} s" for number, age in rows]
         more = len(named) - _SHOWN

@@ -59,6 +59,7 @@ class Fault:
         hook: of :mod:`tests.faults.hooks`, that the command runs with; empty for none.
         expects_repairs: the checksum is to find differences, because the fault made them.
         needs_disk: the server must have a small disk of its own.
+        needs_gtid: without GTIDs the program refuses to carry on after it.
         between: what happens after the run that it struck, before the next.
     """
 
@@ -70,4 +71,5 @@ class Fault:
     hook: str = ""
     expects_repairs: bool = False
     needs_disk: bool = False
+    needs_gtid: bool = False
     between: Callable[[Scene], None] | None = None

@@ -246,7 +246,12 @@ SERVER_FAULTS = (
     Fault(name="server-restart", strike=restart, codes=frozenset({0, 1, 2, 3})),
     Fault(name="server-crash", strike=crash, codes=frozenset({0, 1, 2, 3})),
     Fault(name="pause-server", strike=pause_server),
-    Fault(name="other-server", strike=other_server, points=(*COPY, *DRAIN, "cutover.lock")),
+    Fault(
+        name="other-server",
+        strike=other_server,
+        points=(*COPY, *DRAIN, "cutover.lock"),
+        needs_gtid=True,
+    ),
     Fault(name="max-connections", strike=too_many_connections),
     Fault(name="read-only", strike=read_only, points=UNLOCKED),
     Fault(

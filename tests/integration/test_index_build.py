@@ -87,7 +87,6 @@ def test_a_killed_build_is_repeated(db, spark_engine, monkeypatch):
 
 def test_a_stop_request_ends_a_build_that_waits(db, spark_engine, monkeypatch):
     """The session is killed at once, and the same command carries on with the build."""
-    monkeypatch.setattr(index_build, "_LOCK_WAIT", 120)
     make_table(db)
     with in_use(db) as (begin, end), Writers(db) as writers:
         once_at(monkeypatch, "index.begin", begin)
@@ -460,7 +459,6 @@ def test_the_record_is_written_before_the_drop(db, spark_engine, slow, monkeypat
 
 def test_the_build_is_shown(db, spark_engine, monkeypatch):
     """Status and display show that indexes are built."""
-    monkeypatch.setattr(index_build, "_LOCK_WAIT", 120)
     make_table(db, 500)
     shown = []
     with in_use(db) as (begin, end):

@@ -12,11 +12,11 @@ import pytest
 from spirit_py.errors import CutoverFailure, HeldBack, Interrupted
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.locks.look import (
-    FRESH_SECONDS,
     LockRequest,
     find_in_front,
     why_locks_are_unseen,
 )
+from spirit_py.mysql.transactions import FRESH_SECONDS
 from spirit_py.stop import StopSwitch
 from tests.kits.background import BackgroundCall
 from tests.kits.connection import connection_options

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 
 import pytest
@@ -9,10 +10,11 @@ import pytest
 from spirit_py.errors import CutoverFailure, MigrationFailure, Refusal, ServerFault
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.locks.blockers import Blocker, kill_blocker
-from spirit_py.mysql.locks.look import FRESH_SECONDS, find_blockers
+from spirit_py.mysql.locks.look import LockRequest, find_blockers, find_in_front
 from spirit_py.mysql.locks.named import AdvisoryLock, named_lock_holder, take_named_lock
 from spirit_py.mysql.locks.table import TableLock
 from spirit_py.mysql.run_label import run_label
+from spirit_py.mysql.transactions import FRESH_SECONDS, open_transactions
 from spirit_py.stop import StopSwitch
 from spirit_py.table.names import lock_name
 from tests.kits.background import BackgroundCall
@@ -376,3 +378,26 @@ def test_a_session_of_a_run_that_was_taken_over_is_refused(db):
         connect(replace(dead, label=run_label([(db.name, "u")])), role="chunk").close()
     assert refused.value.resumable
     connect(dead, role="chunk").close()
+
+
+def test_a_statement_with_an_emoji_hides_the_sizes_of_transactions_only(db, session):
+    """INNODB_TRX cannot be read while such a statement runs; blockers are still found."""
+    make_tables(db)
+    with contextlib.closing(db.connect()) as holder, contextlib.closing(db.connect()) as writer:
+        numbers = {holder.thread_id(), writer.thread_id()}
+        holder.cursor().execute("BEGIN")
+        holder.cursor().execute("SELECT * FROM t WHERE id = 1 FOR UPDATE")
+        writer.cursor().execute("SET NAMES utf8mb4")
+        # Bytes, because the driver would encode text for the server's own default.
+        sql = "UPDATE t SET v = 7 WHERE id = 1 AND v <> LENGTH('😀')".encode()
+        update = BackgroundCall(lambda: writer.cursor().execute(sql))
+        trx = "SELECT trx_mysql_thread_id FROM information_schema.INNODB_TRX"
+        until(lambda: open_transactions(session, trx, tries=1) is None)
+
+        found = find_in_front(session, LockRequest(tables=[(db.name, "t")]))
+
+        assert {each.session for each in found} == numbers
+        assert {each.rows_modified for each in found} == {None}
+        holder.rollback()
+        update.result()
+        assert open_transactions(session, trx) is not None

@@ -67,7 +67,9 @@ class Watching:
     def _read_lines(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            self.lines.append(json.loads(line))
+            # A process that is killed may leave half a line, which nobody counts as printed.
+            if line.endswith(b"\n"):
+                self.lines.append(json.loads(line))
 
     def _read_errors(self) -> None:
         assert self.process.stderr is not None

@@ -15,6 +15,7 @@ from spirit_py.errors import ServerFault
 from spirit_py.mysql.faults import ACCESS_NEEDS_PRIVILEGE, access_denied
 from spirit_py.mysql.locks.blockers import Blocker
 from spirit_py.mysql.own_sessions import ours
+from spirit_py.mysql.transactions import open_transactions
 from spirit_py.sql import string_literal
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
     from spirit_py.contracts import SqlSession
 
-#: InnoDB renews INNODB_TRX only when it was not read for 0.1 s (its CACHE_MIN_IDLE_TIME_US).
-FRESH_SECONDS: Final = 0.15
 _LONGEST_STATEMENT: Final = 200
 
 # Metadata locks that a plain statement never takes: LOCK TABLES, FLUSH TABLES, BACKUP, DDL.
@@ -118,7 +117,8 @@ def why_locks_are_unseen(session: SqlSession) -> str:
 def find_blockers(session: SqlSession, waiter: int) -> list[Blocker]:
     """Find the sessions whose granted metadata locks the session ``waiter`` waits for.
 
-    Call at most once in :data:`FRESH_SECONDS`, otherwise ``rows_modified`` is out of date.
+    Call at most once in :data:`~spirit_py.mysql.transactions.FRESH_SECONDS`, otherwise
+    ``rows_modified`` is out of date.
 
     Raises:
         ServerFault: 1142 when the user may not read performance_schema.
@@ -175,11 +175,12 @@ def _described(session: SqlSession, rows: Sequence[tuple[Any, ...]]) -> list[Blo
 
 
 def _rows_modified(session: SqlSession, ids: list[int]) -> dict[int, int] | None:
-    """Read how many rows the transactions of these sessions have changed; None if not allowed."""
+    """Read how many rows the transactions of these sessions have changed; None if unreadable."""
     if not ids:
         return {}
     try:
-        return dict(session.query(_MODIFIED.format(", ".join(map(str, ids)))))
+        rows = open_transactions(session, _MODIFIED.format(", ".join(map(str, ids))), tries=1)
+        return None if rows is None else dict(rows)
     except ServerFault as fault:
         if fault.code == ACCESS_NEEDS_PRIVILEGE:
             return None
@@ -251,7 +252,7 @@ def find_possible(session: SqlSession, request: LockRequest) -> list[Blocker]:
 def _open_transactions(session: SqlSession) -> dict[int, tuple[int, int, int]]:
     """Return id, rows changed and age of every open transaction by session; empty if unseen."""
     try:
-        rows = session.query(_OPEN)
+        rows = open_transactions(session, _OPEN) or []
     except ServerFault as fault:
         if not access_denied(fault):
             raise

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Self
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.faults import connection_lost
 from spirit_py.mysql.kill import kill_own
-from spirit_py.mysql.locks.look import FRESH_SECONDS
+from spirit_py.mysql.transactions import FRESH_SECONDS
 from spirit_py.threads import Background
 
 if TYPE_CHECKING:
