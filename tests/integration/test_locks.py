@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import threading
 
 import pytest
 
@@ -392,7 +393,12 @@ def test_a_statement_with_an_emoji_hides_the_sizes_of_transactions_only(db, sess
         sql = "UPDATE t SET v = 7 WHERE id = 1 AND v <> LENGTH('😀')".encode()
         update = BackgroundCall(lambda: writer.cursor().execute(sql))
         trx = "SELECT trx_mysql_thread_id FROM information_schema.INNODB_TRX"
-        until(lambda: open_transactions(session, trx, tries=1) is None)
+        until(
+            lambda: (
+                threading.Event().wait(FRESH_SECONDS)
+                or open_transactions(session, trx, tries=1) is None
+            )
+        )
 
         found = find_in_front(session, LockRequest(tables=[(db.name, "t")]))
 

@@ -38,6 +38,8 @@ def stopped(db, spark_engine, monkeypatch):
         CHUNKS,
         when=lambda: all(rows > 4 * CHUNK_ROWS for rows in copied_in_halves(db)),
         target_chunk_time=0.02,
+        # Both lanes from the beginning.
+        aggressive=True,
     )
     return db
 
