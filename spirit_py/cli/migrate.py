@@ -76,7 +76,7 @@ if TYPE_CHECKING:
     "--aggressive",
     is_flag=True,
     help="Use all threads and large transactions, whoever else uses the server; by default the"
-    " commits of others may take about twice as long as without the migration.",
+    " work slows down where the commits of others take twice as long as without it.",
 )
 @option(
     "--max-load",

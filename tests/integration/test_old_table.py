@@ -15,12 +15,12 @@ from spirit_py.checkpoint.reverse import ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import Interrupted, Refusal
 from spirit_py.migration import old_tables, swap
-from spirit_py.migration.cleanup import clean_up
 from spirit_py.migration.listing import migrations
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.tables.gentle_drop import free_partitions
 from spirit_py.mysql.tables.identity import NOTHING, drop_if, identity
 from spirit_py.phases import Phase
+from tests.kits.cleanup import clean
 from tests.kits.migrate import Migrating, config_for
 from tests.kits.resume import start
 from tests.kits.tables import tables
@@ -74,20 +74,6 @@ def swapped_earlier(db, seconds: float, table: str = "t") -> None:
     with connect(config_for(db).connection, role="test") as session:
         moved = replace(found, swapped_at=found.swapped_at - seconds)
         CheckpointTable(db.name, table).write(session, moved)
-
-
-def clean(db, *, old_too: bool, table: str = "t") -> str:
-    """Run ``spirit-py cleanup``; return what it reported."""
-    said: list[str] = []
-    clean_up(
-        config_for(db).connection,
-        database=db.name,
-        table=table,
-        ask=lambda _: True,
-        ask_old=lambda _: old_too,
-        say=said.append,
-    )
-    return "\n".join(said)
 
 
 def shown(db) -> str:
@@ -211,7 +197,7 @@ def test_another_table_in_the_old_ones_place_is_not_dropped(db, change):
     put_another_in_its_place(db)
     with pytest.raises(Refusal, match="_t_old is not the table from before the swap"):
         change().end()
-    clean(db, old_too=True)
+    clean(db, old=True)
     assert tables(db) == ["_t_old", "t"]
     assert db.query("SELECT * FROM _t_old") == [(7, 7)]
 
@@ -240,10 +226,10 @@ def test_never_leaves_the_old_table_to_cleanup(db, change):
     report = kept(db, change)
     assert report.old_table == "_t_old"
     assert "kept until spirit-py cleanup --drop-old drops it" in shown(db)
-    said = clean(db, old_too=False)
+    said = clean(db, old=False)
     assert "spirit-py cleanup --drop-old drops it" in said
     assert tables(db) == ["_t_chkpnt", "_t_old", "t"]
-    clean(db, old_too=True)
+    clean(db, old=True)
     assert tables(db) == ["t"]
     assert change(alter="DROP COLUMN z", drop_old_after=0.0).end().outcome == "done"
     assert tables(db) == ["t"]
@@ -302,7 +288,7 @@ def test_a_drop_that_fails_leaves_the_proof(db, change, monkeypatch):
     assert (report.outcome, report.old_table) == ("done", "_t_old")
     assert tables(db) == ["_t_chkpnt", "_t_old", "t"]
     reader.connection.rollback()
-    clean(db, old_too=True)
+    clean(db, old=True)
     assert tables(db) == ["t"]
 
 

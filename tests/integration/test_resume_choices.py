@@ -23,12 +23,12 @@ from spirit_py.errors import (
 )
 from spirit_py.migration import auxiliary
 from spirit_py.migration.checkpoints import Checkpoints
-from spirit_py.migration.cleanup import clean_up
 from spirit_py.migration.listing import migrations
 from spirit_py.mysql.connect import connect
 from spirit_py.preflight import registry
 from spirit_py.table.names import AuxiliaryNames, lock_name
 from spirit_py.units import human_count
+from tests.kits.cleanup import clean
 from tests.kits.migrate import config_for
 from tests.kits.resume import Interruption, assert_nothing_left, make_table, once_at, start
 from tests.kits.tables import tables
@@ -433,23 +433,6 @@ def test_status_and_cleanup_see_a_process_at_work(stopped):
         with pytest.raises(Refusal, match="a process works on"):
             clean(stopped)
     assert tables(stopped) == KEPT
-
-
-def clean(db, *, yes=True, old=False):
-    """Clean up the kit's table; return what was reported and asked."""
-    said: list[str] = []
-
-    def ask(question):
-        said.append(question)
-        return yes
-
-    def ask_old(question):
-        said.append(question)
-        return old
-
-    connection = config_for(db).connection
-    clean_up(connection, database=db.name, table="t", ask=ask, ask_old=ask_old, say=said.append)
-    return "\n".join(said)
 
 
 def test_cleanup_drops_only_after_a_yes(stopped):

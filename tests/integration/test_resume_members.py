@@ -11,10 +11,10 @@ from spirit_py.checkpoint.codec import to_text
 from spirit_py.checkpoint.proofs import note_proofs
 from spirit_py.checkpoint.record import Pointer, home_of
 from spirit_py.errors import UnfinishedWork
-from spirit_py.migration.cleanup import clean_up
 from spirit_py.migration.listing import migrations
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.tables.identity import identity
+from tests.kits.cleanup import clean
 from tests.kits.migrate import config_for
 from tests.kits.resume import Interruption, assert_nothing_left, start
 from tests.kits.tables import tables
@@ -52,20 +52,6 @@ def seen(db, table="", database=None):
     """Return what ``spirit-py status`` shows."""
     connection = config_for(db).connection
     return migrations(connection, database=database or db.name, table=table, max_age=1e6)
-
-
-def clean(db, table):
-    """Clean up one table's migration; return what was reported."""
-    said: list[str] = []
-    clean_up(
-        config_for(db).connection,
-        database=db.name,
-        table=table,
-        ask=lambda _: True,
-        ask_old=lambda _: False,
-        say=said.append,
-    )
-    return "\n".join(said)
 
 
 def test_cleanup_of_an_orphaned_pointer_keeps_the_migration_it_points_to(

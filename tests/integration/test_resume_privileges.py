@@ -11,9 +11,9 @@ from spirit_py.checkpoint.proofs import shape_here
 from spirit_py.checkpoint.reverse import REVERTING, ReverseRecord, ReverseTable
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import Refusal
-from spirit_py.migration.cleanup import clean_up
 from spirit_py.migration.listing import migrations
 from spirit_py.mysql.connect import connect
+from tests.kits.cleanup import clean
 from tests.kits.migrate import config_for
 from tests.kits.resume import Interruption, make_table
 from tests.kits.tables import tables
@@ -37,29 +37,17 @@ def seen(db, account, table="t"):
     return migrations(account, database=db.name, table=table, max_age=1e6)
 
 
-def clean(db, account):
-    """Clean up, with yes to everything."""
-    clean_up(
-        account,
-        database=db.name,
-        table="t",
-        ask=lambda _: True,
-        ask_old=lambda _: True,
-        say=lambda _: None,
-    )
-
-
 def test_cleanup_names_each_missing_grant(db, account):
     """Nothing is dropped before all of them are there."""
     schema = f"`{db.name}`.*"
     grants = (f"SELECT, DROP ON {schema}", "PROCESS ON *.*")
     for grant in grants:
         with pytest.raises(Refusal) as caught:
-            clean(db, account)
+            clean(db, old=True, account=account)
         assert caught.value.hint == f"GRANT {grant} TO `{account.user}`@`%`;"
         assert tables(db) == KEPT
         db.execute(f"GRANT {grant} TO {account.user}")
-    clean(db, account)
+    clean(db, old=True, account=account)
     assert tables(db) == ["t"]
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import socket
 import time
+from dataclasses import fields
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import __version__
 from spirit_py.checkpoint.live import LiveFigures
 from spirit_py.migration.control.settings import shown
 from spirit_py.phases import AFTER_SWAP, Phase
+from spirit_py.progress import MigrationProgress
 from spirit_py.units import human_seconds
 
 if TYPE_CHECKING:
@@ -81,28 +83,17 @@ class PositionReach:
 def live_figures(run: Run, binlog_left: float | None) -> LiveFigures:
     """Return the figures of now. No I/O."""
     seen, settings = run.figures.snapshot(), run.settings.current
+    progress = {one.name: getattr(seen, one.name) for one in fields(MigrationProgress)}
+    for name in ("elapsed", "phase_elapsed"):
+        progress[name] = round(progress[name], 1)
     return LiveFigures(
+        **progress,
         host=socket.gethostname(),
         pid=os.getpid(),
         program=__version__,
         phase=seen.phase.value,
-        table=seen.table,
-        elapsed=round(seen.elapsed, 1),
-        phase_elapsed=round(seen.phase_elapsed, 1),
-        rows=seen.rows,
-        rows_total=seen.rows_total,
-        fraction=seen.fraction,
-        rate=seen.rate,
-        eta=seen.eta,
-        chunk_rows=seen.chunk_rows,
-        chunk_seconds=seen.chunk_seconds,
-        pending=seen.pending,
-        buffered_bytes=seen.buffered_bytes,
-        feed_lag=seen.feed_lag,
         binlog_left=binlog_left,
         tasks=run.pace.tasks(run.config.threads) if seen.phase in _AT_WORK else None,
-        waiting_for=seen.waiting_for,
-        note=seen.note,
         paused=settings.paused,
         settings=shown(settings),
     )
