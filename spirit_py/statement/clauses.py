@@ -164,6 +164,10 @@ def _drop(cursor: Cursor) -> Iterator[Clause]:
     if cursor.take("PRIMARY", "KEY"):
         yield _ended(cursor, _clause(cursor, Kind.DROP_PRIMARY_KEY))
         return
+    if cursor.take("FOREIGN", "KEY"):
+        name = cursor.name("the foreign key's name")
+        yield _ended(cursor, _clause(cursor, Kind.DROP_FOREIGN_KEY, name))
+        return
     kinds = (Kind.DROP_INDEX, Kind.DROP_CHECK, Kind.DROP_CONSTRAINT, Kind.DROP_COLUMN)
     kind, name = _subject(cursor, *kinds)
     if kind is Kind.DROP_COLUMN:

@@ -23,6 +23,7 @@ class ClauseKind(enum.StrEnum):
     DROP_PRIMARY_KEY = "drop primary key"
     DROP_CHECK = "drop check"
     DROP_CONSTRAINT = "drop constraint"
+    DROP_FOREIGN_KEY = "drop foreign key"
     MODIFY_COLUMN = "modify column"
     CHANGE_COLUMN = "change column"
     ALTER_COLUMN = "alter column"

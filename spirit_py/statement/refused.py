@@ -43,11 +43,6 @@ _RULES = (
         "InnoDB keeps rows in the order of the primary key, whatever is asked for here",
         "leave ORDER BY out",
     ),
-    _Rule(
-        ("DROP", "FOREIGN", "KEY"),
-        "tables with foreign keys cannot be migrated",
-        "run it natively on its own: dropping a foreign key changes metadata only",
-    ),
 )
 
 
@@ -63,11 +58,17 @@ def refuse_clause(cursor: Cursor) -> None:
 
 
 def foreign_key(cursor: Cursor) -> Refusal:
-    """Refuse a new foreign key, in each of its forms."""
+    """Refuse a new foreign key, in each of its forms.
+
+    Only while both tables are locked can rows be compared with a parent that changes, which takes
+    as long as the table is large; without the comparison, rows without a parent would be let in.
+    """
     return Refusal(
-        f"a foreign key cannot be added: {cursor.excerpt()!r}; the new table would be tied to"
-        " others while it is filled, and the tables referred to would be locked",
-        hint="migrate without the foreign key, then add it natively",
+        f"a foreign key cannot be added: {cursor.excerpt()!r}; the rows would have to be compared"
+        " with the parent's while both tables are locked",
+        hint="leave it out, and add it with a native ALTER TABLE of its own afterwards: it copies"
+        " the table and keeps writers out, or, with SET foreign_key_checks=0 in that session, it"
+        " changes only metadata once the columns have an index, and compares no row",
     )
 
 

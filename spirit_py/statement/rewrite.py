@@ -1,5 +1,8 @@
 """Rewrite a definition and an ALTER for another table name, with other names of CHECK constraints.
 
+The new table has no foreign keys, so FORCE, which changes no definition, takes the place of a
+clause that drops one.
+
 A CHECK constraint's name is unique in its schema, so the new table cannot use the source's.
 RENAME TABLE renames every constraint whose name begins with ``<table>_chk_`` (manual 15.1.20.6;
 measured: case-sensitive), so those get the new table's prefix, and RENAME restores them. Any other
@@ -8,7 +11,7 @@ name gets an underscore in front or, if it has one, loses it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from spirit_py.errors import Refusal
 from spirit_py.sql import quote_identifier, quote_table
@@ -23,6 +26,9 @@ if TYPE_CHECKING:
     from spirit_py.statement.model import AlterStatement
 
 _GENERATED = "_chk_"
+_NO_CHANGE = "FORCE"
+_Change: TypeAlias = tuple[int, int, str]
+"""Start and end in the text of the clauses, and what takes the place of it."""
 
 
 def check_names(
@@ -104,18 +110,40 @@ def rewrite_clauses(
     new: str,
     checks: Mapping[str, str],
     *,
+    keys: Collection[str] = (),
     sql_mode: str = "",
 ) -> str:
-    """Return the statement's clauses for the new table: only names of CHECK constraints differ.
+    """Return the statement's clauses for the new table: only constraints differ.
 
     A CHECK that is dropped and added again under its name keeps the name of its copy, because
     the source still holds the name.
+
+    Args:
+        keys: names of the source's foreign keys, which DROP CONSTRAINT drops as well.
     """
+    tokens = tokenize(statement.clauses, SqlMode.of(sql_mode))
+    changes = [
+        *_renamed_checks(statement, tokens, source, new, checks),
+        *_without_keys(tokens, {key.lower() for key in keys}),
+    ]
+    text, behind = "", 0
+    for start, end, replacement in sorted(changes):
+        text += statement.clauses[behind:start] + replacement
+        behind = end
+    return text + statement.clauses[behind:]
+
+
+def _renamed_checks(
+    statement: AlterStatement,
+    tokens: tuple[Token, ...],
+    source: str,
+    new: str,
+    checks: Mapping[str, str],
+) -> Iterator[_Change]:
+    """Yield each name of a CHECK constraint that the new table has under another one."""
     known = {old.lower(): name for old, name in checks.items()}
     dropping = (ClauseKind.DROP_CHECK, ClauseKind.DROP_CONSTRAINT)
     dropped = {clause.name.lower() for clause in statement.of_kind(*dropping)}
-    tokens = tokenize(statement.clauses, SqlMode.of(sql_mode))
-    text, behind = "", 0
     for token, created in _constraint_names(tokens):
         name = token.value
         if not created or name.lower() in dropped:
@@ -123,9 +151,17 @@ def rewrite_clauses(
         if name == token.value and created and name.startswith(source + _GENERATED):
             name = new + name[len(source) :]
         if name != token.value:
-            text += statement.clauses[behind : token.start] + quote_identifier(name)
-            behind = token.end
-    return text + statement.clauses[behind:]
+            yield token.start, token.end, quote_identifier(name)
+
+
+def _without_keys(tokens: tuple[Token, ...], keys: Collection[str]) -> Iterator[_Change]:
+    """Yield what stands in the place of each clause that drops a foreign key."""
+    for index, token in enumerate(tokens[:-2]):
+        words = tuple(each.upper for each in tokens[index : index + 3])
+        if words == ("DROP", "FOREIGN", "KEY") and index + 3 < len(tokens):
+            yield token.start, tokens[index + 3].end, _NO_CHANGE
+        elif words[:2] == ("DROP", "CONSTRAINT") and tokens[index + 2].value.lower() in keys:
+            yield token.start, tokens[index + 2].end, _NO_CHANGE
 
 
 def _constraint_names(tokens: tuple[Token, ...]) -> Iterator[tuple[Token, bool]]:

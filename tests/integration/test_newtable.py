@@ -378,3 +378,18 @@ def test_names_that_look_alike_prove_nothing(db, desk):
     assert identity(desk.session, db.name, "ä") == NOTHING
     db.execute("DROP TABLE `ö`")
     assert len(identity(desk.session, db.name, "ä").numbers) == 1
+
+
+@pytest.mark.parametrize(
+    "clause", ["DROP FOREIGN KEY f", "DROP CONSTRAINT F", "DROP CHECK positive"]
+)
+def test_a_key_that_is_dropped_is_not_looked_for_in_the_new_table(db, desk, clause):
+    """The new table has no foreign keys; what is beside the clause is carried out."""
+    db.execute(
+        "CREATE TABLE p (id INT PRIMARY KEY); CREATE TABLE t (id INT PRIMARY KEY, f INT,"
+        " CONSTRAINT f FOREIGN KEY (f) REFERENCES p (id), CONSTRAINT positive CHECK (f > 0))"
+    )
+    target = desk.create(f"ADD fresh INT, {clause}, ADD more INT")
+    assert [column.name for column in target.columns] == ["id", "f", "fresh", "more"]
+    assert "FOREIGN KEY" not in target.create_sql
+    assert ("CHECK" in target.create_sql) == ("CHECK" not in clause)

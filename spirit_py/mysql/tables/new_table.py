@@ -33,6 +33,9 @@ _SENTINEL_MARK = "drop this table to let spirit-py swap"
 _CHECKS = """
 SELECT CONSTRAINT_NAME FROM information_schema.TABLE_CONSTRAINTS
 WHERE CONSTRAINT_TYPE = 'CHECK' AND CONSTRAINT_SCHEMA = %s"""
+_FOREIGN_KEYS = """
+SELECT CONSTRAINT_NAME FROM information_schema.TABLE_CONSTRAINTS
+WHERE CONSTRAINT_TYPE = 'FOREIGN KEY' AND CONSTRAINT_SCHEMA = %s AND TABLE_NAME = %s"""
 _OWN_CHECKS = f"{_CHECKS} AND TABLE_NAME = %s ORDER BY 1"
 _COUNTERS = """
 SELECT s.AUTO_INCREMENT, n.AUTO_INCREMENT
@@ -152,7 +155,8 @@ def _alter_copy(
     modifiers: str = "",
 ) -> None:
     mode = str(native.query("SELECT @@SESSION.sql_mode")[0][0])
-    clauses = rewrite_clauses(statement, source.name, new, checks, sql_mode=mode)
+    keys = [str(row[0]) for row in native.query(_FOREIGN_KEYS, (source.schema, source.name))]
+    clauses = rewrite_clauses(statement, source.name, new, checks, keys=keys, sql_mode=mode)
     before = f"{modifiers}, " if modifiers else ""
     _judged(native, f"ALTER TABLE {quote_table(source.schema, new)} {before}{clauses}", "the ALTER")
 

@@ -101,3 +101,19 @@ def test_only_names_of_constraints_change_in_clauses(clauses, rewritten):
     """Clauses speak of the new table's constraints; nothing else of the text changes."""
     names = {"mine": "_mine", "t_chk_1": "_t_new_chk_1"}
     assert rewrite_clauses(alter_of("s", "t", clauses), "t", "_t_new", names) == rewritten
+
+
+@pytest.mark.parametrize(
+    ("clauses", "rewritten"),
+    [
+        ("DROP FOREIGN KEY f", "FORCE"),
+        ("add c int, drop /* a */ foreign key `F`, add d int", "add c int, FORCE, add d int"),
+        ("DROP CONSTRAINT F, DROP CONSTRAINT mine", "FORCE, DROP CONSTRAINT `_mine`"),
+        ("DROP CONSTRAINT other", "DROP CONSTRAINT other"),
+        ("ADD c INT COMMENT 'x, DROP FOREIGN KEY f'", "ADD c INT COMMENT 'x, DROP FOREIGN KEY f'"),
+    ],
+)
+def test_a_foreign_key_that_is_dropped_needs_no_change_of_the_new_table(clauses, rewritten):
+    """The new table has no foreign keys: only the clause's place among the others is kept."""
+    statement = alter_of("s", "t", clauses)
+    assert rewrite_clauses(statement, "t", "_t_new", {"mine": "_mine"}, keys=["f"]) == rewritten
