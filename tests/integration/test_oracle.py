@@ -6,48 +6,20 @@ the binlog's back, and the oracle must say so. Without the spoiling it must be c
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.kits.native_alter import native
 from tests.oracle.case import FOLDER, Case, load
 from tests.oracle.rawlog import OracleError
 from tests.oracle.scene import Outcome, play
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from tests.fixtures.mysql import Database
-
-
-def native(
-    case: Case,
-    db: Database,
-    another_round: Callable[[], None],
-    *,
-    spoil: Sequence[str] = (),
-    before: Sequence[str] = (),
-) -> Outcome:
-    """Let the server change the table itself, and spoil it ``before`` or after without a trace."""
-    another_round()
-    with (
-        contextlib.closing(db.connect()) as session,
-        contextlib.closing(session.cursor()) as cursor,
-    ):
-        cursor.execute("SET SESSION lock_wait_timeout = 20")
-        for statements, alter in ((before, False), ((), True), (spoil, False)):
-            if alter:
-                statement = case.native_statement().replace("{table}", f"`{case.expect.table}`")
-                for setting in (*case.expect.native_session, statement):
-                    cursor.execute(setting)
-                continue
-            for statement in ("SET SESSION sql_mode = '', sql_log_bin = 0", *statements):
-                cursor.execute(statement)
-            cursor.execute("SET SESSION sql_mode = @@GLOBAL.sql_mode, sql_log_bin = 1")
-    report = {"algorithm": "copy", "differences_found": 0, "chunks_repaired": 0}
-    return Outcome(exit_code=0, report={**report, "changes_received": 1})
 
 
 #: Rows that no writer of the case touches, so that nothing later covers the damage.

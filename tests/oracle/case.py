@@ -14,8 +14,19 @@
                                            has its new definition (without it the same go on);
                  ``-- @meanwhile``         begins statements that run once, while the first
                                            rows are being copied.
+``probes.sql``   what proves that triggers and foreign keys work: run once in the end, on the
+                 schema and on the twin, see :mod:`tests.oracle.probes`. A case with triggers or
+                 foreign keys that is expected to succeed must have some. Marks before a statement:
+                 ``-- @changes a b``       tables whose rows this statement must change;
+                 ``-- @refused 1452``      the error that it must get.
+``invariants.sql`` SELECTs that must return no row at the end.
 ``expect.toml``  see :class:`Expectation`; may be missing. Its table ``[after]`` holds what is
                  another value when the writers begin after the last checksum.
+
+Every table that ``table.sql`` makes is compared with the twin's, and so are triggers and foreign
+keys. ``{schema}`` stands for the schema of the case, ``{other}`` for a second one that is made
+where the case names it. A body of a trigger that begins with ``BEGIN`` at the end of a line goes on
+until a line ``END;``.
 
 A case is played twice: with its writers at work all the time, and with all its writes after the
 last checksum (:meth:`Case.after`), where nothing but the change feed can make the table right.
@@ -30,6 +41,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+_BODY = re.compile(r"(\bBEGIN[ \t]*\n.*?^END);", re.DOTALL | re.MULTILINE)
+_ATTACHED = re.compile(r"\bCREATE\b[^;]*?\bTRIGGER\b|\bREFERENCES\b", re.IGNORECASE)
 FOLDER = Path(__file__).resolve().parent.parent / "cases"
 
 
@@ -61,6 +74,20 @@ class Writer:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Probe:
+    """A statement that shows a trigger or a foreign key at work.
+
+    Attributes:
+        changes: tables whose rows it must change.
+        refused: the error that it must get; 0 for success.
+    """
+
+    statement: str
+    changes: tuple[str, ...] = ()
+    refused: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
 class Expectation:
     """What must come out.
 
@@ -72,6 +99,10 @@ class Expectation:
         shortcut: let the program take the server's own quick way where there is one.
         server: global variables of the server while the case runs; such a case runs alone.
         ignore: columns whose values the server makes up row by row.
+        tables: the tables that are changed, where they are several; they must be swapped by one
+            statement.
+        accounts: accounts that are made before table.sql is run, with all privileges on the
+            schemas, and dropped in the end: definers of triggers.
         moment: a new column that has the time of the migration in the rows from before the swap.
         native_session: statements before the twin's ALTER, for other settings than the server's.
         native: clauses of the twin's ALTER where they are not the case's own.
@@ -94,6 +125,8 @@ class Expectation:
     shortcut: bool = False
     server: dict[str, Any] = field(default_factory=dict)
     ignore: frozenset[str] = frozenset()
+    tables: tuple[str, ...] = ()
+    accounts: tuple[str, ...] = ()
     moment: str = ""
     native_session: tuple[str, ...] = ()
     native: str = ""
@@ -117,7 +150,44 @@ class Case:
     statement: str
     writers: tuple[Writer, ...]
     expect: Expectation
+    probes: tuple[Probe, ...] = ()
+    invariants: tuple[str, ...] = ()
     timing: Timing = Timing.DURING
+
+    @property
+    def changed_tables(self) -> tuple[str, ...]:
+        """Return the tables that get a new definition."""
+        return self.expect.tables or (self.expect.table,)
+
+    @property
+    def other_schema(self) -> bool:
+        """Whether the case has tables in a second schema."""
+        return "{other}" in repr(self)
+
+    def placed(self, schema: str) -> Case:
+        """Return the case with the names of its schemas put in; the oracle has its own."""
+
+        def put(texts: tuple[str, ...]) -> tuple[str, ...]:
+            return tuple(place(text, schema) for text in texts)
+
+        writers = tuple(
+            replace(
+                writer,
+                session=put(writer.session),
+                during=put(writer.during),
+                after=put(writer.after),
+                meanwhile=put(writer.meanwhile),
+            )
+            for writer in self.writers
+        )
+        return replace(
+            self,
+            setup=put(self.setup),
+            alter=place(self.alter, schema),
+            statement=place(self.statement, schema),
+            invariants=put(self.invariants),
+            writers=writers,
+        )
 
     def after(self) -> Case | None:
         """Return the case with all its writes after the last checksum.
@@ -142,6 +212,8 @@ class Case:
             return (
                 f"{self.statement} ALGORITHM=COPY" if _is_create(self.statement) else self.statement
             )
+        if self.expect.native.upper().startswith(("ALTER TABLE", "CREATE ")):
+            return self.expect.native
         clauses = self.expect.native or self.alter
         partitioning = re.match(
             r"(PARTITION|REMOVE\s+PARTITIONING|ADD\s+PARTITION)\b", clauses, re.IGNORECASE
@@ -177,10 +249,14 @@ def load(folder: Path) -> Case:
         alter=alter,
         statement=statement,
         writers=_writers(_text(folder / "during.sql")),
+        probes=_probes(_text(folder / "probes.sql")),
+        invariants=statements(_text(folder / "invariants.sql")),
         expect=Expectation(**expectation),
     )
     if not case.writers:
         raise ValueError(f"{folder.name}: during.sql has no writer")
+    if not case.expect.exit_code and not case.probes and _ATTACHED.search(" ".join(case.setup)):
+        raise ValueError(f"{folder.name}: nothing proves its triggers and foreign keys alive")
     return case
 
 
@@ -198,10 +274,49 @@ def _text(path: Path) -> str:
     return path.read_text(encoding="utf-8").strip().removesuffix(";") if path.exists() else ""
 
 
+def place(text: str, schema: str) -> str:
+    """Put in the names of the schemas."""
+    return text.replace("{schema}", schema).replace("{other}", other(schema))
+
+
+def other(schema: str) -> str:
+    """Return the name of the second schema of a case."""
+    return f"{schema}_other"
+
+
 def statements(text: str) -> tuple[str, ...]:
-    """Split SQL at semicolons that end a line; comment lines are left out."""
+    """Split SQL at semicolons that end a line; comment lines are left out.
+
+    The body of a trigger from a ``BEGIN`` at a line's end to ``END;`` in a line of its own is
+    not split, and its comments stay.
+    """
+    bodies: list[str] = []
+
+    def kept(found: re.Match[str]) -> str:
+        bodies.append(found[1])
+        return f"\0{len(bodies) - 1}\0;"
+
+    text = _BODY.sub(kept, text)
     lines = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("-- "))
-    return tuple(part.strip() for part in re.split(r";[ \t]*(?:\n|$)", lines) if part.strip())
+    parts = [part.strip() for part in re.split(r";[ \t]*(?:\n|$)", lines)]
+    return tuple(re.sub("\0(\\d+)\0", lambda m: bodies[int(m[1])], p) for p in parts if p)
+
+
+def _probes(text: str) -> tuple[Probe, ...]:
+    """Read statements, each with the marks in the lines before it."""
+    found = []
+    for part in re.split(r";[ \t]*(?:\n|$)", text):
+        for statement in statements(part):
+            changes = " ".join(re.findall(r"^-- @changes (.*)$", part, re.MULTILINE)).split()
+            refused = re.findall(r"^-- @refused (\d+)$", part, re.MULTILINE)
+            found.append(
+                Probe(
+                    statement=statement,
+                    changes=tuple(changes),
+                    refused=int(refused[0]) if refused else 0,
+                )
+            )
+    return tuple(found)
 
 
 def _writers(text: str) -> tuple[Writer, ...]:

@@ -10,14 +10,14 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tests.oracle.case import Timing
+from tests.oracle.case import Timing, other
 from tests.oracle.compare import quoted
 from tests.oracle.crew import Crew, Deferred, run_in_own_session
 from tests.oracle.load import global_variables
 from tests.oracle.twin import Judgement, NativeAlter, Oracle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tests.fixtures.mysql import Database
     from tests.oracle.case import Case
@@ -54,17 +54,21 @@ def play(case: Case, db: Database, migrate: Migrate) -> Judgement:
     print(f"{case.name}: {SEED_VARIABLE}={seed}")  # noqa: T201 -- shown when the case fails
     with (
         global_variables(db.execute, db.query, expect.server),
-        Oracle(db.server, db.name, expect.table) as oracle,
+        surroundings(case, db),
+        Oracle(db.server, db.name, *case.changed_tables) as oracle,
     ):
+        setup, statement, case = case.setup, case.native_statement(), case.placed(db.name)
         _make(case, db)
-        oracle.begin(case.setup)
+        oracle.begin(setup)
         outcome = _under_load(case, db, migrate, seed)
         _check_outcome(case, outcome)
-        _check_leftovers(case, db, outcome)
+        _check_leftovers(case, db, oracle, outcome)
+        _check_invariants(case, db)
         done = expect.exit_code == 0
         judgement = oracle.judge(
             NativeAlter(
-                statement=case.native_statement() if done else "",
+                probes=case.probes,
+                statement=statement if done else "",
                 session=expect.native_session,
                 ignore=expect.ignore,
                 moment=expect.moment,
@@ -74,6 +78,27 @@ def play(case: Case, db: Database, migrate: Migrate) -> Judgement:
         )
         _check_counter(case, db)
         return judgement
+
+
+@contextlib.contextmanager
+def surroundings(case: Case, db: Database) -> Iterator[None]:
+    """Have the second schema and the accounts that a case needs in a `with` block."""
+    second, twin = other(db.name), other(f"{db.name}_twin")
+    try:
+        if case.other_schema:
+            db.execute(f"CREATE DATABASE {quoted(second)}")
+        for account in case.expect.accounts:
+            db.execute(f"CREATE USER {account}")
+            for schema in (db.name, f"{db.name}_twin", second, twin):
+                # An underscore stands for any character where privileges are granted.
+                db.execute(
+                    f"GRANT ALL ON {quoted(schema.replace('_', chr(92) + '_'))}.* TO {account}"
+                )
+        yield
+    finally:
+        for account in case.expect.accounts:
+            db.execute(f"DROP USER IF EXISTS {account}")
+        db.execute(f"DROP DATABASE IF EXISTS {quoted(second)}")
 
 
 def _make(case: Case, db: Database) -> None:
@@ -114,24 +139,34 @@ def _check_outcome(case: Case, outcome: Outcome) -> None:
         assert report["changes_received"] > 0, "the feed received nothing while applications wrote"
 
 
-def _check_leftovers(case: Case, db: Database, outcome: Outcome) -> None:
+def _check_leftovers(case: Case, db: Database, oracle: Oracle, outcome: Outcome) -> None:
     """Look for tables, sessions and named locks that the migration left behind.
 
     What the same command would carry on with may stay, and only then.
     """
     tables = {
-        str(row[0])
-        for row in db.query(
-            "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s", (db.name,)
+        (str(schema), str(name))
+        for schema, name in db.query(
+            "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES"
+            " WHERE TABLE_SCHEMA IN (%s, %s)",
+            (db.name, other(db.name)),
         )
     }
     if outcome.report.get("resumable"):
-        tables = {name for name in tables if not re.fullmatch("_.*_(new|chkpnt|snt)", name)}
-    assert tables == {case.expect.table, *case.expect.left_tables}, f"tables left behind: {tables}"
+        tables = {place for place in tables if not re.fullmatch("_.*_(new|chkpnt|snt)", place[1])}
+    expected = {*oracle.places, *((db.name, name) for name in case.expect.left_tables)}
+    assert tables == expected, f"tables left behind: {tables - expected}"
     deadline = time.monotonic() + GRACE
     while left := _sessions_on(db):
         assert time.monotonic() < deadline, f"sessions left behind: {left}"
         time.sleep(0.02)
+
+
+def _check_invariants(case: Case, db: Database) -> None:
+    """No SELECT of the case's invariants may return a row."""
+    for invariant in case.invariants:
+        found = db.query(invariant)
+        assert not found, f"{invariant}: {found[:6]}"
 
 
 def _sessions_on(db: Database) -> list[tuple[Any, ...]]:
