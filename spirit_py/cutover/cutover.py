@@ -39,7 +39,10 @@ _SHOWN: Final = 10
 
 
 class Cutover:
-    """Swaps one or several tables at once; :meth:`run` may be called once."""
+    """Swaps one or several tables at once.
+
+    :meth:`run` may be called again after :class:`HeldBack`; it goes on with the limits as they are.
+    """
 
     def __init__(self, plan: CutoverPlan) -> None:
         self._plan = plan
@@ -48,6 +51,7 @@ class Cutover:
         #: Seconds for which the last try's request has waited.
         self._requested_for = 0.0
         self._failures: list[str] = []
+        self._number = 1
         self._front = Front(
             LockRequest(tables=plan.tables, defines=True), plan.limits.lock.kills, clock=plan.clock
         )
@@ -81,22 +85,21 @@ class Cutover:
             OutcomeUnknown: the answer to RENAME was lost and the outcome is unknown.
             SpiritError: the reason of a stop request, or an error of a hook; as CutoverFailure.
         """
-        number = 1
         while True:
             self._plan.stop.check()
             try:
-                return self._try(number)
+                return self._try(self._number)
             except SomebodyInFront as found:
                 if self._turns.over:
                     raise self._given_up() from found
                 continue
             except TryFailed as failed:
                 self._failures.append(str(failed))
-                self._plan.message(f"cutover try {number} failed: {failed}")
+                self._plan.message(f"cutover try {self._number} failed: {failed}")
             if self._turns.over:
                 raise self._given_up()
-            self._pause(number)
-            number += 1
+            self._pause(self._number)
+            self._number += 1
 
     def _pause(self, number: int) -> None:
         """Let the application go on; then the server must answer, and nothing defer the swap."""

@@ -52,7 +52,7 @@ from spirit_py.migration.reverse.phase import (
     run_reverse,
 )
 from spirit_py.migration.shortcuts import change_in_place, copy_is_certain
-from spirit_py.migration.swap import swap_in_new_tables
+from spirit_py.migration.swap import plan_swap, swap_in_new_tables
 from spirit_py.migration.throttling import begin_throttling, end_throttling
 from spirit_py.phases import Phase
 from spirit_py.rehearsal.rehearsal import Rehearsal
@@ -294,6 +294,9 @@ def _swap(
     if run.config.defer_cutover and not (checkpoints.deferred or run.undeferred):
         deferral.create()
         checkpoints.sentinel_created()
+    swap = plan_swap(
+        run, pairs, counters, held_back=deferral.held_back, last_word=deferral.held_now
+    )
     while True:
         deferral.pass_when_free()
         for pair in pairs:
@@ -305,13 +308,7 @@ def _swap(
         if run.figures.phase is not Phase.CUTOVER:
             run.enter(Phase.CUTOVER)
         try:
-            return swap_in_new_tables(
-                run,
-                pairs,
-                counters,
-                held_back=deferral.held_back,
-                last_word=deferral.held_now,
-            )
+            return swap_in_new_tables(run, swap)
         except HeldBack as held:
             run.message(f"{held}: waiting again")
             if not all(pair.proven for pair in pairs):

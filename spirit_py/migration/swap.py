@@ -17,6 +17,7 @@ from spirit_py.cutover.cutover import Cutover
 from spirit_py.cutover.names import require_these
 from spirit_py.cutover.plan import CutoverLimits, CutoverPlan, Swap
 from spirit_py.errors import ServerFault, SpiritError
+from spirit_py.migration.stopwatch import Stopwatch
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.locks.policy import LockPolicy
 from spirit_py.mysql.retry import PATIENCE, retrying
@@ -84,7 +85,10 @@ def _nothing(_session: SqlSession) -> None:
 
 @dataclass(kw_only=True)
 class PairSwap:
-    """Puts the target of every pair in its source's place; :meth:`run` once.
+    """Puts the target of every pair in its source's place.
+
+    :meth:`run` may be called again when something has held the swap back: the limits of the lock
+    (``--cutover-timeout``, ``--kill-after``) count over all of its calls, and not in between.
 
     Attributes:
         prepare: called in each try before the lock is asked for, in a session without locks.
@@ -108,6 +112,7 @@ class PairSwap:
     note_position: bool = False
     cutover: Cutover = field(init=False)
     _proofs: dict[Name, Identity] = field(default_factory=dict, init=False)
+    _tried: Stopwatch = field(default_factory=Stopwatch, init=False)
 
     def __post_init__(self) -> None:
         """Make the swap; nothing is done yet."""
@@ -126,6 +131,7 @@ class PairSwap:
             held_back=self.held_back,
             last_word=self.last_word,
             note_position=self.note_position,
+            clock=self._tried,
         )
         self.cutover = Cutover(plan)
 
@@ -136,7 +142,8 @@ class PairSwap:
             HeldBack: a sentinel exists, or a table must be compared once more.
             SpiritError: as :meth:`Cutover.run`.
         """
-        result = self.cutover.run()
+        with self._tried:
+            result = self.cutover.run()
         self.process.message(
             f"swapped in try {result.attempts}",
             lock_wait_ms=round(result.lock_wait_ms, 1),
@@ -199,20 +206,17 @@ def limits_of(config: RunConfig) -> CutoverLimits:
     return CutoverLimits(lock=LockPolicy.of(config))
 
 
-def swap_in_new_tables(
+def plan_swap(
     run: Run,
     pairs: Sequence[CopiedPair],
     counters: dict[Name, str],
     held_back: Callable[[], str],
     last_word: Callable[[], str],
-) -> CutoverResult:
-    """Swap a migration's tables.
+) -> PairSwap:
+    """Return the swap of a migration's tables; nothing is done yet.
 
     Args:
         counters: as of :class:`PairSwap`, as are ``held_back`` and ``last_word``.
-
-    Raises:
-        SpiritError: as :meth:`PairSwap.run`.
     """
 
     def renew_histograms(session: SqlSession) -> None:
@@ -235,11 +239,20 @@ def swap_in_new_tables(
         note_position=run.config.keep_old_current > 0,
     )
     run.cutover = swap.cutover
+    return swap
+
+
+def swap_in_new_tables(run: Run, swap: PairSwap) -> CutoverResult:
+    """Swap a migration's tables; may be called again after :class:`HeldBack`.
+
+    Raises:
+        SpiritError: as :meth:`PairSwap.run`.
+    """
     try:
         result = swap.run()
     finally:
         if not run.may_be_swapped:
-            _note_not_swapped(run, pairs)
+            _note_not_swapped(run, swap.pairs)
     run.figures.note_cutover(result)
     return result
 

@@ -10,7 +10,9 @@ import MySQLdb
 import pytest
 
 from spirit_py.errors import CutoverFailure, HeldBack, Interrupted
+from spirit_py.migration.stopwatch import Stopwatch
 from spirit_py.mysql.connect import connect
+from spirit_py.mysql.locks import turns
 from spirit_py.mysql.locks.look import (
     LockRequest,
     find_in_front,
@@ -377,3 +379,33 @@ def test_without_the_instrument_old_transactions_are_waited_for(db, start):
     result = swapping.call.result()
     assert (result.attempts, result.killed) == (1, ())
     assert swapped(db, swapping.swap)
+
+
+@pytest.mark.parametrize("kill", ["never", "idle"])
+def test_limits_go_on_after_what_has_held_the_swap_back(db, monkeypatch, kill):
+    """R23: the time of the swap, and of those in front, counts over all calls, not in between."""
+    monkeypatch.setattr(turns, "_ATTEND_SECONDS", 0.1)
+    swap, holder, watch = make_tables(db), idle_transaction(db), Stopwatch()
+    swapping = ProvenCutover(
+        db,
+        [swap],
+        SnapshotSource(swap),
+        stop=StopSwitch(),
+        limits=looking(**STRICT, kill=kill, kill_after=1.0, timeout=2.0),
+        held_back=lambda: "a postponement",
+        clock=watch,
+    )
+    held_back, ended = 0, False
+    while held_back < 20 and not ended:
+        try:
+            with watch:
+                ended = swapping.run().attempts > 0
+        except HeldBack:
+            held_back += 1
+        except CutoverFailure:
+            ended = True
+    assert ended
+    assert held_back > 1
+    assert swapped(db, swap) is (kill == "idle")
+    with contextlib.suppress(MySQLdb.Error):
+        holder.end()

@@ -102,14 +102,12 @@ class SwapBack:
     def swap(self) -> None:
         """Put the old tables back in one RENAME (R15)."""
         check = partial(require_definitions, tables=self._mailbox.record.tables)
+        swap = PairSwap(process=self._process, pairs=self._pairs, direction=BACK, final_check=check)
         while not self.swapped:
             for pair in self._pairs:
                 if not pair.proven:
                     self._compare(pair)
             self._process.message("swapping back")
-            swap = PairSwap(
-                process=self._process, pairs=self._pairs, direction=BACK, final_check=check
-            )
             try:
                 swap.run()
             except HeldBack as held:

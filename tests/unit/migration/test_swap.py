@@ -1,0 +1,72 @@
+"""The swap of a migration when something holds it back between two tries."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from spirit_py.errors import HeldBack
+from spirit_py.migration import migration, swap
+from spirit_py.migration.swap import FORWARD, PairSwap
+from spirit_py.phases import Phase
+
+
+def test_time_in_which_it_is_held_back_counts_for_none_of_its_limits(monkeypatch):
+    """R23: its clock runs while it tries, and goes on from there."""
+    now, tried = 0.0, []
+
+    class Trying:
+        def __init__(self, plan: Any) -> None:
+            self._clock = plan.clock
+
+        def run(self) -> None:
+            nonlocal now
+            now += 7.0
+            tried.append(self._clock())
+            raise HeldBack.by("a sentinel")
+
+    monkeypatch.setattr(swap, "Cutover", Trying)
+    monkeypatch.setattr(swap, "limits_of", lambda _: None)
+    monkeypatch.setattr(swap, "swaps_of", lambda *_: [])
+    process: Any = SimpleNamespace(
+        config=SimpleNamespace(connection=None, snapshot_guard="off"), message=None, show=None
+    )
+    pairs: Any = [SimpleNamespace(feed=None, stop=None)]
+    swapping = PairSwap(process=process, pairs=pairs, direction=FORWARD)
+    monkeypatch.setattr(swapping._tried, "_clock", lambda: now)
+    for _ in range(3):
+        with pytest.raises(HeldBack):
+            swapping.run()
+        now += 1000.0
+    assert tried == [7.0, 14.0, 21.0]
+
+
+def test_a_swap_that_was_held_back_is_the_same_one_that_goes_on(monkeypatch):
+    """R23: a migration has one swap, whatever holds it back."""
+    planned, tried = [], []
+
+    def plan(*_: Any, **__: Any) -> object:
+        planned.append(object())
+        return planned[-1]
+
+    def swap_in(_run: Any, one: object) -> str:
+        tried.append(one)
+        if len(tried) < 3:
+            raise HeldBack.by("a sentinel")
+        return "swapped"
+
+    monkeypatch.setattr(migration, "plan_swap", plan)
+    monkeypatch.setattr(migration, "swap_in_new_tables", swap_in)
+    free = SimpleNamespace(pass_when_free=lambda: None, held_back=None, held_now=None)
+    monkeypatch.setattr(migration, "Deferral", lambda *_: free)
+    run: Any = SimpleNamespace(
+        config=SimpleNamespace(defer_cutover=False),
+        engines=SimpleNamespace(rest=lambda: None),
+        figures=SimpleNamespace(phase=Phase.CUTOVER),
+        message=lambda _: None,
+    )
+    ended: Any = migration._swap(run, [], checkpoints=Any, counters={})  # type: ignore[arg-type]
+    assert ended == "swapped"
+    assert planned * 3 == tried
