@@ -61,10 +61,9 @@ from spirit_py.checkpoint.record import CheckpointRecord, Pointer
 from spirit_py.units import human_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from spirit_py.checkpoint.found import Found, ReverseFound
-    from spirit_py.checkpoint.old_table import OldTableRecord
     from spirit_py.checkpoint.record import TableProgress
 
 _SHOWN: Final = 200
@@ -152,7 +151,7 @@ def _first_that_fits(found: Found, wanted: Wanted) -> Decision:
     if reverse is not None and not same:
         return _refuse_another(reverse)
     if found.kept and (not same or all(one.finished for one in found.kept.values())):
-        return _refuse_kept(found.kept)
+        return _refuse_kept(found)
     if found.unreadable:
         return _without_record(found, f"its checkpoint cannot be read: {found.unreadable}")
     if record is None and any(table.ours for table in found.tables):
@@ -185,7 +184,7 @@ def _first_that_fits(found: Found, wanted: Wanted) -> Decision:
     if swapped is None:
         return _refuse_unclear(found, record)
     if swapped:
-        return Resume(record=record, reason=_swapped_already(reverse, found.kept), cleanup=True)
+        return Resume(record=record, reason=_swapped_already(found), cleanup=True)
     return _before_the_swap(found, record, wanted)
 
 
@@ -245,26 +244,21 @@ def _refuse_unclear(found: Found, record: CheckpointRecord) -> Refuse:
     )
 
 
-def _refuse_kept(kept: Mapping[str, OldTableRecord]) -> Refuse:
+def _refuse_kept(found: Found) -> Refuse:
     """Refuse to begin a migration beside the old table that an earlier one has left."""
     return Refuse(
-        reason=f"an earlier change is done, and its old table is there: {described(kept)}",
+        reason=f"an earlier change is done, and its old table is there: {found.old_tables}",
         hint="see whether it is still needed; spirit-py cleanup asks, and drops it",
     )
 
 
-def described(kept: Mapping[str, OldTableRecord]) -> str:
-    """Return which old tables are kept, and until when."""
-    return ", ".join(f"{name} is {record}" for name, record in kept.items())
-
-
-def _swapped_already(reverse: ReverseFound | None, kept: Mapping[str, OldTableRecord]) -> str:
+def _swapped_already(found: Found) -> str:
     done = "the swap was done already"
-    if kept:
-        done = f"{done}; {described(kept)}"
-    if reverse is None:
+    if found.old_tables:
+        done = f"{done}; {found.old_tables}"
+    if found.reverse is None:
         return done
-    return f"{done}; {reverse}: with --keep-old-current it goes on, without it is given up"
+    return f"{done}; {found.reverse}: with --keep-old-current it goes on, without it is given up"
 
 
 def _before_the_swap(found: Found, record: CheckpointRecord, wanted: Wanted) -> Decision:

@@ -33,6 +33,8 @@ class TableFound:
         taken_over: its checkpoint is of another migration, which was begun since.
         old_table: what is noted of the old table after the swap; None before it, and where it was
             to be dropped at once.
+        emptied: how many partitions of the old table a drop that has not ended has emptied, and how
+            many there are.
     """
 
     schema: str
@@ -47,6 +49,7 @@ class TableFound:
     swap_begun: bool = False
     taken_over: bool = False
     old_table: OldTableRecord | None = None
+    emptied: tuple[int, int] = (0, 0)
 
     @property
     def name(self) -> tuple[str, str]:
@@ -70,6 +73,15 @@ class TableFound:
         changed = progress.source_shape != progress.target_shape == self.source_shape
         return None if changed and not self.new_shape else False
 
+    @property
+    def fate(self) -> str:
+        """What becomes of the old table, for messages; empty where nothing is known of it."""
+        if not self.old_is_ours:
+            return ""
+        if self.emptied[0]:
+            return being_dropped(*self.emptied, finished=_is_finished(self.old_table))
+        return "" if self.old_table is None else str(self.old_table)
+
     def described(self, progress: TableProgress) -> str:
         """Describe the tables under the three names, for messages."""
         if self.changed_here:
@@ -90,6 +102,21 @@ class TableFound:
         )
         old = _whose(self.names.old, self.old_shape, "from before the swap", ours=self.old_is_ours)
         return f"{progress} {source}, {new}, {old}"
+
+
+def _is_finished(old_table: OldTableRecord | None) -> bool:
+    return old_table is not None and old_table.finished
+
+
+def being_dropped(emptied: int, partitions: int, *, finished: bool) -> str:
+    """Return how far the drop of an old table is, and what ends it.
+
+    Args:
+        finished: the run that dropped it has left it to the operator.
+    """
+    cleanup = "spirit-py cleanup --drop-old"
+    ends = f"{cleanup} ends it" if finished else f"the same command or {cleanup} ends it"
+    return f"being dropped: {emptied} of {partitions} partitions are emptied; {ends}"
 
 
 def _whose(name: str, shape: str, which: str, *, ours: bool) -> str:
@@ -192,6 +219,12 @@ class Found:
             for table in self.tables
             if table.old_table is not None and table.old_is_ours
         }
+
+    @property
+    def old_tables(self) -> str:
+        """Which old tables are there, and what becomes of them; empty where nothing is known."""
+        known = {f"{one.schema}.{one.names.old}": one.fate for one in self.tables if one.fate}
+        return ", ".join(f"{name} is {fate}" for name, fate in known.items())
 
     @property
     def kept_no_more(self) -> bool:

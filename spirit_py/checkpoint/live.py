@@ -11,7 +11,7 @@ from typing import Final
 from spirit_py.progress import MigrationProgress
 
 STALE_SECONDS: Final = 10.0
-"""Age of the figures from which on a process that holds its lock may hang; they are written every
+"""Age of its figures from which on a process that holds its lock may hang; they are written every
 second or two."""
 
 
@@ -21,6 +21,7 @@ class LiveFigures(MigrationProgress):
 
     Attributes:
         host: the machine that the process runs on, ``pid`` its number there.
+        run: the token of its run, by which its sessions are known.
         binlog_left: seconds for which the server keeps what the change feed reads next; None for
             ever, or where it was not asked.
         tasks: how many tasks may work at a time now.
@@ -30,6 +31,7 @@ class LiveFigures(MigrationProgress):
 
     host: str
     pid: int
+    run: str
     program: str
     phase: str
     binlog_left: float | None = None

@@ -21,6 +21,7 @@ from spirit_py.checkpoint.reverse_look import reverse_left
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import SpiritError
 from spirit_py.mysql.tables.definition import read_table
+from spirit_py.mysql.tables.identity import emptied_partitions
 from spirit_py.table.names import AuxiliaryNames
 from spirit_py.table.values import bound_from_literals
 
@@ -108,6 +109,7 @@ def _look_at_table(
     names = AuxiliaryNames.of(table)
     shapes = [shape_here(session, schema, one) for one in (table, names.new, names.old)]
     progress = record.find(name) if record is not None else None
+    emptied = (0, 0)
     if trusting:
         swapped = shapes[2] and not shapes[1]
         ours = frozenset({names.new, names.old, table if swapped else names.new})
@@ -115,6 +117,8 @@ def _look_at_table(
     else:
         proofs = proofs_here(session, schema, table, progress)
         ours, begun = proven(session, schema, table, proofs), proofs.swap_begun
+        if names.old in ours:
+            emptied = emptied_partitions(session, schema, names.old, proofs.source)
     return TableFound(
         schema=schema,
         table=table,
@@ -127,6 +131,7 @@ def _look_at_table(
         old_is_ours=names.old in ours,
         swap_begun=begun,
         old_table=old_table_of(session, name),
+        emptied=emptied,
         taken_over=progress is not None and _belongs(session, name, record) is False,
     )
 

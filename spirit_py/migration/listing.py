@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.binlog.resumption import why_unreachable
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
-from spirit_py.checkpoint.decision import Afresh, GiveUp, Refuse, Resume, Wanted, decide, described
+from spirit_py.checkpoint.decision import Afresh, GiveUp, Refuse, Resume, Wanted, decide
 from spirit_py.checkpoint.found import ReverseState, was_swapped
 from spirit_py.checkpoint.live import LiveFigures
 from spirit_py.checkpoint.look import examine, find_record
@@ -22,6 +22,7 @@ from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, access_denied
 from spirit_py.mysql.grants import IDENTITY_PRIVILEGES, read_grants
 from spirit_py.mysql.locks.named import named_lock_holder
+from spirit_py.mysql.own_sessions import of_run
 from spirit_py.mysql.tables.deferred_indexes import build_stage
 from spirit_py.table.names import AuxiliaryNames, lock_name
 
@@ -177,12 +178,13 @@ class _Listing:
         decision = decide(found, Wanted(statement=None, max_age=self._max_age))
         back = found.reverse.state if found.reverse else None
         resumes = isinstance(decision, Resume)
-        live, live_age = _live(session, CheckpointTable(*home))
+        worker = _worker(session, tables)
+        live, live_age = _live(session, CheckpointTable(*home), worker)
         seen = MigrationShown(
             checkpoint=str(CheckpointTable(*home)),
             unreadable=found.unreadable,
             tables=tuple(".".join(table) for table in tables),
-            worked_on_by=_worker(session, tables),
+            worked_on_by=worker,
             live=live,
             live_age=live_age,
             # Where reverse replication is lost the same command reports that, and ends.
@@ -203,7 +205,7 @@ class _Listing:
             age=found.age,
             swapped=swapped,
             after_swap=_AFTER_SWAP[back] if swapped or back else "",
-            old_table=described(found.kept),
+            old_table=found.old_tables,
             deferred=record.sentinel,
             indexes=() if swapped else tuple(_indexes(session, record)),
             **{name: getattr(record, name) for name in _OF_RECORD},
@@ -294,15 +296,21 @@ def _reverse(session: SqlSession, checkpoint: CheckpointTable) -> ReverseShown |
 
 
 def _live(
-    session: SqlSession, checkpoint: CheckpointTable
+    session: SqlSession, checkpoint: CheckpointTable, worker: int | None
 ) -> tuple[LiveFigures | None, float | None]:
-    """Return the figures that a process wrote last, and how many seconds ago."""
+    """Return the figures that were written last, and how many seconds ago.
+
+    Where a process works on the migration, those of an earlier one are none.
+
+    Args:
+        worker: the session that holds the lock of the migration.
+    """
     try:
         found = checkpoint.read(session, LiveFigures)
     except UnreadableCheckpoint:
         # Of another version of the program.
         return None, None
-    if found is None:
+    if found is None or (worker is not None and not of_run(session, found.run, [worker])):
         return None, None
     return found, round(max(0.0, checkpoint.age(session, LiveFigures)), 3)
 

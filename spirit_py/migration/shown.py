@@ -58,13 +58,15 @@ class MigrationShown:
         binlog: empty when the binlog still reaches the position, else why not.
         swapped: the swap is done, its cleanup is not; None when the tables do not tell.
         after_swap: what is left to do after the swap, in words; empty before it.
-        old_table: which old tables are kept after the swap, and until when; empty for none.
+        old_table: which old tables are there after the swap, and what becomes of them; empty where
+            none is, or nothing is noted of it.
         worked_on_by: the server session of the process that works on it now; None without one.
         again: what the same command would do, and why.
         orphaned: why the checkpoint leads to no migration; empty otherwise.
         indexes: for each table whose indexes are built after the copy, which, and how far that is.
         reverse: its reverse replication; None where there is none.
-        live: the figures that the process wrote last, and ``live_age`` how many seconds ago.
+        live: the figures that the process wrote last, and ``live_age`` how many seconds ago. None
+            where a process works on it that has not written any yet.
         resumable_for: seconds for which the same command can still carry on; None where a process
             works on it, and after the swap.
     """
@@ -174,14 +176,14 @@ class MigrationShown:
             return "no process works on it now"
         who = f"a process works on it now (server session {self.worked_on_by})"
         if self.live is None or self.live_age is None:
-            return who
+            return f"{who}; it has written no figures yet"
         age = human_seconds(self.live_age)
         if self.state == RUNNING:
             return f"{who}; figures written {age} ago"
         return (
             f"a process holds its lock (server session {self.worked_on_by}) and has written no"
-            f" figures for {age}: it hangs, it cannot write to the server, or it has just started;"
-            f" the figures are of process {self.live.pid} on {self.live.host}"
+            f" figures for {age}: it hangs, or it cannot write to the server; it is process"
+            f" {self.live.pid} on {self.live.host}"
         )
 
 

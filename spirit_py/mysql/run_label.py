@@ -23,6 +23,11 @@ def run_label(tables: Iterable[tuple[str, str]]) -> str:
     return " ".join((secrets.token_hex(_TOKEN_BYTES), *digests))
 
 
+def token_of(label: str) -> str:
+    """Return the token of a run's label."""
+    return label.partition(" ")[0]
+
+
 def refuse_when_taken_over(session: SqlSession, label: str) -> None:
     """Refuse a session of a run whose table another run has the advisory lock of.
 

@@ -325,6 +325,38 @@ def test_a_large_partitioned_table_is_emptied_partition_by_partition(db):
     assert tables(db) == []
 
 
+def test_a_drop_that_was_stopped_in_the_middle_is_shown_as_such(db, spark_engine, monkeypatch):
+    """Nobody is told that a table is kept whose partitions are emptied already; how it ends."""
+    db.execute(
+        "CREATE TABLE t (id INT PRIMARY KEY, a INT)"
+        " PARTITION BY RANGE (id) (PARTITION one VALUES LESS THAN (2),"
+        " PARTITION two VALUES LESS THAN (3), PARTITION three VALUES LESS THAN (99))"
+    )
+    db.execute("INSERT INTO t VALUES (1, 1), (2, 2), (3, 3)")
+    monkeypatch.setattr(swap, "free_partitions", partial(free_partitions, large=0))
+    monkeypatch.setattr(swap, "_REST_SECONDS", 0.0)
+    change = partial(start, spark_engine, db, table="t", alter=ALTER, no_shortcut=True)
+    interrupted_in_grace(change)
+    assert "_t_old is kept until" in shown(db)
+    running: list[Migrating] = []
+
+    def stop_at_the_second(*_: object) -> None:
+        if len(running) == 2:
+            running[0].stop.request(Interrupted(signal.SIGTERM))
+            running[0].stop.check()
+        running.append(running[0])
+
+    monkeypatch.setattr(swap, "_between_partitions", stop_at_the_second)
+    running.append(change())
+    with pytest.raises(Interrupted):
+        running[0].end()
+    assert "_t_old is being dropped: 1 of 3 partitions are emptied; the same command" in shown(db)
+    assert "kept until" not in shown(db)
+    monkeypatch.setattr(swap, "_between_partitions", lambda *_: None)
+    assert "1 of 3 partitions are emptied" in change().end().resumed
+    assert tables(db) == ["t"]
+
+
 def test_a_partitioned_table_of_others_is_not_emptied(db):
     """Without the proof no partition is touched (R24)."""
     db.execute("CREATE TABLE _t_old (id INT PRIMARY KEY) PARTITION BY HASH (id) PARTITIONS 3")

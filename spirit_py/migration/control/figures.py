@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py import __version__
 from spirit_py.checkpoint.live import LiveFigures
 from spirit_py.migration.control.settings import shown
+from spirit_py.mysql.run_label import token_of
 from spirit_py.phases import AFTER_SWAP, Phase
 from spirit_py.progress import MigrationProgress
 from spirit_py.units import human_seconds
@@ -90,6 +91,7 @@ def live_figures(run: Run, binlog_left: float | None) -> LiveFigures:
         **progress,
         host=socket.gethostname(),
         pid=os.getpid(),
+        run=token_of(run.config.connection.label),
         program=__version__,
         phase=seen.phase.value,
         binlog_left=binlog_left,

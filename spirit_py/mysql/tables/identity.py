@@ -97,6 +97,19 @@ def others_than(session: SqlSession, proofs: Mapping[Name, Identity]) -> list[Na
     return [name for name, proof in proofs.items() if not (proof and proof.is_same(found[name]))]
 
 
+def emptied_partitions(
+    session: SqlSession, schema: str, table: str, proof: Identity
+) -> tuple[int, int]:
+    """Return how many partitions of a table were emptied since it was noted, and how many it has.
+
+    TRUNCATE PARTITION gives a partition a new number.
+    """
+    found = _numbers(session, [(schema, table)])[schema, table]
+    if not proof.is_same(found):
+        return 0, 0
+    return len(proof.numbers - found.numbers), len(found.numbers)
+
+
 def drop_if(session: SqlSession, schema: str, table: str, proof: Identity) -> bool:
     """Drop a table if it has this identity; False where it is another table."""
     if not is_one_of(session, schema, table, proof):

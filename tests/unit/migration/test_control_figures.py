@@ -18,6 +18,7 @@ DAY = 86_400.0
 LIVE = LiveFigures(
     host="admin1",
     pid=4711,
+    run="ab",
     program="1",
     phase="copy",
     table="shop.t",
