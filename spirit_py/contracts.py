@@ -96,9 +96,16 @@ class Applier(Protocol):
     """
 
     def upsert_rows(
-        self, mapping: TableMapping, rows: Sequence[RenderedRow], session: SqlSession | None = None
+        self,
+        mapping: TableMapping,
+        rows: Sequence[RenderedRow],
+        session: SqlSession | None = None,
+        keys: Sequence[str] = (),
     ) -> int:
-        """Write row images with multi-row REPLACE, in bounded statements; return their number."""
+        """Write row images with multi-row REPLACE, in bounded statements; return their number.
+
+        Where versions linger, ``keys`` has the key of each row, which is deleted before.
+        """
 
     def delete_keys(
         self, mapping: TableMapping, keys: Sequence[str], session: SqlSession | None = None
@@ -130,10 +137,7 @@ class Applier(Protocol):
         """
 
     def recopy(self, mapping: TableMapping, keys: Sequence[str]) -> int:
-        """Make the new table's rows of these keys equal to the source's (repair).
-
-        Only inside ``with source.applies_paused()``. Returns the number of keys.
-        """
+        """Repair the rows of these keys, inside ``with source.applies_paused()``; count them."""
 
     def superseded(self, mapping: TableMapping, key: str, row: RenderedRow) -> bool:
         """Whether the source's row of this key has changed since the image; False if unknown.
@@ -159,10 +163,7 @@ class Subscription(Protocol):
         """
 
     def committed(self, chunk: Chunk, rows: int = 0) -> None:
-        """Note that a dispatched chunk of so many rows has committed.
-
-        Its changes may be applied (R4).
-        """
+        """Note that a dispatched chunk has committed: its changes may be applied (R4)."""
 
     def copied(self) -> CopiedSoFar:
         """Return what is copied; rows and chunks are those of this run."""

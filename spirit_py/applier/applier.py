@@ -60,22 +60,34 @@ class SqlApplier:
         self._lock = threading.Lock()
 
     def upsert_rows(
-        self, mapping: TableMapping, rows: Sequence[RenderedRow], session: SqlSession | None = None
+        self,
+        mapping: TableMapping,
+        rows: Sequence[RenderedRow],
+        session: SqlSession | None = None,
+        keys: Sequence[str] = (),
     ) -> int:
         """Write row images with multi-row REPLACE; return the rows written.
+
+        Args:
+            keys: the key of each row, where its earlier version may linger: it is deleted in the
+                same transaction.
 
         Raises:
             ValueLost: a value does not fit unchanged (R10), or a row is larger than a packet.
             ServerFault: what stayed after the retries.
         """
+        if mapping.lookup.lingers and len(keys) != len(rows):
+            raise ValueError(f"{len(keys)} keys of {len(rows)} rows")
         # If one row must be staged all are: several may be of one key, in order.
         if _through_stage(mapping, rows):
             for at in range(0, len(rows), self._batch_rows):
-                part = rows[at : at + self._batch_rows]
-                self._run(mapping, session, lambda s, p=part: self._replace_staged(s, mapping, p))  # type: ignore[misc]
+                part, own = rows[at : at + self._batch_rows], keys[at : at + self._batch_rows]
+                staged = partial(self._replace_staged, mapping=mapping, rows=part, keys=own)
+                self._run(mapping, session, staged)
         elif rows:
             texts = [row.sql for row in rows]
-            self._run(mapping, session, lambda s: self._replace(s, mapping, texts), texts)
+            plain = partial(self._replace, mapping=mapping, rows=texts, keys=keys)
+            self._run(mapping, session, plain, texts)
         return len(rows)
 
     def write_in_order(
@@ -87,6 +99,10 @@ class SqlApplier:
             ValueLost: a value does not fit unchanged (R10), or a row is larger than a packet.
             ServerFault: what stayed after the retries.
         """
+        if mapping.lookup.lingers:
+            # Which versions are of one key only the server knows.
+            self.write_state(mapping, lambda: [changes], session, complete=False)
+            return
         staged = _through_stage(mapping, (change.row for change in changes if change.row))
 
         def work(session: SqlSession) -> None:
@@ -205,24 +221,43 @@ class SqlApplier:
                 self._max_packet = int(found)
             return Bounds(self._batch_rows, self._max_packet)
 
-    def _replace(self, session: SqlSession, mapping: TableMapping, rows: Sequence[str]) -> None:
-        judged = partial(self._judged, session, mapping)
-        direct.replace(session, mapping, rows, self._bounds(session), judged)
+    def _replace(
+        self,
+        session: SqlSession,
+        mapping: TableMapping,
+        rows: Sequence[str],
+        keys: Sequence[str],
+    ) -> None:
+        bounds = self._bounds(session)
+        if not mapping.lookup.lingers:
+            judged = partial(self._judged, session, mapping)
+            direct.replace(session, mapping, rows, bounds, judged)
+            return
+        with stage.whole(session):
+            direct.delete(session, mapping, keys, bounds)
+            direct.replace(session, mapping, rows, bounds, contextlib.nullcontext)
 
     def _delete(self, session: SqlSession, mapping: TableMapping, keys: Sequence[str]) -> None:
         direct.delete(session, mapping, keys, self._bounds(session))
 
     def _replace_staged(
-        self, session: SqlSession, mapping: TableMapping, rows: Sequence[RenderedRow]
+        self,
+        session: SqlSession,
+        mapping: TableMapping,
+        rows: Sequence[RenderedRow],
+        keys: Sequence[str],
     ) -> None:
-        stage.fill_stage(session, mapping, rows, self._bounds(session))
+        bounds = self._bounds(session)
+        stage.fill_stage(session, mapping, rows, bounds)
         with self._judged(session, mapping):
+            if mapping.lookup.lingers:
+                direct.delete(session, mapping, keys, bounds)
             stage.write_stage(session, mapping)
         stage.drop_stage(session, mapping)
 
     def _judged(self, session: SqlSession, mapping: TableMapping) -> AbstractContextManager[None]:
-        """Commit at the end of the context where warnings are to be judged before."""
-        first = self._judge_first or mapping.cuts_blanks
+        """Commit at the end of the context where it deletes first, or judges warnings first."""
+        first = self._judge_first or mapping.cuts_blanks or mapping.lookup.lingers
         return stage.whole(session) if first else contextlib.nullcontext()
 
     def _recopy(self, session: SqlSession, mapping: TableMapping, keys: Sequence[str]) -> None:

@@ -82,10 +82,18 @@ def insert_rows(
 
 
 def delete_keys(mapping: TableMapping, keys: Sequence[str], bounds: Bounds) -> Iterator[str]:
-    """Return DELETE statements for keys, each ``(literal, ...)`` of the key columns."""
+    """Return DELETE statements for keys, each ``(literal, ...)`` of the key columns.
+
+    Where the key is no unique index of the new table the optimizer may not estimate how many rows
+    it finds, and read the whole table; only a multi-table DELETE can name an index.
+    """
     target = quote_table(mapping.target.schema, mapping.target.name)
     names = identifier_list(mapping.new_key_columns)
-    return _filled(f"DELETE FROM {target} WHERE ({names}) IN (", ")", keys, bounds, mapping)
+    rows = f"FROM {target}"
+    if mapping.lookup.lingers:
+        index = quote_identifier(mapping.lookup.index.name)
+        rows = f"{target} FROM {target} FORCE INDEX ({index})"
+    return _filled(f"DELETE {rows} WHERE ({names}) IN (", ")", keys, bounds, mapping)
 
 
 def _filled(

@@ -96,11 +96,13 @@ class ComparisonPlan:
         """Whether a range of the source's key holds the same rows of the new table.
 
         Integers keep their order whatever their types; a value that the new type cannot hold
-        was an error in the copy.
+        was an error in the copy. Where no index of the new table begins with the key's first
+        column its ranges are not read: each row is looked up by its key.
         """
         pairs = zip(self.mapping.key_columns, self.new_key, strict=True)
-        return self.mapping.key_order_kept or all(
-            {old.data_type, new.data_type} <= INTEGERS for old, new in pairs
+        return self.mapping.lookup.by_ranges and (
+            self.mapping.key_order_kept
+            or all({old.data_type, new.data_type} <= INTEGERS for old, new in pairs)
         )
 
     def staged_column(self, pair: ColumnPair) -> str:
@@ -116,7 +118,7 @@ class ComparisonPlan:
         mapping = self.mapping
         if side == SOURCE:
             return mapping.source, mapping.key
-        return mapping.target, new_key_index(mapping)
+        return mapping.target, mapping.lookup.index
 
     def fields(self, side: Side) -> tuple[str, ...]:
         """Render each carried column as the new table holds it, or would hold it."""
@@ -212,20 +214,6 @@ def nullable_field(column: Column, name: str, *, hashed: bool, place: Place = "a
 def stage_table(mapping: TableMapping, side: str) -> str:
     """Name the staging table with the ``old`` or the ``new`` types; it is TEMPORARY."""
     return quote_table(mapping.source.schema, f"_spirit_py_checksum_{side}")
-
-
-def new_key_index(mapping: TableMapping) -> Index:
-    """Return the new table's unique index over the key's columns.
-
-    Raises:
-        KeyError: when the new table has no such index, against the mapping's promise.
-    """
-    wanted = sorted(name.lower() for name in mapping.new_key_columns)
-    unique = [index for index in mapping.target.indexes if index.unique and index.columns]
-    for index in (*mapping.target.not_null_unique_indexes(), *unique):
-        if sorted(name.lower() for name in index.columns) == wanted:
-            return index
-    raise KeyError(f"{mapping.target.name} has no unique key over {mapping.new_key_columns}")
 
 
 def row_hash(fields: Sequence[str]) -> str:

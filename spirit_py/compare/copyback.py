@@ -10,7 +10,6 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.checksum.query import new_key_index
 from spirit_py.checksum.render import node_types
 from spirit_py.checksum.staging_sql import row_literals, select_lossless
 from spirit_py.compare.documents import document_sql
@@ -117,7 +116,7 @@ class TwoServerCopier:
 def _there(mapping: TableMapping) -> TableMapping:
     """Return the mapping of the target to itself: rows are read in its own types and names."""
     target = mapping.target
-    key = new_key_index(mapping)
+    key = mapping.lookup.index
     return replace(
         mapping,
         source=target,

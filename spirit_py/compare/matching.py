@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from spirit_py.errors import Refusal
-from spirit_py.table.build import choose_key
+from spirit_py.table.choose_key import choose_key
 from spirit_py.table.computed import computed_pairs
 from spirit_py.table.conversions import Conversion, conversion, is_timestamp
 from spirit_py.table.mapping import ColumnPair, TableMapping

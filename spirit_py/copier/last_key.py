@@ -66,10 +66,11 @@ def last_key_sql(mapping: TableMapping, within: KeyRange) -> str:
 
 
 def _index_in_order(mapping: TableMapping) -> str:
-    """Return the name of a visible index of the new table in the key's order, or its reverse."""
-    names = [name.lower() for name in mapping.new_key_columns]
+    """Return the name of a visible index that begins with the key in its order, or its reverse."""
+    names = tuple(name.lower() for name in mapping.new_key_columns)
+    directions = walk_directions(mapping.key)
     for index in mapping.target.indexes:
-        in_order = [name.lower() for name in index.columns] == names
-        if in_order and index.visible and walk_directions(index) == walk_directions(mapping.key):
+        in_order = index.visible and index.leading[: len(names)] == names
+        if in_order and walk_directions(index)[: len(names)] == directions:
             return index.name
     return ""

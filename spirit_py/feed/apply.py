@@ -84,7 +84,11 @@ class BatchApplier:
             self._applier.delete_keys(mapping, keys, session)
         else:
             rows = [change.image.render() for change in changes]
-            self._applier.upsert_rows(mapping, rows, session)
+            if mapping.lookup.lingers:
+                keys = [change.image.key_sql for change in changes]
+                self._applier.upsert_rows(mapping, rows, session, keys)
+            else:
+                self._applier.upsert_rows(mapping, rows, session)
 
     def apply_state(
         self,

@@ -10,6 +10,7 @@ from spirit_py.chunk.watermark import Rest, WatermarkTracker
 from spirit_py.feed.buffer import ChangeBuffer, Counters, Filters
 from spirit_py.feed.visibility import VisibilityProofs
 from spirit_py.table.keys import comparable
+from spirit_py.table.row_key import conflicting
 from spirit_py.table.weights import KeyWeights, weighable
 
 if TYPE_CHECKING:
@@ -257,12 +258,8 @@ def _images(changes: Sequence[RowChange]) -> Iterator[tuple[RowImage, bool, bool
 
 
 def has_second_unique(mapping: TableMapping) -> bool:
-    """Return whether the new table has a unique index besides the one that is the chunk key."""
-    key = {name.lower() for name in mapping.new_key_columns}
-    return any(
-        index.unique and {name.lower() for name in index.columns} != key
-        for index in mapping.target.indexes
-    )
+    """Return whether rows of different chunk keys may conflict in a unique index."""
+    return conflicting(mapping.target, mapping.new_key_columns) is not None
 
 
 def may_be_weighed(mapping: TableMapping) -> bool:

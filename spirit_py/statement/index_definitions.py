@@ -9,6 +9,7 @@ Only a BTREE index that is not unique may be deferred, over columns that are sto
 - UNIQUE indexes guard the copy (R11), and the chunk key is one of them;
 - the server adds an index over an expression, such as a multi-valued one, only under a lock that
   keeps writes out (measured: error 1846), and FULLTEXT and SPATIAL indexes too;
+- changed rows may be found by a plain index (:mod:`spirit_py.table.row_key`);
 - an AUTO_INCREMENT column must be the first one of some index at any time (error 1075).
 
 ``SHOW CREATE TABLE`` lists the plain indexes in the order of their creation, in front of those over
@@ -45,8 +46,11 @@ class DeferrableIndexes:
     kept: dict[str, str]
 
 
-def deferrable_indexes(table: TableSchema) -> DeferrableIndexes:
+def deferrable_indexes(table: TableSchema, finder: str = "") -> DeferrableIndexes:
     """Return which indexes of a complete definition may be deferred.
+
+    Args:
+        finder: the index by which changed rows are found.
 
     Raises:
         Refusal: when ``SHOW CREATE TABLE`` cannot be read.
@@ -56,6 +60,8 @@ def deferrable_indexes(table: TableSchema) -> DeferrableIndexes:
     for name, clause in _secondary(table.create_sql):
         index = table.index(name)
         why = "it is not in the catalogue" if index is None else _why_kept(table, index)
+        if name == finder:
+            why = "changed rows are found by it"
         if not why:
             clauses[name] = clause
             continue

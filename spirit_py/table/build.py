@@ -6,15 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from spirit_py.errors import Refusal
+from spirit_py.table.choose_key import NO_KEY_HINT, choose_key
 from spirit_py.table.computed import computed_pairs
-from spirit_py.table.conversions import (
-    Conversion,
-    conversion,
-    equality_kept,
-    is_timestamp,
-    key_usable,
-)
-from spirit_py.table.keys import comparable
+from spirit_py.table.conversions import Conversion, conversion, is_timestamp
 from spirit_py.table.mapping import ColumnPair, Fill, TableMapping
 from spirit_py.table.new_columns import implicit_default, needs_fill
 from spirit_py.table.time_zone import evaluated_in_zone, repeats_hours
@@ -25,11 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from spirit_py.table.schema import Column, Index, TableSchema
-
-_NO_KEY_HINT = (
-    "add a PRIMARY KEY, or a UNIQUE key over NOT NULL columns that the ALTER leaves in place,"
-    " in a migration of its own before"
-)
 
 
 class ColumnChanges(Protocol):
@@ -106,7 +95,7 @@ def _zoned(
             f"{what} in the server's time zone {server_time_zone} while key {key.name} of"
             f" {source.name} holds a TIMESTAMP: rows could not be told apart where the clock is"
             " set back",
-            hint=f"{_NO_KEY_HINT}; or set the server's time_zone to a fixed offset such as"
+            hint=f"{NO_KEY_HINT}; or set the server's time_zone to a fixed offset such as"
             " '+01:00' for the migration, if that is the zone to compute in",
         )
     kept = (
@@ -173,52 +162,3 @@ def _fills(target: TableSchema, fresh: list[Column]) -> Iterator[Fill]:
                 hint="make it NULL, or give it a DEFAULT (expression)",
             )
         yield Fill(column=column, sql=sql)
-
-
-def choose_key(
-    source: TableSchema, target: TableSchema, pairs: tuple[ColumnPair, ...]
-) -> tuple[Index, tuple[str, ...]]:
-    """Choose the index that identifies a row in both tables, and its new column names.
-
-    Preferred in this order: keys whose order does not change, PRIMARY (its order is that of the
-    rows on disk), comparable keys, short keys.
-
-    Raises:
-        Refusal: when there is none.
-    """
-    by_old = {pair.old.name.lower(): pair for pair in pairs}
-    candidates = [
-        (index, names)
-        for index in source.not_null_unique_indexes()
-        if index.visible and (names := _names_in(target, index, by_old))
-    ]
-    if not candidates:
-        raise Refusal(
-            f"no key identifies the rows of {source.name} before and after the ALTER",
-            hint=_NO_KEY_HINT,
-        )
-
-    def rank(candidate: tuple[Index, tuple[str, ...]]) -> tuple[bool, bool, bool, int]:
-        index, _ = candidate
-        columns = tuple(source.column(name) for name in index.columns)
-        kept = all(equality_kept(c, by_old[c.name.lower()].new) for c in columns)
-        return not kept, index.name != "PRIMARY", not comparable(columns), len(columns)
-
-    return min(candidates, key=rank)
-
-
-def _names_in(
-    target: TableSchema, index: Index, by_old: Mapping[str, ColumnPair]
-) -> tuple[str, ...]:
-    """Return the key's column names in the new table; empty when it is no unique key there."""
-    carried = [by_old.get(name.lower()) for name in index.columns]
-    found = [pair for pair in carried if pair is not None and key_usable(pair.old, pair.new)]
-    if len(found) != len(carried):
-        return ()
-    names = tuple(pair.new.name for pair in found)
-    wanted = {name.lower() for name in names}
-    usable = any(
-        other.unique and other.visible and {name.lower() for name in other.columns} == wanted
-        for other in target.indexes
-    )
-    return names if usable else ()

@@ -16,6 +16,7 @@ from spirit_py.table.conversions import (
 )
 from spirit_py.table.expressions import evaluated_expressions
 from spirit_py.table.keys import TEMPORALS
+from spirit_py.table.row_key import Lookup
 from spirit_py.table.time_zone import instant_text, reads_time
 
 if TYPE_CHECKING:
@@ -82,8 +83,8 @@ class TableMapping:
 
     Attributes:
         pairs: carried columns, in the order of the new table.
-        key: the chunk key: a unique index over NOT NULL columns of the source whose columns
-            form a unique index of the new table too. Names are the source's.
+        key: the chunk key: a unique index over NOT NULL columns of the source, by which rows are
+            told apart in both tables (:mod:`spirit_py.table.row_key`). Names are the source's.
         new_key_columns: the names of the key's columns in the new table, in key order.
         tightened: unique indexes of the new table that the source does not guarantee (R11); not
             those over columns that are merely narrowed.
@@ -153,6 +154,11 @@ class TableMapping:
     def key_columns(self) -> tuple[Column, ...]:
         """The key's columns of the source, in key order."""
         return tuple(self.source.column(name) for name in self.key.columns)
+
+    @cached_property
+    def lookup(self) -> Lookup:
+        """How the rows of a key are found and written in the new table."""
+        return Lookup.of(self.target, self.new_key_columns)
 
     @cached_property
     def key_order_kept(self) -> bool:

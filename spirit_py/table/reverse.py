@@ -23,6 +23,7 @@ from spirit_py.errors import Refusal
 from spirit_py.table.build import build_mapping
 from spirit_py.table.conversions import values_stay_apart
 from spirit_py.table.new_columns import needs_fill
+from spirit_py.table.row_key import conflicting
 
 if TYPE_CHECKING:
     from spirit_py.table.build import ColumnChanges
@@ -122,11 +123,17 @@ def reverse_mapping(
             f" key column {merging} may hold two rows of the new table for one: a row that comes"
             " and goes would take the other's values along"
         )
-    if kept and (second := _second_unique(mapping)):
+    if kept and mapping.lookup.lingers:
+        raise _impossible(
+            f"the dropped column {kept[0].name} of {old.name} has to keep its values, and rows are"
+            f" told apart by {mapping.key.name} ({', '.join(mapping.key.columns)}), which is no"
+            f" unique key of {old.name}: a changed row would be written anew"
+        )
+    if kept and (second := conflicting(old, mapping.new_key_columns)):
         raise _impossible(
             f"the dropped column {kept[0].name} of {old.name} has to keep its values, and with the"
-            f" unique key {second} beside {mapping.key.name} a value that moves between rows would"
-            " mix them up"
+            f" unique key {second.name} beside {mapping.key.name} a value that moves between rows"
+            " would mix them up"
         )
     return replace(mapping, kept=kept, fills=())
 
@@ -150,20 +157,6 @@ def _merging_key(mapping: TableMapping) -> str:
     for now, name in zip(mapping.key_columns, mapping.new_key_columns, strict=True):
         if not values_stay_apart(now, mapping.target.column(name)):
             return name
-    return ""
-
-
-def _second_unique(mapping: TableMapping) -> str:
-    """Return a unique index of the target that rows of different keys may violate; or empty."""
-    key = {name.lower() for name in mapping.new_key_columns}
-    for index in mapping.target.indexes:
-        whole = {
-            part.column.lower()
-            for part in index.parts
-            if part.column is not None and part.prefix is None
-        }
-        if index.unique and not key <= whole:
-            return index.name
     return ""
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 from typing import Literal
 
 Generated = Literal["", "VIRTUAL", "STORED"]
@@ -89,8 +90,20 @@ class Index:
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns, when every part is a whole column; else an empty tuple."""
-        whole = all(part.column is not None and part.prefix is None for part in self.parts)
-        return tuple(part.column for part in self.parts if part.column is not None) if whole else ()
+        return self.whole if len(self.whole) == len(self.parts) else ()
+
+    @property
+    def whole(self) -> tuple[str, ...]:
+        """Names of the columns that it holds as a whole, in the order of its parts."""
+        return tuple(
+            part.column for part in self.parts if part.column is not None and part.prefix is None
+        )
+
+    @property
+    def leading(self) -> tuple[str, ...]:
+        """Names in lower case of the whole columns that it begins with."""
+        parts = takewhile(lambda part: part.column is not None and part.prefix is None, self.parts)
+        return tuple((part.column or "").lower() for part in parts)
 
 
 @dataclass(frozen=True, kw_only=True)

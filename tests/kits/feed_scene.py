@@ -38,7 +38,11 @@ class Recorder:
         self.states: list[tuple[bool, list[KeyedChange]]] = []
 
     def upsert_rows(
-        self, mapping: TableMapping, rows: Sequence[RenderedRow], session: SqlSession | None = None
+        self,
+        mapping: TableMapping,
+        rows: Sequence[RenderedRow],
+        session: SqlSession | None = None,
+        keys: Sequence[str] = (),
     ) -> int:
         """Write rows, whose text begins with the key."""
         self.take("upsert", [row.sql for row in rows])

@@ -185,7 +185,7 @@ def _plan(
     if mode == "off":
         return IndexPlan(deferred=nothing, why="--defer-indexes off")
     try:
-        found = deferrable_indexes(target)
+        found = deferrable_indexes(target, mapping.lookup.index.name)
     except Refusal as error:
         return IndexPlan(deferred=nothing, why=error.message)
     if not found.clauses:

@@ -190,7 +190,8 @@ def test_names_of_key_columns_swapped():
 @pytest.mark.parametrize(
     "target",
     [
-        keyed(index("PRIMARY", "id", "u")),
+        keyed(index("PRIMARY", "u", "id")),
+        keyed(index("PRIMARY", "u"), index("k", "id", visible=False)),
         keyed(index("k", "id", unique=False)),
         keyed(index("k", "id(3)")),
         keyed(index("k", "(id)")),
@@ -199,7 +200,7 @@ def test_names_of_key_columns_swapped():
     ],
 )
 def test_without_a_usable_key_the_migration_is_refused(target):
-    """Without a unique key over the same whole columns the migration is refused."""
+    """Without an index that begins with the key, or without any unique key, it is refused."""
     with pytest.raises(Refusal, match="no key identifies") as refused:
         build(keyed(index("PRIMARY", "id")), target, "FORCE")
     assert "UNIQUE" in refused.value.hint

@@ -1,0 +1,177 @@
+"""The row key: by what rows are told apart, found in the new table, and written once (pure).
+
+Three questions have one answer here, and everything that writes or reads by key follows it:
+
+**By which columns are rows told apart?** By the columns of a unique index of the source over NOT
+NULL columns, which the new table has too: the chunk key. Only the source guarantees that it is
+unique.
+
+**By which index are rows found in the new table?** By its :func:`finder`: the unique index over
+the same columns, if there is one; otherwise an index that begins with columns of the key. Of
+``DROP PRIMARY KEY, ADD PRIMARY KEY (id, i)`` that is ``(id, i)``, where ``id = 7`` is a range of
+one row. Without any such index each change would read the whole new table.
+
+**Can writing a row leave its earlier version behind?** Not where the new table has a unique index
+over columns of the key alone (:func:`replaces`): REPLACE removes the earlier version. Otherwise it
+can: the row ``(7, 1)`` that became ``(7, 2)`` would be there twice under ``(id, i)``, which no
+error says. Then versions *linger* (:attr:`Lookup.lingers`), and
+whoever writes a row deletes its key before, in the same transaction.
+
+Only a chunk of the copy need not. A version that a chunk writes beside another one differs from it
+by a change that is received after the chunk was dispatched; it is applied after the chunk has
+committed (R4), and deletes the key. What a chunk writes twice must be one row all the same: so some
+unique index of the new table must hold each version once (:func:`holds_once`), over columns that
+are NOT NULL and have the same value each time.
+
+Whether rows of *different* keys may conflict in the new table is another question
+(:func:`conflicting`, :mod:`spirit_py.table.unique_keys`). A new key that is shorter than the old
+one, ``(id, i)`` to ``(id)``, may have such rows: it is tightened (R11).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from spirit_py.table.schema import Index, TableSchema
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lookup:
+    """How the rows of a key are found and written in the new table.
+
+    Attributes:
+        index: the index by which they are found.
+        by_ranges: it serves for a range of keys too.
+        lingers: writing a changed row may leave its earlier version behind, so that its key is
+            deleted before, in the same transaction.
+    """
+
+    index: Index
+    by_ranges: bool
+    lingers: bool
+
+    @classmethod
+    def of(cls, target: TableSchema, names: Sequence[str]) -> Lookup:
+        """Return the lookup of a key; ``names`` are its columns in the new table, in key order.
+
+        Raises:
+            KeyError: no index serves, against the mapping's promise.
+        """
+        index = finder(target, names)
+        if index is None:
+            raise KeyError(f"{target.name} has no index for {', '.join(names)}")
+        # One over the same columns in another order is read as ever, of which more than the range.
+        first = index.leading[:1] == (names[0].lower(),)
+        return cls(
+            index=index,
+            by_ranges=first or _lower(index.columns) == _lower(names),
+            lingers=not replaces(target, names),
+        )
+
+
+def finder(target: TableSchema, names: Sequence[str]) -> Index | None:
+    """Return the index of the new table by which rows of a key are found; None without one.
+
+    Preferred in this order: a unique index over the same columns (NOT NULL ones, PRIMARY first);
+    an index in whose order ranges of the key are ranges; one that begins with many columns of the
+    key; a unique one, because others may be built after the copy.
+
+    Args:
+        names: the key's columns in the new table, in key order.
+    """
+    wanted = _lower(names)
+    for index in (*target.not_null_unique_indexes(), *_unique(target)):
+        if index.visible and _lower(index.columns) == wanted:
+            return index
+
+    def rank(index: Index) -> tuple[bool, int, bool, bool]:
+        return (
+            index.leading[0] != names[0].lower(),
+            -len(_covered(index, wanted)),
+            not index.unique,
+            index.name != "PRIMARY",
+        )
+
+    fit = [one for one in target.indexes if _searchable(one) and _covered(one, wanted)]
+    return min(fit, key=rank, default=None)
+
+
+def replaces(target: TableSchema, names: Sequence[str]) -> bool:
+    """Return whether two versions of a row always conflict in the new table.
+
+    Args:
+        names: the key's columns in the new table.
+    """
+    wanted = _lower(names)
+    return any(_all_columns(index) and _columns(index) <= wanted for index in _unique(target))
+
+
+def holds_once(target: TableSchema, names: Sequence[str], carried: Iterable[str]) -> bool:
+    """Return whether one version of a row, written twice, is one row in the new table.
+
+    Args:
+        names: the key's columns in the new table, which are never NULL.
+        carried: columns of the new table with a value of the source.
+    """
+    settled, wanted = _lower(carried), _lower(names)
+
+    def steady(name: str) -> bool:
+        column = target.column(name)
+        drawn = column.auto_increment or column.default_computed
+        held = name in settled or bool(column.generated) or not drawn
+        return held and (name in wanted or not column.nullable)
+
+    return any(
+        _all_columns(index) and all(map(steady, _columns(index))) for index in _unique(target)
+    )
+
+
+def conflicting(target: TableSchema, names: Sequence[str]) -> Index | None:
+    """Return a unique index in which rows of different keys may conflict; None without one.
+
+    Args:
+        names: the key's columns in the new table, which keep different keys apart.
+    """
+    wanted = _lower(names)
+    return next((one for one in _unique(target) if not wanted <= _lower(one.whole)), None)
+
+
+def shared(target: TableSchema, names: Sequence[str]) -> bool:
+    """Whether the key's columns are a unique index of the new table too."""
+    wanted = _lower(names)
+    return any(one.visible and _lower(one.columns) == wanted for one in _unique(target))
+
+
+def _unique(target: TableSchema) -> Iterator[Index]:
+    return (index for index in target.indexes if index.unique)
+
+
+def _searchable(index: Index) -> bool:
+    return index.visible and index.kind.upper() == "BTREE" and bool(index.leading)
+
+
+def _covered(index: Index, wanted: frozenset[str]) -> tuple[str, ...]:
+    """Return the first columns of an index that are columns of the key."""
+    found: list[str] = []
+    for name in index.leading:
+        if name not in wanted:
+            break
+        found.append(name)
+    return tuple(found)
+
+
+def _all_columns(index: Index) -> bool:
+    return all(part.column is not None for part in index.parts)
+
+
+def _columns(index: Index) -> frozenset[str]:
+    """Return the columns of an index, also those of which it holds a prefix."""
+    return frozenset(part.column.lower() for part in index.parts if part.column is not None)
+
+
+def _lower(names: Iterable[str]) -> frozenset[str]:
+    return frozenset(name.lower() for name in names)

@@ -1,0 +1,1 @@
+DROP PRIMARY KEY, ADD PRIMARY KEY (c, a, b), ADD KEY b (b)

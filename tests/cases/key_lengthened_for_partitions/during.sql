@@ -1,0 +1,7 @@
+-- @writer
+-- @allow 1213
+UPDATE t SET born = born + INTERVAL 200 DAY WHERE id BETWEEN @r MOD 900 AND @r MOD 900 + 5;
+UPDATE t SET born = '2024-03-03', v = v + 1 WHERE id BETWEEN @s MOD 900 AND @s MOD 900 + 9;
+INSERT INTO t (born, v) VALUES ('2025-01-01' + INTERVAL @r MOD 900 DAY, 4);
+UPDATE t SET born = born - INTERVAL 300 DAY WHERE id > 900 AND id MOD 5 = @i MOD 5;
+DELETE FROM t WHERE id = 1 + @s MOD 900;
