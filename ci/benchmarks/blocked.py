@@ -25,9 +25,10 @@ from benchmarks.scenario import Figure, Outcome
 from benchmarks.sessions import SCHEMA, TABLE, Address, Session
 from benchmarks.tables import SYSBENCH
 from spirit_py.cutover.cutover import Cutover
-from spirit_py.cutover.plan import CutoverLimits, CutoverPlan, Swap
+from spirit_py.cutover.plan import CutoverLimits, CutoverPlan
 from spirit_py.mysql.locks.policy import LockPolicy
 from spirit_py.stop import StopSwitch
+from spirit_py.table.swap import Swap
 
 if TYPE_CHECKING:
     from benchmarks.application import Write

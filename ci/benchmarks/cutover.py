@@ -22,10 +22,11 @@ from benchmarks.sessions import SCHEMA, TABLE, Address, Session
 from benchmarks.tables import SYSBENCH
 from spirit_py.chunk.chunk import Chunk
 from spirit_py.cutover.cutover import Cutover
-from spirit_py.cutover.plan import CutoverPlan, Swap
+from spirit_py.cutover.plan import CutoverPlan
 from spirit_py.mysql.tables.new_table import align_auto_increment
 from spirit_py.sql import identifier_list
 from spirit_py.stop import StopSwitch
+from spirit_py.table.swap import Swap
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

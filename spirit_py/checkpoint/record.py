@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _NAME: Final = r"`(?:[^`]|``)+`"
+# A line of its own; the name of another column or table cannot begin one.
+_FOREIGN_KEY: Final = re.compile(rf",\n  CONSTRAINT {_NAME} FOREIGN KEY \(.*")
 _HEAD: Final = re.compile(rf"\ACREATE TABLE {_NAME}")
 
 
@@ -208,14 +210,17 @@ def joined(statements: Iterable[tuple[tuple[str, str], str]]) -> str:
 
 
 def digest_of(shape: str, name: str) -> str:
-    """Return a digest of a definition that survives RENAME TABLE.
+    """Return a digest of a definition that survives RENAME TABLE, without its foreign keys.
+
+    The new table gets those with the swap, and the old one loses them
+    (:mod:`spirit_py.attached`).
 
     Args:
         shape: ``SHOW CREATE TABLE`` without the counter.
         name: the table's name in it. A rename changes it, and the names that the server gave
             to constraints from it (``t_chk_1``).
     """
-    text = _HEAD.sub("CREATE TABLE", shape, count=1)
+    text = _FOREIGN_KEY.sub("", _HEAD.sub("CREATE TABLE", shape, count=1))
     given = re.escape(name.replace("`", "``"))
     text = re.sub(rf"CONSTRAINT `{given}_chk_(\d+)`", r"CONSTRAINT `_chk_\1`", text)
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]

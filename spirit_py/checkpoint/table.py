@@ -6,6 +6,7 @@ id  row
 1   the migration's record, or a pointer to the table that has it
 2   reverse replication: its record
 3   the heartbeat: when it was written is all that it has
+4   what a swap attaches to its tables, from before its first statement until all is in place
 5   the proofs of which tables are the migration's
 6   what the running process shows of itself
 7   what operators have set, for the next run too
@@ -26,6 +27,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from spirit_py import points
+from spirit_py.attached.record import Attachments
 from spirit_py.checkpoint.codec import UnreadableCheckpoint, from_text, to_text
 from spirit_py.checkpoint.live import LiveFigures, StandingOrders
 from spirit_py.checkpoint.old_table import OldTableRecord
@@ -50,6 +52,7 @@ Row: TypeAlias = (
     | LiveFigures
     | StandingOrders
     | OldTableRecord
+    | Attachments
 )
 _Kind = TypeVar(
     "_Kind",
@@ -60,11 +63,13 @@ _Kind = TypeVar(
     LiveFigures,
     StandingOrders,
     OldTableRecord,
+    Attachments,
 )
 _IDS: Final[dict[type[Row], int]] = {
     CheckpointRecord: 1,
     Pointer: 1,
     ReverseRecord: 2,
+    Attachments: 4,
     Proofs: 5,
     LiveFigures: 6,
     StandingOrders: 7,

@@ -4,12 +4,13 @@ The application waits only between the arrows::
 
     open the sessions; drain the feed again; pause the feed's own applying
     look once more                               nobody old is in front
-    LOCK TABLES t WRITE, _t_new WRITE            waits for running transactions
+    LOCK TABLES t WRITE, _t_new WRITE, ...       waits for running transactions
     --> wait until the feed has received all     nothing is missing
         flush through the locking session        nothing is pending
         final checks (injected)                  no row was replaced (R11)
         snapshot guard                           no transaction reads half a copy
-        RENAME TABLE t TO _t_old, _t_new TO t    in the same session, never on a new one
+        RENAME TABLE t TO _t_old, _t_new TO t    in the same session, never on a new one, and in
+                                                 one packet with what belongs to it
     --> stop the feed, UNLOCK TABLES
 """
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from spirit_py.cutover.guard import SnapshotGuard
     from spirit_py.cutover.plan import CutoverPlan
+    from spirit_py.cutover.rename import Renamed
     from spirit_py.mysql.locks.turns import LockTurns
     from spirit_py.mysql.session import Session
 
@@ -72,6 +74,9 @@ def open_attempt(
     check_names(session, plan.swaps)
     _catch_up(plan)
     stack.enter_context(plan.source.applies_paused())
+    half_way = HalfWay(plan)
+    # When the locking session has ended, and before the feed applies again.
+    stack.callback(half_way.undo)
     # The session ends before the feed applies again, because it may still hold the lock.
     stack.enter_context(opened.pop_all())
     turns.require_free([watcher])
@@ -95,6 +100,7 @@ def open_attempt(
         fence=fence,
         server=server,
         watch=watch,
+        half_way=half_way,
         table_lock=TableLock(session, plan.tables, clock=plan.clock),
     )
 
@@ -112,6 +118,19 @@ def _catch_up(plan: CutoverPlan) -> None:
         if pending <= _NEARLY_NOTHING or (before is not None and pending >= before):
             return
         before = pending
+
+
+@dataclass
+class HalfWay:
+    """Whether statements before a RENAME that was not made may have to be undone."""
+
+    plan: CutoverPlan
+    left: bool = False
+
+    def undo(self) -> None:
+        """Undo them in a session of its own, where the locking session could not."""
+        if self.left:
+            self.plan.beside.undo_later()
 
 
 @dataclass(kw_only=True)
@@ -134,6 +153,7 @@ class Attempt:
     fence: str
     server: str
     watch: LockWatch
+    half_way: HalfWay
     table_lock: TableLock
     swapped: bool = False
     renaming: bool = False
@@ -208,6 +228,7 @@ class Attempt:
             raise TryFailed(f"{source.pending()} changes were still pending under the lock")
         with self._step("checks"):
             self.plan.final_checks(session)
+            self.plan.beside.prove(session)
             lock.verify()
         source.expect_own_ddl(session.id)
         with self._step("guard"):
@@ -232,15 +253,55 @@ class Attempt:
             self.plan.stop.check()
             if what := self.plan.last_word():
                 raise HeldBack.by(what)
-            answered = rename(self.session, self.plan, fence=self.fence, server=self.server)
+            renamed = self._send()
         except OutcomeUnknown:
             self._stop_feed()
             raise
         except (SpiritError, TryFailed):
             self.renaming = False
+            self._undo()
             raise
-        self.answer_lost = not answered
+        self.answer_lost = renamed.answer_lost
         self.swapped = True
+        if renamed.stopped_by is not None:
+            self._complete(renamed.stopped_by)
+
+    def _send(self) -> Renamed:
+        """Send the packet; note whether what is before the RENAME may be there without it."""
+        statements = self.plan.beside.statements
+        self.half_way.left = bool(statements.before)
+        try:
+            renamed = rename(
+                self.session, self.plan, statements, fence=self.fence, server=self.server
+            )
+        except OutcomeUnknown:
+            # Nothing may be undone of a swap that may be done.
+            self.half_way.left = False
+            raise
+        self.half_way.left = False
+        return renamed
+
+    def _undo(self) -> None:
+        """Undo, while the lock is held, what a packet left that stopped before the RENAME."""
+        if not self.half_way.left:
+            return
+        try:
+            self.plan.beside.undo(self.session)
+        except ServerFault as fault:
+            _LOG.warning("not undone under the lock: %s", fault.message)
+        else:
+            self.half_way.left = False
+
+    def _complete(self, stopped_by: ServerFault) -> None:
+        """Send the rest of a packet that stopped after the RENAME; what remains is settled later.
+
+        The swap is done and stays.
+        """
+        self.plan.message(f"a statement after the RENAME failed: {stopped_by.message}")
+        try:
+            self.plan.beside.complete(self.session)
+        except ServerFault as fault:
+            self.plan.message(f"it failed again, and is sent again later: {fault.message}")
 
     def _stop_feed(self) -> None:
         """Stop the feed before the application writes to the swapped table."""

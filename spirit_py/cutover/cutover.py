@@ -52,9 +52,7 @@ class Cutover:
         self._requested_for = 0.0
         self._failures: list[str] = []
         self._number = 1
-        self._front = Front(
-            LockRequest(tables=plan.tables, defines=True), plan.limits.lock.kills, clock=plan.clock
-        )
+        self._front = Front(self._request(), plan.limits.lock.kills, clock=plan.clock)
         self._turns = LockTurns(
             [(plan.connection, self._front)],
             plan.limits.lock,
@@ -135,6 +133,8 @@ class Cutover:
         """
         self._requested_for = 0.0
         try:
+            self._plan.beside.survey()
+            self._front.request = self._request()
             if not self._turns.await_free():
                 raise self._given_up()
             self._drain()
@@ -153,6 +153,10 @@ class Cutover:
             if error.resumable:
                 raise TryFailed(error.message) from error
             raise
+
+    def _request(self) -> LockRequest:
+        """Return the locks of a try: what is attached may have changed since the one before."""
+        return LockRequest(tables=self._plan.tables, defines=True)
 
     def _drain(self) -> None:
         """Let the feed catch up, without a lock."""

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from spirit_py.config import ConnectionOptions, GuardMode
     from spirit_py.contracts import SqlSession
-    from spirit_py.cutover.plan import Swap
+    from spirit_py.table.swap import Swap
 
 #: For younger transactions the mode ``auto`` sets no guard: it would only make them fail.
 OLD_SECONDS: Final = 3

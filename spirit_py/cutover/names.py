@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from spirit_py.contracts import SqlSession
-    from spirit_py.cutover.plan import Swap
     from spirit_py.mysql.tables.identity import Identity, Name
+    from spirit_py.table.swap import Swap
 
 
 def existing(session: SqlSession, swap: Swap) -> ExistingTables:

@@ -5,45 +5,22 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+from spirit_py.cutover.attached import NothingAttached
 from spirit_py.mysql.locks.policy import LockPolicy
-from spirit_py.table.names import AuxiliaryNames
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from spirit_py.config import ConnectionOptions, GuardMode
     from spirit_py.contracts import ChangeSource, Clock, SqlSession
+    from spirit_py.cutover.attached import AttachedObjects
     from spirit_py.stop import StopSwitch
-    from spirit_py.table.mapping import TableMapping
+    from spirit_py.table.swap import Swap
 
 _LOG = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Swap:
-    """One table to swap: ``table`` becomes ``old``, ``new`` becomes ``table``."""
-
-    schema: str
-    table: str
-    new: str
-    old: str
-
-    @classmethod
-    def of(cls, mapping: TableMapping, old: str = "") -> Swap:
-        """Return the swap that puts the target in the source's place.
-
-        Args:
-            old: what the source is called then; by default the name of a migration's old table.
-        """
-        source = mapping.source
-        return cls(
-            schema=source.schema,
-            table=source.name,
-            new=mapping.target.name,
-            old=old or AuxiliaryNames.of(source.name).old,
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +61,7 @@ class CutoverPlan:
             returns, for messages, defers the swap.
         last_word: asked right before the RENAME, once :attr:`Cutover.renaming` is set; as
             ``held_back``, but without I/O, because the application waits.
+        attached: what is sent beside the RENAME; without it, nothing is.
         note_position: note the feed's place between RENAME and unlock, for a feed that is to
             follow the swapped tables: :attr:`CutoverResult.after_rename`.
         clock: monotonic seconds.
@@ -101,13 +79,20 @@ class CutoverPlan:
     guard: GuardMode = "auto"
     held_back: Callable[[], str] = str
     last_word: Callable[[], str] = str
+    attached: AttachedObjects | None = None
     note_position: bool = False
     clock: Clock = time.monotonic
 
+    @cached_property
+    def beside(self) -> AttachedObjects:
+        """What is sent beside the RENAME."""
+        return self.attached or NothingAttached(self.swaps)
+
     @property
     def tables(self) -> list[tuple[str, str]]:
-        """The tables that are locked."""
-        return [(swap.schema, name) for swap in self.swaps for name in (swap.table, swap.new)]
+        """The tables that are locked in this try; those that are swapped come first."""
+        swapped = [(swap.schema, name) for swap in self.swaps for name in (swap.table, swap.new)]
+        return [*swapped, *self.beside.tables]
 
 
 class TryFailed(Exception):

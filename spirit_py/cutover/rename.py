@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
@@ -21,10 +22,12 @@ from spirit_py.sql import quote_table
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from spirit_py.attached.sequence import SwapStatements
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import Clock
-    from spirit_py.cutover.plan import CutoverPlan, Swap
+    from spirit_py.cutover.plan import CutoverPlan
     from spirit_py.mysql.session import Session
+    from spirit_py.table.swap import Swap
 
 _LOG = logging.getLogger(__name__)
 _KILLED_PAUSE: Final = 0.02
@@ -32,39 +35,53 @@ _NO_ANSWER_PAUSE: Final = 0.5
 _READ_TIMEOUT: Final = 10
 
 
-def rename(session: Session, plan: CutoverPlan, *, fence: str, server: str) -> bool:
-    """Rename all tables in one statement; when its answer is lost, find out whether it was done.
+@dataclass(frozen=True, kw_only=True)
+class Renamed:
+    """The swap is done.
+
+    Attributes:
+        answer_lost: the answer was lost, the session is closed, and the tables prove the swap.
+        stopped_by: why not all that follows the RENAME was done; None where all was.
+    """
+
+    answer_lost: bool = False
+    stopped_by: ServerFault | None = None
+
+
+def rename(
+    session: Session, plan: CutoverPlan, statements: SwapStatements, *, fence: str, server: str
+) -> Renamed:
+    """Send the RENAME, and what belongs to it, in one packet; find out a lost outcome.
 
     Args:
-        session: closed when the answer is lost.
+        session: closed when an answer is lost.
         fence: the named lock that the session holds.
         server: ``server_uuid`` of its server.
 
-    Returns:
-        True when the answer came; False when it was lost and the tables prove the swap.
-
     Raises:
-        ServerFault: the server refused.
+        ServerFault: the server refused the RENAME, or a statement before it.
         TryFailed: it is proven that it was not done, and that nothing can do it any more.
         OutcomeUnknown: neither could be proven.
     """
-    moves = ", ".join(
-        f"{quote_table(swap.schema, before)} TO {quote_table(swap.schema, after)}"
-        for swap in plan.swaps
-        for before, after in ((swap.table, swap.old), (swap.new, swap.table))
-    )
     points.reach("cutover.rename")
     try:
-        session.execute(f"RENAME TABLE {moves}")
-    except ServerFault as fault:
-        if disposition(fault, committing=True) is not Disposition.UNKNOWN:
-            raise
-        lost: BaseException = fault
+        done, fault = session.execute_packet(statements.all)
     except BaseException as interruption:
-        # A second SIGINT while the driver waited: the server has received the statement.
-        lost = interruption
-    else:
-        return True
+        # A second SIGINT while the driver waited: the server has received the packet.
+        return _look_for(session, plan, interruption, fence=fence, server=server)
+    if fault is None:
+        return Renamed()
+    if disposition(fault, committing=True) is Disposition.UNKNOWN:
+        return _look_for(session, plan, fault, fence=fence, server=server)
+    if statements.renamed_after(done):
+        return Renamed(stopped_by=fault)
+    raise fault
+
+
+def _look_for(
+    session: Session, plan: CutoverPlan, lost: BaseException, *, fence: str, server: str
+) -> Renamed:
+    """Find out whether a RENAME was done whose answer is lost; raise where it was not."""
     plan.message(f"the answer to RENAME was lost ({lost}); looking at the tables")
     session.close()
     verdict = find_outcome(
@@ -85,7 +102,7 @@ def rename(session: Session, plan: CutoverPlan, *, fence: str, server: str) -> b
             f" {quote_table(swap.schema, swap.old)} exists and"
             f" {quote_table(swap.schema, swap.new)} does not; else nothing has changed",
         ) from lost
-    return False
+    return Renamed(answer_lost=True)
 
 
 def find_outcome(

@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from spirit_py.migration.run import Run
     from spirit_py.mysql.session import Session
     from spirit_py.preflight.check import PreflightContext
+    from spirit_py.statement import AlterStatement
     from spirit_py.table.mapping import TableMapping
 
 Contexts = tuple["PreflightContext", ...]
@@ -82,6 +83,7 @@ class NewTables:
         mappings: from each source to its new table.
         record: what the run begins with; it has a position where an earlier run is carried on.
         counters: the AUTO_INCREMENT that statements give, by schema and name of the source.
+        altered: the statement of each source, by schema and name.
         reverse: the tables as reverse replication needs them; empty where it is not asked for.
         plans: what is done with their secondary indexes, in the order of the mappings.
     """
@@ -89,6 +91,7 @@ class NewTables:
     mappings: tuple[TableMapping, ...]
     record: CheckpointRecord
     counters: dict[tuple[str, str], str]
+    altered: dict[tuple[str, str], AlterStatement]
     reverse: tuple[ReverseTable, ...]
     plans: tuple[IndexPlan, ...]
 
@@ -189,7 +192,12 @@ def _new_tables(
     }
     reverse = plan_tables(run, contexts, mappings)
     return NewTables(
-        mappings=mappings, record=record, counters=counters, reverse=reverse, plans=plans
+        mappings=mappings,
+        record=record,
+        counters=counters,
+        altered={(context.schema, context.table): context.statement for context in contexts},
+        reverse=reverse,
+        plans=plans,
     )
 
 
@@ -220,7 +228,7 @@ def _copy_and_swap(run: Run, new: NewTables) -> None:
         _note_rehearsal(run, rehearsal, pairs, results)
     if checkpoints is None:
         return
-    swapped = _swap(run, pairs, checkpoints, new.counters)
+    swapped = _swap(run, pairs, checkpoints, new)
     end_throttling(run)
     names = [pair.source_name for pair in pairs]
     note_swap(run, names)
@@ -287,7 +295,7 @@ def _swap(
     run: Run,
     pairs: Sequence[CopiedPair],
     checkpoints: Checkpoints,
-    counters: dict[tuple[str, str], str],
+    new: NewTables,
 ) -> CutoverResult:
     """Swap once no sentinel exists: one created by hand, or between two tries, counts too."""
     deferral = Deferral(run, pairs)
@@ -295,7 +303,12 @@ def _swap(
         deferral.create()
         checkpoints.sentinel_created()
     swap = plan_swap(
-        run, pairs, counters, held_back=deferral.held_back, last_word=deferral.held_now
+        run,
+        pairs,
+        new.counters,
+        new.altered,
+        held_back=deferral.held_back,
+        last_word=deferral.held_now,
     )
     while True:
         deferral.pass_when_free()

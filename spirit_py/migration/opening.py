@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from spirit_py.checkpoint.decision import Afresh, Resume
 from spirit_py.errors import ServerFault
+from spirit_py.migration.attachments import settle_left
 from spirit_py.migration.control.listener import begin_control
 from spirit_py.migration.resuming import choose
 from spirit_py.migration.surroundings import require_surroundings
@@ -39,6 +40,8 @@ def open_migration(
     run.lock_tables_from_other_runs(tables)
     # Before anything is read: the server may still execute a killed run's RENAME.
     _end_earlier_run(run, session)
+    # Before anything is decided, written or dropped: what a swap has left half-way.
+    settle_left(run, session, tables)
     decision = _choose(run, session, contexts)
     if isinstance(decision, Resume):
         run.swapped_before = decision.cleanup

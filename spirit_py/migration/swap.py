@@ -12,11 +12,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py import points
+from spirit_py.attached.foreign_keys.carried import carried
 from spirit_py.checkpoint.proofs import note_proofs, read_proofs, renew_proofs
 from spirit_py.cutover.cutover import Cutover
 from spirit_py.cutover.names import require_these
-from spirit_py.cutover.plan import CutoverLimits, CutoverPlan, Swap
+from spirit_py.cutover.plan import CutoverLimits, CutoverPlan
 from spirit_py.errors import ServerFault, SpiritError
+from spirit_py.migration.attachments import SwapAttachments
 from spirit_py.migration.stopwatch import Stopwatch
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.locks.policy import LockPolicy
@@ -28,10 +30,12 @@ from spirit_py.mysql.tables.identity import drop_if, identity
 from spirit_py.mysql.tables.new_table import align_auto_increment, set_auto_increment
 from spirit_py.pace import Work
 from spirit_py.table.names import AuxiliaryNames
+from spirit_py.table.swap import Swap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from spirit_py.attached.foreign_keys.model import ForeignKey
     from spirit_py.config import ConnectionOptions, RunConfig
     from spirit_py.contracts import SqlSession
     from spirit_py.cutover.plan import CutoverResult
@@ -40,6 +44,7 @@ if TYPE_CHECKING:
     from spirit_py.migration.process import Process
     from spirit_py.migration.run import Run
     from spirit_py.mysql.tables.identity import Identity, Name
+    from spirit_py.statement import AlterStatement
     from spirit_py.stop import StopSwitch
 
 _log = logging.getLogger(__name__)
@@ -98,6 +103,7 @@ class PairSwap:
         held_back: returns what defers the swap, for messages, or an empty string.
         last_word: as of :class:`CutoverPlan`.
         note_position: note the place after the RENAME.
+        carried: returns a foreign key as the swap leaves it; None for one that it drops.
         cutover: the swap itself.
     """
 
@@ -110,16 +116,22 @@ class PairSwap:
     held_back: Callable[[], str] = str
     last_word: Callable[[], str] = str
     note_position: bool = False
+    carried: Callable[[ForeignKey], ForeignKey | None]
     cutover: Cutover = field(init=False)
+    _attached: SwapAttachments = field(init=False)
     _proofs: dict[Name, Identity] = field(default_factory=dict, init=False)
     _tried: Stopwatch = field(default_factory=Stopwatch, init=False)
 
     def __post_init__(self) -> None:
         """Make the swap; nothing is done yet."""
         config = self.process.config
+        swaps = swaps_of(self.pairs, self.direction)
+        self._attached = SwapAttachments(
+            process=self.process, swaps=tuple(swaps), carried=self.carried
+        )
         plan = CutoverPlan(
             connection=config.connection,
-            swaps=swaps_of(self.pairs, self.direction),
+            swaps=swaps,
             source=self.pairs[0].feed,
             stop=self.pairs[0].stop,
             limits=limits_of(config),
@@ -130,6 +142,7 @@ class PairSwap:
             guard=config.snapshot_guard,
             held_back=self.held_back,
             last_word=self.last_word,
+            attached=self._attached,
             note_position=self.note_position,
             clock=self._tried,
         )
@@ -140,10 +153,16 @@ class PairSwap:
 
         Raises:
             HeldBack: a sentinel exists, or a table must be compared once more.
-            SpiritError: as :meth:`Cutover.run`.
+            SpiritError: as :meth:`Cutover.run`, and when what is attached is not settled yet.
         """
-        with self._tried:
-            result = self.cutover.run()
+        try:
+            with self._tried:
+                result = self.cutover.run()
+        except SpiritError:
+            if not self.cutover.renaming:
+                self._attached.undo_later()
+            raise
+        self._attached.finish()
         self.process.message(
             f"swapped in try {result.attempts}",
             lock_wait_ms=round(result.lock_wait_ms, 1),
@@ -210,6 +229,8 @@ def plan_swap(
     run: Run,
     pairs: Sequence[CopiedPair],
     counters: dict[Name, str],
+    altered: Mapping[Name, AlterStatement],
+    *,
     held_back: Callable[[], str],
     last_word: Callable[[], str],
 ) -> PairSwap:
@@ -217,6 +238,7 @@ def plan_swap(
 
     Args:
         counters: as of :class:`PairSwap`, as are ``held_back`` and ``last_word``.
+        altered: the statement of each table.
     """
 
     def renew_histograms(session: SqlSession) -> None:
@@ -237,6 +259,7 @@ def plan_swap(
         held_back=held_back,
         last_word=last_word,
         note_position=run.config.keep_old_current > 0,
+        carried=partial(carried, altered=altered),
     )
     run.cutover = swap.cutover
     return swap

@@ -18,6 +18,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from spirit_py.errors import ServerFault
 from spirit_py.mysql.faults import server_fault
 from spirit_py.mysql.own_queries import OWN_QUERIES
 from spirit_py.threads import Background
@@ -26,6 +27,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _PING_SECONDS: Final = 1.0
+# enum_mysql_set_option of the C API.
+_MULTI_STATEMENTS_ON: Final = 0
+_MULTI_STATEMENTS_OFF: Final = 1
+# On a line of its own, because a statement may end in a comment.
+_END_OF_STATEMENT: Final = b"\n;\n"
 
 
 class Session:
@@ -69,6 +75,52 @@ class Session:
         """
         with self._translated() as cursor:
             return int(cursor.execute(sql.encode(), parameters))
+
+    def execute_packet(self, statements: Sequence[str | bytes]) -> tuple[int, ServerFault | None]:
+        """Send statements without result sets as one packet, and read each one's answer.
+
+        The server executes them one after the other until one fails, also when this process or
+        its connection ends meanwhile; a KILL of the session ends them between two.
+
+        Args:
+            statements: as text, or as bytes in the character set that one before them has set.
+
+        Returns:
+            How many are answered as done, and the fault of the next one; None when all are done.
+        """
+        done = 0
+        try:
+            with self._several_statements(len(statements)), self._translated() as cursor:
+                cursor.execute(_END_OF_STATEMENT.join(map(_encoded, statements)))
+                done = 1
+                while cursor.nextset():
+                    done += 1
+        except ServerFault as fault:
+            return done, fault
+        return done, None
+
+    @contextlib.contextmanager
+    def _several_statements(self, number: int) -> Iterator[None]:
+        """Let a packet hold several statements: never otherwise, so that no text can add one."""
+        if number == 1:
+            yield
+            return
+        self._set_option(_MULTI_STATEMENTS_ON)
+        try:
+            yield
+        finally:
+            # Of a session that is lost there is nothing to set back.
+            with contextlib.suppress(ServerFault):
+                self._set_option(_MULTI_STATEMENTS_OFF)
+
+    def _set_option(self, option: int) -> None:
+        import MySQLdb
+
+        try:
+            with self._turn:
+                self._connection.set_server_option(option)
+        except MySQLdb.Error as error:
+            raise server_fault(error, where=f"{self.role} session at {self.address}") from error
 
     def query(self, sql: str, parameters: Sequence[object] | None = None) -> list[tuple[Any, ...]]:
         """Run one statement with a result set; return all its rows, typed as the module says.
@@ -159,3 +211,7 @@ class Session:
     def __repr__(self) -> str:
         """Show role, id and server; never a secret."""
         return f"<Session {self.role} id={self.id} at {self.address}>"
+
+
+def _encoded(sql: str | bytes) -> bytes:
+    return sql if isinstance(sql, bytes) else sql.encode()

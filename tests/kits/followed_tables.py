@@ -9,7 +9,6 @@ from spirit_py.applier.applier import SqlApplier
 from spirit_py.binlog.source import BinlogSource
 from spirit_py.chunk.chunk import Chunk
 from spirit_py.config import FeedOptions
-from spirit_py.cutover.plan import Swap
 from spirit_py.feed.feed import ChangeFeed
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.tables.definition import read_table
@@ -17,6 +16,7 @@ from spirit_py.mysql.tables.new_table import create_new_table
 from spirit_py.sql import identifier_list, quote_table
 from spirit_py.statement.parse import alter_of
 from spirit_py.table.build import build_mapping
+from spirit_py.table.swap import Swap
 from tests.kits.connection import connection_options
 
 if TYPE_CHECKING:

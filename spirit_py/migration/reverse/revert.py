@@ -15,6 +15,7 @@ from spirit_py.checkpoint.reverse import ENDED, FOLLOWING, REVERTING
 from spirit_py.checkpoint.reverse_look import Where, find_reverse, where_is
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import Interrupted, OutcomeUnknown, Refusal, ServerFault
+from spirit_py.migration.attachments import settle_left
 from spirit_py.migration.control.asking import LOOK_SECONDS, follow_answer
 from spirit_py.migration.process import Process
 from spirit_py.migration.reverse.keeper import Keeper
@@ -191,6 +192,7 @@ class Revert(Process):
             self.lock_tables_from_other_runs(names)
             require_passable(session, self.config.feed.passable, names)
             end_earlier_sessions(session, self.config.connection.label)
+            settle_left(self, session, names)
             latest = find_reverse(session, self.config.database, self.config.table)
             # Where the record is gone, its process has ended, and the tables tell how.
             record = latest or replace(found, state=REVERTING)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -22,11 +23,14 @@ from spirit_py.migration.reverse.feed import require_definitions
 from spirit_py.migration.swap import BACK, PairSwap, swaps_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from spirit_py.attached.foreign_keys.model import ForeignKey
     from spirit_py.migration.pair import Pair
     from spirit_py.migration.process import Process
     from spirit_py.migration.reverse.mailbox import RevertMailbox
+    from spirit_py.mysql.tables.identity import Name
+    from spirit_py.table.reverse import ReverseChanges
 
 #: What to do about rows that stand against a revert.
 _HINTS: Final[dict[type[SpiritError], str]] = {
@@ -101,8 +105,16 @@ class SwapBack:
 
     def swap(self) -> None:
         """Put the old tables back in one RENAME (R15)."""
-        check = partial(require_definitions, tables=self._mailbox.record.tables)
-        swap = PairSwap(process=self._process, pairs=self._pairs, direction=BACK, final_check=check)
+        tables = self._mailbox.record.tables
+        check = partial(require_definitions, tables=tables)
+        changes = {table.source: table.changes for table in tables}
+        swap = PairSwap(
+            process=self._process,
+            pairs=self._pairs,
+            direction=BACK,
+            final_check=check,
+            carried=partial(_carried_back, changes=changes),
+        )
         while not self.swapped:
             for pair in self._pairs:
                 if not pair.proven:
@@ -122,3 +134,21 @@ class SwapBack:
         if self._mailbox.record.state == REVERTING:
             with contextlib.suppress(ServerFault):
                 self._mailbox.write(state=FOLLOWING)
+
+
+def _carried_back(key: ForeignKey, changes: Mapping[Name, ReverseChanges]) -> ForeignKey:
+    """Return a key as the swap back leaves it: those that there are now go along.
+
+    Args:
+        changes: what happens to the columns of each table that is swapped.
+    """
+
+    def renamed(table: Name, columns: tuple[str, ...]) -> tuple[str, ...]:
+        names = changes[table].renames if table in changes else {}
+        return tuple(names.get(column.lower(), column) for column in columns)
+
+    return replace(
+        key,
+        columns=renamed(key.child, key.columns),
+        parent_columns=renamed(key.parent, key.parent_columns),
+    )

@@ -18,6 +18,8 @@ def test_time_in_which_it_is_held_back_counts_for_none_of_its_limits(monkeypatch
     now, tried = 0.0, []
 
     class Trying:
+        renaming = False
+
         def __init__(self, plan: Any) -> None:
             self._clock = plan.clock
 
@@ -34,7 +36,7 @@ def test_time_in_which_it_is_held_back_counts_for_none_of_its_limits(monkeypatch
         config=SimpleNamespace(connection=None, snapshot_guard="off"), message=None, show=None
     )
     pairs: Any = [SimpleNamespace(feed=None, stop=None)]
-    swapping = PairSwap(process=process, pairs=pairs, direction=FORWARD)
+    swapping = PairSwap(process=process, pairs=pairs, direction=FORWARD, carried=lambda key: key)
     monkeypatch.setattr(swapping._tried, "_clock", lambda: now)
     for _ in range(3):
         with pytest.raises(HeldBack):
@@ -67,6 +69,7 @@ def test_a_swap_that_was_held_back_is_the_same_one_that_goes_on(monkeypatch):
         figures=SimpleNamespace(phase=Phase.CUTOVER),
         message=lambda _: None,
     )
-    ended: Any = migration._swap(run, [], checkpoints=Any, counters={})  # type: ignore[arg-type]
+    new: Any = SimpleNamespace(counters={}, altered={})
+    ended: Any = migration._swap(run, [], checkpoints=Any, new=new)  # type: ignore[arg-type]
     assert ended == "swapped"
     assert planned * 3 == tried

@@ -1,0 +1,89 @@
+"""The statements of a swap with all that is attached to its tables, in their order (pure).
+
+::
+
+    before      copies under temporary names        undone by ``undoing``, in reverse order
+    RENAME      of all tables at once
+    after       originals dropped, copies named     completed by ``remaining``
+
+Each kind of attachment has the same four functions: what is sent before the RENAME, what there is
+right after it, what remains after it given what there is, and what undoes the first. Every
+state between two statements loses no row and lets no orphan arise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from spirit_py.attached.foreign_keys import moving
+from spirit_py.sql import quote_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from spirit_py.attached.foreign_keys.model import ForeignKey
+    from spirit_py.attached.record import Attachments
+    from spirit_py.table.swap import Swap
+
+
+@dataclass(frozen=True, kw_only=True)
+class Existing:
+    """What is on the tables of a swap now, under whatever names.
+
+    Attributes:
+        keys: the foreign keys of all three tables of each swap, and of the noted children.
+    """
+
+    keys: tuple[ForeignKey, ...] = ()
+
+
+Sql: TypeAlias = str | bytes
+"""Bytes where a statement must be sent in another character set than UTF-8."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SwapStatements:
+    """The statements of one packet."""
+
+    before: tuple[Sql, ...] = ()
+    rename: str
+    after: tuple[Sql, ...] = ()
+
+    @property
+    def all(self) -> tuple[Sql, ...]:
+        """All statements, in the order in which they are sent."""
+        return (*self.before, self.rename, *self.after)
+
+    def renamed_after(self, done: int) -> bool:
+        """Return whether the RENAME is among the first ``done`` statements."""
+        return done > len(self.before)
+
+
+def sequence_of(noted: Attachments) -> SwapStatements:
+    """Return the statements of a swap of which nothing was sent yet."""
+    return SwapStatements(
+        before=tuple(moving.copies(noted)),
+        rename=renaming(noted.swaps),
+        after=tuple(remaining(noted, Existing(keys=moving.renamed(noted)))),
+    )
+
+
+def renaming(swaps: Iterable[Swap]) -> str:
+    """Return the RENAME of all tables, which is atomic."""
+    moves = ", ".join(
+        f"{quote_table(swap.schema, before)} TO {quote_table(swap.schema, after)}"
+        for swap in swaps
+        for before, after in ((swap.table, swap.old), (swap.new, swap.table))
+    )
+    return f"RENAME TABLE {moves}"
+
+
+def remaining(noted: Attachments, existing: Existing) -> list[Sql]:
+    """Return what is still to be sent after the RENAME; nothing when all is in place."""
+    return [*moving.placed(noted, existing.keys)]
+
+
+def undoing(noted: Attachments, existing: Existing) -> list[Sql]:
+    """Return what undoes the statements before a RENAME that was not made."""
+    return [*moving.withdrawn(noted, existing.keys)]

@@ -1,0 +1,116 @@
+"""A swap of tables with foreign keys, without a migration around it."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from spirit_py.checkpoint.record import CheckpointRecord, TableProgress
+from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.config import RunConfig
+from spirit_py.migration.attachments import SwapAttachments
+from spirit_py.mysql.connect import connect
+from spirit_py.phases import Phase
+from spirit_py.stop import StopSwitch
+from spirit_py.table.swap import Swap
+from tests.kits.connection import connection_options
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spirit_py.attached.foreign_keys.model import ForeignKey
+
+
+class SwapProcess:
+    """What the attachments of a swap need of a process."""
+
+    def __init__(self, db: Any) -> None:
+        self.config = RunConfig(connection=connection_options(db), database=db.name)
+        self.stop = StopSwitch()
+        self.messages: list[str] = []
+
+    def show(self, waiting_for: str) -> None:
+        """Show nothing."""
+
+    def message(self, text: str, **_: object) -> None:
+        """Keep the line."""
+        self.messages.append(text)
+
+
+def as_it_is(key: ForeignKey) -> ForeignKey:
+    """Return the key."""
+    return key
+
+
+@dataclass
+class Swapping:
+    """Tables with their copies, beside each of which is a checkpoint table."""
+
+    db: Any
+    names: tuple[str, ...]
+    carried: Callable[[ForeignKey], ForeignKey | None] = as_it_is
+    process: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Make the copies with one more column, and the checkpoint tables."""
+        self.process = SwapProcess(self.db)
+        for name in self.names:
+            self.db.execute(f"CREATE TABLE `_{name}_new` LIKE `{name}`")
+            self.db.execute(f"ALTER TABLE `_{name}_new` ADD COLUMN extra INT")
+            columns = ", ".join(
+                f"`{row[0]}`" for row in self.db.query(f"SHOW COLUMNS FROM `{name}`")
+            )
+            self.db.execute(f"INSERT INTO `_{name}_new` ({columns}) SELECT {columns} FROM `{name}`")
+            record = CheckpointRecord(
+                statement="x",
+                tables=(TableProgress(schema=self.db.name, table=name),),
+                server_uuid="x",
+                phase=Phase.COPY.value,
+            )
+            with self.session() as session:
+                CheckpointTable(self.db.name, name).create(session, record)
+
+    def session(self) -> Any:
+        """Open a session of the program."""
+        return connect(connection_options(self.db), role="test")
+
+    @property
+    def swaps(self) -> tuple[Swap, ...]:
+        """The names that are exchanged."""
+        return tuple(
+            Swap(schema=self.db.name, table=name, new=f"_{name}_new", old=f"_{name}_old")
+            for name in self.names
+        )
+
+    def attachments(self) -> SwapAttachments:
+        """Return what is attached to the tables, for one swap."""
+        return SwapAttachments(process=self.process, swaps=self.swaps, carried=self.carried)
+
+    def definitions(self, *tables: str) -> dict[str, str]:
+        """Return the definitions of tables, without the column that the copies have more."""
+        found = {}
+        for table in tables:
+            text = str(self.db.query(f"SHOW CREATE TABLE `{table}`")[0][1])
+            found[table] = re.sub(r"\n  `extra` int DEFAULT NULL,", "", text)
+        return found
+
+
+def run_killed_after(swapping: Swapping, number: int) -> bool:
+    """Send the first statements of a packet under the lock, as a KILL after them leaves it.
+
+    Returns:
+        Whether the RENAME is among them.
+    """
+    attached = swapping.attachments()
+    attached.survey()
+    packet = attached.statements
+    with contextlib.closing(swapping.session()) as session:
+        locked = [(s.schema, name) for s in swapping.swaps for name in (s.table, s.new)]
+        names = ", ".join(f"`{s}`.`{t}` WRITE" for s, t in [*locked, *attached.tables])
+        session.execute(f"LOCK TABLES {names}")
+        if number:
+            done, fault = session.execute_packet(packet.all[:number])
+            assert (done, fault) == (number, None)
+    return packet.renamed_after(number)
