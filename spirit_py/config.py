@@ -76,6 +76,33 @@ class ConnectionOptions:
         return self.socket or f"{self.host}:{self.port}"
 
 
+@dataclass(frozen=True, kw_only=True)
+class SessionModes:
+    """The modes of the session whose native ALTER a migration is like, where they are chosen.
+
+    Attributes:
+        sql_mode: instead of the server's; None for the server's own.
+        allow_zero_dates: the server's, without NO_ZERO_DATE and NO_ZERO_IN_DATE.
+        innodb_strict_mode: instead of the server's; empty for the server's own.
+    """
+
+    sql_mode: str | None = None
+    allow_zero_dates: bool = False
+    innodb_strict_mode: str = ""
+
+    @property
+    def options(self) -> str:
+        """What chooses them on the command line; empty where nothing is chosen."""
+        chosen = []
+        if self.sql_mode is not None:
+            chosen.append(f"--sql-mode '{self.sql_mode}'")
+        if self.allow_zero_dates:
+            chosen.append("--allow-zero-dates")
+        if self.innodb_strict_mode:
+            chosen.append(f"--innodb-strict-mode {self.innodb_strict_mode}")
+        return " ".join(chosen)
+
+
 def _apply_threads() -> int:
     """Return how many partitions are applied at the same time: 2 to 4, by the cores."""
     return max(2, min(4, len(os.sched_getaffinity(0))))
@@ -196,6 +223,7 @@ class MigrationConfig(RunConfig):
             carry on with them and something else could.
         defer_indexes: whether secondary indexes are built after the copy; ``auto``: where that is
             likely to be faster, and no replica would have to apply the build.
+        modes: under which the table is changed.
     """
 
     alter: str = ""
@@ -227,6 +255,7 @@ class MigrationConfig(RunConfig):
     checkpoint_max_age: float = 7 * 86400.0
     start_afresh: bool = False
     defer_indexes: IndexMode = "auto"
+    modes: SessionModes = SessionModes()
     report_json: Path | None = None
 
 

@@ -75,10 +75,11 @@ def make_stage(
     if more:
         number += f", {more}"
     session.execute(f"DROP TEMPORARY TABLE IF EXISTS {stage}")
-    session.execute(
-        f"CREATE TEMPORARY TABLE {stage} ({number}) ENGINE=InnoDB ROW_FORMAT=DYNAMIC"
-        f" SELECT {names} FROM {table} LIMIT 0"
-    )
+    with as_stored(session):
+        session.execute(
+            f"CREATE TEMPORARY TABLE {stage} ({number}) ENGINE=InnoDB ROW_FORMAT=DYNAMIC"
+            f" SELECT {names} FROM {table} LIMIT 0"
+        )
     return stage
 
 

@@ -14,6 +14,7 @@ from spirit_py.phases import Phase
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from spirit_py.config import SessionModes
     from spirit_py.contracts import SqlSession
     from spirit_py.mysql.tables.identity import Name
     from spirit_py.statement import AlterStatement
@@ -33,7 +34,11 @@ def normal_form(statements: Mapping[Name, AlterStatement]) -> str:
 
 
 def first_record(
-    session: SqlSession, statement: str, sources: Mapping[Name, TableSchema], server_uuid: str
+    session: SqlSession,
+    statement: str,
+    sources: Mapping[Name, TableSchema],
+    server_uuid: str,
+    modes: SessionModes,
 ) -> CheckpointRecord:
     """Return the record of a migration that begins now.
 
@@ -50,6 +55,7 @@ def first_record(
         server_uuid=server_uuid,
         phase=Phase.PREFLIGHT.value,
         started_at=f"{now}+00:00",
+        modes=modes,
         program=__version__,
     )
 

@@ -12,7 +12,7 @@ import json
 from types import NoneType, UnionType
 from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints, overload
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 """The format that this version writes and reads."""
 
 _Row = TypeVar("_Row")

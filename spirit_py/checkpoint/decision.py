@@ -20,6 +20,7 @@ an old table was left to the operator, and is   afresh; nothing is reported
 gone
 another server at the address, whose GTIDs      refused: everything is kept (R14)
 do not prove that it has all that the first had
+begun under other modes (``--sql-mode`` ...)    refused: everything is kept
 a revert was made or reverse replication lost   resume, with the cleanup
 the old table is kept after the swap            resume, with the cleanup
 tables that are neither from before the swap    refused: everything is kept
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
 
     from spirit_py.checkpoint.found import Found, ReverseFound
     from spirit_py.checkpoint.record import TableProgress
+    from spirit_py.config import SessionModes
 
 _SHOWN: Final = 200
 
@@ -76,10 +78,12 @@ class Wanted:
     Attributes:
         statement: normal form, as the record has it; None takes any (``spirit-py status``).
         max_age: seconds after which a checkpoint is too old.
+        modes: those that the operator chose; None takes any.
     """
 
     statement: str | None
     max_age: float
+    modes: SessionModes | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,8 +179,16 @@ def _first_that_fits(found: Found, wanted: Wanted) -> Decision:
             throws_away=_can_be_carried_on(found, record),
             instead=_with_its_own_statement(record),
         )
+    return _of_this_statement(found, record, wanted)
+
+
+def _of_this_statement(found: Found, record: CheckpointRecord, wanted: Wanted) -> Decision:
+    """Return the outcome of the first row that fits a record of the same statement."""
+    reverse = found.reverse
     if found.moved and not found.goes_on_here:
         return _refuse_other_server(found, record)
+    if wanted.modes not in {None, record.modes}:
+        return _refuse_other_modes(record)
     if reverse is not None and reverse.state is not ReverseState.KEPT:
         return Resume(record=record, reason=f"{reverse}", cleanup=True)
     # Of a table whose old one is kept, others may have changed the definition since.
@@ -299,6 +311,18 @@ def _refuse_new_table(progress: TableProgress) -> Refuse:
     return Refuse(
         reason=f"{progress.schema}.{new} is not the table that the migration of {progress} made",
         hint=f"see who made it; drop or rename {new}, then run the same command again",
+    )
+
+
+def _refuse_other_modes(record: CheckpointRecord) -> Refuse:
+    """Refuse to go on under other modes than those under which the new table was made."""
+    begun = f"with {record.modes.options}" if record.modes.options else "under the server's modes"
+    add = f"add {record.modes.options}" if record.modes.options else "leave out the option"
+    return Refuse(
+        reason=f"the migration was begun {begun}, and this command chooses other modes: the new"
+        " table is made for the first ones",
+        hint=f"{add}, and run the command again; or drop what is left with spirit-py cleanup, and"
+        " begin again",
     )
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.config import SessionModes
 from spirit_py.mysql.tables.identity import Identity
 from spirit_py.phases import Phase
 from spirit_py.table.names import AuxiliaryNames
@@ -114,6 +115,7 @@ class CheckpointRecord:
         runs: how many runs there were, this one included.
         totals: counters over all runs.
         sentinel: the sentinel table was created: one that is gone was dropped by the operator.
+        modes: under which the tables are changed.
         program: version of the program that wrote it.
     """
 
@@ -128,6 +130,7 @@ class CheckpointRecord:
     runs: int = 1
     totals: dict[str, int] = field(default_factory=dict)
     sentinel: bool = False
+    modes: SessionModes = field(default_factory=SessionModes)
     program: str = ""
 
     def __post_init__(self) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from spirit_py.checkpoint.record import home_of
+from spirit_py.config import SessionModes
 from spirit_py.table.reverse import ReverseChanges
 
 FOLLOWING: Final = "following"
@@ -62,6 +63,7 @@ class ReverseRecord:
         until: when it ends, seconds since 1970 by the server's clock.
         state: :data:`FOLLOWING`, :data:`REVERTING` or :data:`ENDED`.
         reason: why it has ended.
+        modes: under which the tables were changed; the old ones follow under them.
         skip_drop: the tables that the swap back takes out of use are to be kept.
         program: version of the program that wrote it.
     """
@@ -71,6 +73,7 @@ class ReverseRecord:
     until: float
     state: str = FOLLOWING
     reason: str = ""
+    modes: SessionModes = field(default_factory=SessionModes)
     skip_drop: bool = False
     program: str = ""
 

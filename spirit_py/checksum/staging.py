@@ -63,9 +63,10 @@ def stage(session: SqlSession, plan: ComparisonPlan, wanted: Selection) -> Compa
 
 
 def _make(session: SqlSession, plan: ComparisonPlan) -> None:
-    for side in ("old", "new"):
-        session.execute(staging_sql.drop_stage(plan, side))
-        session.execute(staging_sql.create_stage(plan, side))
+    with as_stored(session):
+        for side in ("old", "new"):
+            session.execute(staging_sql.drop_stage(plan, side))
+            session.execute(staging_sql.create_stage(plan, side))
 
 
 def _fill(session: SqlSession, plan: ComparisonPlan, rows: Sequence[Sequence[Any]]) -> None:

@@ -36,7 +36,7 @@ from spirit_py.cli.values import (
     named_alike,
     refuse_undecodable,
 )
-from spirit_py.config import FeedOptions, MigrationConfig, host_and_port
+from spirit_py.config import FeedOptions, MigrationConfig, SessionModes, host_and_port
 from spirit_py.errors import UnfinishedWork, UsageFault
 
 if TYPE_CHECKING:
@@ -111,6 +111,26 @@ if TYPE_CHECKING:
     show_default=True,
     help="Time after the swap before which the old table is not dropped, such as 1h; never: leave"
     " it to spirit-py cleanup --drop-old.",
+)
+@option(
+    "--sql-mode",
+    metavar="MODES",
+    default=None,
+    help="Change the table as an ALTER in a session with this sql_mode would, not under the"
+    " server's: for a definition that only an older one accepts. Values are never shortened or"
+    " replaced all the same.",
+)
+@option(
+    "--allow-zero-dates",
+    is_flag=True,
+    help="The same under the server's sql_mode without NO_ZERO_DATE and NO_ZERO_IN_DATE.",
+)
+@option(
+    "--innodb-strict-mode",
+    type=click.Choice(["on", "off"]),
+    default=None,
+    help="The same with this innodb_strict_mode: off accepts a definition whose rows may become"
+    " too long for a page.",
 )
 @option("--no-shortcut", is_flag=True, help="Copy even where INSTANT or INPLACE would do.")
 @option(
@@ -238,13 +258,33 @@ def migration_config(options: dict[str, Any]) -> MigrationConfig:
             "--dry-run swaps nothing: --defer-cutover and --keep-old-current do not go with it",
             hint="leave them out of the rehearsal",
         )
+    if options["allow_zero_dates"] and options["sql_mode"] is not None:
+        raise UsageFault(
+            "--allow-zero-dates takes two modes from the server's sql_mode, and --sql-mode replaces"
+            " all of it",
+            hint="give one of them: --sql-mode without NO_ZERO_DATE and NO_ZERO_IN_DATE, or only"
+            " --allow-zero-dates",
+        )
     for replica in options["replicas"]:
         host_and_port(replica)
     return MigrationConfig(
         connection=connection_of(options),
         feed=_feed_options(options),
+        modes=_modes(options),
         **named_alike(MigrationConfig, options)
         | {"allow": tuple(window for given in options["allow"] for window in given)},
+    )
+
+
+def _modes(options: dict[str, Any]) -> SessionModes:
+    """Build the chosen modes; the spelling of a ``sql_mode`` does not matter."""
+    given = options["sql_mode"]
+    if given is not None:
+        given = ",".join(filter(None, (mode.strip().upper() for mode in given.split(","))))
+    return SessionModes(
+        sql_mode=given,
+        allow_zero_dates=options["allow_zero_dates"],
+        innodb_strict_mode=options["innodb_strict_mode"] or "",
     )
 
 

@@ -129,7 +129,8 @@ def _begin(
     """Change the tables in place, or create the new ones; None when nothing is left to do."""
     run.enter(Phase.SHORTCUT)
     sources = {(context.schema, context.table): context.source for context in contexts}
-    record = first_record(session, statement_of(contexts), sources, contexts[0].facts.uuid)
+    uuid, modes = contexts[0].facts.uuid, run.config.modes
+    record = first_record(session, statement_of(contexts), sources, uuid, modes)
     # Wrong Spark settings and a missing Java are refused before anything is written.
     if abandoned is not None or copy_is_certain(run.config, contexts):
         _begin_engines(run, contexts)

@@ -16,6 +16,7 @@ from spirit_py.mysql.connect import connect, evaluate_with
 from spirit_py.mysql.evaluation import evaluation_settings
 from spirit_py.mysql.faults import connection_refusal
 from spirit_py.mysql.locks.named import migration_lock
+from spirit_py.mysql.modes import choose_modes
 from spirit_py.mysql.own_sessions import claim
 from spirit_py.mysql.retry import retrying, waiting_for
 from spirit_py.mysql.run_label import run_label
@@ -78,6 +79,7 @@ class Process:
         self.stack = contextlib.ExitStack()
         self.waiting_for = ""
         self._reporter = reporter
+        self._facts: ServerFacts | None = None
         self.relay: Callable[[str], None] | None = None
         self.answers_read: Callable[[], None] = lambda: None
         self.pace: Pace = Unhindered()
@@ -90,6 +92,7 @@ class Process:
         expressions under that server's settings (R22).
         """
         settings = evaluation_settings(facts)
+        self._facts = facts
         connection = replace(
             self.config.connection,
             label=run_label(tables),
@@ -120,16 +123,24 @@ class Process:
         """Open a session for one step: none is kept for the days that a copy may take.
 
         Args:
+            native: with the server's own modes, or those that the operator chose.
             read_timeout: as of :func:`connect`; a metadata lock is waited for only half as long.
         """
         lock_wait = read_timeout // 2 if read_timeout else 30
-        return connect(
+        session = connect(
             self.config.connection,
             role=role,
             native=native,
             lock_wait_timeout=lock_wait,
             read_timeout=read_timeout,
         )
+        if native and self._facts is not None:
+            try:
+                choose_modes(session, self._facts)
+            except BaseException:
+                session.close()
+                raise
+        return session
 
     def first_session(self, role: str, *, read_timeout: int = 0) -> Session:
         """Open the first session.

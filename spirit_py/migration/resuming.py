@@ -41,7 +41,11 @@ def choose(run: Run, session: SqlSession, contexts: Sequence[PreflightContext]) 
     """
     tables = [(context.schema, context.table) for context in contexts]
     found = look(session, run.config.connection, tables)
-    wanted = Wanted(statement=statement_of(contexts), max_age=run.config.checkpoint_max_age)
+    wanted = Wanted(
+        statement=statement_of(contexts),
+        max_age=run.config.checkpoint_max_age,
+        modes=run.config.modes,
+    )
     decision = decide(found, wanted)
     if isinstance(decision, Refuse):
         raise Refusal(decision.reason, hint=decision.hint)

@@ -10,7 +10,12 @@ from spirit_py.mysql.locks.look import LockRequest
 from spirit_py.mysql.locks.policy import LockPolicy
 from spirit_py.mysql.locks.turns import LockTurns
 from spirit_py.mysql.tables.definition import read_table
-from spirit_py.preflight.shortcut import probe_shortcut, try_shortcut
+from spirit_py.preflight.shortcut import (
+    OtherModesAccept,
+    ShortcutResult,
+    probe_shortcut,
+    try_shortcut,
+)
 from spirit_py.statement import ClauseKind
 
 if TYPE_CHECKING:
@@ -64,13 +69,25 @@ def change_in_place(
             building = read_proofs(session, context.schema, context.table).building
             found = probe_shortcut(native, session, source, statement, building=building)
         else:
-            found = try_shortcut(native, session, source, statement, _turns(run, context))
+            found = _tried(run, native, session, context)
     run.report.reason = found.reason
     if found.algorithm is None:
         run.message(f"copying, because {found.reason}")
         return False
     run.report.algorithm = found.algorithm
     return True
+
+
+def _tried(
+    run: Run, native: SqlSession, session: SqlSession, context: PreflightContext
+) -> ShortcutResult:
+    """Change the table in place; where other modes may be needed, let the copy find out which."""
+    try:
+        return try_shortcut(
+            native, session, context.source, context.statement, _turns(run, context)
+        )
+    except OtherModesAccept as refusal:
+        return ShortcutResult(reason=refusal.message)
 
 
 def _turns(run: Run, context: PreflightContext) -> LockTurns:

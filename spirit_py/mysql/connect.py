@@ -68,7 +68,7 @@ _NATIVE_SETTINGS: Final = (
     "SESSION lc_messages='en_US'",
 )
 # Setting these needs SESSION_VARIABLES_ADMIN, so they are only set where they differ.
-_RESTRICTED: Final = {"binlog_row_image": "FULL", "innodb_strict_mode": 1}
+_RESTRICTED: Final = {"binlog_row_image": "FULL", "innodb_strict_mode": "1"}
 
 
 def connect(
@@ -171,17 +171,25 @@ def _prepare(
     said = identity(options, session.role)
     evaluation = () if native else _evaluation(options.settings)
     session.execute("SET " + ", ".join((*settings, *evaluation, *timeouts, *said)))
-    names = ", ".join(f"@@SESSION.{name}" for name in _RESTRICTED)
-    *found, server = session.query(f"SELECT {names}, @@GLOBAL.server_uuid")[0]
+    server = session.value("SELECT @@GLOBAL.server_uuid")
     if options.server_uuid not in {"", server}:
         raise another_server(options.address, found=str(server), wanted=options.server_uuid)
     claim(session.query, session.id, origin=options.origin, label=options.label)
     if native:
         return
-    for (name, wanted), value in zip(_RESTRICTED.items(), found, strict=True):
-        if value != wanted:
-            session.execute(f"SET SESSION {name}={wanted}")
+    _restrict(session, options.settings)
     _keep_warnings(session)
+
+
+def _restrict(session: Session, settings: Iterable[tuple[str, str]]) -> None:
+    """Set what needs a privilege, where the session has it otherwise."""
+    wanted = {**_RESTRICTED, **{name: value for name, value in settings if name in _RESTRICTED}}
+    names = ", ".join(f"@@SESSION.{name}" for name in wanted)
+    for (name, value), found in zip(
+        wanted.items(), session.query(f"SELECT {names}")[0], strict=True
+    ):
+        if str(found) != value:
+            session.execute(f"SET SESSION {name}={value}")
 
 
 def _keep_warnings(session: Session) -> None:
@@ -195,12 +203,15 @@ def _keep_warnings(session: Session) -> None:
 
 def evaluate_with(session: Session, settings: Iterable[tuple[str, str]]) -> None:
     """Apply to an open session the settings under which it evaluates expressions."""
+    settings = tuple(settings)
     session.execute("SET " + ", ".join(_evaluation(settings)))
+    _restrict(session, settings)
 
 
 def _evaluation(settings: Iterable[tuple[str, str]]) -> list[str]:
     """Render the assignments; ``OWN_SQL_MODE`` keeps the mode for those who change it a while."""
-    values = {"sql_mode": STRICT_SQL_MODE, DATE_SQL_MODE: date_mode(""), **dict(settings)}
+    given = {name: value for name, value in settings if name not in _RESTRICTED}
+    values = {"sql_mode": STRICT_SQL_MODE, DATE_SQL_MODE: date_mode(""), **given}
     mode = string_literal(values["sql_mode"])
     numbers = {name: value for name, value in values.items() if value.isdigit()}
     return [

@@ -31,7 +31,9 @@ OWN_SQL_MODE: Final = "@spirit_py_sql_mode"
 DATE_SQL_MODE: Final = "@spirit_py_date_sql_mode"
 
 _LENIENT_SQL_MODE: Final = "ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO"
-"""The mode that accepts ENUM 0 and invalid dates in columns of the type that already holds them."""
+"""The mode that accepts ENUM 0 and invalid dates in columns of the type that already holds them.
+
+And every definition of the source in a table of ours, such as an ENUM with a member twice."""
 
 _VARIABLES: Final = (
     "block_encryption_mode",
@@ -43,6 +45,8 @@ _MODES: Final = ("NO_UNSIGNED_SUBTRACTION", "TIME_TRUNCATE_FRACTIONAL")
 _ANY_DATE: Final = "ALLOW_INVALID_DATES"
 _ZERO_MODES: Final = ("NO_ZERO_DATE", "NO_ZERO_IN_DATE")
 _STRICT: Final = frozenset({"STRICT_ALL_TABLES", "STRICT_TRANS_TABLES"})
+_ROW_CHECKS: Final = "innodb_strict_mode"
+"""Whether a definition is refused whose rows may become too long for a page."""
 _DIVISION: Final = "ERROR_FOR_DIVISION_BY_ZERO"
 
 
@@ -53,7 +57,8 @@ def evaluation_settings(facts: ServerFacts) -> tuple[tuple[str, str], ...]:
         ("sql_mode", evaluating_mode(facts.sql_mode)),
         (DATE_SQL_MODE, date_mode(facts.sql_mode)),
     )
-    return (*modes, *found)
+    unchecked = facts.text(_ROW_CHECKS) and not facts.is_on(_ROW_CHECKS)
+    return (*modes, *found, *([(_ROW_CHECKS, "0")] if unchecked else []))
 
 
 def evaluating_mode(sql_mode: str) -> str:
@@ -113,7 +118,7 @@ def evaluating(session: SqlSession, what: Evaluated, *, notes: bool = False) -> 
 
 @contextlib.contextmanager
 def as_stored(session: SqlSession) -> Iterator[None]:
-    """Accept every value of the source in columns of the same type."""
+    """Accept every value of the source in columns of the same type, and its definition."""
     with _setting(session, "sql_mode", string_literal(_LENIENT_SQL_MODE), OWN_SQL_MODE):
         yield
 

@@ -21,10 +21,16 @@ _ON = frozenset({"ON", "1", "YES", "TRUE"})
 
 @dataclass(frozen=True, kw_only=True)
 class ServerFacts:
-    """One server's ``VERSION()``, and its global variables by lower-case name."""
+    """One server's ``VERSION()``, and its global variables by lower-case name.
+
+    Attributes:
+        chosen: session variables, and their values, that the operator chose in place of the
+            server's; the variables have these values.
+    """
 
     version: str
     variables: Mapping[str, str] = field(repr=False)
+    chosen: tuple[tuple[str, str], ...] = ()
 
     def text(self, name: str) -> str:
         """Return a global variable's value; empty when the server has no such variable."""
@@ -61,7 +67,7 @@ class ServerFacts:
 
     @property
     def sql_mode(self) -> str:
-        """``@@global.sql_mode``: what a native ALTER runs under."""
+        """What a native ALTER runs under: the server's ``sql_mode``, or the one that is chosen."""
         return self.text("sql_mode")
 
 

@@ -17,6 +17,7 @@ from spirit_py import points
 from spirit_py.errors import Refusal
 from spirit_py.mysql.facts import read_facts, require_mysql
 from spirit_py.mysql.grants import read_grants
+from spirit_py.mysql.modes import under_modes
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.mysql.values.clock_defaults import at_one_moment
 from spirit_py.preflight.check import PreflightContext
@@ -45,6 +46,7 @@ def prepare(session: SqlSession, config: MigrationConfig) -> tuple[PreflightCont
     """
     facts = read_facts(session)
     require_mysql(facts)
+    facts = under_modes(session, facts, config.modes)
     grants = read_grants(session)
     contexts = tuple(
         PreflightContext(

@@ -37,11 +37,18 @@ def refuse_row(
 
 
 def first_row(
-    context: PreflightContext, condition: str, columns: tuple[str, ...]
+    context: PreflightContext, condition: str, columns: tuple[str, ...], *, seconds: float = 0.0
 ) -> tuple[Any, ...] | None:
-    """Return these columns of some row that meets the condition; None when there is none."""
+    """Return these columns of some row that meets the condition; None when there is none.
+
+    Args:
+        seconds: limit of the search; 0 for the usual one.
+
+    Raises:
+        ServerFault: also where none was found in time.
+    """
     table = quote_table(context.schema, context.table)
-    hint = f"/*+ MAX_EXECUTION_TIME({int(SECONDS * 1000)}) */"
+    hint = f"/*+ MAX_EXECUTION_TIME({int((seconds or SECONDS) * 1000)}) */"
     rows = context.session.query(
         f"SELECT {hint} {identifier_list(columns)} FROM {table} WHERE {condition} LIMIT 1"
     )

@@ -12,7 +12,8 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
-from spirit_py.errors import MigrationFailure, OutcomeUnknown, ServerFault
+from spirit_py.errors import MigrationFailure, OutcomeUnknown, Refusal, ServerFault
+from spirit_py.mysql.accepting_modes import DEPENDING_ON_MODES
 from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, Disposition, disposition
 from spirit_py.mysql.own_sessions import ours
 from spirit_py.mysql.retry import retrying
@@ -41,6 +42,10 @@ _MODIFIERS: Final[dict[Algorithm, str]] = {
     "inplace": "ALGORITHM=INPLACE, LOCK=NONE",
 }
 _WITHOUT_MODIFIERS = (ClauseKind.PARTITION_BY, ClauseKind.REMOVE_PARTITIONING)
+
+
+class OtherModesAccept(Refusal):
+    """The server refuses a definition that it may accept under other modes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,7 +202,10 @@ class _Runner:
         if fate is Disposition.FATAL and _IMPOSSIBLE.search(error.text):
             return error.text
         if fate is Disposition.FATAL and not error.hint:
-            raise server_refusal(error, "the ALTER") from error
+            refusal = server_refusal(error, "the ALTER")
+            if error.code in DEPENDING_ON_MODES:
+                refusal = OtherModesAccept(refusal.message, hint=refusal.hint)
+            raise refusal from error
         if fate is Disposition.UNKNOWN and self._changed(error):
             return ""
         raise error

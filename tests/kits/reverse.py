@@ -15,7 +15,7 @@ from spirit_py.checkpoint.proofs import begin_proofs, note_proofs
 from spirit_py.checkpoint.record import CheckpointRecord, TableProgress
 from spirit_py.checkpoint.reverse import ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable
-from spirit_py.config import FeedOptions, MigrationConfig, RevertConfig
+from spirit_py.config import FeedOptions, MigrationConfig, RevertConfig, SessionModes
 from spirit_py.cutover.cutover import Cutover
 from spirit_py.cutover.plan import CutoverLimits, CutoverPlan
 from spirit_py.migration.process import Process
@@ -92,6 +92,7 @@ class SwappedTable:
                 [kept],
                 position=result.after_rename,
                 seconds=seconds,
+                modes=SessionModes(),
             )
 
     def _mark(self, clauses: str) -> None:

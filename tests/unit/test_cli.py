@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from spirit_py import cli
 from spirit_py.cli import outcome
 from spirit_py.cli import watch as watch_command
-from spirit_py.config import host_and_port
+from spirit_py.config import SessionModes, host_and_port
 from spirit_py.errors import UsageFault
 from spirit_py.mysql.locks.policy import LockPolicy
 
@@ -354,3 +354,18 @@ def test_a_sigint_before_the_work_has_begun_is_no_defect(monkeypatch):
     assert left == [130]
     assert "interrupted by signal 2" in found.output
     assert "defect" not in found.output
+
+
+def test_modes_are_the_servers_unless_they_are_chosen(configured):
+    """The spelling of a mode does not matter; an empty mode is a choice."""
+    assert configured(*BASE).modes == SessionModes()
+    assert configured(*BASE, "--sql-mode", "").modes == SessionModes(sql_mode="")
+    chosen = configured(*BASE, "--sql-mode", "ansi, No_Zero_Date", "--innodb-strict-mode", "off")
+    assert chosen.modes.options == "--sql-mode 'ANSI,NO_ZERO_DATE' --innodb-strict-mode off"
+    assert configured(*BASE, "--allow-zero-dates").modes.options == "--allow-zero-dates"
+
+
+def test_two_ways_to_choose_a_mode_contradict_each_other(configured):
+    """It would not be clear from which mode the zero dates are taken."""
+    result = configured(*BASE, "--allow-zero-dates", "--sql-mode", "ANSI", code=2)
+    assert "give one of them" in result.output

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py import points
 from spirit_py.errors import MigrationFailure, ServerFault
 from spirit_py.mysql.connect import connect
+from spirit_py.mysql.evaluation import as_stored
 from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT
 from spirit_py.mysql.kill import kill_own
 from spirit_py.mysql.locks.front import Front, named
@@ -218,7 +219,8 @@ class IndexBuild:
             Background("index-build", lambda ended: self._watch(ended, session.id)),
         ):
             try:
-                session.execute(add_sql(deferred.target, deferred.clauses))
+                with as_stored(session):
+                    session.execute(add_sql(deferred.target, deferred.clauses))
             finally:
                 self._subscription.hold_applies(held=False)
 

@@ -9,6 +9,7 @@ from spirit_py import points
 from spirit_py.checkpoint.proofs import renew_proofs, shape_here
 from spirit_py.checkpoint.record import digest_of
 from spirit_py.errors import SchemaChanged
+from spirit_py.mysql.evaluation import as_stored
 from spirit_py.mysql.tables.deferred_indexes import drop_sql
 from spirit_py.mysql.tables.definition import read_shape
 
@@ -98,7 +99,8 @@ class DeferredIndexes:
         """
         if not self.are_built(session):
             return
-        session.execute(drop_sql(self.target, self.names))
+        with as_stored(session):
+            session.execute(drop_sql(self.target, self.names))
         self.note_altered(session)
         points.reach("index.dropped")
 

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     from spirit_py.checkpoint.queue import Asked
     from spirit_py.checkpoint.reverse import ReverseTable
+    from spirit_py.config import SessionModes
     from spirit_py.migration.pair import Pair
     from spirit_py.migration.process import Process
     from spirit_py.mysql.session import Session
@@ -75,19 +76,26 @@ class ReverseReplicationLost(MigrationFailure):
 
 
 def begin(
-    session: Session, tables: Sequence[ReverseTable], *, position: str, seconds: float
+    session: Session,
+    tables: Sequence[ReverseTable],
+    *,
+    position: str,
+    seconds: float,
+    modes: SessionModes,
 ) -> ReverseRecord:
     """Write the first record, right after the swap; its checkpoint table exists.
 
     Args:
         position: the place right after the RENAME.
         seconds: how long the old tables are to follow.
+        modes: those of the migration.
     """
     now = session.value("SELECT UNIX_TIMESTAMP(NOW(6))")
     record = ReverseRecord(
         tables=tuple(with_shapes(session, table) for table in tables),
         position=position,
         until=float(now) + seconds,
+        modes=modes,
         program=__version__,
     )
     CheckpointTable(*record.home).write(session, record)

@@ -66,7 +66,11 @@ def begin_reverse(
         )
 
     write_record = partial(
-        begin, tables=tables, position=swapped.after_rename, seconds=run.config.keep_old_current
+        begin,
+        tables=tables,
+        position=swapped.after_rename,
+        seconds=run.config.keep_old_current,
+        modes=run.config.modes,
     )
     return run.step("keep", write_record)
 

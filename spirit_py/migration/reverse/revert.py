@@ -24,6 +24,7 @@ from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.facts import read_facts
 from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.locks.named import AdvisoryLock, named_lock_holder
+from spirit_py.mysql.modes import under_modes
 from spirit_py.mysql.passable import require_passable
 from spirit_py.phases import Phase
 from spirit_py.signals import run_command
@@ -188,7 +189,8 @@ class Revert(Process):
         """Go on where the process that ran reverse replication has ended."""
         names = [table.source for table in found.tables]
         with self.session("revert", read_timeout=_READ_SECONDS) as session:
-            self.label(session, read_facts(session), names)
+            facts = under_modes(session, read_facts(session), found.modes)
+            self.label(session, facts, names)
             self.lock_tables_from_other_runs(names)
             require_passable(session, self.config.feed.passable, names)
             end_earlier_sessions(session, self.config.connection.label)

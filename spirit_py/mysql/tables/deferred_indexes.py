@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import ServerFault
+from spirit_py.mysql.evaluation import as_stored
 from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.tables.definition import read_shape
 from spirit_py.mysql.tables.new_table import drop_table
@@ -89,14 +90,8 @@ def why_not_deferred(
     """
     tried = (table[0], probe)
     try:
-        session.execute(f"CREATE TABLE {quote_table(*tried)} LIKE {quote_table(*table)}")
-        whole = read_shape(session, *tried)
-        session.execute(drop_sql(tried, clauses))
-        if read_shape(session, *tried) != without_indexes(whole, clauses):
-            return "the definition without them is not as expected"
-        session.execute(add_sql(tried, clauses.values()))
-        if read_shape(session, *tried) != whole:
-            return "added again, they would make another definition"
+        with as_stored(session):
+            return _tried(session, table, tried, clauses)
     except ServerFault as fault:
         if disposition(fault) is not Disposition.FATAL or fault.hint:
             raise
@@ -104,6 +99,18 @@ def why_not_deferred(
     finally:
         with contextlib.suppress(ServerFault):
             drop_table(session, *tried)
+
+
+def _tried(session: SqlSession, table: Name, tried: Name, clauses: Mapping[str, str]) -> str:
+    """Drop and add the indexes of a copy; return why the result is not as expected."""
+    session.execute(f"CREATE TABLE {quote_table(*tried)} LIKE {quote_table(*table)}")
+    whole = read_shape(session, *tried)
+    session.execute(drop_sql(tried, clauses))
+    if read_shape(session, *tried) != without_indexes(whole, clauses):
+        return "the definition without them is not as expected"
+    session.execute(add_sql(tried, clauses.values()))
+    if read_shape(session, *tried) != whole:
+        return "added again, they would make another definition"
     return ""
 
 

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import MigrationFailure, ServerFault
+from spirit_py.mysql.evaluation import as_stored
 from spirit_py.mysql.facts import version_numbers
 from spirit_py.mysql.faults import Disposition, access_denied, disposition
 from spirit_py.mysql.tables.identity import stored_like
@@ -107,18 +108,20 @@ def guard_columns(session: SqlSession, schema: str, table: str) -> tuple[list[st
 
 def add_column(session: SqlSession, schema: str, table: str, name: str) -> None:
     """Add the guard's column."""
-    session.execute(
-        f"ALTER TABLE {quote_table(schema, table)} ADD COLUMN {quote_identifier(name)} TINYINT"
-        f" COMMENT {comment_literal(_MARK)}, ALGORITHM=INSTANT"
-    )
+    with as_stored(session):
+        session.execute(
+            f"ALTER TABLE {quote_table(schema, table)} ADD COLUMN {quote_identifier(name)} TINYINT"
+            f" COMMENT {comment_literal(_MARK)}, ALGORITHM=INSTANT"
+        )
 
 
 def drop_column(session: SqlSession, schema: str, table: str, name: str) -> None:
     """Drop the guard's column, never by a rebuild: that would make another table of it (R24)."""
-    session.execute(
-        f"ALTER TABLE {quote_table(schema, table)} DROP COLUMN {quote_identifier(name)},"
-        " ALGORITHM=INSTANT"
-    )
+    with as_stored(session):
+        session.execute(
+            f"ALTER TABLE {quote_table(schema, table)} DROP COLUMN {quote_identifier(name)},"
+            " ALGORITHM=INSTANT"
+        )
 
 
 def drop_guard_columns(session: SqlSession, schema: str, table: str) -> None:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from spirit_py import points
 from spirit_py.errors import Refusal, ServerFault
+from spirit_py.mysql.accepting_modes import accepting_modes, copying_modes
+from spirit_py.mysql.evaluation import as_stored
 from spirit_py.mysql.faults import TABLE_EXISTS, Disposition, disposition
 from spirit_py.mysql.tables.definition import read_table, shape_of
 from spirit_py.mysql.tables.identity import drop_if, identity
@@ -136,12 +138,13 @@ def _create_copy(session: SqlSession, source: TableSchema, new: str) -> dict[str
     else:
         table = quote_table(source.schema, source.name)
         sql = f"CREATE TABLE {quote_table(source.schema, new)} LIKE {table}"
-    _judged(session, sql, "a copy of the table's definition")
-    try:
-        _complete_copy(session, source, new, checks)
-    except BaseException:
-        _drop_quietly(session, source.schema, new)
-        raise
+    with as_stored(session):
+        _judged(session, sql, "a copy of the table's definition")
+        try:
+            _complete_copy(session, source, new, checks)
+        except BaseException:
+            _drop_quietly(session, source.schema, new)
+            raise
     return checks
 
 
@@ -158,7 +161,12 @@ def _alter_copy(
     keys = [str(row[0]) for row in native.query(_FOREIGN_KEYS, (source.schema, source.name))]
     clauses = rewrite_clauses(statement, source.name, new, checks, keys=keys, sql_mode=mode)
     before = f"{modifiers}, " if modifiers else ""
-    _judged(native, f"ALTER TABLE {quote_table(source.schema, new)} {before}{clauses}", "the ALTER")
+    _judged(
+        native,
+        f"ALTER TABLE {quote_table(source.schema, new)} {before}{clauses}",
+        "the ALTER",
+        asks_modes=not modifiers,
+    )
 
 
 def _changed_meanwhile(table: str) -> Refusal:
@@ -215,21 +223,33 @@ def names_of_checks(session: SqlSession, source: TableSchema, new: str = "") -> 
     return check_names(source.name, new, names, taken)
 
 
-def _judged(session: SqlSession, sql: str, what: str) -> None:
-    """Run DDL; raise a refusal where the server rejects the statement itself."""
+def _judged(session: SqlSession, sql: str, what: str, *, asks_modes: bool = False) -> None:
+    """Run DDL; raise a refusal where the server rejects the statement itself.
+
+    Args:
+        asks_modes: the refusal names the modes under which the server executes it.
+    """
     try:
         session.execute(sql)
     except ServerFault as error:
         if disposition(error) is not Disposition.FATAL or error.hint:
             raise
-        raise server_refusal(error, what) from error
+        modes = accepting_modes(session, sql, error) if asks_modes else copying_modes(error)
+        raise server_refusal(error, what, modes) from error
 
 
-def server_refusal(error: ServerFault, what: str) -> Refusal:
-    """Return a refusal with the server's own message."""
+def server_refusal(error: ServerFault, what: str, modes: str = "") -> Refusal:
+    """Return a refusal with the server's own message.
+
+    Args:
+        modes: options under which the server executes it.
+    """
     return Refusal(
         f"the server refuses {what}: {error.text} (error {error.code})",
-        hint="correct the statement; a native ALTER TABLE would fail in the same way",
+        hint=f"the server accepts it under other modes: add {modes} if the definition is meant so;"
+        " a native ALTER TABLE in a session with these modes would do the same"
+        if modes
+        else "correct the statement; a native ALTER TABLE would fail in the same way",
     )
 
 
@@ -245,7 +265,8 @@ def set_auto_increment(session: SqlSession, mapping: TableMapping, counter: str)
 
 def _set_counter(session: SqlSession, mapping: TableMapping, counter: str) -> None:
     table = quote_table(mapping.target.schema, mapping.target.name)
-    session.execute(f"ALTER TABLE {table} AUTO_INCREMENT = {counter}")
+    with as_stored(session):
+        session.execute(f"ALTER TABLE {table} AUTO_INCREMENT = {counter}")
 
 
 def align_auto_increment(session: SqlSession, mapping: TableMapping) -> int | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.chunk.chunk import walk_directions
 from spirit_py.chunk.predicate import above, order_by, up_to
+from spirit_py.mysql.evaluation import as_stored
 from spirit_py.sql import binary_literal, quote_identifier, quote_table
 from spirit_py.table.values import bound_from_row, key_select_expressions
 
@@ -54,11 +55,12 @@ class Hashes:
         """Hash the whole source, so many rows in a statement; yield how many after each."""
         self.drop()
         key = ", ".join(f"{name} AS {own}" for name, own in zip(self._old, self._keys, strict=True))
-        self._session.execute(
-            f"CREATE TEMPORARY TABLE {self._table} ({self._number} BIGINT UNSIGNED NOT NULL"
-            f" AUTO_INCREMENT PRIMARY KEY, {self._hash} BINARY(8) NOT NULL DEFAULT '',"
-            f" KEY ({self._hash})) ENGINE=InnoDB SELECT {key} FROM {self._source} LIMIT 0"
-        )
+        with as_stored(self._session):
+            self._session.execute(
+                f"CREATE TEMPORARY TABLE {self._table} ({self._number} BIGINT UNSIGNED NOT NULL"
+                f" AUTO_INCREMENT PRIMARY KEY, {self._hash} BINARY(8) NOT NULL DEFAULT '',"
+                f" KEY ({self._hash})) ENGINE=InnoDB SELECT {key} FROM {self._source} LIMIT 0"
+            )
         hashed, names = self._hashed(), ", ".join((self._hash, *self._keys))
         key_columns = self._mapping.key_columns
         within = ranges(self._session, self._source, self._mapping.key, key_columns, rows=rows)

@@ -19,10 +19,9 @@ def check(context: PreflightContext) -> Findings:
         return
     for name in dict.fromkeys(_depending(context.mapping)):
         yield refuse(
-            f"the server's sql_mode has PAD_CHAR_TO_FULL_LENGTH and CHAR column {name} is converted"
+            f"sql_mode has PAD_CHAR_TO_FULL_LENGTH and CHAR column {name} is converted"
             " or read by an expression: a native ALTER would store the blanks that fill it up",
-            "SET GLOBAL sql_mode without PAD_CHAR_TO_FULL_LENGTH for the migration, or run the"
-            " ALTER natively",
+            "name modes without PAD_CHAR_TO_FULL_LENGTH with --sql-mode, or run the ALTER natively",
         )
 
 

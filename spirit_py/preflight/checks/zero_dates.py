@@ -1,19 +1,37 @@
-"""A new NOT NULL date without a default: its zero may be forbidden."""
+"""Dates with zeros, where ``sql_mode`` forbids them: new ones, and those in the rows."""
 
 from __future__ import annotations
 
-from spirit_py.preflight.check import Findings, PreflightContext, refuse
+import contextlib
+from typing import Final
+
+from spirit_py.errors import ServerFault
+from spirit_py.mysql.modes import STRICT_MODES, ZERO_MODES
+from spirit_py.mysql.values.duplicates import row_name
+from spirit_py.preflight.check import Findings, PreflightContext, refuse, warn
 from spirit_py.preflight.scan import first_row
+from spirit_py.sql import quote_identifier
 from spirit_py.table.new_columns import needs_fill
 
-_DATES = frozenset({"date", "datetime", "timestamp"})
+_DATES: Final = frozenset({"date", "datetime", "timestamp"})
+#: A warning is not worth a long search.
+_SECONDS: Final = 1.0
 
 
 def check(context: PreflightContext) -> Findings:
-    """Refuse as a native ALTER does, when the table has rows and ``sql_mode`` forbids zeros."""
-    mapping, mode = context.mapping, context.facts.sql_mode.upper()
-    if "NO_ZERO_DATE" not in mode or "STRICT_" not in mode:
+    """Refuse new zeros as a native ALTER does; warn of those that it might refuse to copy."""
+    modes = context.facts.sql_mode.upper().split(",")
+    if not any(mode in modes for mode in STRICT_MODES):
         return
+    if "NO_ZERO_DATE" in modes:
+        yield from _new_zeros(context)
+    if forbidding := [mode for mode in ZERO_MODES if mode in modes]:
+        yield from _zeros_in_rows(context, " and ".join(forbidding))
+
+
+def _new_zeros(context: PreflightContext) -> Findings:
+    """Refuse a new NOT NULL date without a default, when the table has rows."""
+    mapping = context.mapping
     for fill in mapping.fills:
         if (
             needs_fill(fill.column)
@@ -23,5 +41,28 @@ def check(context: PreflightContext) -> Findings:
             yield refuse(
                 f"new column {fill.column.name} is NOT NULL without a default, and its implicit"
                 " value, the zero date, is forbidden by sql_mode (NO_ZERO_DATE)",
-                "give the column a DEFAULT, or make it NULL",
+                "give the column a DEFAULT, or make it NULL; or allow the zero with"
+                " --allow-zero-dates",
             )
+
+
+def _zeros_in_rows(context: PreflightContext, modes: str) -> Findings:
+    """Warn of a date with zeros; it is kept, as by a native ALTER that rebuilds in place.
+
+    A native ALTER that copies the rows refuses it.
+    """
+    key = context.mapping.key.columns
+    columns = [pair.old.name for pair in context.mapping.pairs if pair.old.data_type in _DATES]
+    for name in columns:
+        column = quote_identifier(name)
+        zeros = f"(MONTH({column}) = 0 OR DAYOFMONTH({column}) = 0)"
+        # What is not found in time is kept all the same.
+        with contextlib.suppress(ServerFault):
+            row = first_row(context, zeros, (*key, name), seconds=_SECONDS / len(columns))
+            if row is not None:
+                yield warn(
+                    f"column {name} holds dates with zeros, which sql_mode forbids ({modes}):"
+                    f" {row[-1]} in the row with {row_name(key, row[:-1])}; they are kept, where"
+                    " a native ALTER with ALGORITHM=COPY would refuse them",
+                    "--allow-zero-dates says that this is meant",
+                )

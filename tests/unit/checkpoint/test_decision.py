@@ -17,6 +17,7 @@ from spirit_py.checkpoint.found import (
 )
 from spirit_py.checkpoint.old_table import OldTableRecord
 from spirit_py.checkpoint.record import CheckpointRecord, Pointer, TableProgress, UncopiedRange
+from spirit_py.config import SessionModes
 
 PROGRESS = TableProgress(
     schema="shop",
@@ -405,3 +406,16 @@ def test_a_done_migration_whose_old_table_is_gone_is_over():
     """The same statement may be given again, as for ENGINE=InnoDB; there is nothing to report."""
     table = replace(AFTER, old_shape="", old_is_ours=False, old_table=LEFT)
     assert decide(found(tables=(table,)), WANTED) == Afresh()
+
+
+@pytest.mark.parametrize("tables", [(TABLE,), (AFTER,)], ids=["before the swap", "after it"])
+def test_a_migration_of_other_modes_is_not_carried_on(tables):
+    """The new table was made under them; the way to go on names the options."""
+    begun = replace(RECORD, modes=SessionModes(allow_zero_dates=True))
+    decision = decide(
+        found(record=begun, tables=tables), replace(WANTED, modes=SessionModes(sql_mode="ANSI"))
+    )
+    assert isinstance(decision, Refuse)
+    assert "begun with --allow-zero-dates" in decision.reason
+    assert "add --allow-zero-dates" in decision.hint
+    assert isinstance(decide(found(record=begun, tables=tables), WANTED), Resume)

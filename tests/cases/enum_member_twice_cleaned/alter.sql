@@ -1,0 +1,1 @@
+MODIFY e ENUM('a', 'b', 'c') NOT NULL, MODIFY s SET('x', 'y'), ADD KEY v (v)
