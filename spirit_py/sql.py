@@ -13,6 +13,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
+class EndsPacket(bytes):
+    """A statement that must be the last one of its packet: the server reads on behind its end."""
+
+    __slots__ = ()
+
+
 def quote_identifier(name: str) -> str:
     """Quote one identifier with backquotes (MySQL manual 11.2, Schema Object Names)."""
     return "`" + name.replace("`", "``") + "`"

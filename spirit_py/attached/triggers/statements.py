@@ -1,0 +1,222 @@
+"""The statements that carry triggers over a swap, and what remains of them (pure).
+
+CREATE TRIGGER is sent as bytes in the character set of the client that created the trigger first,
+and under the session settings that it keeps: it is preceded by a SET. Every list ends with the
+program's own settings.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from spirit_py.attached.triggers.model import BYTES, Placed
+from spirit_py.sql import EndsPacket, quote_table, string_literal
+from spirit_py.statement.lexer import SqlMode, read_tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+
+    from spirit_py.attached.triggers.model import Trigger, TriggerMove
+
+Sql: TypeAlias = str | bytes
+"""Bytes where a statement is not in UTF-8."""
+
+#: ``@spirit_py_sql_mode`` holds the mode of every session of the program.
+OWN_SETTINGS: Final = "SET NAMES utf8mb4, SESSION sql_mode = @spirit_py_sql_mode"
+#: The error of a deadlock (1213): clients try the transaction again, and then have a new snapshot.
+_TRY_AGAIN: Final = (
+    "SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213, MESSAGE_TEXT ="
+    " 'the swap of this table was interrupted; try restarting transaction'"
+)
+#: Seconds for which a snapshot is not trusted that may be from the middle of the sequence.
+_WARY_SECONDS: Final = 10
+
+
+def copies(moves: Iterable[TriggerMove], new_of: dict[tuple[str, str], str]) -> list[Sql]:
+    """Return what is sent before the RENAME: the temporary triggers on the new tables.
+
+    Args:
+        new_of: the name of the new table, by schema and name of the table.
+    """
+    return _framed(
+        statement
+        for move in moves
+        for statement in create(
+            move.trigger,
+            name=move.temporary,
+            table=new_of[move.trigger.schema, move.trigger.table],
+            gated=gate(move),
+        )
+    )
+
+
+def renamed(moves: Iterable[TriggerMove], old_of: dict[tuple[str, str], str]) -> tuple[Placed, ...]:
+    """Return where the triggers are right after the RENAME."""
+    return tuple(
+        place
+        for move in moves
+        for place in (
+            move.original._replace(table=old_of[move.trigger.schema, move.trigger.table]),
+            move.original._replace(name=move.temporary),
+        )
+    )
+
+
+def placed(moves: Sequence[TriggerMove], existing: Collection[Placed]) -> list[Sql]:
+    """Return what remains after the RENAME; nothing when every trigger is in its place.
+
+    Args:
+        existing: the triggers that the swapped tables have, on whichever of them.
+    """
+    return _framed(s for at in range(len(moves)) for s in _place(moves, at, set(existing)))
+
+
+def withdrawn(moves: Iterable[TriggerMove], existing: Collection[Placed]) -> list[Sql]:
+    """Return what undoes :func:`copies` where no RENAME followed."""
+    names = {(place.schema, place.name) for place in existing}
+    return _framed(
+        _drop(move.trigger.schema, move.temporary)
+        for move in moves
+        if (move.trigger.schema, move.temporary) in names
+    )
+
+
+def _place(moves: Sequence[TriggerMove], at: int, existing: set[Placed]) -> Iterator[Sql]:
+    """Yield what remains for one trigger, those before it being in their places."""
+    move = moves[at]
+    trigger = move.trigger
+    copy = move.original._replace(name=move.temporary)
+    if move.original not in existing:
+        elsewhere = {(place.schema, place.name) for place in existing}
+        if (trigger.schema, trigger.name) in elsewhere:
+            yield _drop(trigger.schema, trigger.name)
+        yield from create(
+            trigger,
+            name=trigger.name,
+            table=trigger.table,
+            order=f"FOLLOWS {_name(move.temporary)}"
+            if copy in existing
+            else _beside(moves, at, existing),
+        )
+    if copy in existing:
+        yield _drop(trigger.schema, move.temporary)
+
+
+def _beside(moves: Sequence[TriggerMove], at: int, existing: set[Placed]) -> str:
+    """Return the clause of order for a trigger whose copy is gone."""
+    mine = moves[at].trigger
+
+    def alike(other: TriggerMove) -> bool:
+        theirs = other.trigger
+        same = (theirs.schema, theirs.table, theirs.turn) == (mine.schema, mine.table, mine.turn)
+        return same and mine.spells(theirs.name)
+
+    before = [other for other in moves[:at] if alike(other)]
+    if before:
+        return f"FOLLOWS {_name(mine.spelled(before[-1].trigger.name))}"
+    for other in moves[at + 1 :]:
+        if not alike(other):
+            continue
+        copy = other.original._replace(name=other.temporary)
+        if copy in existing:
+            return f"PRECEDES {_name(other.temporary)}"
+        if other.original in existing:
+            return f"PRECEDES {_name(mine.spelled(other.trigger.name))}"
+    return ""
+
+
+def create(
+    trigger: Trigger, *, name: str, table: str, order: str = "", gated: str = ""
+) -> tuple[str, bytes]:
+    """Return the settings of a trigger, and the CREATE TRIGGER to be sent under them.
+
+    Args:
+        gated: begins a block that the body ends; empty for the body alone.
+    """
+    settings = (
+        f"SET SESSION character_set_client = {trigger.character_set_client},"
+        f" SESSION collation_connection = {trigger.collation_connection},"
+        f" SESSION sql_mode = '{trigger.sql_mode}'"
+    )
+    spelled = trigger.spelled
+    definer = f"{_name(spelled(trigger.user))}@{_name(spelled(trigger.host))}"
+    head = (
+        f"CREATE DEFINER={definer} TRIGGER"
+        f" {_name(spelled(trigger.schema))}.{_name(spelled(name))}"
+        f" {trigger.timing} {trigger.event}"
+        f" ON {_name(spelled(trigger.schema))}.{_name(spelled(table))} FOR EACH ROW "
+    )
+    if gated:
+        # A body may end in a comment that the end of the line closes.
+        return settings, f"{head}{gated}{trigger.body}\n; END IF".encode(BYTES)
+    statement = f"{head}{f'{order} ' if order else ''}{trigger.body}".encode(BYTES)
+    return settings, statement if _is_block(trigger) else EndsPacket(statement)
+
+
+def _is_block(trigger: Trigger) -> bool:
+    """Whether the body is ``BEGIN ... END``, whose end the server finds without reading on.
+
+    Of every other body the server keeps the semicolon that follows it in a packet (measured).
+    """
+    tokens = read_tokens(trigger.text, SqlMode.of(trigger.sql_mode), executed=True)
+    return next(tokens).upper == "BEGIN"
+
+
+def gate(move: TriggerMove) -> str:
+    """Return the begin of a temporary trigger: its body runs while the trigger itself is missing.
+
+    Nothing but the catalogue shows atomically with CREATE TRIGGER that it was done, and the
+    catalogue is read in the snapshot of the writing transaction, which may be older than now. That
+    the temporary trigger fires proves that the RENAME was made. So, in this order:
+
+    1. The snapshot does not have the temporary trigger on its table: it is from before the RENAME.
+       The write is refused with the error of a deadlock, and its transaction tried again.
+    2. It has the trigger itself there: that one fires.
+    3. It may be from between RENAME and CREATE TRIGGER: so it is for some seconds with the snapshot
+       of a whole transaction. The write is refused.
+    4. The trigger itself is missing: the body runs.
+
+    Writes meet the gate only where the session was killed half-way, until it is settled.
+    """
+    itself, mine = _exists(move, move.trigger.name), _exists(move, move.temporary)
+    recent = _exists(
+        move, move.temporary, f" AND CREATED > NOW() - INTERVAL {_WARY_SECONDS} SECOND"
+    )
+    return (
+        f"IF NOT {mine} THEN {_TRY_AGAIN};"
+        f" ELSEIF {itself} THEN BEGIN END;"
+        " ELSEIF @@SESSION.transaction_isolation NOT LIKE 'READ-%'"
+        f" AND {recent} THEN {_TRY_AGAIN};"
+        " ELSE "
+    )
+
+
+def _exists(move: TriggerMove, name: str, further: str = "") -> str:
+    return (
+        "EXISTS (SELECT 1 FROM information_schema.TRIGGERS"
+        f" WHERE TRIGGER_SCHEMA = {string_literal(move.trigger.schema)}"
+        f" AND EVENT_OBJECT_TABLE = {string_literal(move.trigger.table)}"
+        f" AND TRIGGER_NAME = {string_literal(name)}{further})"
+    )
+
+
+def _drop(schema: str, name: str) -> str:
+    return f"DROP TRIGGER {quote_table(schema, name)}"
+
+
+def _name(spelled: str) -> str:
+    """Quote a name that is spelled in a client's character set."""
+    return "`" + spelled.replace("`", "``") + "`"
+
+
+def _framed(statements: Iterable[Sql]) -> list[Sql]:
+    """Put the program's own settings around statements, before a DROP, and after them."""
+    found: list[Sql] = []
+    own = False
+    for statement in statements:
+        drops = isinstance(statement, str) and statement.startswith("DROP ")
+        if drops and not own:
+            found.append(OWN_SETTINGS)
+        own = drops
+        found.append(statement)
+    return [*found, *([] if own or not found else [OWN_SETTINGS])]

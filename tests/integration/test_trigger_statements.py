@@ -1,0 +1,201 @@
+"""The statements that carry triggers over a swap, on a real server, cut off after each of them."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import MySQLdb
+import pytest
+
+from spirit_py.attached.triggers.catalogue import read_places, read_triggers
+from spirit_py.attached.triggers.model import moves_of
+from spirit_py.attached.triggers.statements import copies, placed, renamed, withdrawn
+from tests.kits.tables import open_session
+
+_TRY_AGAIN = 1213
+_AUDIT = "INSERT INTO audit (who, id) VALUES ('{}', NEW.id)"
+
+
+def make_tables(db, *triggers: str) -> None:
+    """Create the table, the new table and what the triggers write to."""
+    db.execute(
+        "DROP TABLE IF EXISTS t, _t_new, _t_old, audit, seen; CREATE TABLE seen (id INT);"
+        "CREATE TABLE t (id INT PRIMARY KEY, v INT);"
+        "CREATE TABLE _t_new LIKE t; CREATE TABLE audit (who VARCHAR(9), id INT)"
+    )
+    for trigger in triggers:
+        db.execute(trigger)
+
+
+class Carrying:
+    """One swap with triggers, its statements sent one after the other."""
+
+    def __init__(self, db) -> None:
+        self.db = db
+        self.table = (db.name, "t")
+        with open_session(db) as session:
+            self.before = read_triggers(session, *self.table, also=("_t_new", "_t_old"))
+        self.moves = moves_of(self.before, "abcdef")
+        old = renamed(self.moves, {self.table: "_t_old"})
+        self.statements = [
+            *copies(self.moves, {self.table: "_t_new"}),
+            "RENAME TABLE t TO _t_old, _t_new TO t",
+            *placed(self.moves, old),
+        ]
+
+    def send(self, connection: Any, statements: Any) -> None:
+        """Send statements in one session, each in a packet of its own."""
+        cursor = connection.cursor()
+        for statement in statements:
+            cursor.execute(statement)
+
+    def session(self) -> Any:
+        """Open a session that sends such statements."""
+        connection = self.db.connect()
+        cursor = connection.cursor()
+        cursor.execute("SET @spirit_py_sql_mode = @@sql_mode")
+        return connection
+
+    def settle(self) -> None:
+        """Send what remains, or what undoes, under the lock."""
+        there = {row[0] for row in self.db.query("SHOW TABLES")}
+        names = [(self.db.name, name) for name in ("t", "_t_new", "_t_old") if name in there]
+        connection = self.session()
+        locks = ", ".join(f"{name} WRITE" for _, name in names)
+        connection.cursor().execute(f"LOCK TABLES {locks}")
+        with open_session(self.db) as session:
+            existing = read_places(session, names)
+        undo = "_t_new" in there
+        rest = withdrawn(self.moves, existing) if undo else placed(self.moves, existing)
+        self.send(connection, rest)
+        connection.close()
+
+    def now(self) -> Any:
+        """Return the triggers that the table has now."""
+        with open_session(self.db) as session:
+            return read_triggers(session, *self.table, also=("_t_new", "_t_old"))
+
+
+def snapshot(db, level: str = "REPEATABLE-READ") -> Any:
+    """Open a transaction that has read something."""
+    connection = db.connect()
+    cursor = connection.cursor()
+    cursor.execute(f"SET SESSION transaction_isolation = '{level}'")
+    cursor.execute("BEGIN")
+    cursor.execute("SELECT COUNT(*) FROM seen")
+    cursor.fetchall()
+    return connection
+
+
+def write(connection: Any, key: int) -> bool:
+    """Insert a row; return whether it is committed, or the transaction is to be tried again."""
+    try:
+        connection.cursor().execute(f"INSERT INTO t VALUES ({key}, 0)")
+    except MySQLdb.OperationalError as error:
+        if error.args[0] != _TRY_AGAIN:
+            raise
+        connection.rollback()
+        return False
+    connection.commit()
+    return True
+
+
+TWO = (
+    f"CREATE TRIGGER first AFTER INSERT ON t FOR EACH ROW BEGIN {_AUDIT.format('first')}; END",
+    f"CREATE TRIGGER second AFTER INSERT ON t FOR EACH ROW {_AUDIT.format('second')}",
+)
+
+
+def test_a_committed_write_fires_each_trigger_once_wherever_the_sequence_is_cut_off(db):
+    """Also one whose snapshot is of any moment before."""
+    make_tables(db, *TWO)
+    length = len(Carrying(db).statements)
+    refused = 0
+    for sent in range(length + 1):
+        make_tables(db, *TWO)
+        carrying = Carrying(db)
+        ours = carrying.session()
+        ours.cursor().execute("LOCK TABLES t WRITE, _t_new WRITE")
+        others = [snapshot(db)]
+        for statement in carrying.statements[:sent]:
+            carrying.send(ours, [statement])
+            others.append(snapshot(db))
+        ours.close()
+        fresh = snapshot(db, "READ-COMMITTED")
+        assert write(fresh, 1), f"a fresh write is refused after {sent} statements"
+        committed = {1}
+        for key, other in enumerate([*others, snapshot(db)], start=2):
+            if write(other, key):
+                committed.add(key)
+            else:
+                refused += 1
+            other.close()
+        fresh.close()
+        found = sorted(db.query("SELECT who, id FROM audit"))
+        assert found == sorted((who, key) for key in committed for who in ("first", "second")), sent
+        carrying.settle()
+        assert carrying.now() == carrying.before, sent
+        db.execute("DELETE FROM audit; INSERT INTO t VALUES (99, 0)")
+        assert sorted(db.query("SELECT who, id FROM audit")) == [("first", 99), ("second", 99)]
+    assert refused, "no snapshot was old enough to be refused: the test proves nothing"
+
+
+@contextlib.contextmanager
+def charset(db, client: str, connection: str) -> Any:
+    """Have a session of another character set, whose statements are bytes."""
+    session = db.connect()
+    cursor = session.cursor()
+    cursor.execute(f"SET character_set_client = {client}, collation_connection = {connection}")
+    yield cursor
+    session.close()
+
+
+def test_a_trigger_keeps_every_byte_and_every_setting(db):
+    """Modes, character sets, collations, orphaned definers, comments and the order."""
+    long = "n" * 64
+    make_tables(
+        db,
+        "CREATE DEFINER = 'no`b\"o@dy'@'%' TRIGGER `tr``1` BEFORE INSERT ON t FOR EACH ROW"
+        " /* c1 */ BEGIN /* in */ SET NEW.v = 1; -- dash\n END /* behind */",
+        f"CREATE TRIGGER `{long}` AFTER DELETE ON t FOR EACH ROW w: BEGIN LEAVE w; END",
+        "CREATE TRIGGER Ünï€ AFTER DELETE ON t FOR EACH ROW w: BEGIN LEAVE w; END w",
+        "CREATE TRIGGER plain AFTER DELETE ON t FOR EACH ROW PRECEDES Ünï€"
+        " INSERT INTO audit VALUES ('\\'', 1) /* c */ -- last",
+        "SET sql_mode = 'ANSI_QUOTES,NO_BACKSLASH_ESCAPES,PAD_CHAR_TO_FULL_LENGTH'",
+        """CREATE TRIGGER "t;2" BEFORE INSERT ON "t" FOR EACH ROW SET @"q" = '\\', NEW."v" = 3;""",
+        "SET sql_mode = DEFAULT",
+    )
+    with charset(db, "latin1", "latin1_german2_ci") as cursor:
+        cursor.execute(
+            "CREATE TRIGGER `\u00fc` BEFORE INSERT ON t FOR EACH ROW PRECEDES `t;2`"
+            " SET @x = 'f\u00fcr \u00a0'".encode("latin-1")
+        )
+    with charset(db, "sjis", "utf8mb4_bin") as cursor:
+        cursor.execute(
+            b"CREATE TRIGGER sj AFTER UPDATE ON t FOR EACH ROW"
+            b" SET @x = '\x83\x5c', @y = _binary'\xff\xfe'"
+        )
+    carrying = Carrying(db)
+    assert len(carrying.before) == 7
+    ours = carrying.session()
+    ours.cursor().execute("LOCK TABLES t WRITE, _t_new WRITE")
+    carrying.send(ours, carrying.statements)
+    ours.close()
+    assert carrying.now() == carrying.before
+    with open_session(db) as session:
+        assert not read_places(session, [(db.name, "_t_old")])
+
+
+@pytest.mark.parametrize("sent", [0, 2, 4])
+def test_what_was_sent_before_the_rename_is_undone(db, sent):
+    """The temporary triggers go; those of the table were never touched."""
+    make_tables(db, *TWO)
+    carrying = Carrying(db)
+    ours = carrying.session()
+    carrying.send(ours, carrying.statements[:sent])
+    ours.close()
+    carrying.settle()
+    assert carrying.now() == carrying.before
+    with open_session(db) as session:
+        assert not read_places(session, [(db.name, "_t_new")])
