@@ -43,6 +43,7 @@ def main() -> int:
         rounds=asked.rounds,
         threads=asked.threads,
         buffer_pool=asked.buffer_pool,
+        server=tuple(asked.set),
         variants=tuple(f"{OURS} {options}" for options in asked.variant),
     )
     chosen = [SCENARIOS[name] for name in asked.only or SCENARIOS]
@@ -98,6 +99,13 @@ def _arguments() -> argparse.Namespace:
         help="spirit-py with more options as a further contender, such as --variant='--nice 0.5';"
         " repeatable",
     )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="--OPTION=VALUE",
+        help="one more mysqld option, as in --set=--innodb-log-writer-threads=ON; repeatable",
+    )
     parser.add_argument("--json", type=Path, default=Path("bench.json"))
     parser.add_argument("--picture", type=Path, default=Path("bench.png"))
     parser.add_argument("--no-picture", dest="picture", action="store_const", const=None)
@@ -118,7 +126,7 @@ def _run(scenario: Scenario, sizes: Sizes, provider: Provider) -> tuple[Outcome,
     """Measure one scenario on a server of its own; return the server's version, too."""
     options = ServerOptions(
         buffer_pool=sizes.buffer_pool or scenario.buffer_pool,
-        extra=("--innodb-redo-log-capacity=2G",),
+        extra=("--innodb-redo-log-capacity=2G", *sizes.server),
     )
     began, rows = time.monotonic(), scenario.rows_of(sizes)
     with mysql_server.running(options, provider=provider) as server:

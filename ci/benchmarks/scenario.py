@@ -24,6 +24,7 @@ class Sizes:
     Attributes:
         rows: instead of each scenario's own; 0 for those.
         buffer_pool: likewise.
+        server: more options of mysqld.
         variants: the program with other options, as further contenders.
     """
 
@@ -31,6 +32,7 @@ class Sizes:
     threads: int
     rows: int = 0
     buffer_pool: str = ""
+    server: tuple[str, ...] = ()
     variants: tuple[str, ...] = ()
 
 
