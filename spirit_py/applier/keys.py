@@ -57,9 +57,8 @@ def convert(
     """
     names = identifier_list(mapping.new_key_columns)
     converted = make_stage(session, mapping, into, names=names, table=target_table(mapping))
-    by_old = {pair.old.name.lower(): pair for pair in mapping.pairs}
     values = ", ".join(
-        by_old[name.lower()].value_from(quote_identifier(name)) for name in mapping.key.columns
+        pair.value_from(quote_identifier(pair.old.name)) for pair in mapping.key_pairs
     )
     number, stage = number_column(mapping), stage_table(mapping, kind)
     statement = (

@@ -193,7 +193,7 @@ def _named(
 
     They are inserted once more without a fault for each, and nothing of that is kept.
     """
-    staged_keys.convert(session, mapping, "rows", into="row_keys")
+    staged_keys.convert(session, mapping, _with_keys(mapping), into="row_keys")
     try:
         with whole(session):
             with evaluating(session, mapping):
@@ -213,7 +213,8 @@ def _left_over(mapping: TableMapping) -> str:
     """Return the query for the old keys of staged rows that the new table does not hold."""
     rows, keys = stage_table(mapping, "rows"), stage_table(mapping, "keys")
     converted, number = stage_table(mapping, "row_keys"), number_column(mapping)
-    old = ", ".join(f"{rows}.{quote_identifier(name)}" for name in mapping.key.columns)
+    own = stage_table(mapping, _with_keys(mapping))
+    old = ", ".join(f"{own}.{quote_identifier(name)}" for name in mapping.key.columns)
     new = f"{target_table(mapping)}.{quote_identifier(mapping.new_key_columns[0])}"
     return (
         f"SELECT {', '.join(key_select_expressions(mapping.key_columns))} FROM (SELECT {old}"
@@ -222,6 +223,11 @@ def _left_over(mapping: TableMapping) -> str:
         f" LEFT JOIN {target_table(mapping)} ON {staged_keys.found(mapping, 'row_keys')}"
         f" WHERE {new} IS NULL) AS left_over"
     )
+
+
+def _with_keys(mapping: TableMapping) -> str:
+    """Return the staging table with the keys of the rows; generated ones are no part of a row."""
+    return "rows" if set(mapping.key_pairs) <= set(mapping.pairs) else "keys"
 
 
 def _error(mapping: TableMapping, keys: Sequence[str], texts: Sequence[str]) -> DuplicateForUnique:

@@ -24,6 +24,7 @@ from spirit_py.preflight.check import PreflightContext
 from spirit_py.preflight.checks.syntax import read_intent
 from spirit_py.preflight.registry import CheckScope, run_checks
 from spirit_py.table.build import build_mapping
+from spirit_py.table.computed import without_computed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -109,4 +110,4 @@ def mapping_of(context: PreflightContext, target: TableSchema) -> TableMapping:
     made = build_mapping(context.source, target, context.statement, context.facts.time_zone)
     if context.moment:
         made = at_one_moment(context.session, made, context.moment)
-    return replace(made, computed=()) if context.config.recompute_generated else made
+    return without_computed(made) if context.config.recompute_generated else made

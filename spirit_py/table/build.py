@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from spirit_py.errors import Refusal
 from spirit_py.table.choose_key import NO_KEY_HINT, choose_key
-from spirit_py.table.computed import computed_pairs
+from spirit_py.table.computed import computed_pairs, steady_pairs
 from spirit_py.table.conversions import Conversion, conversion, is_timestamp
 from spirit_py.table.mapping import ColumnPair, Fill, TableMapping
 from spirit_py.table.new_columns import implicit_default, needs_fill
@@ -59,7 +59,9 @@ def build_mapping(
     taken = {pair.new.name.lower() for pair in pairs}
     fresh = [column for column in target.columns if column.name.lower() not in taken]
     _refuse_unexplained(source, fresh, changes)
-    key, new_columns = choose_key(source, target, pairs)
+    computed = computed_pairs(source, target, pairs, changes.dropped)
+    steady = steady_pairs(source, target, pairs, computed)
+    key, new_columns = choose_key(source, target, (*pairs, *steady))
     pairs, time_zone = _zoned(source, target, pairs, key, server_time_zone)
     return TableMapping(
         source=source,
@@ -69,7 +71,7 @@ def build_mapping(
         new_key_columns=new_columns,
         tightened=tightened_indexes(source, target, pairs),
         time_zone=time_zone,
-        computed=computed_pairs(source, target, pairs, changes.dropped),
+        computed=computed,
         fills=tuple(_fills(target, fresh)),
     )
 

@@ -33,6 +33,9 @@ def choose_key(
 ) -> tuple[Index, tuple[str, ...]]:
     """Choose the index that identifies a row in both tables, and its new column names.
 
+    Args:
+        pairs: columns that are carried over, and stored generated ones that are the same in both.
+
     Preferred in this order: keys that are a unique index of the new table too, keys by which rows
     are found where no row of another key is, keys whose order does not change, PRIMARY (its order
     is that of the rows on disk), comparable keys, short keys.
@@ -77,7 +80,7 @@ def _why_not(target: TableSchema, index: Index, by_old: Mapping[str, ColumnPair]
     for name in index.columns:
         pair = by_old.get(name.lower())
         if pair is None:
-            return f"the new table does not have its column {name}, or computes it"
+            return f"the new table has no column {name}, or computes it otherwise in some session"
         if not key_usable(pair.old, pair.new):
             return f"{name} is converted from {pair.old.column_type} to {pair.new.column_type}"
     names = _new_names(index, by_old)

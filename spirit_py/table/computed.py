@@ -8,8 +8,10 @@ out: both tables compute them from compared columns when they are read.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from spirit_py.sql import quote_identifier
 from spirit_py.table.expressions import column_names, steady_column, steady_expression
 from spirit_py.table.mapping import ColumnPair
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from collections.abc import Set as AbstractSet
 
+    from spirit_py.table.mapping import TableMapping
     from spirit_py.table.schema import Column, TableSchema
 
 
@@ -41,6 +44,28 @@ def computed_pairs(
         and source.has_column(column.name)
         and source.column(column.name).generated == "STORED"
         and alike.column(column.name)
+    )
+
+
+def steady_pairs(
+    source: TableSchema,
+    target: TableSchema,
+    pairs: Sequence[ColumnPair],
+    computed: Sequence[ColumnPair],
+) -> tuple[ColumnPair, ...]:
+    """Return those of the computed pairs whose values are the same in every session.
+
+    By these, rows may be found in the new table: a value that some session computed otherwise would
+    find none.
+    """
+    alike = Alike(source, target, pairs)
+    return tuple(pair for pair in computed if alike.steady(quote_identifier(pair.old.name)))
+
+
+def without_computed(mapping: TableMapping) -> TableMapping:
+    """Return a mapping whose generated columns are not compared, but for those of the key."""
+    return replace(
+        mapping, computed=tuple(pair for pair in mapping.computed if pair in mapping.key_pairs)
     )
 
 

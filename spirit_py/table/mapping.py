@@ -85,6 +85,7 @@ class TableMapping:
         pairs: carried columns, in the order of the new table.
         key: the chunk key: a unique index over NOT NULL columns of the source, by which rows are
             told apart in both tables (:mod:`spirit_py.table.row_key`). Names are the source's.
+            Its columns are among the pairs, or computed.
         new_key_columns: the names of the key's columns in the new table, in key order.
         tightened: unique indexes of the new table that the source does not guarantee (R11); not
             those over columns that are merely narrowed.
@@ -154,6 +155,12 @@ class TableMapping:
     def key_columns(self) -> tuple[Column, ...]:
         """The key's columns of the source, in key order."""
         return tuple(self.source.column(name) for name in self.key.columns)
+
+    @cached_property
+    def key_pairs(self) -> tuple[ColumnPair, ...]:
+        """The pairs of the key's columns, in key order; generated ones too."""
+        by_old = {pair.old.name.lower(): pair for pair in self.compared}
+        return tuple(by_old[name.lower()] for name in self.key.columns)
 
     @cached_property
     def lookup(self) -> Lookup:

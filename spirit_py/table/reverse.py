@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from spirit_py.errors import Refusal
 from spirit_py.table.build import build_mapping
+from spirit_py.table.computed import without_computed
 from spirit_py.table.conversions import values_stay_apart
 from spirit_py.table.new_columns import needs_fill
 from spirit_py.table.row_key import conflicting
@@ -106,7 +107,7 @@ def reverse_mapping(
     """
     try:
         # What sessions of other settings store after the swap is recomputed here, as announced.
-        mapping = replace(build_mapping(now, old, changes, server_time_zone), computed=())
+        mapping = without_computed(build_mapping(now, old, changes, server_time_zone))
     except Refusal as refusal:
         raise _impossible(refusal.message) from refusal
     kept = _kept(mapping)

@@ -1,0 +1,1 @@
+ADD UNIQUE KEY u (u)

@@ -1,0 +1,1 @@
+DROP KEY k, ADD PRIMARY KEY (k, i), MODIFY v INT, ADD UNIQUE KEY vi (v, i, a)
