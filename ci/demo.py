@@ -132,7 +132,9 @@ def migrate(server: MySQLServer, report: Path) -> tuple[int, dict[str, Any]]:
     shown = " ".join(f'"{word}"' if " " in word else word for word in ["spirit-py", *command[1:-2]])
     print(f"== {shown}", flush=True)
     done = subprocess.run(
-        command, check=False, env={**os.environ, "SPIRIT_PY_PASSWORD": server.password}
+        command,
+        check=False,
+        env={**os.environ, "SPIRIT_PY_NO_DEFAULTS": "1", "SPIRIT_PY_PASSWORD": server.password},
     )
     found = json.loads(report.read_text()) if report.exists() else {}
     return done.returncode, found

@@ -85,7 +85,10 @@ def ours(task: Task, meter: Meter) -> Ran:
         command += ["--user", task.address.user, "--database", SCHEMA, "--table", TABLE]
         command += ["--alter", task.alter, "--threads", str(task.threads), "--no-shortcut"]
         command += ["--report-json", str(report), "--log-format", "json", *task.options]
-        environ = os.environ | {"SPIRIT_PY_PASSWORD": task.address.password}
+        environ = os.environ | {
+            "SPIRIT_PY_NO_DEFAULTS": "1",
+            "SPIRIT_PY_PASSWORD": task.address.password,
+        }
         began = time.monotonic()
         # The log's clock is the wall clock.
         offset = began - time.time()

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import click
 
-from spirit_py import __version__
 from spirit_py.cli import checksum, cleanup, ctl, migrate, revert, status, watch
 from spirit_py.cli.outcome import EXIT_CODES
+from spirit_py.cli.version import version_option
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=EXIT_CODES)
-@click.version_option(__version__, prog_name="spirit-py")
+@version_option
 def main() -> None:
     """Change the schema of a busy MySQL table without blocking it, and prove it."""
 

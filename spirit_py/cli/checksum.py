@@ -21,13 +21,14 @@ from spirit_py.cli.groups import (
     yield_option,
 )
 from spirit_py.cli.outcome import ErrorsShown, leave_with
+from spirit_py.cli.sections import SectionedCommand
 from spirit_py.cli.values import (
     Duration,
     FiniteRange,
+    complete,
     connection_of,
     given_server,
     named_alike,
-    refuse_undecodable,
 )
 from spirit_py.config import CompareConfig
 from spirit_py.errors import UsageFault
@@ -70,7 +71,7 @@ target_options = group(
 """How to reach the target's server."""
 
 
-@click.command(epilog=CHECKSUM_EXIT_CODES)
+@click.command(cls=SectionedCommand, epilog=CHECKSUM_EXIT_CODES)
 @connection_options
 @option("--database", help="Schema of the source table.")
 @option("--table", help="The source table: what is right.")
@@ -151,7 +152,7 @@ def compare_config(options: dict[str, Any]) -> CompareConfig:
     Raises:
         UsageFault: when options are missing or contradict each other.
     """
-    refuse_undecodable(options)
+    complete(options)
     for name in ("table", "database"):
         if not options[name]:
             raise UsageFault(
@@ -194,15 +195,17 @@ def target_connection(
 
     The command line takes precedence over the option file, and both over the source's options.
     """
-    from spirit_py.mysql import optionfile
+    from spirit_py.mysql.options.connection import connection_options, names_tls
+    from spirit_py.mysql.options.defaults import GROUPS
+    from spirit_py.mysql.options.file import read_option_file
 
     file = options["target_defaults_file"]
-    stored = optionfile.read_option_file(file) if file is not None else {}
+    stored = read_option_file(file, GROUPS) if file is not None else {}
     given = given_server(options, "target_")
-    read = optionfile.connection_options(stored, given)
+    read = connection_options(stored, given)
     names = {"host", "port", "socket", "user", "password", "connect_timeout"}
     changes = {name: getattr(read, name) for name in names if name.replace("_", "-") in stored}
-    if optionfile.names_tls(stored, given):
+    if names_tls(stored, given):
         changes |= {"tls": read.tls, "ssl_mode": read.ssl_mode}
     explicit = {name: given[name] for name in names if given.get(name) is not None}
     # The source's socket, or the file's, must not override a host that was asked for.

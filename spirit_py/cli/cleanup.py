@@ -8,7 +8,8 @@ import click
 
 from spirit_py.cli.groups import connection_options, option
 from spirit_py.cli.outcome import ErrorsShown, confirmed, leave_with
-from spirit_py.cli.values import connection_of, refuse_undecodable
+from spirit_py.cli.sections import SectionedCommand
+from spirit_py.cli.values import complete, connection_of
 from spirit_py.errors import UsageFault
 
 CLEANUP_EXIT_CODES = """\b
@@ -19,7 +20,7 @@ Exit codes:
      be ours, or the answer was no"""
 
 
-@click.command(epilog=CLEANUP_EXIT_CODES)
+@click.command(cls=SectionedCommand, epilog=CLEANUP_EXIT_CODES)
 @connection_options
 @option("--database", default="", help="Schema of the table.")
 @option("--table", default="", help="The table whose migration is abandoned.")
@@ -36,7 +37,7 @@ def cleanup(**options: Any) -> None:
     spirit-py cleanup --host db1 --database shop --table orders
     """  # noqa: D301 - click reads the backspace
     with ErrorsShown(verbose=options["verbose"]):
-        refuse_undecodable(options)
+        complete(options)
         if not (options["database"] and options["table"]):
             raise UsageFault(
                 "--database and --table are missing",

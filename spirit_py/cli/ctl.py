@@ -9,7 +9,8 @@ import click
 
 from spirit_py.cli.groups import connection_options, option
 from spirit_py.cli.outcome import ErrorsShown, leave_with
-from spirit_py.cli.values import connection_of, refuse_undecodable
+from spirit_py.cli.sections import SectionedCommand
+from spirit_py.cli.values import complete, connection_of
 from spirit_py.errors import UsageFault
 
 CTL_EXIT_CODES = """\b
@@ -22,6 +23,7 @@ Verbs:
   postpone         do not swap before "cutover": create the sentinel
   abort            stop; the same command carries on; with --cleanup drop the copy
   status           show the figures of now
+
 \b
 Exit codes:
   0    done
@@ -34,7 +36,7 @@ _VERBS: Final = (
 )  # fmt: skip
 
 
-@click.command(epilog=CTL_EXIT_CODES)
+@click.command(cls=SectionedCommand, epilog=CTL_EXIT_CODES)
 @connection_options
 @option("--database", default="", help="Schema of the table.")
 @option("--table", default="", help="The table that is migrated; one of several that are together.")
@@ -52,7 +54,7 @@ def ctl(**options: Any) -> None:
     spirit-py ctl --host db1 --database shop --table orders set threads=2 max-lag=5s
     """  # noqa: D301 - click reads the backspace
     with ErrorsShown(verbose=options["verbose"]):
-        refuse_undecodable(options)
+        complete(options)
         if not (options["database"] and options["table"]):
             raise UsageFault("--database and --table are missing", hint="name the table")
         verb, arguments = request_of(options)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
-from spirit_py.cli.values import Duration, FiniteRange, HttpUrl, Size, TableName, Windows
+from spirit_py.cli.values import Dsn, Duration, FiniteRange, HttpUrl, Size, TableName, Windows
 from spirit_py.config import DEFAULT_PORT
 from spirit_py.mysql.tls.modes import SSL_MODES
 
@@ -23,7 +23,7 @@ def option(*names: str, **settings: Any) -> Callable[[Command], Command]:
     longest = max(names, key=len).lstrip("-").split("/")[0]
     variable = f"SPIRIT_PY_{longest.upper().replace('-', '_')}"
     earlier = settings.pop("envvar", [])
-    return click.option(*names, envvar=[variable, *earlier], show_envvar=True, **settings)
+    return click.option(*names, envvar=[variable, *earlier], **settings)
 
 
 def warn_of_typed(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
@@ -31,11 +31,22 @@ def warn_of_typed(context: click.Context, parameter: click.Parameter, value: Any
     name = str(parameter.name)
     if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
         dashed = name.replace("_", "-")
+        prompt = getattr(parameter, "prompt", None)
+        instead = "give the option without a value, or set" if prompt else "set"
         click.echo(
-            f"warning: a password given with --{dashed} can be read in the list of processes: give"
-            f" the option without a value, or set SPIRIT_PY_{name.upper()}",
+            f"warning: a password given with --{dashed} can be read in the list of processes:"
+            f" {instead} SPIRIT_PY_{name.upper()}",
             err=True,
         )
+    return value
+
+
+def warn_of_typed_url(
+    context: click.Context, parameter: click.Parameter, value: dict[str, str]
+) -> dict[str, str]:
+    """Warn of a password in a URL on the command line."""
+    if value.get("password"):
+        warn_of_typed(context, parameter, value)
     return value
 
 
@@ -72,6 +83,8 @@ def tls_options(prefix: str = "", default: str = "") -> Callable[[Command], Comm
     )
 
 
+_OPTION_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
 connection_options = group(
     option("--host", help="Server, as host or host:port."),
     option("--port", type=click.IntRange(1, 65535), help=f"TCP port. [default: {DEFAULT_PORT}]"),
@@ -88,10 +101,27 @@ connection_options = group(
         help="Password; asked for when given without a value.",
     ),
     option(
-        "--defaults-file",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help="MySQL option file; its [client] group is read.",
+        "--dsn",
+        type=Dsn(),
+        default="",
+        callback=warn_of_typed_url,
+        metavar="URL",
+        help="All of that as mysql://user@host:port/schema; the other options count more.",
     ),
+    option(
+        "--login-path",
+        default="",
+        help="Group of ~/.mylogin.cnf, as mysql_config_editor writes it.",
+    ),
+    option(
+        "--defaults-file",
+        type=_OPTION_FILE,
+        help="Read this MySQL option file and no other: its groups [client] and [spirit-py]."
+        " [default: /etc/my.cnf, /etc/mysql/my.cnf, ~/.my.cnf]",
+    ),
+    option("--defaults-extra-file", type=_OPTION_FILE, help="Read this one too, before ~/.my.cnf."),
+    option("--defaults-group-suffix", default="", help="Read the groups with this suffix, too."),
+    option("--no-defaults", is_flag=True, help="Read no option file but a login path."),
     tls_options(),
 )
 """The options of the connection to the server."""

@@ -27,14 +27,15 @@ from spirit_py.cli.outcome import (
     leave_with,
     say,
 )
+from spirit_py.cli.sections import SectionedCommand
 from spirit_py.cli.values import (
     Duration,
     DurationOrNever,
     FiniteRange,
     LoadLimits,
+    complete,
     connection_of,
     named_alike,
-    refuse_undecodable,
 )
 from spirit_py.config import FeedOptions, MigrationConfig, SessionModes, host_and_port
 from spirit_py.errors import UnfinishedWork, UsageFault
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from spirit_py.status.report import MigrationReport
 
 
-@click.command(epilog=EXIT_CODES)
+@click.command(cls=SectionedCommand, epilog=EXIT_CODES)
 @connection_options
 @option("--database", default="", help="Schema of the table.")
 @option("--table", default="", help="Table to change; goes with --alter.")
@@ -243,7 +244,7 @@ def migration_config(options: dict[str, Any]) -> MigrationConfig:
     Raises:
         UsageFault: when options are missing or contradict each other.
     """
-    refuse_undecodable(options)
+    complete(options)
     if bool(options["statement"]) == bool(options["table"] or options["alter"]):
         raise UsageFault(
             "the change is not clear: give either --statement, or --table with --alter",

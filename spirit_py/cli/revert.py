@@ -16,7 +16,8 @@ from spirit_py.cli.groups import (
     swap_options,
 )
 from spirit_py.cli.outcome import ErrorsShown, leave_with
-from spirit_py.cli.values import connection_of, named_alike, refuse_undecodable
+from spirit_py.cli.sections import SectionedCommand
+from spirit_py.cli.values import complete, connection_of, named_alike
 from spirit_py.config import FeedOptions, RevertConfig
 from spirit_py.errors import UsageFault
 
@@ -29,7 +30,7 @@ Exit codes:
   130  interrupted by SIGINT      143  by SIGTERM"""
 
 
-@click.command(epilog=REVERT_EXIT_CODES)
+@click.command(cls=SectionedCommand, epilog=REVERT_EXIT_CODES)
 @connection_options
 @option("--database", help="Schema of the table.")
 @option("--table", help="Table whose change is to be undone.")
@@ -66,7 +67,7 @@ def revert_config(options: dict[str, Any]) -> RevertConfig:
     """
     from spirit_py.config import RevertConfig
 
-    refuse_undecodable(options)
+    complete(options)
     if not options["database"] or not options["table"]:
         raise UsageFault("the table is not clear", hint="give --database and --table")
     return RevertConfig(

@@ -9,7 +9,8 @@ import click
 
 from spirit_py.cli.groups import connection_options, option
 from spirit_py.cli.outcome import ErrorsShown, leave_with
-from spirit_py.cli.values import Duration, connection_of, refuse_undecodable
+from spirit_py.cli.sections import SectionedCommand
+from spirit_py.cli.values import Duration, complete, connection_of
 from spirit_py.errors import UsageFault
 
 STATUS_EXIT_CODES = """\b
@@ -20,7 +21,7 @@ Exit codes:
      see what is there"""
 
 
-@click.command(epilog=STATUS_EXIT_CODES)
+@click.command(cls=SectionedCommand, epilog=STATUS_EXIT_CODES)
 @connection_options
 @option("--database", default="", help="Schema to look in. [default: all of them]")
 @option("--table", default="", help="Table of it. [default: all of them]")
@@ -40,7 +41,7 @@ def status(**options: Any) -> None:
     spirit-py status --host db1 --database shop --table orders
     """  # noqa: D301 - click reads the backspace
     with ErrorsShown(verbose=options["verbose"]):
-        refuse_undecodable(options)
+        complete(options)
         if options["table"] and not options["database"]:
             raise UsageFault("--table goes with --database", hint="add --database")
         from spirit_py.migration.listing import migrations

@@ -128,6 +128,25 @@ class HttpUrl(click.ParamType[str]):
         return str(value)
 
 
+class Dsn(click.ParamType[dict[str, str]]):
+    """A connection as a URL; what is wrong with it is never repeated: it may hold a password."""
+
+    name = "url"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> dict[str, str]:
+        """Return the options that it gives; an empty text gives none."""
+        from spirit_py.mysql.options.dsn import read_dsn
+
+        if isinstance(value, dict):
+            return value
+        try:
+            return read_dsn(str(value)) if value else {}
+        except UsageFault as fault:
+            self.fail(f"{fault.message}: {fault.hint}.", param, ctx)
+
+
 class TableName(click.ParamType[tuple[str, str]]):
     """A table with its schema: ``percona.checksums``; backquotes where a name has a dot."""
 
@@ -164,6 +183,22 @@ class LoadLimits(click.ParamType[tuple[tuple[str, float], ...]]):
             self.fail(str(error), param, ctx)
 
 
+def complete(options: dict[str, Any]) -> None:
+    """Check the options as texts, and enter the URL's schema where none is named.
+
+    Raises:
+        UsageFault: as :func:`refuse_undecodable`; or two schemas are named.
+    """
+    refuse_undecodable(options)
+    named, of_url = options["database"], options["dsn"].get("database", "")
+    if named and of_url and named != of_url:
+        raise UsageFault(
+            f"two schemas: {named} in --database and {of_url} in --dsn",
+            hint="leave one of them out",
+        )
+    options["database"] = named or of_url
+
+
 def refuse_undecodable(options: dict[str, Any]) -> None:
     """Refuse bytes that are no text here: Python hands them over as lone surrogates.
 
@@ -194,17 +229,28 @@ def named_alike(kind: type, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def connection_of(options: dict[str, Any]) -> ConnectionOptions:
-    """Join the connection options of the command line with those of the option file."""
+    """Join the connection options of the command line with a URL and the option files."""
     import getpass
 
-    from spirit_py.mysql import optionfile
+    from spirit_py.mysql.options.connection import connection_options
+    from spirit_py.mysql.options.defaults import DefaultsOptions, read_defaults
 
-    file = options["defaults_file"]
-    stored = optionfile.read_option_file(file) if file is not None else {}
+    stored = read_defaults(
+        DefaultsOptions(
+            file=options["defaults_file"],
+            extra=options["defaults_extra_file"],
+            usual=not options["no_defaults"],
+            suffix=options["defaults_group_suffix"],
+            login_path=options["login_path"],
+        )
+    )
+    url = {name: value for name, value in options["dsn"].items() if name != "database"}
+    if url.get("host"):
+        stored.pop("socket", None)
     given = given_server(options)
-    if given["user"] is None and "user" not in stored:
+    if given["user"] is None and "user" not in stored | url:
         given["user"] = getpass.getuser()
-    return optionfile.connection_options(stored, given)
+    return connection_options(stored | url, given)
 
 
 def given_server(options: dict[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -9,7 +9,8 @@ import click
 
 from spirit_py.cli.groups import connection_options, option, statement_writes_option
 from spirit_py.cli.outcome import ErrorsShown, leave_with, say
-from spirit_py.cli.values import FiniteRange, connection_of, named_alike, refuse_undecodable
+from spirit_py.cli.sections import SectionedCommand
+from spirit_py.cli.values import FiniteRange, complete, connection_of, named_alike
 from spirit_py.config import WatchConfig
 from spirit_py.errors import UsageFault
 
@@ -22,7 +23,7 @@ Exit codes:
   141  the reader of the output has gone"""
 
 
-@click.command(epilog=WATCH_EXIT_CODES)
+@click.command(cls=SectionedCommand, epilog=WATCH_EXIT_CODES)
 @connection_options
 @option("--database", default="", help="Schema to follow. [default: all of them]")
 @option("--table", default="", help="Table of it to follow. [default: all of them]")
@@ -77,7 +78,7 @@ def watch_config(options: dict[str, Any]) -> WatchConfig:
     Raises:
         UsageFault: when options are missing or contradict each other.
     """
-    refuse_undecodable(options)
+    complete(options)
     if options["table"] and not options["database"]:
         raise UsageFault("--table goes with --database", hint="add --database")
     alike = named_alike(WatchConfig, options)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.errors import AnotherServer, ServerFault
+from spirit_py.mysql.client_library import load_driver
 from spirit_py.mysql.evaluation import (
     DATE_SQL_MODE,
     OWN_SQL_MODE,
@@ -255,11 +256,16 @@ def _log_in(
 
 
 def _driver_connection(arguments: dict[str, Any], where: str) -> Any:
-    import MySQLdb
+    """Connect.
 
+    Raises:
+        Refusal: the client library cannot be loaded.
+        ServerFault: the server cannot be reached, or refuses.
+    """
+    driver = load_driver()
     try:
-        return MySQLdb.connect(**arguments)
-    except MySQLdb.Error as error:
+        return driver.connect(**arguments)
+    except driver.Error as error:
         raise server_fault(error, where=where) from error
 
 

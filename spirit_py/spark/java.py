@@ -10,16 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import Refusal
+from spirit_py.system_packages import JAVA, OLDEST_JAVA
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: Spark 4 runs on Java 17 and 21 (Spark documentation, Overview).
-OLDEST_JAVA = 17
-_REMEDY = (
-    f"install a Java runtime {OLDEST_JAVA} or later (Debian: apt-get install"
-    f" openjdk-{OLDEST_JAVA}-jre-headless), or point JAVA_HOME at one"
-)
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 _ANSWER_SECONDS = 30
 #: The variable from which MySQL's own programs read a password.
@@ -41,7 +36,7 @@ def without_secrets(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _is_secret(name: str) -> bool:
-    ours = name.startswith("SPIRIT_PY_") and "PASSWORD" in name
+    ours = name.startswith("SPIRIT_PY_") and ("PASSWORD" in name or name.endswith("_DSN"))
     return ours or name == _OF_CLIENTS
 
 
@@ -55,7 +50,7 @@ def require_java(environ: Mapping[str, str] = os.environ) -> Java:
     program = f"{home}/bin/java" if home else shutil.which("java", path=environ.get("PATH", ""))
     if program is None or not os.access(program, os.X_OK):
         where = f"JAVA_HOME is {home}" if home else "the PATH has no java"
-        raise Refusal(f"Spark needs Java, and there is none: {where}", hint=_REMEDY)
+        raise Refusal(f"Spark needs Java, and there is none: {where}", hint=JAVA)
     try:
         answer = subprocess.run(
             [program, "-version"],
@@ -66,14 +61,14 @@ def require_java(environ: Mapping[str, str] = os.environ) -> Java:
             env=without_secrets(environ),
         )
     except (OSError, subprocess.SubprocessError) as error:
-        raise Refusal(f"{program} does not run: {type(error).__name__}", hint=_REMEDY) from error
+        raise Refusal(f"{program} does not run: {type(error).__name__}", hint=JAVA) from error
     banner = answer.stderr + answer.stdout
     found = _VERSION.search(banner)
     if found is None:
-        raise Refusal(f"{program} does not say its version", hint=_REMEDY)
+        raise Refusal(f"{program} does not say its version", hint=JAVA)
     if int(found.group(1)) < OLDEST_JAVA:
         raise Refusal(
             f"Java {found.group(1)} at {program} is too old: Spark needs {OLDEST_JAVA} or later",
-            hint=_REMEDY,
+            hint=JAVA,
         )
     return Java(program, int(found.group(1)), banner)

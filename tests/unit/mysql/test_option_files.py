@@ -6,8 +6,15 @@ import pytest
 
 from spirit_py.config import ConnectionOptions, TlsMaterial
 from spirit_py.errors import UsageFault
-from spirit_py.mysql.optionfile import connection_options, read_option_file
+from spirit_py.mysql.options.connection import connection_options
+from spirit_py.mysql.options.defaults import GROUPS
+from spirit_py.mysql.options.file import read_option_file as read_groups
 from tests.kits.certificates import Authority
+
+
+def read_option_file(path):
+    """Read the groups of clients in general and of this program."""
+    return read_groups(path, GROUPS)
 
 
 @pytest.fixture

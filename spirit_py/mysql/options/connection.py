@@ -1,13 +1,8 @@
-"""Read connection options from a MySQL option file (manual 6.2.2.2, Using Option Files).
-
-Only the groups ``[client]`` and ``[spirit-py]`` are read, the later line wins. Options of other
-programs in ``[client]`` are passed over, as the MySQL clients expect.
-"""
+"""Join what option files, a URL and the command line say of a connection (R20)."""
 
 from __future__ import annotations
 
 import dataclasses
-import re
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.config import ConnectionOptions
@@ -16,76 +11,10 @@ from spirit_py.mysql.tls.files import TLS_PATHS, read_material
 from spirit_py.mysql.tls.modes import SSL_MODES, VERIFYING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
+    from collections.abc import Mapping
 
-GROUPS: Final = frozenset({"client", "spirit-py"})
-_ESCAPES: Final = dict(zip("bntrs", "\b\n\t\r ", strict=True)) | {c: c for c in "\\\"'"}
 _TEXTS: Final = ("host", "user", "password", "socket")
 _NUMBERS: Final = frozenset({"port", "connect-timeout"})
-_DEEPEST_INCLUDE: Final = 10
-
-
-def read_option_file(path: Path) -> dict[str, str]:
-    """Read the options of our groups, with dashes in their names and ``loose-`` cut off.
-
-    Raises:
-        UsageFault: when the file cannot be read or a line makes no sense.
-    """
-    return dict(_settings(path, depth=0))
-
-
-def _settings(path: Path, *, depth: int) -> Iterator[tuple[str, str]]:
-    """Yield the settings of a file and of the files that it includes, in order."""
-    if depth > _DEEPEST_INCLUDE:
-        raise UsageFault(f"{path}: option files include each other", hint="remove an !include line")
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise UsageFault(
-            f"cannot read the option file {path}: {reason}", hint="check --defaults-file"
-        ) from None
-    group = ""
-    for number, raw in enumerate(text.splitlines(), start=1):
-        line = raw.strip()
-        if not line or line[0] in "#;":
-            continue
-        if included := re.fullmatch(r"!(include|includedir)\s+(.+)", line):
-            for other in _included(included.group(1), path.parent / included.group(2).strip()):
-                yield from _settings(other, depth=depth + 1)
-        elif header := re.fullmatch(r"\[([^\]]*)\]\s*(?:#.*)?", line):
-            group = header.group(1).strip().lower()
-        elif not group:
-            raise UsageFault(
-                f"{path}, line {number}: an option stands before the first [group]",
-                hint="put it below a [client] line",
-            )
-        elif group in GROUPS:
-            yield _setting(line)
-
-
-def _included(kind: str, path: Path) -> list[Path]:
-    if kind == "include":
-        return [path]
-    return sorted(entry for entry in path.glob("*.cnf") if entry.is_file())
-
-
-def _setting(line: str) -> tuple[str, str]:
-    """Split one line into the option's name and its value, quotes, escapes and comment undone."""
-    name, _, value = line.partition("=")
-    name = name.split("#", 1)[0].strip().lower().replace("_", "-").removeprefix("loose-")
-    value = value.strip()
-    if quoted := re.match(r"""(["'])((?:\\.|(?!\1).)*)\1\s*(?:#.*)?$""", value):
-        value = quoted.group(2)
-    else:
-        value = re.split(r"\s+#|^#", value, maxsplit=1)[0].rstrip()
-    return name, re.sub(r"\\(.)", _unescape, value)
-
-
-def _unescape(found: re.Match[str]) -> str:
-    """Undo one escape sequence; an unknown one keeps its backslash, as MySQL does."""
-    return _ESCAPES.get(found.group(1), found.group(0))
 
 
 def connection_options(
@@ -94,7 +23,7 @@ def connection_options(
     """Build the options of a connection; what the command line gave wins over the file.
 
     Args:
-        stored: what :func:`read_option_file` read.
+        stored: what :mod:`spirit_py.mysql.options.defaults` read.
         given: fields of :class:`~spirit_py.config.ConnectionOptions`, and ``ssl_ca`` and the
             like for paths; None means not given.
 
@@ -148,5 +77,5 @@ def _number(stored: Mapping[str, str], option: str) -> int:
     except ValueError:
         raise UsageFault(
             f"{option}={stored[option]} in the option file is not a number",
-            hint="check --defaults-file",
+            hint="check the option files, or pass --no-defaults",
         ) from None

@@ -1,0 +1,49 @@
+"""What ``--help`` shows, of every command."""
+
+from __future__ import annotations
+
+import re
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from spirit_py.cli import main
+from spirit_py.cli.sections import SECTIONS, SectionedCommand
+
+COMMANDS = sorted(main.commands)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_option_has_a_section(command):
+    """No option stands where nobody looks for it, and none is shown twice."""
+    found = main.commands[command]
+    assert isinstance(found, SectionedCommand)
+    shown = CliRunner().invoke(main, [command, "--help"]).output
+    assert "Other options" not in shown
+    for parameter in found.params:
+        if isinstance(parameter, click.Option):
+            longest = max(parameter.opts, key=len)
+            declared = re.findall(rf"^  (?:-\w, )?{longest}\b(?!-)", shown, re.MULTILINE)
+            assert len(declared) == 1, longest
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_help_holds_no_control_character(command):
+    """Marks for the formatter are not shown."""
+    shown = CliRunner().invoke(main, [command, "--help"] if command else ["--help"]).output
+    assert shown.replace("\n", "").isprintable()
+
+
+def test_a_section_names_only_options_that_exist():
+    """A section keeps no name of an option that is gone."""
+    known = {parameter.name for command in main.commands.values() for parameter in command.params}
+    assert {name for _, names in SECTIONS for name in names} - known == {"help"}
+
+
+def test_the_first_screen_of_migrate_is_enough_to_begin():
+    """The first 24 lines have an example, the server, the account, the table and the change."""
+    shown = CliRunner().invoke(main, ["migrate", "--help"]).output.splitlines()[:24]
+    text = "\n".join(shown)
+    for name in ("--host", "--user", "--password", "--database", "--table", "--alter", "--dry-run"):
+        assert name in text
