@@ -113,6 +113,7 @@ SECTIONS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
             "checksum_yield_timeout",
         ),
     ),
+    ("Old definitions", ("sql_mode", "allow_zero_dates", "innodb_strict_mode")),
     ("An unfinished migration", ("checkpoint_max_age", "start_afresh")),
     ("Other writers", ("writes_only_here", "passable")),
     ("Spark", ("spark_master", "spark_conf", "spark_ui")),
