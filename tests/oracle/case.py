@@ -102,10 +102,10 @@ class Expectation:
         tables: the tables that are changed, where they are several; they must be swapped by one
             statement.
         accounts: accounts that are made before table.sql is run, with all privileges on the
-            schemas, and dropped in the end: definers of triggers.
+            schemas, and dropped in the end: definers of triggers; with ``{schema}`` in their names.
         moment: a new column that has the time of the migration in the rows from before the swap.
         native_session: statements before the twin's ALTER, for other settings than the server's.
-        native: clauses of the twin's ALTER where they are not the case's own.
+        native: clauses of the twin's ALTER where they are not the case's own, or whole statements.
         keyless: replay into a twin without keys.
         rows_from_setup: the twin gets its first rows from table.sql, not from the binlog, because
             they were written under an earlier definition.
@@ -114,6 +114,7 @@ class Expectation:
         report: fields of the report that must have these values.
         left_tables: what else is in the schema afterwards.
         effects: every statement of the writers must have changed a row (off where that is chance).
+        before: values of these fields for servers before ``version``, such as "9.6".
         after: values of these fields for the run whose writes come after the last checksum.
     """
 
@@ -137,6 +138,7 @@ class Expectation:
     report: dict[str, Any] = field(default_factory=dict)
     left_tables: tuple[str, ...] = ()
     effects: bool = True
+    before: dict[str, Any] = field(default_factory=dict)
     after: dict[str, Any] = field(default_factory=dict)
 
 
@@ -153,6 +155,14 @@ class Case:
     probes: tuple[Probe, ...] = ()
     invariants: tuple[str, ...] = ()
     timing: Timing = Timing.DURING
+
+    def on(self, version: tuple[int, ...]) -> Case:
+        """Return the case with what a server of this version must do."""
+        given = dict(self.expect.before)
+        since = given.pop("version", "0")
+        if version >= tuple(int(part) for part in since.split(".")):
+            return self
+        return replace(self, expect=replace(self.expect, **given))
 
     @property
     def changed_tables(self) -> tuple[str, ...]:
@@ -208,12 +218,12 @@ class Case:
 
     def native_statement(self) -> str:
         """Return what the server would run itself, with ``{table}`` for the table's name."""
+        if self.expect.native.lstrip().upper().startswith("ALTER TABLE"):
+            return self.expect.native
         if self.statement:
             return (
                 f"{self.statement} ALGORITHM=COPY" if _is_create(self.statement) else self.statement
             )
-        if self.expect.native.upper().startswith(("ALTER TABLE", "CREATE ")):
-            return self.expect.native
         clauses = self.expect.native or self.alter
         partitioning = re.match(
             r"(PARTITION|REMOVE\s+PARTITIONING|ADD\s+PARTITION)\b", clauses, re.IGNORECASE
@@ -242,7 +252,8 @@ def load(folder: Path) -> Case:
     if bool(statement) == bool(alter):
         raise ValueError(f"{folder.name}: either alter.sql or statement.sql")
     expectation = _frozen(tomllib.loads(_text(folder / "expect.toml")))
-    expectation["after"] = _frozen(expectation.get("after", {}))
+    for run in ("before", "after"):
+        expectation[run] = _frozen(expectation.get(run, {}))
     case = Case(
         name=folder.name,
         setup=statements((folder / "table.sql").read_text(encoding="utf-8")),

@@ -99,6 +99,7 @@ class Oracle:
     def __exit__(self, *_: object) -> None:
         """Drop the twin and close the sessions."""
         with contextlib.suppress(MySQLdb.Error), self._session() as run:
+            run("SET SESSION foreign_key_checks = 0")
             for name in self._twins.values():
                 run(f"DROP DATABASE IF EXISTS {quoted(name)}")
         self._sessions.close()
