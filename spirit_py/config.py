@@ -19,6 +19,7 @@ GuardMode = Literal["on", "off", "auto"]
 IndexMode = Literal["auto", "on", "off"]
 LineFormat = Literal["json", "text"]
 KillMode = Literal["never", "idle", "all"]
+OnFailure = Literal["stop", "continue"]
 
 DEFAULT_PORT = 3306
 MAX_PORT = 65535
@@ -256,6 +257,32 @@ class MigrationConfig(RunConfig):
     start_afresh: bool = False
     defer_indexes: IndexMode = "auto"
     modes: SessionModes = SessionModes()
+    report_json: Path | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchConfig:
+    """Everything that ``spirit-py migrate`` was asked for with ``--tables`` or ``--statements``.
+
+    Attributes:
+        each: what holds for every table. Its ``threads`` are those of all tables together, its
+            ``alter`` is the change of the tables that match ``patterns``.
+        patterns: of the tables to change, each ``schema.table``; empty where ``statements`` are
+            given.
+        exclude: patterns of tables that are left out.
+        statements: the content of a file of statements.
+        file: its name, for messages.
+        parallel: how many migrations run side by side.
+        on_failure: whether other tables are begun after one has failed.
+    """
+
+    each: MigrationConfig
+    patterns: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    statements: str = ""
+    file: str = ""
+    parallel: int = 1
+    on_failure: OnFailure = "stop"
     report_json: Path | None = None
 
 

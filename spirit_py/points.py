@@ -15,6 +15,9 @@ VARIABLE: Final = "SPIRIT_PY_POINTS"
 
 #: Every point, in the order of a migration, and whether an executor reaches it.
 POINTS: Final[dict[str, bool]] = {
+    "batch.created": False,
+    "batch.noting": False,
+    "batch.noted": False,
     "preflight.done": False,
     "checkpoint.created": False,
     "create.built": False,

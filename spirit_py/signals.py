@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from spirit_py.contracts import Reporter
     from spirit_py.errors import SpiritError
-    from spirit_py.status.snapshot import MigrationStatus
+    from spirit_py.status.snapshot import BatchStatus, MigrationStatus
     from spirit_py.stop import StopSwitch
 
 _log = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ def run_command(
     *,
     stop: StopSwitch,
     reporter: Reporter,
-    status: Callable[[], MigrationStatus],
+    status: Callable[[], MigrationStatus | BatchStatus],
     left_at_once: Callable[[], SpiritError],
     hurry: Callable[[], None] | None = None,
 ) -> None:
@@ -70,7 +70,9 @@ def work_goes_on() -> bool:
 
 
 @contextlib.contextmanager
-def _shown(snapshot: Callable[[], MigrationStatus], reporter: Reporter) -> Iterator[None]:
+def _shown(
+    snapshot: Callable[[], MigrationStatus | BatchStatus], reporter: Reporter
+) -> Iterator[None]:
     """Show ``snapshot()`` through ``reporter`` while the context is open.
 
     A snapshot that cannot be taken is logged and skipped: the display never stops a migration.

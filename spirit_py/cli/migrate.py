@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from spirit_py.cli.batch import batch_config, batch_options, is_batch, run
 from spirit_py.cli.display import reporter_of
 from spirit_py.cli.groups import (
     connection_options,
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     default="",
     help="A whole ALTER TABLE or CREATE INDEX, instead of --table and --alter.",
 )
+@batch_options
 @option(
     "--threads", type=click.IntRange(1, 256), help="Chunks copied at once. [default: 4 at most]"
 )
@@ -209,6 +211,8 @@ def migrate(**options: Any) -> None:
         --alter "ADD COLUMN note VARCHAR(200)"
     """  # noqa: D301 - click reads the backspace
     with ErrorsShown(verbose=options["verbose"]):
+        if is_batch(options):
+            run(batch_config(options, settings(options)), yes=options["yes"])
         config = migration_config(options)
         reporter = reporter_of(config.log_format)
         report = _migrate(config, reporter)
@@ -254,6 +258,15 @@ def migration_config(options: dict[str, Any]) -> MigrationConfig:
         raise UsageFault("--table and --alter go together", hint="add the missing one")
     if options["table"] and not options["database"]:
         raise _no_schema(options["table"])
+    return settings(options)
+
+
+def settings(options: dict[str, Any]) -> MigrationConfig:
+    """Build the configuration from all options but those that say what is changed.
+
+    Raises:
+        UsageFault: when options contradict each other.
+    """
     if options["dry_run"] and (options["defer_cutover"] or options["keep_old_current"]):
         raise UsageFault(
             "--dry-run swaps nothing: --defer-cutover and --keep-old-current do not go with it",

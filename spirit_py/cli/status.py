@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,6 +12,10 @@ from spirit_py.cli.outcome import ErrorsShown, leave_with
 from spirit_py.cli.sections import SectionedCommand
 from spirit_py.cli.values import Duration, complete, connection_of
 from spirit_py.errors import UsageFault
+
+if TYPE_CHECKING:
+    from spirit_py.batch.listing import BatchShown
+    from spirit_py.migration.shown import MigrationShown
 
 STATUS_EXIT_CODES = """\b
 Exit codes:
@@ -35,7 +39,7 @@ Exit codes:
 @option("--json", "as_json", is_flag=True, help="JSON for programs, one list.")
 @option("--verbose", is_flag=True, help="Tracebacks.")
 def status(**options: Any) -> None:
-    """Show migrations that were stopped or are under way, without touching them.
+    """Show migrations that were stopped or are under way, and batches of them; touch nothing.
 
     \b
     spirit-py status --host db1 --database shop --table orders
@@ -44,6 +48,7 @@ def status(**options: Any) -> None:
         complete(options)
         if options["table"] and not options["database"]:
             raise UsageFault("--table goes with --database", hint="add --database")
+        from spirit_py.batch.listing import batches
         from spirit_py.migration.listing import migrations
 
         connection = connection_of(options)
@@ -53,12 +58,14 @@ def status(**options: Any) -> None:
             table=options["table"],
             max_age=options["checkpoint_max_age"],
         )
+        of_many = batches(connection, database=options["database"], table=options["table"])
+        found: list[BatchShown | MigrationShown] = [*of_many, *shown]
         if options["as_json"]:
-            found = [one.to_dict() for one in shown]
-            click.echo(json.dumps(found, indent=2, ensure_ascii=False))
+            listed = [one.to_dict() for one in found]
+            click.echo(json.dumps(listed, indent=2, ensure_ascii=False))
         else:
-            for line in (line for one in shown for line in one.lines()):
+            for line in (line for one in found for line in one.lines()):
                 click.echo(line)
-        if not shown:
+        if not found:
             click.echo("no migration has left a checkpoint here", err=True)
-        leave_with(0 if shown else 1)
+        leave_with(0 if found else 1)

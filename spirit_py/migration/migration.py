@@ -137,6 +137,8 @@ def _begin(
     clear_abandoned(run, session, list(sources), abandoned)
     marked = cache(partial(_mark, run, session, record))
     if change_in_place(run, session, contexts, marked):
+        if not run.config.dry_run:
+            run.changed()
         return None
     run.report.algorithm = "copy"
     _begin_engines(run, contexts)
@@ -233,6 +235,7 @@ def _copy_and_swap(run: Run, new: NewTables) -> None:
     end_throttling(run)
     names = [pair.source_name for pair in pairs]
     note_swap(run, names)
+    run.changed()
     reverted = False
     if new.reverse:
         run.figures.enter(Phase.KEEP)
@@ -334,6 +337,7 @@ def _finish(run: Run, record: CheckpointRecord) -> None:
     tables = [table.name for table in record.tables]
     run.report.algorithm = "copy"
     note_swap(run, tables)
+    run.changed()
     with run.session("keep") as session:
         reverted = carry_on_reverse(run, session, tables[0])
     if not reverted:

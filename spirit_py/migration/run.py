@@ -44,6 +44,8 @@ class Run(Process):
             is there.
         swapped_before: an earlier run has swapped the tables.
         settings: those of the pace; a change takes effect at once.
+        changed: called when the tables are changed, before what proves that is dropped; perhaps
+            again by a later run.
     """
 
     config: MigrationConfig
@@ -67,6 +69,7 @@ class Run(Process):
         self.undeferred = False
         self.postponements = 0
         self.swapped_before = False
+        self.changed: Callable[[], None] = lambda: None
         self.settings = LiveSettings(_pace_settings(config))
 
     def hurry(self) -> None:

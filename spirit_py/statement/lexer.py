@@ -119,7 +119,7 @@ def read_tokens(sql: str, mode: SqlMode, *, executed: bool = False) -> Iterator[
         elif sql.startswith("/*", at):
             at = _skip_comment(sql, at, hints=executed)
         else:
-            token = _token(sql, at, mode)
+            token = read_token(sql, at, mode)
             if token.kind == "word" and token.value[0] == "$" and not executed:
                 raise Refusal(
                     f"a bare name begins with a dollar sign: {token.value!r}",
@@ -146,7 +146,28 @@ def _skip_comment(sql: str, at: int, *, hints: bool) -> int:
     return end + 2
 
 
-def _token(sql: str, at: int, mode: SqlMode) -> Token:
+def after_blanks(sql: str, at: int) -> int:
+    """Return the offset after blanks and comments, or ``at`` where there are none.
+
+    Raises:
+        Refusal: as :func:`tokenize`.
+    """
+    while at < len(sql):
+        if found := _SPACE.match(sql, at) or _LINE_COMMENT.match(sql, at):
+            at = found.end()
+        elif sql.startswith("/*", at):
+            at = _skip_comment(sql, at, hints=False)
+        else:
+            break
+    return at
+
+
+def read_token(sql: str, at: int, mode: SqlMode) -> Token:
+    """Return the token that begins at an offset, where neither a blank nor a comment is.
+
+    Raises:
+        Refusal: for an unclosed quote.
+    """
     first = sql[at]
     if first == "`" or (first == '"' and mode.ansi_quotes):
         return _quoted(sql, at, "name", escapes=False)

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from spirit_py.phases import Phase
+from spirit_py.status.snapshot import BatchStatus
 from spirit_py.units import human_bytes, human_count, human_percent, human_seconds
 
 if TYPE_CHECKING:
@@ -51,9 +52,18 @@ class ConsoleReporter:
             line.append(f" {key}={value}", style="dim")
         self._console.print(line)
 
-    def progress(self, snapshot: MigrationStatus) -> None:
-        """Redraw the panel."""
-        self._live.update(render(snapshot))
+    def progress(self, snapshot: MigrationStatus | BatchStatus) -> None:
+        """Redraw the panel; of a batch, one for each table that is under way."""
+        if isinstance(snapshot, BatchStatus):
+            self._live.update(render_batch(snapshot))
+        else:
+            self._live.update(render(snapshot))
+
+
+def render_batch(snapshot: BatchStatus) -> RenderableType:
+    """Lay a batch out: the counts on top, then the tables that are under way."""
+    head = Text(f"{snapshot.described}  ({human_seconds(snapshot.elapsed)})", style="bold")
+    return Group(head, *(render(one) for one in snapshot.tables))
 
 
 def render(snapshot: MigrationStatus) -> RenderableType:

@@ -8,6 +8,7 @@ import threading
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TextIO
 
+from spirit_py.status.snapshot import BatchStatus
 from spirit_py.units import human_bytes, human_count, human_percent, human_seconds
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ class PlainReporter:
         self._json = as_json
         self._clock = clock
         self._lock = threading.Lock()
-        self._last: tuple[str, float] = ("", float("-inf"))
+        #: Phase and time of the last progress line of each table, while it is under way.
+        self._last: dict[str, tuple[str, float]] = {}
 
     def start(self) -> None:
         """Do nothing."""
@@ -44,13 +46,23 @@ class PlainReporter:
         """Write one event with its figures."""
         self._write("message", text, fields)
 
-    def progress(self, snapshot: MigrationStatus) -> None:
-        """Write a progress line, unless one was written a moment ago in the same phase."""
+    def progress(self, snapshot: MigrationStatus | BatchStatus) -> None:
+        """Write a progress line, unless one was written a moment ago in the same phase.
+
+        Of a batch, a line for each table that is under way.
+        """
+        under_way = snapshot.tables if isinstance(snapshot, BatchStatus) else (snapshot,)
+        last = {one.table: self._last[one.table] for one in under_way if one.table in self._last}
+        self._last = last
+        for one in under_way:
+            self._progress(one)
+
+    def _progress(self, snapshot: MigrationStatus) -> None:
         now = self._clock()
-        phase, written = self._last
+        phase, written = self._last.get(snapshot.table, ("", float("-inf")))
         if phase == snapshot.phase.value and now - written < PROGRESS_SECONDS:
             return
-        self._last = (snapshot.phase.value, now)
+        self._last[snapshot.table] = (snapshot.phase.value, now)
         known = {key: value for key, value in vars(snapshot).items() if value not in (None, "", ())}
         self._write("progress", describe(snapshot), known)
 

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spirit_py.contracts import Reporter
-    from spirit_py.status.snapshot import MigrationStatus
+    from spirit_py.status.snapshot import BatchStatus, MigrationStatus
 
 
 class SafeReporter:
@@ -30,7 +30,7 @@ class SafeReporter:
         """Show one thing that happened."""
         self._pass_on(self._reporter.message, text, **fields)
 
-    def progress(self, snapshot: MigrationStatus) -> None:
+    def progress(self, snapshot: MigrationStatus | BatchStatus) -> None:
         """Show a snapshot."""
         self._pass_on(self._reporter.progress, snapshot)
 

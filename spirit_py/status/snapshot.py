@@ -30,3 +30,17 @@ class MigrationStatus(MigrationProgress):
     dropped: int | None = None
     pace: str = ""
     path: tuple[Phase, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchStatus:
+    """A snapshot of a batch.
+
+    Attributes:
+        described: how many tables are done, under way, failed and left.
+        tables: those under way.
+    """
+
+    described: str
+    elapsed: float
+    tables: tuple[MigrationStatus, ...] = ()

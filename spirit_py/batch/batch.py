@@ -1,0 +1,289 @@
+"""Runs the migrations of a batch, one after another or side by side."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import queue
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from spirit_py.batch.record import TableRecord, TableState
+from spirit_py.batch.related import related_tables
+from spirit_py.batch.resume import Step, step_for
+from spirit_py.batch.slots import Slots, next_table
+from spirit_py.batch.spark import SharedSpark
+from spirit_py.batch.table_run import TableRun
+from spirit_py.errors import MigrationFailure, OutcomeUnknown, SpiritError
+from spirit_py.mysql.connect import connect
+from spirit_py.mysql.ownwrites import new_run
+from spirit_py.mysql.retry import retrying
+from spirit_py.mysql.tables.definition import read_shape
+from spirit_py.status.snapshot import BatchStatus
+from spirit_py.stop import StopSwitch
+from spirit_py.threads import Background
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spirit_py.batch.changes import TableChange
+    from spirit_py.batch.plan import BatchPlan
+    from spirit_py.batch.store import BatchTable
+    from spirit_py.config import BatchConfig, MigrationConfig
+    from spirit_py.contracts import Reporter
+    from spirit_py.migration.run import Run
+    from spirit_py.mysql.session import Session
+    from spirit_py.mysql.tables.identity import Name
+    from spirit_py.spark.gang import GangEngine
+    from spirit_py.status.report import MigrationReport
+
+T = TypeVar("T")
+
+#: Tries of a note about a table, and the seconds for which the server may be away meanwhile.
+_TRIES: Final = 8
+_PATIENCE: Final = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Worker:
+    """A table that is under way.
+
+    Attributes:
+        share: its slots.
+    """
+
+    run: TableRun
+    thread: Background
+    share: int
+
+
+class Batch:
+    """The run of a batch. One thread, but for what it starts itself.
+
+    Args:
+        store: keeps the batch on the server; None for a dry run, which leaves nothing there.
+        records: the tables that are to be changed, by name, as the store has them.
+        engine_factory: makes Spark, once for all tables.
+
+    Attributes:
+        resumable: a migration has ended whose copy is kept.
+    """
+
+    def __init__(
+        self,
+        config: BatchConfig,
+        plan: BatchPlan,
+        reporter: Reporter,
+        *,
+        store: BatchTable | None,
+        records: dict[Name, TableRecord],
+        engine_factory: Callable[[MigrationConfig], GangEngine],
+        stop: StopSwitch,
+    ) -> None:
+        self._config = config
+        self._plan = plan
+        self._reporter = reporter
+        self._store = store
+        self._records = records
+        self._stop = stop
+        self._spark = SharedSpark(engine_factory, config.each)
+        self._slots = Slots(config.each.threads, config.parallel)
+        self._waiting = {one.change.name: one.change for one in plan.left}
+        self._workers: dict[Name, _Worker] = {}
+        self._related: dict[Name, frozenset[Name]] = {}
+        self._ended: queue.SimpleQueue[Name] = queue.SimpleQueue()
+        self._halted = False
+        self.resumable = False
+        self._began = time.monotonic()
+
+    def run(self) -> None:
+        """Run the migrations that are left, until all have ended or one says that none may begin.
+
+        Raises:
+            SpiritError: the reason of the stop switch; the migrations under way have ended.
+        """
+        try:
+            with connect(self._config.each.connection, role="batch") as session:
+                self._related = related_tables(session, set(self._waiting))
+            while True:
+                while self._begin_next():
+                    pass
+                if not self._workers:
+                    break
+                self._end(self._ended.get())
+        finally:
+            self._spark.stop()
+        self._stop.check()
+
+    def _begin_next(self) -> bool:
+        """Begin the next table that may begin; False where there is none."""
+        if self._halted or self._stop.requested or len(self._workers) == self._config.parallel:
+            return False
+        name = next_table(self._waiting, self._workers, self._related)
+        if name is None:
+            return False
+        share = self._slots.take(len(self._waiting))
+        change = self._waiting.pop(name)
+        run = self._table_run(change, share)
+        thread = Background("table", lambda _stopping: self._work(change, run))
+        self._workers[name] = _Worker(run=run, thread=thread, share=share)
+        thread.start()
+        return True
+
+    def _table_run(self, change: TableChange, share: int) -> TableRun:
+        each, parallel = self._config.each, self._config.parallel
+        feed = replace(
+            each.feed,
+            soft_limit_bytes=each.feed.soft_limit_bytes // parallel,
+            apply_threads=max(1, each.feed.apply_threads // parallel),
+            own_writes=new_run() if each.feed.own_writes else "",
+        )
+        config = replace(change.config(each), threads=share, feed=feed)
+        return TableRun(
+            config,
+            self._reporter,
+            engine_factory=self._spark.lease,
+            stop=self._stop.linked(),
+            changed=lambda: self._note(change.name, state=TableState.CHANGED.value),
+        )
+
+    def _work(self, change: TableChange, run: TableRun) -> None:
+        """Do what is left to do for one table; called in a thread of its own."""
+        try:
+            if self._goes_on(change):
+                run.execute()
+        except BaseException as error:
+            run.report.note_failure(error)
+        finally:
+            self._ended.put(change.name)
+
+    def _goes_on(self, change: TableChange) -> bool:
+        """Note that the migration of a table begins; False where an earlier run has changed it.
+
+        Raises:
+            SpiritError: it cannot be known whether the table is changed.
+        """
+        if self._store is None:
+            return True
+        record = self._records[change.name]
+        connection = self._config.each.connection
+        step = self._step(lambda session: step_for(session, connection, record, change))
+        if step is Step.LOOK:
+            raise MigrationFailure(
+                f"{change} was changed since its migration began, and what there is left does not"
+                " show by whom",
+                hint="see its definition: if it is what the statement makes, leave the table out"
+                " with --exclude, or its statement out of the file; otherwise drop the record of"
+                f" this batch ({self._store}) and begin anew",
+            )
+        if step is Step.PASS:
+            self._reporter.message(f"{change}: an earlier run has changed it")
+            return False
+        if record.state == TableState.PENDING:
+            before = self._step(lambda session: read_shape(session, *change.name))
+            self._note(change.name, state=TableState.RUNNING.value, before=before)
+        return True
+
+    def _end(self, name: Name) -> None:
+        """Take note of a table whose thread has ended."""
+        worker = self._workers.pop(name)
+        worker.thread.join()
+        self._slots.give_back(worker.share)
+        report = worker.run.report
+        if report.error:
+            self._reporter.message(f"{_dotted(name)}: {report.outcome}: {report.error}")
+            self._note(name, **self._failed(name), **_noted(report))
+        elif report.outcome:
+            first, *others = report.summary()
+            self._reporter.message(first)
+            for line in others:
+                self._reporter.message(f"{_dotted(name)}: {line.strip()}")
+            done = TableState.PENDING if self._store is None else TableState.DONE
+            self._note(name, state=done.value, **_noted(report))
+        else:
+            self._note(name, state=TableState.DONE.value, outcome="done", error="")
+        self.resumable |= report.resumable
+        unknown = report.exit_code == OutcomeUnknown.exit_code
+        stops = self._config.on_failure == "stop"
+        self._halted |= unknown or (bool(report.error) and stops)
+
+    def _failed(self, name: Name) -> dict[str, str]:
+        """Return the state of a table whose migration has failed.
+
+        It is as before where its definition is; what was copied is in its own checkpoint.
+        """
+        record = self._records[name]
+        if record.state != TableState.RUNNING:
+            return {}
+        try:
+            with self._session() as session:
+                same = read_shape(session, *name) == record.before
+        except SpiritError:
+            return {}
+        return {"state": TableState.PENDING.value} if same else {}
+
+    def _note(self, name: Name, **changes: str) -> None:
+        """Change the record of a table, on the server too.
+
+        Raises:
+            SpiritError: the server was away for too long.
+        """
+        record = self._records[name] = replace(self._records[name], **changes)
+        store = self._store
+        if store is not None:
+            self._step(lambda session: store.note(session, record))
+
+    def _step(self, work: Callable[[Session], T]) -> T:
+        """Do something in a session of its own; a stop request does not keep it from its end."""
+
+        def once() -> T:
+            with self._session() as session:
+                return work(session)
+
+        result: T = retrying(StopSwitch(), attempts=_TRIES, patience=_PATIENCE)(once)
+        return result
+
+    def _session(self) -> Session:
+        return connect(self._config.each.connection, role="batch")
+
+    # -- what is shown
+
+    def status(self) -> BatchStatus:
+        """Take a snapshot for the display."""
+        records = list(self._records.values())
+        done = sum(one.state == TableState.DONE for one in records)
+        failed = sum(bool(one.error) for one in records)
+        workers = list(self._workers.values())
+        counts = f"{done} of {len(records)} tables done, {len(workers)} under way"
+        return BatchStatus(
+            described=f"{counts}, {failed} failed" if failed else counts,
+            elapsed=time.monotonic() - self._began,
+            tables=tuple(worker.run.snapshot() for worker in workers),
+        )
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """The migrations that are under way."""
+        return tuple(worker.run.run for worker in list(self._workers.values()))
+
+    def hurry(self) -> None:
+        """After a stop request: end long statements of what is under way."""
+        for run in self.runs:
+            run.hurry()
+
+    def records(self) -> tuple[TableRecord, ...]:
+        """Return what became of each table, as far as it is known now."""
+        return tuple(self._records.values())
+
+
+def _noted(report: MigrationReport) -> dict[str, str]:
+    return {
+        "outcome": report.outcome,
+        "error": report.error,
+        "report": json.dumps(dataclasses.asdict(report), ensure_ascii=False),
+    }
+
+
+def _dotted(name: Name) -> str:
+    return ".".join(name)

@@ -1,0 +1,206 @@
+"""What a batch changes: one change for each table, from patterns or from a file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.batch.patterns import read_pattern
+from spirit_py.batch.store import marked_tables
+from spirit_py.checkpoint.table import checkpoint_tables
+from spirit_py.errors import Refusal
+from spirit_py.statement import alter_of, parse_statement
+from spirit_py.statement.lexer import SqlMode
+from spirit_py.statement.script import read_script
+from spirit_py.table.names import AuxiliaryNames, is_building_name
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from spirit_py.batch.patterns import TablePattern
+    from spirit_py.config import BatchConfig, MigrationConfig
+    from spirit_py.contracts import SqlSession
+    from spirit_py.mysql.tables.identity import Name
+    from spirit_py.statement import AlterStatement
+    from spirit_py.statement.script import ScriptStatement
+
+_TABLES: Final = """
+SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES
+WHERE TABLE_TYPE = 'BASE TABLE'
+AND TABLE_SCHEMA NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema')
+AND """
+_SHOWN: Final = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableChange:
+    """The change of one table.
+
+    Attributes:
+        schema: as the server keeps it where the table was found, as is ``table``.
+        clauses: what follows ``ALTER TABLE t``.
+        normalized: the statement in a normal form.
+        place: file and line of the statement; empty for a pattern.
+        alike: tables of which this is the same are expected to have the same definition.
+    """
+
+    schema: str
+    table: str
+    clauses: str
+    normalized: str
+    place: str = ""
+    alike: str = ""
+
+    @property
+    def name(self) -> Name:
+        """Schema and name."""
+        return self.schema, self.table
+
+    def __str__(self) -> str:
+        """Show the table's name."""
+        return f"{self.schema}.{self.table}"
+
+    def config(self, each: MigrationConfig) -> MigrationConfig:
+        """Return the configuration of this table's migration."""
+        return replace(
+            each, database=self.schema, table=self.table, alter=self.clauses, statement=""
+        )
+
+
+def changes_of(session: SqlSession, config: BatchConfig, sql_mode: str) -> list[TableChange]:
+    """Return the changes in their order: that of the file, or of the tables' names.
+
+    Raises:
+        Refusal: a pattern matches no table; the file has a mistake; two changes of one table.
+    """
+    if config.patterns:
+        return _of_patterns(session, config, sql_mode)
+    return _of_file(session, config, sql_mode)
+
+
+def _of_patterns(session: SqlSession, config: BatchConfig, sql_mode: str) -> list[TableChange]:
+    schema = config.each.database
+    excluded: set[Name] = set()
+    for pattern in (read_pattern(text, schema) for text in config.exclude):
+        excluded.update(_matching(session, pattern))
+    found: dict[Name, TableChange] = {}
+    for pattern in (read_pattern(text, schema) for text in config.patterns):
+        names = [name for name in _matching(session, pattern) if name not in excluded]
+        if not names:
+            left = ", apart from those that --exclude names" if config.exclude else ""
+            raise Refusal(
+                f"the pattern {pattern.given} matches no table{left}",
+                hint="see SHOW SCHEMAS LIKE and SHOW TABLES LIKE; the account sees only tables on"
+                " which it has privileges",
+            )
+        for name in names:
+            statement = alter_of(*name, config.each.alter, sql_mode=sql_mode)
+            found.setdefault(name, _change(statement, alike=_alike(pattern, name[1])))
+    return [found[name] for name in sorted(found)]
+
+
+def _matching(session: SqlSession, pattern: TablePattern) -> list[Name]:
+    """Return the tables that match and are not the program's own."""
+    rows = session.query(_TABLES + pattern.condition + " ORDER BY 1, 2", pattern.parameters)
+    names = [(str(schema), str(table)) for schema, table in rows]
+    return without_own(names, checkpoint_tables(session), marked_tables(session))
+
+
+def without_own(
+    names: Iterable[Name], checkpoints: Collection[Name], batches: Collection[Name]
+) -> list[Name]:
+    """Return the tables that are not auxiliary ones of a migration, nor records of batches.
+
+    A name of the form of an auxiliary table is one where the table's checkpoint is there.
+    """
+    own = {*checkpoints, *batches}
+    beside = [
+        (schema, found)
+        for schema, checkpoint in checkpoints
+        if (found := AuxiliaryNames.of_checkpoint(checkpoint)) is not None
+    ]
+    own |= {(schema, name) for schema, found in beside for name in vars(found).values()}
+    return [
+        name
+        for name in names
+        if name not in own
+        and not any(
+            schema == name[0] and is_building_name(_stem(found), name[1])
+            for schema, found in beside
+        )
+    ]
+
+
+def _stem(names: AuxiliaryNames) -> str:
+    return names.checkpoint[1:].removesuffix("_chkpnt")
+
+
+def _alike(pattern: TablePattern, table: str) -> str:
+    """Return what the tables have in common of which one definition is expected."""
+    if pattern.schema.wild and pattern.table.wild:
+        return f"{pattern.given} {table}"
+    return pattern.given
+
+
+def _of_file(session: SqlSession, config: BatchConfig, sql_mode: str) -> list[TableChange]:
+    mode = SqlMode.of(sql_mode)
+    found: dict[Name, TableChange] = {}
+    faults: list[str] = []
+    try:
+        statements = list(read_script(config.statements, mode))
+    except Refusal as refusal:
+        raise Refusal(f"{config.file}, {refusal.message}", hint=refusal.hint) from refusal
+    for one in statements:
+        place = f"{config.file}, line {one.line}"
+        try:
+            change = _of_statement(session, config, one, sql_mode, place)
+        except Refusal as refusal:
+            faults.append(f"{place}: {refusal.message}; {refusal.hint}")
+            continue
+        earlier = found.setdefault(change.name, change)
+        if earlier is not change:
+            faults.append(
+                f"{place}: {change} is changed a second time, first by {earlier.place}; write all"
+                " its clauses into one ALTER TABLE"
+            )
+    if faults:
+        raise Refusal(
+            f"{len(faults)} statement(s) of {config.file} cannot be carried out; nothing was"
+            " written",
+            hint="correct the statements",
+            details=tuple(faults[:_SHOWN]),
+        )
+    if not found:
+        raise Refusal(f"{config.file} has no statement", hint="write ALTER TABLE schema.table ...;")
+    return list(found.values())
+
+
+def _of_statement(
+    session: SqlSession, config: BatchConfig, one: ScriptStatement, sql_mode: str, place: str
+) -> TableChange:
+    schema = one.schema or config.each.database
+    statement, *others = parse_statement(one.text, schema, sql_mode=sql_mode)
+    if others:
+        raise Refusal("several statements stand before one delimiter", hint="part them")
+    rows = session.query(
+        _TABLES + "TABLE_SCHEMA = %s AND TABLE_NAME = %s", (statement.schema, statement.table)
+    )
+    if not rows:
+        raise Refusal(
+            f"there is no table {statement.schema}.{statement.table}",
+            hint="check its name, and whether the account has privileges on it",
+        )
+    named = replace(statement, schema=str(rows[0][0]), table=str(rows[0][1]))
+    alike = f"{named.table} {', '.join(clause.normalized for clause in named.parsed)}"
+    return _change(named, place=place, alike=alike)
+
+
+def _change(statement: AlterStatement, *, place: str = "", alike: str = "") -> TableChange:
+    return TableChange(
+        schema=statement.schema,
+        table=statement.table,
+        clauses=statement.clauses,
+        normalized=statement.normalized,
+        place=place,
+        alike=alike,
+    )

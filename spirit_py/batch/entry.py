@@ -1,0 +1,242 @@
+"""Run a batch from its plan to its report."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import time
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from spirit_py.batch.batch import Batch
+from spirit_py.batch.record import BatchRecord, TableRecord, TableState
+from spirit_py.batch.report import BatchReport
+from spirit_py.batch.store import BatchTable, find_batch
+from spirit_py.errors import Interrupted, OutcomeUnknown, Refusal, SpiritError
+from spirit_py.mysql.connect import connect, connect_first
+from spirit_py.mysql.locks.named import AdvisoryLock
+from spirit_py.signals import run_command
+from spirit_py.spark.engine import SparkEngine
+from spirit_py.status.report import versions
+from spirit_py.status.safe import SafeReporter
+from spirit_py.stop import StopSwitch
+from spirit_py.table.names import lock_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from spirit_py.batch.plan import BatchPlan, PlannedTable
+    from spirit_py.config import BatchConfig, MigrationConfig
+    from spirit_py.contracts import Reporter, SqlSession
+    from spirit_py.mysql.tables.identity import Name
+    from spirit_py.spark.gang import GangEngine
+
+
+def run_batch(
+    config: BatchConfig,
+    plan: BatchPlan,
+    *,
+    reporter: Reporter,
+    engine_factory: Callable[[MigrationConfig], GangEngine] | None = None,
+    stop: StopSwitch | None = None,
+) -> BatchReport:
+    """Run the migrations that a plan leaves to do.
+
+    Args:
+        engine_factory: makes the Spark engine, which the batch stops at its end.
+        stop: a switch of the caller's own, to stop the batch from outside.
+
+    Returns:
+        The report, also of a batch of which tables have failed, or that was stopped; it is also
+        written to ``config.report_json``.
+
+    Raises:
+        Refusal: nothing was written: tables are refused, and ``--on-failure`` is ``stop``; another
+            run of the same batch goes on.
+    """
+    _require_accepted(config, plan)
+    began = time.monotonic()
+    reporter = SafeReporter(reporter)
+    switch = stop or StopSwitch()
+    config = _on_this_server(config, plan)
+    report = BatchReport(
+        versions=versions(),
+        asked=asked(config),
+        threads=config.each.threads,
+        parallel=config.parallel,
+        on_failure=config.on_failure,
+    )
+    with _opened(config, plan, report, switch) as (store, records):
+        batch = Batch(
+            config,
+            plan,
+            reporter,
+            store=store,
+            records=records,
+            engine_factory=engine_factory or SparkEngine,
+            stop=switch,
+        )
+        stopped = _run(batch, switch, reporter)
+        report.add(batch.records())
+        if store is not None:
+            report.record = "" if _close(config, store, batch) else str(store)
+    report.seconds = round(time.monotonic() - began, 3)
+    report.conclude(stopped)
+    report.write(config.report_json, reporter)
+    return report
+
+
+def asked(config: BatchConfig) -> str:
+    """Return what is asked for, for people."""
+    if not config.patterns:
+        return f"the statements of {config.file}"
+    left = f" without {', '.join(config.exclude)}" if config.exclude else ""
+    return f"{', '.join(config.patterns)}{left}: {config.each.alter}"
+
+
+def _require_accepted(config: BatchConfig, plan: BatchPlan) -> None:
+    """Refuse a plan that has tables which cannot be changed, unless the others go on.
+
+    Raises:
+        Refusal: naming each.
+    """
+    refused = plan.refused
+    if refused and (config.on_failure == "stop" or not (plan.left or config.each.dry_run)):
+        raise Refusal(
+            f"{len(refused)} of {len(plan.tables)} tables cannot be changed; nothing was written",
+            hint="see what refuses each; --exclude leaves tables out, --on-failure continue changes"
+            " the others",
+            details=tuple(f"{one.change}: {line}" for one in refused for line in one.refusals),
+        )
+
+
+def _on_this_server(config: BatchConfig, plan: BatchPlan) -> BatchConfig:
+    """Have every session refuse another server than the one that was looked at (R14)."""
+    connection = replace(config.each.connection, server_uuid=plan.server_uuid)
+    return replace(config, each=replace(config.each, connection=connection))
+
+
+@contextlib.contextmanager
+def _opened(
+    config: BatchConfig, plan: BatchPlan, report: BatchReport, stop: StopSwitch
+) -> Iterator[tuple[BatchTable | None, dict[Name, TableRecord]]]:
+    """Open the record of the batch, or begin it, and keep other runs of it away.
+
+    Raises:
+        Refusal: another run of it goes on.
+    """
+    connection = config.each.connection
+    if config.each.dry_run:
+        yield None, _records(plan, {})
+        return
+    lock = AdvisoryLock(
+        connection, lock_name("batch", plan.name), stop=stop, purpose="run of this batch"
+    )
+    with lock:
+        with connect_first(connection, role="batch") as session:
+            store = find_batch(session, plan.name)
+            if store is None:
+                store = BatchTable(_home(plan), plan.name)
+                store.create(session, _begun(config, plan))
+                earlier: dict[Name, TableRecord] = {}
+            else:
+                earlier = store.tables(session)
+                report.runs = store.begin_again(session)
+            records = _records(plan, earlier)
+            _bring_up(session, store, records, earlier)
+        yield store, records
+
+
+def _home(plan: BatchPlan) -> str:
+    return min(one.change.schema for one in plan.tables)
+
+
+def _begun(config: BatchConfig, plan: BatchPlan) -> BatchRecord:
+    return BatchRecord(
+        home=_home(plan),
+        asked=asked(config),
+        started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        runs=1,
+        parallel=config.parallel,
+        on_failure=config.on_failure,
+        program=versions()["spirit-py"],
+    )
+
+
+def _records(plan: BatchPlan, earlier: dict[Name, TableRecord]) -> dict[Name, TableRecord]:
+    """Return the record of each table of the plan, those of earlier runs as they are.
+
+    Tables that an earlier run has changed stay, though they may have another name by now.
+    """
+    done = {name: one for name, one in earlier.items() if one.state == TableState.DONE}
+    return done | {one.change.name: _record(one, earlier) for one in plan.tables}
+
+
+def _record(planned: PlannedTable, earlier: dict[Name, TableRecord]) -> TableRecord:
+    change = planned.change
+    record = earlier.get(change.name) or TableRecord(
+        schema=change.schema, table=change.table, statement=change.normalized
+    )
+    if not planned.refusals:
+        return record
+    return replace(record, outcome=Refusal.outcome, error="; ".join(planned.refusals), report="")
+
+
+def _bring_up(
+    session: SqlSession,
+    store: BatchTable,
+    records: dict[Name, TableRecord],
+    earlier: dict[Name, TableRecord],
+) -> None:
+    """Add the rows of new tables, and delete those of tables that are left out now."""
+    store.forget(session, earlier.keys() - records.keys())
+    for name, record in records.items():
+        if record is not earlier.get(name):
+            store.note(session, record)
+
+
+def _run(batch: Batch, stop: StopSwitch, reporter: Reporter) -> SpiritError | None:
+    """Run the batch; return what stopped it before its end."""
+    try:
+        run_command(
+            batch.run,
+            stop=stop,
+            reporter=reporter,
+            status=batch.status,
+            left_at_once=lambda: _left_at_once(batch),
+            hurry=batch.hurry,
+        )
+    except SpiritError as error:
+        return error
+    return None
+
+
+def _left_at_once(batch: Batch) -> SpiritError:
+    """Return the error for a second SIGINT, which ends the process and its sessions at once."""
+    renaming = [run.report for run in batch.runs if run.renaming]
+    if not renaming:
+        return Interrupted(
+            signal.SIGINT,
+            hint="the source tables are whole; run the same command again",
+        )
+    names = ", ".join(f"{one.schema}.{one.table}" for one in renaming)
+    return OutcomeUnknown(
+        f"interrupted twice during the swap of {names}: it may or may not have happened",
+        hint="look at the tables: where the old table (_..._old) exists, it is done",
+    )
+
+
+def _close(config: BatchConfig, store: BatchTable, batch: Batch) -> bool:
+    """Drop the record of a batch of which every table is done, or nothing is left on the server.
+
+    Returns:
+        Whether it is dropped.
+    """
+    states = {one.state for one in batch.records()}
+    nothing = states == {TableState.PENDING} and not batch.resumable
+    if states != {TableState.DONE} and not nothing:
+        return False
+    with connect(config.each.connection, role="batch") as session:
+        store.drop(session)
+    return True

@@ -1,0 +1,251 @@
+"""What a batch will do, before anything is written: each table is read and checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from spirit_py.batch.changes import changes_of
+from spirit_py.batch.definitions import UsualDefinitions
+from spirit_py.batch.record import TableState, batch_name
+from spirit_py.batch.room import room_for
+from spirit_py.batch.store import all_batches, find_batch
+from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.errors import Refusal, ServerFault
+from spirit_py.migration.shortcuts import copy_is_certain
+from spirit_py.mysql.connect import connect_first
+from spirit_py.mysql.endpoint import require_one_server
+from spirit_py.mysql.facts import read_facts, require_mysql
+from spirit_py.mysql.faults import connection_lost
+from spirit_py.mysql.locks.named import named_lock_holder
+from spirit_py.mysql.tables.definition import shape_of
+from spirit_py.preflight.preflight import check_before_create, prepare
+from spirit_py.sql import quote_table
+from spirit_py.table.names import lock_name
+from spirit_py.units import human_bytes, human_count
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from spirit_py.batch.changes import TableChange
+    from spirit_py.batch.record import TableRecord
+    from spirit_py.config import BatchConfig
+    from spirit_py.mysql.session import Session
+    from spirit_py.mysql.tables.identity import Name
+
+_COPIED = "copied"
+_PERHAPS = "in place if the server can, otherwise copied"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedTable:
+    """One table of the plan.
+
+    Attributes:
+        action: what its migration will do, as far as that is known now.
+        done: an earlier run of the batch has changed it.
+        rows: the server's estimate.
+        data_bytes: of the rows, ``index_bytes`` of the indexes.
+        refusals: why it cannot be changed, a line each; empty where it can.
+        differs: how its definition differs from that of most others; empty where it does not.
+    """
+
+    change: TableChange
+    action: str = ""
+    done: bool = False
+    rows: int = 0
+    data_bytes: int = 0
+    index_bytes: int = 0
+    refusals: tuple[str, ...] = ()
+    differs: tuple[str, ...] = ()
+
+    def lines(self) -> Iterator[str]:
+        """Yield the table for people, a line each."""
+        place = f" ({self.change.place})" if self.change.place else ""
+        yield f"  {self.change}{place}: {self._outlook()}"
+        yield from (f"      {line}" for line in self.refusals)
+        yield from (f"      differs from most others: {line}" for line in self.differs)
+
+    def _outlook(self) -> str:
+        if self.done or self.refusals:
+            return "refused" if self.refusals else self.action
+        size = human_bytes(self.data_bytes + self.index_bytes)
+        return f"~{human_count(self.rows)} rows, {size}, {self.action}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchPlan:
+    """The plan.
+
+    Attributes:
+        name: of the table that keeps the batch.
+        server_uuid: of the server that was looked at.
+        earlier: it was begun by an earlier run, which had these tables.
+        warnings: with the tables to which each applies.
+        room: what is known of the disk.
+    """
+
+    name: str
+    server_uuid: str
+    tables: tuple[PlannedTable, ...]
+    earlier: Mapping[Name, TableRecord] | None = None
+    warnings: Mapping[str, list[str]] = field(default_factory=dict)
+    room: tuple[str, ...] = ()
+
+    @property
+    def left(self) -> tuple[PlannedTable, ...]:
+        """The tables that are to be changed and can be."""
+        return tuple(one for one in self.tables if not (one.done or one.refusals))
+
+    @property
+    def refused(self) -> tuple[PlannedTable, ...]:
+        """The tables that cannot be changed."""
+        return tuple(one for one in self.tables if one.refusals)
+
+    @property
+    def asks(self) -> bool:
+        """Whether the operator should see the tables before the first one is changed.
+
+        Patterns may match others than were meant, or new ones since an earlier run. A file names
+        each.
+        """
+        known = self.earlier or {}
+        return any(one.change.name not in known for one in self.left if not one.change.place)
+
+    def lines(self) -> list[str]:
+        """Return the plan for people, a line each."""
+        done = sum(one.done for one in self.tables)
+        counts = [f"{len(self.left)} to change"]
+        counts += [f"{done} done by an earlier run"] if done else []
+        counts += [f"{len(self.refused)} refused"] if self.refused else []
+        lines = [f"{len(self.tables)} table(s): {', '.join(counts)}"]
+        lines += [line for one in self.tables for line in one.lines()]
+        for warning, names in self.warnings.items():
+            where = names[0] if len(names) == 1 else f"{len(names)} tables, {names[0]} first"
+            lines.append(f"  warning ({where}): {warning}")
+        return [*lines, *(f"  {line}" for line in self.room)]
+
+
+def plan_batch(config: BatchConfig) -> BatchPlan:
+    """Read and check all tables; write nothing.
+
+    Raises:
+        Refusal: the server cannot be used, or what is asked for is not clear; a table that cannot
+            be changed is in the plan instead.
+    """
+    connection = config.each.connection
+    with connect_first(connection, role="plan") as session:
+        require_one_server(session, connection)
+        facts = read_facts(session)
+        require_mysql(facts)
+        changes = changes_of(session, config, facts.sql_mode)
+        name = _name(config, changes)
+        table = None if config.each.dry_run else find_batch(session, name)
+        earlier = None if table is None else table.tables(session)
+        _refuse_others(session, name, changes)
+        planner = _Planner(session, config, earlier or {})
+        tables = planner.tables(changes)
+        planned = BatchPlan(
+            name=name,
+            server_uuid=facts.uuid,
+            tables=tables,
+            earlier=earlier,
+            warnings=planner.warnings,
+        )
+        sizes = [(one.data_bytes, one.index_bytes) for one in planned.left]
+        room = room_for(sizes, config, facts)
+        return replace(planned, room=room)
+
+
+def _name(config: BatchConfig, changes: list[TableChange]) -> str:
+    """Return the name of the batch; ``--exclude`` and the order of statements do not count."""
+    if config.patterns:
+        of = changes[0].normalized.removeprefix(_head(changes[0]))
+        return batch_name("tables", (config.each.database, of, *config.patterns))
+    return batch_name("statements", (change.normalized for change in changes))
+
+
+def _head(change: TableChange) -> str:
+    return f"ALTER TABLE {quote_table(*change.name)}"
+
+
+def _refuse_others(session: Session, name: str, changes: list[TableChange]) -> None:
+    """Refuse tables that belong to another batch which is not done.
+
+    Raises:
+        Refusal: naming it.
+    """
+    wanted = {change.name for change in changes}
+    for table in all_batches(session):
+        shared = [] if table.name[1] == name else sorted(wanted & table.tables(session).keys())
+        record = table.read(session) if shared else None
+        if record is not None:
+            names = ", ".join(".".join(one) for one in shared[:3])
+            raise Refusal(
+                f"{len(shared)} of these tables ({names}) belong to another batch that is not done:"
+                f" {record.asked} (its record is {table})",
+                hint="finish that one with its own command; to give it up, drop its record:"
+                f" DROP TABLE {table}",
+            )
+
+
+class _Planner:
+    """Plans one table after the other, and keeps of each only what the plan shows."""
+
+    def __init__(
+        self, session: Session, config: BatchConfig, earlier: Mapping[Name, TableRecord]
+    ) -> None:
+        self._session = session
+        self._config = config
+        self._earlier = earlier
+        self._definitions = UsualDefinitions()
+        self.warnings: dict[str, list[str]] = {}
+
+    def tables(self, changes: list[TableChange]) -> tuple[PlannedTable, ...]:
+        """Plan all."""
+        planned = [self._planned(change) for change in changes]
+        return tuple(
+            replace(one, differs=self._definitions.differences(one.change)) for one in planned
+        )
+
+    def _planned(self, change: TableChange) -> PlannedTable:
+        earlier = self._earlier.get(change.name)
+        if earlier is not None and earlier.state == TableState.DONE:
+            return PlannedTable(change=change, done=True, action="done by an earlier run")
+        try:
+            return self._checked(change)
+        except Refusal as refusal:
+            hint = f"hint: {refusal.hint}" if refusal.hint else ""
+            lines = (refusal.message, *refusal.details, hint)
+            return PlannedTable(change=change, refusals=tuple(line for line in lines if line))
+        except ServerFault as fault:
+            if connection_lost(fault):
+                raise
+            return PlannedTable(change=change, refusals=(fault.message,))
+
+    def _checked(self, change: TableChange) -> PlannedTable:
+        config = change.config(self._config.each)
+        holder = named_lock_holder(self._session, lock_name("migration", *change.name))
+        if holder is not None:
+            raise Refusal(
+                f"another migration of {change} is running (server session {holder})",
+                hint="wait for it to end, or stop it",
+            )
+        contexts = prepare(self._session, config)
+        source = contexts[0].source
+        certain = copy_is_certain(config, contexts)
+        # Its checks were made when it began, and do not expect tables that are half copied.
+        begun = CheckpointTable(*change.name).is_ours(self._session)
+        if not begun:
+            for finding in check_before_create(contexts):
+                remedy = f" ({finding.remedy})" if finding.remedy else ""
+                self.warnings.setdefault(f"{finding.cause}{remedy}", []).append(str(change))
+            self._definitions.add(change, shape_of(source))
+        action = _COPIED if certain else _PERHAPS
+        return PlannedTable(
+            change=change,
+            action="carried on, as its checkpoint says" if begun else action,
+            rows=source.estimated_rows,
+            data_bytes=source.data_bytes,
+            index_bytes=source.index_bytes,
+        )

@@ -1,0 +1,149 @@
+"""The report of a batch: each table's own report, the totals, and the exit code."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from spirit_py.batch.record import TableState
+from spirit_py.errors import Interrupted, MigrationFailure, OutcomeUnknown, Refusal, SpiritError
+from spirit_py.status.report import OutcomeReport
+from spirit_py.units import human_count, human_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from spirit_py.batch.record import TableRecord
+
+_SUMS: Final = (
+    "rows_copied", "chunks", "changes_received", "changes_applied", "checksum_rows",
+    "differences_found", "chunks_repaired",
+)  # fmt: skip
+REHEARSED: Final = "rehearsed"
+
+
+@dataclass(kw_only=True)
+class BatchReport(OutcomeReport):
+    """What became of each table.
+
+    Attributes:
+        outcome: ``done``, ``rehearsed``, ``failed``, ``refused``, ``unknown`` or ``interrupted``.
+        asked: what was asked for.
+        tables: for each its ``schema``, ``table``, ``state``, ``outcome``, ``error`` and, where a
+            migration has ended, its own ``report``, of an earlier run too.
+        totals: sums over these reports, and the longest time for which a swap held its lock.
+        seconds: of this run.
+        runs: which run of the batch this was.
+        record: the table of the server that keeps the batch; empty where none does any more.
+    """
+
+    asked: str = ""
+    tables: list[dict[str, Any]] = field(default_factory=list)
+    totals: dict[str, float] = field(default_factory=dict)
+    threads: int = 0
+    parallel: int = 1
+    on_failure: str = ""
+    seconds: float = 0.0
+    runs: int = 1
+    record: str = ""
+
+    def add(self, tables: Iterable[TableRecord]) -> None:
+        """Add the tables and their totals."""
+        self.tables = [_shown(table) for table in tables]
+        reports = [one["report"] for one in self.tables if one["report"] is not None]
+        self.totals = {name: sum(one[name] for one in reports) for name in _SUMS}
+        held = (one["lock_held_ms"] for one in reports)
+        self.totals["longest_lock_held_ms"] = max(held, default=0.0)
+
+    def conclude(self, stopped: BaseException | None) -> None:
+        """Enter outcome and exit code.
+
+        Args:
+            stopped: what ended the run before its time; None where it came to its end.
+        """
+        if stopped is not None:
+            self.note_failure(stopped)
+        # A table that an operator has ended alone, with ``spirit-py ctl abort``, has failed.
+        ended = {"failed"} if stopped is not None else {"failed", "stopped"}
+        failed = [one["exit_code"] for one in self.tables if any(one[how] for how in ended)]
+        written = any(one["state"] != TableState.PENDING for one in self.tables)
+        early = self.exit_code if stopped is not None else 0
+        self.exit_code = exit_code(failed, stopped=early, written=written)
+        if stopped is None or self.exit_code == OutcomeUnknown.exit_code:
+            self.outcome = _outcome(self.exit_code, self.tables)
+
+    def summary(self) -> list[str]:
+        """Return a line for each table, and the totals."""
+        lines = [_line(one) for one in self.tables]
+        done = sum(one["state"] == TableState.DONE for one in self.tables)
+        rehearsed = sum(one["outcome"] == REHEARSED for one in self.tables)
+        failed, stopped = (sum(one[how] for one in self.tables) for how in ("failed", "stopped"))
+        left = len(self.tables) - done - rehearsed - failed - stopped
+        counts = {"changed": done, "rehearsed": rehearsed, "failed": failed, "stopped": stopped}
+        counts["left"] = left
+        counted = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+        lines.append(
+            f"{len(self.tables)} table(s): {counted} in {human_seconds(self.seconds)};"
+            f" {human_count(self.totals['rows_copied'])} rows copied,"
+            f" {human_count(self.totals['chunks_repaired'])} chunks repaired, a lock was held for"
+            f" {self.totals['longest_lock_held_ms']:.0f} ms at most"
+        )
+        if self.record and done + rehearsed < len(self.tables):
+            lines.append(
+                f"the same command carries on with what is left (its record is {self.record})"
+            )
+        return lines
+
+
+def exit_code(failed: Sequence[int], *, stopped: int, written: bool) -> int:
+    """Return the exit code of a batch (R16).
+
+    Args:
+        failed: the exit codes of the tables that failed or were refused.
+        stopped: the exit code of what ended the whole run early, such as a signal; 0 for nothing.
+        written: some table was written for, in this run or an earlier one.
+    """
+    if OutcomeUnknown.exit_code in failed:
+        return OutcomeUnknown.exit_code
+    if stopped:
+        return stopped
+    if not failed:
+        return 0
+    refused = set(failed) == {Refusal.exit_code}
+    return Refusal.exit_code if refused and not written else MigrationFailure.exit_code
+
+
+def _outcome(code: int, tables: Iterable[dict[str, Any]]) -> str:
+    if code:
+        kinds: tuple[type[SpiritError], ...] = (OutcomeUnknown, Refusal)
+        return next((one.outcome for one in kinds if one.exit_code == code), SpiritError.outcome)
+    return REHEARSED if any(one["outcome"] == REHEARSED for one in tables) else "done"
+
+
+def _shown(table: TableRecord) -> dict[str, Any]:
+    report = json.loads(table.report) if table.report else None
+    good = table.outcome in {"", "done", REHEARSED}
+    code = 0 if good else (report or {}).get("exit_code", Refusal.exit_code)
+    return {
+        "schema": table.schema,
+        "table": table.table,
+        "statement": table.statement,
+        "state": table.state,
+        "outcome": table.outcome,
+        "failed": not good and table.outcome != Interrupted.outcome,
+        "stopped": table.outcome == Interrupted.outcome,
+        "exit_code": code,
+        "error": table.error,
+        "report": report,
+    }
+
+
+def _line(one: dict[str, Any]) -> str:
+    name, report = f"{one['schema']}.{one['table']}", one["report"]
+    if one["outcome"] in {"done", REHEARSED} and report is not None:
+        how = f"{report['algorithm'] or 'changed'}, {human_seconds(report['seconds'])}"
+        return f"{name}: {one['outcome']} ({how})"
+    if one["outcome"] and one["outcome"] != "done":
+        return f"{name}: {one['outcome']}: {one['error']}"
+    return f"{name}: {one['state']}"

@@ -1,0 +1,79 @@
+"""What is done with a table whose migration an earlier run has begun."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.batch.record import TableState
+from spirit_py.checkpoint.look import old_table_of
+from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.errors import ServerFault
+from spirit_py.mysql.connect import connect
+from spirit_py.mysql.faults import connection_lost
+from spirit_py.mysql.tables.definition import read_shape
+from spirit_py.sql import quote_table
+
+if TYPE_CHECKING:
+    from spirit_py.batch.changes import TableChange
+    from spirit_py.batch.record import TableRecord
+    from spirit_py.config import ConnectionOptions
+    from spirit_py.contracts import SqlSession
+
+_CREATE: Final = "CREATE TABLE "
+_TEMPORARY: Final = "CREATE TEMPORARY TABLE "
+
+
+class Step(Enum):
+    """What is done with a table."""
+
+    MIGRATE = auto()
+    """Begin its migration, or carry on with it."""
+    PASS = auto()
+    """Nothing: it is done."""
+    LOOK = auto()
+    """Nothing: another session may have changed it, and the operator must look."""
+
+
+def step_for(
+    session: SqlSession, options: ConnectionOptions, record: TableRecord, change: TableChange
+) -> Step:
+    """Return what is done with a table.
+
+    A run that was killed in the moment in which the server changed the table in place has no
+    checkpoint, and did not note the end. Such a change is nothing but one of the definition: where
+    the definition is now what the statement makes of the one from before, the change is done.
+    """
+    state = TableState(record.state)
+    if state is TableState.DONE:
+        return Step.PASS
+    if CheckpointTable(*record.name).is_ours(session):
+        old = old_table_of(session, record.name)
+        kept = state is TableState.CHANGED and old is not None and old.finished
+        return Step.PASS if kept else Step.MIGRATE
+    if state is TableState.CHANGED:
+        return Step.PASS
+    if state is TableState.PENDING or not record.before:
+        return Step.MIGRATE
+    now = read_shape(session, *record.name)
+    if now == record.before:
+        return Step.MIGRATE
+    return Step.PASS if _made_of(options, record, change) == now else Step.LOOK
+
+
+def _made_of(options: ConnectionOptions, record: TableRecord, change: TableChange) -> str:
+    """Return what the statement makes of the definition from before; empty where that is unknown.
+
+    A temporary table of the same name shows it: only this session sees it, and no table is touched.
+    The server has none with foreign keys or partitions.
+    """
+    try:
+        with connect(options, role="batch", native=True, database=record.schema) as session:
+            session.execute(record.before.replace(_CREATE, _TEMPORARY, 1))
+            session.execute(f"ALTER TABLE {quote_table(*record.name)} {change.clauses}")
+            made = read_shape(session, *record.name)
+    except ServerFault as fault:
+        if connection_lost(fault):
+            raise
+        return ""
+    return made.replace(_TEMPORARY, _CREATE, 1)

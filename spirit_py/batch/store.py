@@ -1,0 +1,162 @@
+"""The table that keeps a batch (:mod:`spirit_py.batch.record`), found on the server by its mark."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from spirit_py import points
+from spirit_py.batch.record import BatchRecord, TableRecord
+from spirit_py.checkpoint.codec import UnreadableCheckpoint, from_text, to_text
+from spirit_py.errors import Refusal
+from spirit_py.sql import comment_literal, quote_table, string_literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from spirit_py.contracts import SqlSession
+    from spirit_py.mysql.tables.identity import Name
+
+_MARK: Final = "spirit-py batch"
+_MARKED: Final = """
+SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES
+WHERE TABLE_COMMENT = %s AND (%s = '' OR TABLE_NAME = %s) ORDER BY 1, 2"""
+_RECORD_ID: Final = 1
+
+
+def marked_tables(session: SqlSession, name: str = "") -> list[Name]:
+    """Return the tables with the mark of a batch, of this name or of all names."""
+    rows = session.query(_MARKED, (_MARK, name, name))
+    return [(str(schema), str(table)) for schema, table in rows]
+
+
+def find_batch(session: SqlSession, name: str) -> BatchTable | None:
+    """Return the table of a batch that is not done yet; None where there is none.
+
+    Raises:
+        Refusal: its record cannot be read, or there are two of it.
+    """
+    found = [one for one in all_batches(session) if one.name[1] == name]
+    if len(found) > 1:
+        raise Refusal(
+            "the record of this batch exists twice: " + ", ".join(str(one) for one in found),
+            hint="see which of them is the older one, and drop it",
+        )
+    return found[0] if found else None
+
+
+def all_batches(session: SqlSession) -> list[BatchTable]:
+    """Return the tables of all batches that are not done yet.
+
+    Copies of them are left out, and what a run left that was killed before it wrote a row.
+
+    Raises:
+        Refusal: a record cannot be read.
+    """
+    tables = (BatchTable(*marked) for marked in marked_tables(session))
+    read = ((table, table.read(session)) for table in tables)
+    return [table for table, record in read if record and record.home == table.name[0]]
+
+
+class BatchTable:
+    """Reads and writes the table of one batch.
+
+    Attributes:
+        name: its schema and name.
+    """
+
+    def __init__(self, schema: str, table: str) -> None:
+        self.name = (schema, table)
+        self._quoted = quote_table(schema, table)
+        self._ids: dict[Name, int] = {}
+
+    def __str__(self) -> str:
+        """Show the table's name."""
+        return ".".join(self.name)
+
+    def create(self, session: SqlSession, record: BatchRecord) -> None:
+        """Create the table and write the row of the batch.
+
+        What a run left that was killed between these two is dropped.
+        """
+        self.drop(session)
+        session.execute(
+            f"CREATE TABLE {self._quoted} (id INT NOT NULL AUTO_INCREMENT PRIMARY KEY,"
+            " record LONGTEXT CHARACTER SET utf8mb4 NOT NULL,"
+            " written_at TIMESTAMP(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6))"
+            f" ENGINE=InnoDB COMMENT={comment_literal(_MARK)}"
+        )
+        self.write(session, record)
+        points.reach("batch.created")
+
+    def write(self, session: SqlSession, record: BatchRecord) -> None:
+        """Replace the row of the batch."""
+        self._replace(session, _RECORD_ID, to_text(record))
+
+    def begin_again(self, session: SqlSession) -> int:
+        """Note that another run begins; return which one it is."""
+        record = self.read(session)
+        if record is None:
+            return 1
+        self.write(session, replace(record, runs=record.runs + 1))
+        return record.runs + 1
+
+    def note(self, session: SqlSession, table: TableRecord) -> None:
+        """Replace the row of a table, or add it."""
+        number = self._ids.setdefault(table.name, max(self._ids.values(), default=_RECORD_ID) + 1)
+        points.reach("batch.noting")
+        self._replace(session, number, to_text(table))
+        points.reach("batch.noted")
+
+    def forget(self, session: SqlSession, tables: Iterable[Name]) -> None:
+        """Delete the rows of tables that do not belong to the batch any more."""
+        for name in tables:
+            session.execute(f"DELETE FROM {self._quoted} WHERE id = {self._ids[name]}")
+
+    def read(self, session: SqlSession) -> BatchRecord | None:
+        """Return the row of the batch; None where there is none yet.
+
+        Raises:
+            Refusal: it cannot be read.
+        """
+        rows = session.query(f"SELECT record FROM {self._quoted} WHERE id = {_RECORD_ID}")
+        try:
+            return from_text(str(rows[0][0]), BatchRecord) if rows else None
+        except UnreadableCheckpoint as error:
+            raise self._unreadable(error) from error
+
+    def tables(self, session: SqlSession) -> dict[Name, TableRecord]:
+        """Return the rows of the tables.
+
+        Raises:
+            Refusal: one cannot be read.
+        """
+        rows = session.query(
+            f"SELECT id, record FROM {self._quoted} WHERE id > {_RECORD_ID} ORDER BY id"
+        )
+        found: dict[Name, TableRecord] = {}
+        for number, text in rows:
+            try:
+                record = from_text(str(text), TableRecord)
+            except UnreadableCheckpoint as error:
+                raise self._unreadable(error) from error
+            found[record.name] = record
+            self._ids[record.name] = int(number)
+        return found
+
+    def drop(self, session: SqlSession) -> None:
+        """Drop the table, if it is there and has the mark."""
+        if self.name in marked_tables(session, self.name[1]):
+            session.execute(f"DROP TABLE IF EXISTS {self._quoted}")
+
+    def _replace(self, session: SqlSession, number: int, text: str) -> None:
+        session.execute(
+            f"REPLACE INTO {self._quoted} (id, record) VALUES ({number}, {string_literal(text)})"
+        )
+
+    def _unreadable(self, error: Exception) -> Refusal:
+        return Refusal(
+            f"the record of a batch in {self} cannot be read: {error}",
+            hint=f"run the version of spirit-py that wrote it, or drop {self} to forget which"
+            " tables it has changed",
+        )

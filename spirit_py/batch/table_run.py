@@ -1,0 +1,93 @@
+"""The migration of one table of a batch, from its configuration to its report."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from spirit_py.migration.figures import Figures
+from spirit_py.migration.migration import run_migration
+from spirit_py.migration.run import Run
+from spirit_py.status.report import MigrationReport, versions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spirit_py.config import MigrationConfig
+    from spirit_py.contracts import Reporter
+    from spirit_py.spark.gang import GangEngine
+    from spirit_py.status.snapshot import MigrationStatus
+    from spirit_py.stop import StopSwitch
+
+
+class NamedReporter:
+    """Shows each message under the name of its table; the batch shows the progress of all.
+
+    Args:
+        name: of the table.
+    """
+
+    def __init__(self, reporter: Reporter, name: str) -> None:
+        self._reporter = reporter
+        self._name = name
+
+    def start(self) -> None:
+        """Do nothing: the batch has begun to show."""
+
+    def message(self, text: str, **fields: object) -> None:
+        """Show one thing that happened."""
+        self._reporter.message(f"{self._name}: {text}", **fields)
+
+    def progress(self, snapshot: Any) -> None:
+        """Do nothing: the batch shows the progress."""
+
+    def stop(self) -> None:
+        """Do nothing: the batch goes on."""
+
+
+class TableRun:
+    """One migration.
+
+    Args:
+        changed: as of :class:`spirit_py.migration.run.Run`.
+        stop: a switch of its own: what ends this migration ends no other.
+
+    Attributes:
+        report: filled when :meth:`execute` has returned.
+        run: the migration's state, while it is under way.
+    """
+
+    def __init__(
+        self,
+        config: MigrationConfig,
+        reporter: Reporter,
+        *,
+        engine_factory: Callable[[MigrationConfig], GangEngine],
+        stop: StopSwitch,
+        changed: Callable[[], None],
+    ) -> None:
+        self._stop = stop
+        self._reporter = NamedReporter(reporter, f"{config.database}.{config.table}")
+        self.report = MigrationReport(
+            threads=config.threads,
+            versions=versions(),
+            schema=config.database,
+            table=config.table,
+        )
+        self._figures = Figures(self.report)
+        self.run = Run(
+            config, self._reporter, self._figures, engine_factory=engine_factory, stop=stop
+        )
+        self.run.changed = changed
+
+    def execute(self) -> None:
+        """Run the migration to its end; what ends it is in the report."""
+        try:
+            run_migration(self.run)
+        except BaseException as error:
+            self.report.note_failure(self._stop.cause_of(error))
+        finally:
+            self._figures.complete()
+
+    def snapshot(self) -> MigrationStatus:
+        """Take a snapshot for the display."""
+        return self._figures.snapshot()

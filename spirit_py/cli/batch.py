@@ -1,0 +1,201 @@
+"""``spirit-py migrate --tables`` and ``--statements``: many tables, each by a migration."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+import click
+
+from spirit_py.cli.display import reporter_of
+from spirit_py.cli.groups import group, option
+from spirit_py.cli.outcome import can_ask, confirmed, leave_with, say
+from spirit_py.cli.values import refuse_undecodable
+from spirit_py.config import BatchConfig
+from spirit_py.errors import Refusal, UsageFault
+
+if TYPE_CHECKING:
+    from spirit_py.batch.plan import BatchPlan
+    from spirit_py.config import MigrationConfig
+
+_BATCH: Final = ("tables", "statements")
+_ONLY_BATCH: Final = ("exclude", "parallel", "yes")
+_LARGEST_FILE: Final = 16 << 20
+
+batch_options = group(
+    option(
+        "--tables",
+        multiple=True,
+        metavar="SCHEMA.TABLE",
+        help="Change every table that matches, each by a migration of its own; both parts are"
+        " patterns of LIKE, a part in backquotes is a name; repeatable, goes with --alter.",
+    ),
+    option(
+        "--exclude",
+        multiple=True,
+        metavar="SCHEMA.TABLE",
+        help="With --tables: leave out the tables that match; repeatable.",
+    ),
+    option(
+        "--statements",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="Carry out a file of ALTER TABLE and CREATE INDEX, each by a migration of its own.",
+    ),
+    option(
+        "--parallel",
+        type=click.IntRange(1, 64),
+        default=1,
+        show_default=True,
+        help="With --tables or --statements: migrations side by side; they share --threads.",
+    ),
+    option(
+        "--on-failure",
+        type=click.Choice(["stop", "continue"]),
+        default="stop",
+        show_default=True,
+        help="With --tables or --statements: whether further tables are begun after one has"
+        " failed.",
+    ),
+    # Not by the environment, where it would answer a question that nobody has seen.
+    click.option("--yes", is_flag=True, help="With --tables: do not ask whether these are meant."),
+)
+"""The options of a batch."""
+
+
+def is_batch(options: dict[str, Any]) -> bool:
+    """Whether many tables are to be changed, each by a migration of its own.
+
+    Raises:
+        UsageFault: an option goes only with such a batch.
+    """
+    if any(options[name] for name in _BATCH):
+        return True
+    given = [name for name in _ONLY_BATCH if options[name] not in ((), False, 1)]
+    given += ["on-failure"] if options["on_failure"] != "stop" else []
+    if given:
+        raise UsageFault(
+            f"--{given[0]} goes with --tables or --statements", hint="leave it out, or add one"
+        )
+    return False
+
+
+def batch_config(options: dict[str, Any], each: MigrationConfig) -> BatchConfig:
+    """Build the configuration of a batch.
+
+    Args:
+        each: what the other options say about every table.
+
+    Raises:
+        UsageFault: options are missing or contradict each other.
+    """
+    refuse_undecodable(options)
+    _require_one_way(options)
+    _refuse_what_waits(each)
+    if options["parallel"] > each.threads:
+        raise UsageFault(
+            f"--parallel {options['parallel']} needs as many slots, and --threads is"
+            f" {each.threads}: each migration takes one at least",
+            hint="--threads is of all migrations together, and not above the cores of this machine"
+            " unless --spark-master names a cluster",
+        )
+    file = options["statements"]
+    return BatchConfig(
+        each=replace(each, report_json=None),
+        patterns=options["tables"],
+        exclude=options["exclude"],
+        statements="" if file is None else _read(file),
+        file="" if file is None else str(file),
+        parallel=options["parallel"],
+        on_failure=options["on_failure"],
+        report_json=each.report_json,
+    )
+
+
+def _require_one_way(options: dict[str, Any]) -> None:
+    """Raise UsageFault where it is not clear what is to be changed."""
+    one_table = next((name for name in ("table", "statement") if options[name]), "")
+    batch = next(name for name in _BATCH if options[name])
+    if one_table:
+        raise UsageFault(
+            f"--{one_table} and --{batch} do not go together",
+            hint=f"leave --{one_table} out: --{batch} names the tables",
+        )
+    if options["tables"] and options["statements"]:
+        raise UsageFault(
+            "--tables and --statements do not go together", hint="use one command for each"
+        )
+    if options["tables"] and not options["alter"]:
+        raise UsageFault("--tables and --alter go together", hint="add --alter")
+    if options["statements"] and (options["alter"] or options["exclude"]):
+        name = "alter" if options["alter"] else "exclude"
+        raise UsageFault(f"--{name} goes with --tables", hint="leave it out: the file says it all")
+
+
+def _refuse_what_waits(each: MigrationConfig) -> None:
+    """Raise UsageFault for options with which a migration waits long after its swap."""
+    if each.keep_old_current:
+        raise UsageFault(
+            "--keep-old-current does not go with many tables: each would be followed for that time"
+            " before the next one begins",
+            hint="use one command for each table that must be swapped back",
+        )
+    if each.drop_old_after and not math.isinf(each.drop_old_after):
+        raise UsageFault(
+            "--drop-old-after with a time does not go with many tables: each would wait for it"
+            " before the next one begins",
+            hint="use --drop-old-after never, and spirit-py cleanup --drop-old later",
+        )
+
+
+def _read(file: Path) -> str:
+    try:
+        if file.stat().st_size > _LARGEST_FILE:
+            raise UsageFault(
+                f"{file} is larger than {_LARGEST_FILE >> 20} MiB", hint="part it into several"
+            )
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageFault(
+            f"the statements cannot be read: {error}", hint="name a file of text in UTF-8"
+        ) from error
+
+
+def run(config: BatchConfig, *, yes: bool) -> NoReturn:
+    """Show the plan, ask whether it is meant, carry it out, and leave with the exit code."""
+    from spirit_py.batch import plan_batch, run_batch
+
+    plan = plan_batch(config)
+    for line in plan.lines():
+        say(line)
+    refused = plan.refused and config.on_failure == "stop"
+    if not (yes or config.each.dry_run or refused):
+        _require_agreed(plan)
+    reporter = reporter_of(config.each.log_format)
+    report = run_batch(config, plan, reporter=reporter)
+    for line in report.summary():
+        reporter.message(line)
+    if report.error:
+        say(f"error: {report.error}")
+        if report.hint:
+            say(f"hint: {report.hint}")
+    leave_with(report.exit_code)
+
+
+def _require_agreed(plan: BatchPlan) -> None:
+    """Ask whether the tables are those that are meant, where patterns have chosen them.
+
+    Raises:
+        Refusal: the operator says no, or cannot be asked.
+    """
+    if not plan.asks:
+        return
+    if not can_ask():
+        raise Refusal(
+            f"{len(plan.left)} tables were chosen by patterns, and nobody can be asked whether they"
+            " are meant",
+            hint="see the list, with --dry-run too, and add --yes",
+        )
+    if not confirmed(f"Change these {len(plan.left)} tables?"):
+        raise Refusal("nothing was changed", hint="--exclude leaves tables out")

@@ -1,0 +1,313 @@
+"""A batch: many tables, each by a migration of its own, under one plan and one report."""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import json
+
+import pytest
+
+from spirit_py.batch import plan_batch, run_batch
+from spirit_py.errors import Interrupted, Refusal
+from spirit_py.migration.run import Run
+from tests.kits.batch import Batching, ShardWriters, batch_config, batch_here, shards
+from tests.kits.reporter import RecordingReporter
+
+WIDER = "MODIFY a BIGINT, ADD COLUMN z INT NOT NULL DEFAULT 5, FORCE"
+
+
+@pytest.fixture
+def two(db):
+    """Two small shards."""
+    with shards(db, 2) as made:
+        yield made
+
+
+@pytest.fixture
+def four(db):
+    """Four shards."""
+    with shards(db, 4) as made:
+        yield made
+
+
+def planned(config):
+    """Return the plan, which writes nothing."""
+    return plan_batch(config)
+
+
+def states(report):
+    """Return the state of each table of a report."""
+    return {f"{one['schema']}.{one['table']}": one["state"] for one in report.tables}
+
+
+# -- which tables
+
+
+def test_a_pattern_finds_the_tables_and_leaves_others_out(four):
+    """Other schemas, other tables, views and the program's own tables are none of them."""
+    db, first = four.db, four.schemas[0]
+    db.execute(
+        f"CREATE VIEW {first}.v AS SELECT 1; CREATE TABLE {first}.other (id INT PRIMARY KEY)"
+    )
+    db.execute(f"CREATE TABLE {first}._orders_new (id INT PRIMARY KEY)")
+    db.execute(
+        f"CREATE TABLE {first}._orders_chkpnt (id INT) COMMENT='spirit-py checkpoint';"
+        f"CREATE TABLE {first}._spirit_py_batch_1 (id INT, record TEXT) COMMENT='spirit-py batch'"
+    )
+    exact = batch_config(db, four.pattern, alter="FORCE", exclude=(f"`{first}`.orders",))
+    assert [str(one.change) for one in planned(exact).tables] == four.names[1:]
+    wild = batch_config(db, f"`{first}`.%", alter="FORCE")
+    found = [str(one.change) for one in planned(wild).tables]
+    assert found == [f"{first}.orders", f"{first}.other"]
+
+
+def test_a_pattern_that_matches_nothing_is_an_error(two):
+    """Also where another one does, and where everything it matches is left out."""
+    db = two.db
+    for config in (
+        batch_config(db, two.pattern, f"{db.name}%.nothing", alter="FORCE"),
+        batch_config(db, two.pattern, alter="FORCE", exclude=(two.pattern,)),
+    ):
+        with pytest.raises(Refusal, match="matches no table"):
+            planned(config)
+
+
+def test_the_case_of_names_counts_as_on_the_server(two):
+    """Where names differ by case, LIKE tells them apart as the server does."""
+    db = two.db
+    upper = two.pattern.replace("orders", "ORDERS")
+    if db.query("SELECT @@lower_case_table_names") == [(0,)]:
+        with pytest.raises(Refusal, match="matches no table"):
+            planned(batch_config(db, upper, alter="FORCE"))
+    else:
+        assert len(planned(batch_config(db, upper, alter="FORCE")).tables) == 2
+
+
+def test_the_plan_names_the_table_whose_definition_differs(four):
+    """One of four has another type: it is shown, with both lines."""
+    odd = four.names[2]
+    four.db.execute(f"ALTER TABLE {odd} MODIFY b VARCHAR(60)")
+    plan = planned(batch_config(four.db, four.pattern, alter="FORCE"))
+    assert [bool(one.differs) for one in plan.tables] == [False, False, True, False]
+    text = "\n".join(plan.lines())
+    assert "has `b` varchar(60)" in text
+    assert "lacks `b` varchar(50)" in text
+    assert "4 to change" in text
+
+
+def test_the_plan_writes_nothing_and_refuses_all_together(two, spark_engine):
+    """Each table that cannot be changed is named before the first one is; the tables stay."""
+    for schema in two.schemas:
+        two.db.execute(f"DROP TABLE {schema}.orders; CREATE TABLE {schema}.orders (v INT)")
+    before = two.tables()
+    config = batch_config(two.db, two.pattern, alter="MODIFY v BIGINT")
+    plan = planned(config)
+    assert len(plan.refused) == 2
+    with pytest.raises(Refusal, match="2 of 2 tables") as refused:
+        run_batch(config, plan, reporter=RecordingReporter(), engine_factory=lambda _: spark_engine)
+    text = "\n".join(refused.value.details)
+    assert all(name in text for name in two.names)
+    assert two.tables() == before
+
+
+def test_errors_of_a_file_name_their_lines(two):
+    """All of them at once; nothing is written."""
+    first = two.names[0]
+    script = (
+        f"ALTER TABLE {first} FORCE;\nDROP TABLE {first};\n\nALTER TABLE nowhere.t FORCE;\n"
+        f"ALTER TABLE {first} ADD COLUMN x INT;\nALTER TABLE orders FORCE;"
+    )
+    config = batch_config(two.db, statements=script, file="f.sql")
+    with pytest.raises(Refusal, match="4 statement") as refused:
+        planned(config)
+    two_, four_, five, six = refused.value.details
+    assert two_.startswith("f.sql, line 2: ")
+    assert "nowhere.t" in four_
+    assert four_.startswith("f.sql, line 4: ")
+    assert "f.sql, line 1" in five
+    assert five.startswith("f.sql, line 5: ")
+    assert "without a schema" in six
+
+
+def test_a_file_changes_tables_of_all_kinds(two, spark_engine):
+    """USE, another delimiter, CREATE INDEX: each statement by a migration of its own."""
+    one, other = two.schemas
+    script = (
+        f"USE {one};\nALTER TABLE orders ADD COLUMN z INT;\nDELIMITER //\n"
+        f"CREATE INDEX i ON {other}.orders (a)//\n"
+    )
+    config = batch_config(two.db, statements=script, file="f.sql")
+    report, told = batch_here(spark_engine, config)
+    assert report.exit_code == 0, told.text
+    assert [one["report"]["algorithm"] for one in report.tables] == ["instant", "copy"]
+    assert two.type_of("z") == ["int", ""]
+    assert two.db.query(f"SHOW INDEX FROM {other}.orders WHERE Key_name = 'i'")
+    assert two.tables() == {one: ["orders"], other: ["orders"]}
+
+
+# -- how they run
+
+
+@pytest.mark.parametrize("parallel", [1, 2])
+def test_all_shards_change_under_writers(four, spark_engine, tmp_path, parallel):
+    """One after another, and two side by side: nothing is lost, repaired, or left behind."""
+    file = tmp_path / "report.json"
+    config = batch_config(
+        four.db, four.pattern, alter=WIDER, parallel=parallel, report_json=file, spark_master="x"
+    )
+    with ShardWriters(four) as writers:
+        report, told = batch_here(spark_engine, config)
+    assert (report.outcome, report.exit_code) == ("done", 0), told.text
+    writers.assert_kept()
+    assert four.type_of("a") == ["bigint"] * 4
+    assert four.type_of("z") == ["int"] * 4
+    assert set(map(tuple, four.tables().values())) == {("orders",)}
+    assert report.totals["chunks_repaired"] == report.totals["differences_found"] == 0, told.text
+    written = json.loads(file.read_text())
+    assert written["totals"]["rows_copied"] == sum(
+        one["report"]["rows_copied"] for one in written["tables"]
+    )
+    assert [one["report"]["table"] for one in written["tables"]] == ["orders"] * 4
+    assert {one["report"]["threads"] for one in written["tables"][:3]} == {2 // parallel}
+    # Every line of every table names it.
+    named = [line for line in told.lines if any(name in line for name in four.names)]
+    assert len(named) == len(told.lines), set(told.lines) - set(named)
+
+
+def test_two_that_run_side_by_side_are_both_shown(four, spark_engine):
+    """A snapshot has each table that is under way."""
+    config = batch_config(four.db, four.pattern, alter=WIDER, parallel=2, nice=5.0)
+    batching = Batching(spark_engine, config)
+    batching.end()
+    most = max((one.tables for one in batching.told.snapshots), key=len)
+    assert len({one.table for one in most}) == 2
+
+
+@pytest.mark.parametrize("on_failure", ["stop", "continue"])
+def test_a_table_that_fails_stops_the_batch_or_not(four, spark_engine, on_failure):
+    """Duplicates for a unique key in the second of four shards; the same command goes on."""
+    bad = four.schemas[1]
+    four.db.execute(f"UPDATE {bad}.orders SET a = 6 WHERE a = 9")
+    config = batch_config(
+        four.db, four.pattern, alter="ADD UNIQUE KEY u (a)", on_failure=on_failure
+    )
+    report, told = batch_here(spark_engine, config)
+    assert report.exit_code == 1, told.text
+    failed = [one for one in report.tables if one["failed"]]
+    assert [one["schema"] for one in failed] == [bad]
+    found = list(states(report).values())
+    left = ["done", "done"] if on_failure == "continue" else ["pending", "pending"]
+    assert [found[0], *found[2:]] == ["done", *left]
+    four.db.execute(f"UPDATE {bad}.orders SET a = 9 WHERE id = 6")
+    again, told = batch_here(spark_engine, config)
+    assert (again.exit_code, again.runs) == (0, 2), told.text
+    assert set(states(again).values()) == {"done"}
+    assert not told.said(f"{four.schemas[0]}.orders: ALTER TABLE")
+    assert set(map(tuple, four.tables().values())) == {("orders",)}
+
+
+def test_tables_that_are_refused_are_reported_while_the_others_change(two, spark_engine):
+    """With ``--on-failure continue`` one that preflight refuses keeps no other back."""
+    bad = two.schemas[0]
+    two.db.execute(f"DROP TABLE {bad}.orders; CREATE TABLE {bad}.orders (a INT)")
+    config = batch_config(two.db, two.pattern, alter="MODIFY a BIGINT", on_failure="continue")
+    report, _ = batch_here(spark_engine, config)
+    assert report.exit_code == 1
+    assert [one["outcome"] for one in report.tables] == ["refused", "done"]
+    assert two.type_of("a") == ["int", "bigint"]
+
+
+def test_related_tables_never_run_at_once(two, spark_engine):
+    """A foreign key between two shards: one migration begins when the other has ended."""
+    # Without the key itself, which has checks of its own: the order is what is tested here.
+    from spirit_py.batch.related import related_tables
+    from tests.kits.tables import open_session
+
+    child, parent = two.schemas
+    two.db.execute(
+        f"CREATE TABLE {child}.c (id INT PRIMARY KEY, o INT, FOREIGN KEY (o) REFERENCES"
+        f" {parent}.orders (id)); CREATE TABLE {child}.d (id INT PRIMARY KEY, up INT,"
+        " FOREIGN KEY (up) REFERENCES d (id))"
+    )
+    names = {(child, "c"), (parent, "orders"), (child, "d"), (child, "orders")}
+    with open_session(two.db) as session:
+        found = related_tables(session, names)
+    assert found == {
+        (child, "c"): frozenset({(parent, "orders")}),
+        (parent, "orders"): frozenset({(child, "c")}),
+    }
+    two.db.execute(f"DROP TABLE {child}.c")
+
+
+def test_a_dry_run_rehearses_each_and_leaves_nothing(two, spark_engine):
+    """Each table is rehearsed; neither a record nor anything else stays."""
+    before = two.tables()
+    config = batch_config(two.db, two.pattern, alter=WIDER, dry_run=True)
+    report, _ = batch_here(spark_engine, config)
+    assert (report.outcome, report.exit_code, report.record) == ("rehearsed", 0, "")
+    assert all(one["report"]["rehearsal"] for one in report.tables)
+    assert two.tables() == before
+    assert two.type_of("z") == ["", ""]
+
+
+def test_the_memory_is_that_of_the_tables_under_way(db, spark_engine, monkeypatch):
+    """What a migration held is gone when it has ended: of many tables only the reports are kept."""
+    with shards(db, 12, rows=10) as made:
+        alive = []
+        executed = []
+        from spirit_py.batch.table_run import TableRun
+
+        execute = TableRun.execute
+
+        def counted(self):
+            execute(self)
+            executed.append(1)
+            if len(executed) % 4 == 0:
+                gc.collect()
+                alive.append(sum(isinstance(one, Run) for one in gc.get_objects()))
+
+        monkeypatch.setattr(TableRun, "execute", counted)
+        report, told = batch_here(
+            spark_engine, batch_config(db, made.pattern, alter="ADD COLUMN z INT")
+        )
+        assert report.exit_code == 0, told.text
+        assert len(executed) == 12
+        assert max(alive) <= 2, alive
+
+
+def test_another_batch_of_the_same_tables_is_refused_while_one_is_not_done(two, spark_engine):
+    """Which tables the first one has changed would be forgotten."""
+    bad = two.schemas[1]
+    two.db.execute(f"UPDATE {bad}.orders SET a = 6 WHERE a = 9")
+    config = batch_config(two.db, two.pattern, alter="ADD UNIQUE KEY u (a)")
+    report, _ = batch_here(spark_engine, config)
+    assert report.record
+    other = batch_config(two.db, two.pattern, alter="ENGINE=InnoDB")
+    with pytest.raises(Refusal, match="belong to another batch") as refused:
+        planned(other)
+    assert report.record in refused.value.hint
+    two.db.execute(f"DROP TABLE {report.record}")
+    assert len(planned(other).left) == 2
+
+
+def test_a_stop_request_ends_all_and_the_same_command_carries_on(four, spark_engine):
+    """As by SIGINT: what is under way is kept, what is done is done, the rest is left."""
+    config = batch_config(four.db, four.pattern, alter=WIDER, parallel=2, nice=3.0)
+    with ShardWriters(four) as writers:
+        batching = Batching(spark_engine, config)
+        seen = batching.told.snapshots
+        batching.wait_until(
+            lambda: seen and any((one.rows or 0) > 0 for one in seen[-1].tables), "a copied chunk"
+        )
+        batching.stop.request(Interrupted(2))
+        report = batching.end()
+        assert (report.outcome, report.exit_code) == ("interrupted", 130)
+        assert report.record
+        again, told = batch_here(
+            spark_engine, dataclasses.replace(config, each=dataclasses.replace(config.each, nice=0))
+        )
+    assert again.exit_code == 0, told.text
+    assert any(one["report"]["resumed"] for one in again.tables), told.text
+    writers.assert_kept()
+    assert set(map(tuple, four.tables().values())) == {("orders",)}

@@ -1,0 +1,240 @@
+"""A batch that is killed anywhere: the same command finishes what is left, and only that."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+
+import pytest
+
+from spirit_py import points
+from spirit_py.batch.record import TableState
+from spirit_py.batch.store import all_batches
+from spirit_py.batch.table_run import TableRun
+from tests.kits.batch import ShardWriters, batch_config, batch_here, shards
+from tests.kits.command import command_line, environment
+from tests.kits.point_listener import PointListener
+from tests.kits.tables import open_session
+
+#: Rows are copied, and nothing of that shows in a definition.
+REBUILD = "ENGINE=InnoDB"
+KILLS = (
+    ("batch.created", 1),
+    ("batch.noted", 2),
+    ("batch.noted", 5),
+    ("chunk.committed", 2),
+    ("cutover.renamed", 1),
+    ("cutover.renamed", 2),
+    ("cleanup.old_table", 1),
+    ("cleanup.checkpoint", 2),
+    # Swapped; the checkpoint is dropped; the next table begins.
+    ("batch.noting", 6),
+    ("batch.noting", 7),
+    ("batch.noting", 8),
+    ("batch.noted", 6),
+)
+MINUTE = 60.0
+
+
+@pytest.fixture
+def listener(tmp_path):
+    """Listen to the points of the processes."""
+    with PointListener(tmp_path / "points") as found:
+        yield found
+
+
+@pytest.fixture
+def four(db):
+    """Four shards."""
+    with shards(db, 4) as made:
+        yield made
+
+
+def words(made, alter, *more):
+    """Return the command of a batch."""
+    line = command_line(made.db, "migrate", hooks="small-chunks")
+    at = line.index("--database")
+    chosen = ("--tables", made.pattern, "--alter", alter, "--threads", "2", *more)
+    return [*line[:at], *line[at + 2 :], *chosen, "--yes"]
+
+
+def kill_at(made, listener, alter, point, nth, *more):
+    """Run the command in a process, and kill it at a point."""
+    hold = listener.hold(point, nth)
+    process = subprocess.Popen(
+        words(made, alter, *more),
+        env=environment(made.db, **{points.VARIABLE: str(listener.path)}),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        for _ in range(2400):
+            if hold.held.wait(0.1):
+                break
+            assert process.poll() is None, f"ended before {point}: {process.communicate()[1]}"
+        assert hold.held.is_set(), f"never reached {point}"
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate(timeout=MINUTE)
+        hold.release()
+
+
+def table_numbers(made):
+    """Return InnoDB's number of each table: it changes whenever the table is rebuilt."""
+    rows = made.db.query(
+        "SELECT NAME, TABLE_ID FROM information_schema.INNODB_TABLES"
+        f" WHERE NAME LIKE '{made.db.name}|_%/orders' ESCAPE '|'"
+    )
+    return {str(name): int(number) for name, number in rows}
+
+
+def states(made):
+    """Return the states that the server has of the tables; none where it has no batch."""
+    with open_session(made.db) as session:
+        return [
+            one.state for table in all_batches(session) for one in table.tables(session).values()
+        ]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(("point", "nth"), KILLS)
+def test_killed_anywhere_the_same_command_changes_what_is_left(
+    four, spark_engine, listener, point, nth
+):
+    """A rebuild of each table, once: those that were done before the kill keep their number (R16).
+
+    The change leaves no trace in a definition, so the proof is the record's (R17).
+    """
+    first = table_numbers(four)
+    with ShardWriters(four) as writers:
+        kill_at(four, listener, REBUILD, point, nth)
+        before = states(four)
+        killed = table_numbers(four)
+        report, told = batch_here(spark_engine, batch_config(four.db, four.pattern, alter=REBUILD))
+    assert report.exit_code == 0, told.text
+    last = table_numbers(four)
+    assert all(last[name] != first[name] for name in first), told.text
+    assert {name: last[name] for name in first if killed[name] != first[name]} == {
+        name: killed[name] for name in first if killed[name] != first[name]
+    }
+    writers.assert_kept()
+    assert report.totals["differences_found"] == 0, told.text
+    assert len(before) in {0, 2, 4}
+    assert states(four) == []
+    assert set(map(tuple, four.tables().values())) == {("orders",)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("point", "nth"), [("noted", 5), ("noting", 6), ("noting", 7)])
+def test_a_change_in_place_that_nobody_noted_is_seen_by_its_definition(
+    four, spark_engine, listener, point, nth
+):
+    """Killed before the server has changed the first table, and after it, unknown to the record.
+
+    Its definition is what the statement makes of the one from before: it is not changed again.
+    """
+    alter = "ADD COLUMN n INT, RENAME COLUMN a TO aa"
+    kill_at(four, listener, alter, f"batch.{point}", nth)
+    assert states(four)[0] == {6: "running", 7: "changed"}.get(nth, "running")
+    assert four.type_of("n")[0] == ("int" if point == "noting" else "")
+    report, told = batch_here(spark_engine, batch_config(four.db, four.pattern, alter=alter))
+    assert report.exit_code == 0, told.text
+    assert four.type_of("n") == ["int"] * 4
+    assert four.type_of("aa") == ["int"] * 4
+
+
+def test_a_table_that_somebody_else_changed_meanwhile_is_left_to_the_operator(
+    four, spark_engine, monkeypatch
+):
+    """Neither the definition from before, nor what the statement makes of it."""
+
+    def killed(self):
+        raise KeyboardInterrupt
+
+    config = batch_config(four.db, four.pattern, alter="ADD COLUMN n INT")
+    with monkeypatch.context() as patched:
+        # Before a migration has begun, and so that no state is put back.
+        patched.setattr(TableRun, "execute", killed)
+        patched.setattr("spirit_py.batch.batch.Batch._failed", lambda *_: {})
+        batch_here(spark_engine, config)
+    first = four.names[0]
+    assert states(four)[0] == TableState.RUNNING
+    four.db.execute(f"ALTER TABLE {first} ADD COLUMN other INT")
+    report, told = batch_here(spark_engine, config)
+    assert report.exit_code == 1, told.text
+    assert "was changed since" in report.tables[0]["error"]
+    assert four.type_of("n") == [""] * 4
+    four.db.execute(f"ALTER TABLE {first} DROP COLUMN other")
+    report, told = batch_here(spark_engine, config)
+    assert report.exit_code == 0, told.text
+    assert four.type_of("n") == ["int"] * 4
+
+
+def test_a_table_that_failed_may_be_altered_before_the_same_command(four, spark_engine):
+    """A refusal or a failure that ended in order leaves no doubt about who changed the table."""
+    bad = four.names[0]
+    four.db.execute(f"UPDATE {bad} SET a = 6 WHERE a = 9")
+    config = batch_config(
+        four.db, four.pattern, alter="ADD UNIQUE KEY u (a)", on_failure="continue"
+    )
+    report, _ = batch_here(spark_engine, config)
+    assert report.exit_code == 1
+    four.db.execute(f"DELETE FROM {bad} WHERE a = 6 LIMIT 1; ALTER TABLE {bad} ADD COLUMN q INT")
+    report, told = batch_here(spark_engine, config)
+    assert report.exit_code == 0, told.text
+
+
+def test_a_second_process_of_the_same_batch_is_refused(four, spark_engine):
+    """The first one holds the named lock of the batch."""
+    from spirit_py.batch import plan_batch, run_batch
+    from spirit_py.errors import Refusal
+    from spirit_py.mysql.locks.named import AdvisoryLock
+    from spirit_py.stop import StopSwitch
+    from spirit_py.table.names import lock_name
+    from tests.kits.connection import connection_options
+    from tests.kits.reporter import RecordingReporter
+
+    config = batch_config(four.db, four.pattern, alter=REBUILD)
+    plan = plan_batch(config)
+    name = lock_name("batch", plan.name)
+    options = connection_options(four.db)
+    with (
+        AdvisoryLock(options, name, stop=StopSwitch(), purpose="run of this batch"),
+        pytest.raises(Refusal, match="another run of this batch"),
+    ):
+        run_batch(config, plan, reporter=RecordingReporter(), engine_factory=lambda _: spark_engine)
+    assert states(four) == []
+
+
+def test_status_shows_the_batch_until_it_is_done(four, spark_engine):
+    """Each table with its state, and the cause where one has failed."""
+    from spirit_py.batch.listing import batches
+    from tests.kits.connection import connection_options
+
+    bad = four.names[1]
+    four.db.execute(f"UPDATE {bad} SET a = 6 WHERE a = 9")
+    config = batch_config(four.db, four.pattern, alter="ADD UNIQUE KEY u (a)")
+    batch_here(spark_engine, config)
+    options = connection_options(four.db)
+
+    def shown(database="", table=""):
+        found = batches(options, database=database, table=table)
+        return [one for one in found if one.batch.startswith(four.db.name)]
+
+    (one,) = shown()
+    text = "\n".join(one.lines())
+    assert f"{four.names[0]} done" in text
+    assert f"{bad} pending: refused" in text
+    assert "3 pending, 1 done" in text
+    assert one.to_dict()["tables"][0]["state"] == "done"
+    assert len(shown(four.schemas[2], "orders")) == 1
+    assert shown(four.schemas[2], "other") == []
+    four.db.execute(f"UPDATE {bad} SET a = 9 WHERE id = 6")
+    batch_here(spark_engine, config)
+    assert shown() == []

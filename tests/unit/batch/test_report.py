@@ -1,0 +1,113 @@
+"""The exit code and the report of a batch."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+
+from spirit_py.batch.record import TableRecord
+from spirit_py.batch.report import BatchReport, exit_code
+from spirit_py.errors import Interrupted
+from spirit_py.status.report import MigrationReport
+
+
+@pytest.mark.parametrize(
+    ("failed", "stopped", "written", "code"),
+    [
+        ((), 0, True, 0),
+        ((1,), 0, True, 1),
+        ((2,), 0, False, 2),
+        ((2, 2), 0, True, 1),
+        ((1, 2), 0, False, 1),
+        ((143,), 0, True, 1),
+        ((), 130, True, 130),
+        ((1,), 143, True, 143),
+        ((1, 3), 130, True, 3),
+        ((3,), 0, True, 3),
+    ],
+)
+def test_the_exit_code_says_the_worst(failed, stopped, written, code):
+    """Unknown comes first, then the signal; 2 promises that nothing was written (R16)."""
+    assert exit_code(failed, stopped=stopped, written=written) == code
+
+
+def record(name, outcome="", state="pending", *, code=0, rows=0, error=""):
+    """Return the record of a table, with a report where it has an outcome."""
+    report = MigrationReport(
+        outcome=outcome,
+        exit_code=code,
+        rows_copied=rows,
+        lock_held_ms=float(rows),
+        algorithm="copy",
+    )
+    text = json.dumps(dataclasses.asdict(report)) if outcome else ""
+    return TableRecord(
+        schema="s",
+        table=name,
+        statement="x",
+        state=state,
+        outcome=outcome,
+        error=error,
+        report=text,
+    )
+
+
+def concluded(*records, stopped=None):
+    """Return the report of a batch that has come to its end, or was stopped."""
+    report = BatchReport(record="s._spirit_py_batch_1")
+    report.add(records)
+    report.conclude(stopped)
+    return report
+
+
+def test_each_table_has_its_own_report_and_the_totals_are_their_sums():
+    """Those that an earlier run has changed count as well."""
+    done = [record(name, "done", "done", rows=rows) for name, rows in (("a", 5), ("b", 7))]
+    report = concluded(*done)
+    assert (report.outcome, report.exit_code) == ("done", 0)
+    assert report.totals["rows_copied"] == 12
+    assert report.totals["longest_lock_held_ms"] == 7
+    assert [one["report"]["rows_copied"] for one in report.tables] == [5, 7]
+
+
+def test_a_failed_table_is_named_with_its_cause():
+    """The others are counted, and what is left to do."""
+    report = concluded(
+        record("a", "done", "done"), record("b", "failed", "running", code=1, error="duplicates"),
+        record("c"),
+    )  # fmt: skip
+    assert (report.outcome, report.exit_code) == ("failed", 1)
+    text = "\n".join(report.summary())
+    assert "s.b: failed: duplicates" in text
+    assert "1 changed, 1 failed, 1 left" in text
+    assert "s._spirit_py_batch_1" in text
+
+
+def test_a_table_that_was_ended_alone_has_failed():
+    """``spirit-py ctl abort`` of one is a failure of that one, and no signal to the batch."""
+    report = concluded(record("a", "interrupted", "running", code=143), record("b", "done", "done"))
+    assert report.exit_code == 1
+
+
+def test_a_signal_is_the_outcome_of_the_batch():
+    """The tables that it stopped have not failed."""
+    stopped = record("a", "interrupted", "running", code=130, error="interrupted by signal 2")
+    report = concluded(stopped, stopped=Interrupted(2))
+    assert (report.outcome, report.exit_code) == ("interrupted", 130)
+    assert "1 stopped" in report.summary()[-2]
+
+
+def test_an_unknown_outcome_is_never_hidden():
+    """Neither by other failures nor by a signal (R15)."""
+    records = (record("a", "unknown", "running", code=3), record("b", "failed", code=1))
+    assert concluded(*records).outcome == "unknown"
+    assert concluded(*records, stopped=Interrupted(15)).exit_code == 3
+
+
+def test_a_batch_that_is_refused_as_a_whole_wrote_nothing():
+    """Then, and only then, the exit code is 2 (R16)."""
+    refused = record("a", "refused", code=2)
+    assert concluded(refused).exit_code == 2
+    assert concluded(refused, record("b", "done", "done")).exit_code == 1
