@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from spirit_py.config import MigrationConfig
 
 _BATCH: Final = ("tables", "statements")
-_ONLY_BATCH: Final = ("exclude", "parallel", "yes")
+#: Options that go only with a batch, each with its default.
+_ONLY_BATCH: Final = {"exclude": (), "parallel": 1, "on_failure": "stop", "yes": False}
 _LARGEST_FILE: Final = 16 << 20
 
 batch_options = group(
@@ -72,11 +73,11 @@ def is_batch(options: dict[str, Any]) -> bool:
     """
     if any(options[name] for name in _BATCH):
         return True
-    given = [name for name in _ONLY_BATCH if options[name] not in ((), False, 1)]
-    given += ["on-failure"] if options["on_failure"] != "stop" else []
+    given = [name for name, default in _ONLY_BATCH.items() if options[name] != default]
     if given:
         raise UsageFault(
-            f"--{given[0]} goes with --tables or --statements", hint="leave it out, or add one"
+            f"--{given[0].replace('_', '-')} goes with --tables or --statements",
+            hint="leave it out, or add one",
         )
     return False
 

@@ -7,6 +7,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
+from spirit_py.batch import listing as batches
 from spirit_py.cli import main
 from spirit_py.errors import Refusal
 from spirit_py.migration import cleanup
@@ -47,6 +48,7 @@ def asked(monkeypatch):
         seen["old"] = ask_old("Drop the old one too?")
 
     monkeypatch.setattr(shown, "migrations", migrations)
+    monkeypatch.setattr(batches, "batches", lambda _options, **_given: [])
     monkeypatch.setattr(cleanup, "clean_up", clean_up)
     return seen
 

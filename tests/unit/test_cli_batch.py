@@ -1,0 +1,160 @@
+"""``spirit-py migrate`` with ``--tables`` and ``--statements``: options, questions, exit codes."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from click.testing import CliRunner
+
+from spirit_py import batch
+from spirit_py.batch.changes import TableChange
+from spirit_py.batch.plan import BatchPlan, PlannedTable
+from spirit_py.batch.report import BatchReport
+from spirit_py.cli import batch as command
+from spirit_py.cli import main
+
+BASE = ("migrate", "--user", "u")
+PATTERN = (*BASE, "--tables", "shop_%.orders", "--alter", "FORCE")
+
+
+def planned(*, place="", refusals=()):
+    """Return a plan of one table."""
+    change = TableChange(
+        schema="shop_1", table="orders", clauses="FORCE", normalized="x", place=place
+    )
+    one = PlannedTable(change=change, action="copied", refusals=refusals)
+    return BatchPlan(name="_spirit_py_batch_1", server_uuid="u", tables=(one,))
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Keep the configuration that a batch would run with; nothing asks a server."""
+    seen = {"plan": planned(), "report": BatchReport(totals={"rows_copied": 0})}
+    seen["report"].add(())
+
+    def plan_batch(config):
+        seen["config"] = config
+        return seen["plan"]
+
+    def run_batch(_config, plan, **_):
+        seen["ran"] = plan
+        return seen["report"]
+
+    monkeypatch.setattr(batch, "plan_batch", plan_batch)
+    monkeypatch.setattr(batch, "run_batch", run_batch)
+    monkeypatch.setattr(command, "can_ask", lambda: False)
+    for name in list(os.environ):
+        if name.startswith(("SPIRIT_PY_", "MYSQL_")) and name != "SPIRIT_PY_NO_DEFAULTS":
+            monkeypatch.delenv(name)
+    return seen
+
+
+def run(*arguments, answers=None):
+    """Run a command to its end."""
+    return CliRunner().invoke(main, list(arguments), input=answers)
+
+
+def test_patterns_become_a_configuration(asked, tmp_path):
+    """Every other option holds for each table; the report is the batch's."""
+    file = str(tmp_path / "r.json")
+    more = ("--tables", "a.b", "--exclude", "shop_9.%", "--on-failure", "continue", "--nice", "2")
+    result = run(*PATTERN, *more, "--report-json", file, "--yes")
+    assert result.exit_code == 0, result.output
+    config = asked["config"]
+    assert config.patterns == ("shop_%.orders", "a.b")
+    assert (config.exclude, config.on_failure, config.each.nice) == (("shop_9.%",), "continue", 2)
+    assert config.each.report_json is None
+    assert str(config.report_json) == file
+    assert asked["ran"] is asked["plan"]
+
+
+def test_a_file_is_read_whole(asked, tmp_path):
+    """Its name is kept for messages."""
+    file = tmp_path / "f.sql"
+    file.write_text("ALTER TABLE a.b FORCE;")
+    asked["plan"] = planned(place="f.sql, line 1")
+    result = run(*BASE, "--statements", str(file))
+    assert result.exit_code == 0, result.output
+    assert (asked["config"].statements, asked["config"].file) == (file.read_text(), str(file))
+
+
+def test_tables_that_patterns_chose_need_a_yes_where_nobody_can_be_asked(asked):
+    """The plan is shown all the same, and nothing runs."""
+    result = run(*PATTERN)
+    assert result.exit_code == 2
+    assert "shop_1.orders" in result.output
+    assert "--yes" in result.output
+    assert "ran" not in asked
+
+
+@pytest.mark.parametrize(("answer", "ran"), [("y\n", True), ("n\n", False), ("", False)])
+def test_a_terminal_is_asked(asked, monkeypatch, answer, ran):
+    """No answer means no."""
+    monkeypatch.setattr(command, "can_ask", lambda: True)
+    result = run(*PATTERN, answers=answer)
+    assert ("ran" in asked) is ran, result.output
+    assert result.exit_code == (0 if ran else 2)
+
+
+def test_nobody_is_asked_about_a_rehearsal(asked):
+    """It changes nothing."""
+    assert run(*PATTERN, "--dry-run").exit_code == 0
+    assert "ran" in asked
+
+
+def test_the_environment_answers_no_question(asked, monkeypatch):
+    """A yes is given on the command line, by whoever has seen the tables."""
+    monkeypatch.setenv("SPIRIT_PY_YES", "1")
+    assert run(*PATTERN).exit_code == 2
+    assert "ran" not in asked
+
+
+def test_the_exit_code_is_that_of_the_report(asked):
+    """Whatever happened to the tables."""
+    asked["report"].exit_code = 3
+    assert run(*PATTERN, "--yes").exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (("--table", "t"), "--table and --tables do not go together"),
+        (("--statement", "ALTER TABLE a.b FORCE"), "--statement and --tables"),
+        (("--statements", __file__), "--tables and --statements"),
+        (("--keep-old-current", "1h"), "--keep-old-current does not go with many tables"),
+        (("--drop-old-after", "1h"), "--drop-old-after with a time"),
+        (("--parallel", "3", "--threads", "2"), "--parallel 3 needs as many slots"),
+        (("--dry-run", "--defer-cutover"), "--dry-run swaps nothing"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_by_name(asked, options, why):
+    """Before a server is asked for anything."""
+    result = run(*PATTERN, *options)
+    assert result.exit_code == 2
+    assert why in result.output
+    assert "config" not in asked
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("--tables", "a.b"), "--tables and --alter go together"),
+        (("--statements", __file__, "--alter", "FORCE"), "--alter goes with --tables"),
+        (("--statements", __file__, "--exclude", "a.b"), "--exclude goes with --tables"),
+        (("--exclude", "a.b"), "--exclude goes with"),
+        (("--parallel", "2"), "--parallel goes with"),
+        (("--yes",), "--yes goes with"),
+        (("--on-failure", "continue"), "--on-failure goes with"),
+    ],
+)
+def test_options_of_a_batch_need_one(asked, arguments, why):
+    """None is silently without effect."""
+    result = run(*BASE, *arguments)
+    assert result.exit_code == 2
+    assert why in result.output
+
+
+def test_old_tables_may_be_left_to_the_operator(asked):
+    """Then no migration waits."""
+    assert run(*PATTERN, "--yes", "--drop-old-after", "never").exit_code == 0
