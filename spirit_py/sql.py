@@ -42,6 +42,11 @@ def like_regex(pattern: str) -> str:
     )
 
 
+def is_text(sql: str) -> bool:
+    """Return whether a text can be sent: it was read without bytes that are no letters."""
+    return not any("\udc80" <= letter <= "\udcff" for letter in sql)
+
+
 def comment_literal(text: str) -> str:
     """Quote a fixed text of ours for ``COMMENT=``, where DDL takes no hexadecimal literal."""
     return "'" + text.replace("'", "''") + "'"

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 Kind = ClauseKind
 _Reader: TypeAlias = Callable[[Cursor], Iterator[Clause]]
 _CONSTRAINT_HEADS = frozenset({"PRIMARY", "UNIQUE", "FOREIGN", "CHECK"})
+_REBUILD_ALL = ("REBUILD", "PARTITION", "ALL")
 _PARTITION_HEADS = (("PARTITION", "BY"), ("REMOVE", "PARTITIONING"))
 
 
@@ -33,6 +34,9 @@ def read_clauses(sql: str, tokens: tuple[Token, ...]) -> tuple[Clause, ...]:
     Raises:
         Refusal: for a clause that is not understood or cannot be honoured.
     """
+    if Cursor(sql, tokens).starts_with("REORGANIZE", "PARTITION"):
+        # It stands alone, and its commas separate the names of partitions.
+        return tuple(_read_clause(Cursor(sql, tokens)))
     clauses: list[Clause] = []
     for piece in split_at(tokens, ","):
         if not piece:
@@ -58,7 +62,8 @@ def _split_partitioning(tokens: tuple[Token, ...]) -> Iterator[tuple[Token, ...]
 
 
 def _read_clause(cursor: Cursor) -> Iterator[Clause]:
-    refused.refuse_clause(cursor)
+    if not cursor.starts_with(*_REBUILD_ALL):
+        refused.refuse_clause(cursor)
     for words, reader in _READERS:
         if cursor.take(*words):
             yield from reader(cursor)
@@ -244,6 +249,7 @@ _READERS: tuple[tuple[tuple[str, ...], _Reader], ...] = (
     (("REORGANIZE", "PARTITION"), _plain(Kind.REORGANIZE_PARTITION)),
     (("COALESCE", "PARTITION"), _plain(Kind.COALESCE_PARTITION)),
     (("FORCE",), _bare(Kind.FORCE)),
+    (_REBUILD_ALL, _bare(Kind.FORCE)),
     (("WITH", "VALIDATION"), _bare(Kind.VALIDATION, "with")),
     (("WITHOUT", "VALIDATION"), _bare(Kind.VALIDATION, "without")),
 )

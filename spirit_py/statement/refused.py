@@ -19,6 +19,8 @@ class _Rule(NamedTuple):
 _ALONE = "run it natively as a statement of its own"
 _PARTS = "it removes or moves rows, and the copy would bring them back"
 _MAINTENANCE = "it maintains partitions and changes no definition"
+_REBUILDS = "it maintains single partitions, and the copy would rebuild all of them"
+_WHOLE = "write REBUILD PARTITION ALL to rebuild all of them, or run it natively"
 _TABLESPACE = "it exchanges the file under the table, which no copy can follow"
 _KEYS = "it has no effect on InnoDB"
 _HEATWAVE = "it loads another engine and changes no definition"
@@ -32,10 +34,8 @@ _RULES = (
         for what in ("TABLESPACE", "PARTITION")
     ),
     *(_Rule((verb, "PARTITION"), _PARTS, _ALONE) for verb in ("DROP", "TRUNCATE", "EXCHANGE")),
-    *(
-        _Rule((verb, "PARTITION"), _MAINTENANCE, _ALONE)
-        for verb in ("ANALYZE", "CHECK", "OPTIMIZE", "REBUILD", "REPAIR")
-    ),
+    *(_Rule((verb, "PARTITION"), _MAINTENANCE, _ALONE) for verb in ("ANALYZE", "CHECK", "REPAIR")),
+    *(_Rule((verb, "PARTITION"), _REBUILDS, _WHOLE) for verb in ("OPTIMIZE", "REBUILD")),
     *(_Rule((verb, "KEYS"), _KEYS, "leave it out") for verb in ("ENABLE", "DISABLE")),
     *(_Rule((word,), _HEATWAVE, _ALONE) for word in ("SECONDARY_LOAD", "SECONDARY_UNLOAD")),
     _Rule(

@@ -24,7 +24,9 @@ from spirit_py.mysql.tables.new_table import (
 from spirit_py.statement import alter_of
 from spirit_py.table.build import build_mapping
 from spirit_py.table.names import AuxiliaryNames
+from tests.kits.migrate import config_for, migrate_here
 from tests.kits.schema_tools import SchemaTools, open_schema_tools
+from tests.kits.tables import tables
 
 PLAIN = (
     "CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, a INT,"
@@ -393,3 +395,31 @@ def test_a_key_that_is_dropped_is_not_looked_for_in_the_new_table(db, desk, clau
     assert [column.name for column in target.columns] == ["id", "f", "fresh", "more"]
     assert "FOREIGN KEY" not in target.create_sql
     assert ("CHECK" in target.create_sql) == ("CHECK" not in clause)
+
+
+LITERAL = (
+    "CREATE TABLE t (id INT PRIMARY KEY, a INT, s CHAR(9) CHARACTER SET latin1,"
+    " {} CHECK (s <> 'nö'))"
+)
+
+
+def test_a_definition_whose_bytes_are_no_text_is_read(db, spark_engine):
+    r"""After CONVERT TO the server writes a literal of a CHECK in the character set of before.
+
+    Measured on 9.7.4: ``_latin1'n\xf6'`` in the middle of UTF-8.
+    """
+    db.execute(LITERAL.format(""))
+    db.execute("INSERT INTO t VALUES (1, 1, 'ä'), (2, 2, 'x')")
+    for alter in ("CONVERT TO CHARACTER SET utf8mb4", "MODIFY a BIGINT"):
+        report, _ = migrate_here(spark_engine, config_for(db, table="t", alter=alter))
+        assert report.algorithm == "copy"
+    assert db.query("SELECT id, a, s FROM t ORDER BY id") == [(1, 1, "ä"), (2, 2, "x")]
+
+
+def test_a_constraint_whose_bytes_are_no_text_is_refused_by_name(db, spark_engine):
+    """One with a name of its own has to be written anew from its text, which cannot be sent."""
+    db.execute(LITERAL.format("CONSTRAINT mine"))
+    db.execute("ALTER TABLE t CONVERT TO CHARACTER SET utf8mb4")
+    with pytest.raises(Refusal, match="a CHECK constraint has a literal whose bytes"):
+        migrate_here(spark_engine, config_for(db, table="t", alter="MODIFY a BIGINT"))
+    assert tables(db) == ["t"]

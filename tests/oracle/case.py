@@ -225,9 +225,7 @@ class Case:
                 f"{self.statement} ALGORITHM=COPY" if _is_create(self.statement) else self.statement
             )
         clauses = self.expect.native or self.alter
-        partitioning = re.match(
-            r"(PARTITION|REMOVE\s+PARTITIONING|ADD\s+PARTITION)\b", clauses, re.IGNORECASE
-        )
+        partitioning = re.match(r"(PARTITION|REMOVE\s+PARTITIONING)\b", clauses, re.IGNORECASE)
         separator = " " if partitioning else ", "
         return f"ALTER TABLE {{table}} ALGORITHM=COPY{separator}{clauses}"
 

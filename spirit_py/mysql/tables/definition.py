@@ -109,7 +109,7 @@ def _show_create(session: SqlSession, schema: str, table: str) -> str:
     Measured on 9.7: expressions in it are utf8mb4 that the server declares to be utf8mb3, so a
     conversion of the result would turn letters above U+FFFF into ``????``.
     """
-    session.execute("SET SESSION character_set_results = NULL")
+    session.execute("SET SESSION character_set_results = binary")
     try:
         return _text(session.query(f"SHOW CREATE TABLE {quote_table(schema, table)}")[0][1])
     finally:
@@ -145,7 +145,7 @@ def _with_members(session: SqlSession, schema: str, table: str, column: Column) 
 def _text(value: Any) -> str:
     if value is None:
         return ""
-    return value.decode("utf-8") if isinstance(value, bytes) else str(value)
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)
 
 
 def _optional(value: Any) -> str | None:

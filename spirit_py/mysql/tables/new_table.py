@@ -13,7 +13,7 @@ from spirit_py.mysql.evaluation import as_stored
 from spirit_py.mysql.faults import TABLE_EXISTS, Disposition, disposition
 from spirit_py.mysql.tables.definition import read_table, shape_of
 from spirit_py.mysql.tables.identity import drop_if, identity
-from spirit_py.sql import comment_literal, quote_identifier, quote_table
+from spirit_py.sql import comment_literal, is_text, quote_identifier, quote_table
 from spirit_py.statement.rewrite import (
     check_definitions,
     check_names,
@@ -229,6 +229,13 @@ def _judged(session: SqlSession, sql: str, what: str, *, asks_modes: bool = Fals
     Args:
         asks_modes: the refusal names the modes under which the server executes it.
     """
+    if not is_text(sql):
+        raise Refusal(
+            f"{what} cannot be made: a CHECK constraint has a literal whose bytes are not those of"
+            " its character set in SHOW CREATE TABLE",
+            hint="the server writes it so after a CONVERT TO CHARACTER SET: drop the constraint"
+            " natively, which changes metadata only, and add it again in this ALTER",
+        )
     try:
         session.execute(sql)
     except ServerFault as error:
