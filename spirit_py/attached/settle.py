@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.attached.foreign_keys.catalogue import keys_of
+from spirit_py.attached.implied import implied_locks
 from spirit_py.attached.sequence import Existing, remaining, undoing
 from spirit_py.errors import MigrationFailure, ServerFault
 from spirit_py.mysql.faults import Disposition, disposition
@@ -93,7 +94,11 @@ class Settling:
         tables = there(session, _tables(self.noted))
         if not _statements(session, self.noted, tables):
             return False
-        front = Front(LockRequest(tables=tables, defines=True), self.policy.kills)
+        implied = implied_locks(session, tables)
+        request = LockRequest(
+            tables=[*tables, *implied.written, *implied.read], read_only=implied.read, defines=True
+        )
+        front = Front(request, self.policy.kills)
         turns = LockTurns(
             [(self.connection, front)],
             self.policy,

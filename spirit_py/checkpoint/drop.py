@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spirit_py.attached.record import Attachments
 from spirit_py.checkpoint.found import may_hold_rows, see_what_it_holds
 from spirit_py.checkpoint.look import members
 from spirit_py.checkpoint.proofs import read_proofs
@@ -61,8 +62,9 @@ def drop_auxiliary(session: SqlSession, schema: str, table: str) -> str:
     """Drop the new table, the sentinel and the checkpoint beside a table, never the old table.
 
     The checkpoint goes last, because it holds the proofs of the others. Nothing is dropped
-    without a checkpoint of ours, nor where the new table may have been in the table's place: it
-    may hold the only copy of what the application wrote since.
+    without a checkpoint of ours, nor while foreign keys may refer to the new table, nor where that
+    may have been in the table's place: it may hold the only copy of what the application wrote
+    since.
 
     Returns:
         What was there and is not ours, for the operator; empty for nothing.
@@ -70,6 +72,11 @@ def drop_auxiliary(session: SqlSession, schema: str, table: str) -> str:
     names, checkpoint = AuxiliaryNames.of(table), CheckpointTable(schema, table)
     if not checkpoint.is_ours(session):
         return ""
+    if checkpoint.has(session, Attachments):
+        return (
+            f"{schema}.{names.new} stays, and its checkpoint: a swap was stopped half-way, and"
+            " foreign keys may refer to it: the same command, or spirit-py cleanup, settles them"
+        )
     proofs = read_proofs(session, schema, table)
     if proofs.swap_begun and is_one_of(session, schema, names.new, proofs.new):
         return (

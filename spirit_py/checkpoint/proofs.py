@@ -69,6 +69,21 @@ def renew_proofs(session: SqlSession, schema: str, table: str, **changes: Any) -
     return note_proofs(session, schema, table, new=new, **changes)
 
 
+def renew_all_proofs(session: SqlSession, schema: str, table: str) -> None:
+    """Note both tables of a swap again, under whatever names, after we altered them."""
+    noted, names = read_proofs(session, schema, table), AuxiliaryNames.of(table)
+    found = [
+        identity(session, schema, name) for name in (table, names.new, names.old, names.undone)
+    ]
+    changes = {
+        field: one
+        for field, proof in (("source", noted.source), ("new", noted.new))
+        for one in found
+        if proof.is_same(one)
+    }
+    note_proofs(session, schema, table, **changes)
+
+
 def proven(session: SqlSession, schema: str, table: str, proofs: Proofs) -> frozenset[str]:
     """Return the names, of a table and its auxiliary tables, whose tables are proven."""
     names = AuxiliaryNames.of(table)

@@ -155,6 +155,10 @@ class CheckpointTable:
         found = self._value(session, "record", kind)
         return None if found is None else from_text(str(found), kind)
 
+    def has(self, session: SqlSession, kind: type[Row]) -> bool:
+        """Return whether there is a row of that kind, readable or not."""
+        return bool(self._value(session, "1", kind))
+
     def age(self, session: SqlSession, kind: type[Row]) -> float:
         """Return the seconds since the row was written; 0 for no row.
 

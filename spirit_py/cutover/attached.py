@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from spirit_py.attached.implied import Implied
 from spirit_py.attached.sequence import SwapStatements, renaming
 
 if TYPE_CHECKING:
@@ -27,6 +28,10 @@ class AttachedObjects(Protocol):
     @property
     def tables(self) -> Sequence[tuple[str, str]]:
         """Schema and name of the further tables that are locked, as of the last survey."""
+
+    @property
+    def implied(self) -> Implied:
+        """Return what LOCK TABLES locks besides by itself, as of the last survey."""
 
     @property
     def statements(self) -> SwapStatements:
@@ -79,6 +84,11 @@ class NothingAttached:
     def tables(self) -> Sequence[tuple[str, str]]:
         """Return no further table."""
         return ()
+
+    @property
+    def implied(self) -> Implied:
+        """Return no further table."""
+        return Implied()
 
     @property
     def statements(self) -> SwapStatements:

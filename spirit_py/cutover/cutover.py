@@ -156,7 +156,12 @@ class Cutover:
 
     def _request(self) -> LockRequest:
         """Return the locks of a try: what is attached may have changed since the one before."""
-        return LockRequest(tables=self._plan.tables, defines=True)
+        implied = self._plan.beside.implied
+        return LockRequest(
+            tables=[*self._plan.tables, *implied.written, *implied.read],
+            read_only=implied.read,
+            defines=True,
+        )
 
     def _drain(self) -> None:
         """Let the feed catch up, without a lock."""

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from spirit_py.attached.foreign_keys.survey import concerned, moves
+from spirit_py.attached.implied import Implied, implied_locks
 from spirit_py.attached.record import Attachments, Places
 from spirit_py.attached.sequence import sequence_of
 from spirit_py.attached.settle import Settling, settle_locked, there
+from spirit_py.checkpoint.codec import UnreadableCheckpoint
+from spirit_py.checkpoint.proofs import renew_all_proofs
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.cutover.plan import TryFailed
-from spirit_py.errors import SpiritError
+from spirit_py.errors import Refusal, SpiritError
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.locks.policy import LockPolicy
 
@@ -25,10 +28,12 @@ if TYPE_CHECKING:
 
     from spirit_py.attached.foreign_keys.model import ForeignKey
     from spirit_py.attached.sequence import SwapStatements
+    from spirit_py.config import RunConfig
     from spirit_py.contracts import SqlSession
     from spirit_py.migration.process import Process
     from spirit_py.mysql.session import Session
     from spirit_py.mysql.tables.identity import Name
+    from spirit_py.stop import StopSwitch
     from spirit_py.table.swap import Swap
 
 _TOKEN_BYTES: Final = 4
@@ -42,6 +47,9 @@ class SwapAttachments:
 
     Args:
         carried: returns a foreign key as the change leaves it; None for one that it drops.
+
+    Attributes:
+        implied: what LOCK TABLES locks by itself besides.
     """
 
     process: Process
@@ -50,6 +58,7 @@ class SwapAttachments:
     _noted: Attachments = field(init=False)
     _keys: frozenset[ForeignKey] = field(default=frozenset(), init=False)
     _tables: Sequence[Name] = field(default=(), init=False)
+    implied: Implied = field(default=Implied(), init=False)
 
     def __post_init__(self) -> None:
         """Nothing is known before the first survey."""
@@ -82,10 +91,23 @@ class SwapAttachments:
                 secrets.token_hex(_TOKEN_BYTES),
             )
             self._noted = Attachments(swaps=self.swaps, keys=found)
-            self._tables = there(session, self._noted.others)
+            self._lock(session)
             if self._noted:
                 for name in self._names:
                     CheckpointTable(*name).write(session, self._noted)
+
+    def _lock(self, session: SqlSession) -> None:
+        """Find what is locked with the tables, and tell the operator when it has changed."""
+        tables = there(session, self._noted.others)
+        swapped = [(s.schema, name) for s in self.swaps for name in (s.table, s.new)]
+        implied = implied_locks(session, [*swapped, *tables])
+        if (tables, implied) != (self._tables, self.implied) and tables:
+            also = [*implied.written, *implied.read]
+            self.process.message(
+                f"the swap locks {_listed(tables)} too, for foreign keys"
+                + (f"; the server locks {_listed(also)} with them" if also else "")
+            )
+        self._tables, self.implied = tables, implied
 
     def prove(self, session: SqlSession) -> None:
         """Prove under the lock that there are the keys that were noted, and no others.
@@ -136,8 +158,30 @@ class SwapAttachments:
         return connect(self.process.config.connection, role="attached", read_timeout=60)
 
 
+def _listed(tables: Iterable[Name]) -> str:
+    return ", ".join(".".join(table) for table in tables)
+
+
+class Settler(Protocol):
+    """What settling needs of a process."""
+
+    @property
+    def config(self) -> RunConfig:
+        """The connection, and the limits of locks."""
+
+    @property
+    def stop(self) -> StopSwitch:
+        """Ends the waiting."""
+
+    def show(self, waiting_for: str) -> None:
+        """Show what is waited for now."""
+
+    def message(self, text: str, **fields: object) -> None:
+        """Report one thing that happened."""
+
+
 def settle_left(
-    process: Process, session: SqlSession, tables: Iterable[Name], *, seconds: float = 0.0
+    process: Settler, session: SqlSession, tables: Iterable[Name], *, seconds: float = 0.0
 ) -> None:
     """Settle what is noted beside some tables, if anything is, and forget it.
 
@@ -153,7 +197,7 @@ def settle_left(
         checkpoint = CheckpointTable(*table)
         if not checkpoint.is_ours(session):
             continue
-        noted = checkpoint.read(session, Attachments)
+        noted = _read(session, checkpoint)
         if noted is None:
             continue
         settling = Settling(
@@ -168,4 +212,20 @@ def settle_left(
         for swap in noted.swaps:
             beside = CheckpointTable(*swap.name)
             if beside.is_ours(session):
+                renew_all_proofs(session, *swap.name)
                 beside.forget(session, Attachments)
+
+
+def _read(session: SqlSession, checkpoint: CheckpointTable) -> Attachments | None:
+    """Return what is noted; None for nothing.
+
+    Raises:
+        Refusal: another version has noted it.
+    """
+    try:
+        return checkpoint.read(session, Attachments)
+    except UnreadableCheckpoint as error:
+        raise Refusal(
+            f"{checkpoint} says that a swap was stopped half-way, and cannot be read: {error}",
+            hint="use the version of spirit-py that wrote it",
+        ) from error

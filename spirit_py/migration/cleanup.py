@@ -11,7 +11,9 @@ from spirit_py.checkpoint.drop import take_from_others
 from spirit_py.checkpoint.look import find_record, members, old_table_of
 from spirit_py.checkpoint.proofs import proofs_here, proven
 from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.config import RunConfig
 from spirit_py.errors import Refusal
+from spirit_py.migration.attachments import settle_left
 from spirit_py.migration.old_tables import leave_to_operator
 from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.earlier_runs import end_earlier_sessions
@@ -20,6 +22,7 @@ from spirit_py.mysql.grants import IDENTITY_PRIVILEGES, read_grants
 from spirit_py.mysql.run_label import run_label
 from spirit_py.mysql.tables.new_table import drop_table, is_own_sentinel
 from spirit_py.sql import quote_table
+from spirit_py.stop import StopSwitch
 from spirit_py.table.names import AuxiliaryNames, is_building_name
 
 if TYPE_CHECKING:
@@ -122,6 +125,8 @@ def clean_up(
         ended = end_earlier_sessions(session, run_label(tables))
         if ended:
             say(f"ended {ended} sessions of the abandoned run")
+        # A swap that was stopped half-way: keys may refer to a table that is to be dropped.
+        settle_left(_Settling(options, database, say), session, tables)
         drop_old = bool(left.old) and ask_old(f"Drop {_names(left.old)} too? {_MAY_HOLD}")
         if left.kept and not drop_old:
             leave_to_operator(session, left.kept)
@@ -134,6 +139,22 @@ def clean_up(
             _keep(left.old, "after this nothing proves that it is ours", say)
         if left.others:
             _keep(left.others, "nothing proves that this program made it", say)
+
+
+class _Settling:
+    """What settling the foreign keys of a swap needs."""
+
+    def __init__(self, options: ConnectionOptions, database: str, say: Say) -> None:
+        self.config = RunConfig(connection=options, database=database, cutover_timeout=60.0)
+        self.stop = StopSwitch()
+        self._say = say
+
+    def show(self, waiting_for: str) -> None:
+        """Show nothing: the messages say it."""
+
+    def message(self, text: str, **_fields: object) -> None:
+        """Print the line."""
+        self._say(text)
 
 
 def _migration(

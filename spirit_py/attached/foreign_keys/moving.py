@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from spirit_py.attached.foreign_keys.statements import added, dropped
 from spirit_py.sql import quote_identifier, quote_table
@@ -27,6 +27,11 @@ if TYPE_CHECKING:
 
     from spirit_py.attached.foreign_keys.model import ForeignKey
     from spirit_py.attached.record import Attachments, KeyMove, Name, Places
+
+
+_NON_STANDARD: Final = (
+    "SET @spirit_py_keys = 1 /*!80400 , SESSION restrict_fk_on_non_standard_key = OFF */"
+)
 
 
 def copies(noted: Attachments) -> list[str]:
@@ -44,10 +49,11 @@ def copies(noted: Attachments) -> list[str]:
         }
         for place in clauses
     }
-    return [
+    sent = [
         _alter(place, chain(found, map(_kept_index, sorted(indexes[place]))))
         for place, found in clauses.items()
     ]
+    return [*_allowing(noted), *sent] if sent else []
 
 
 def renamed(noted: Attachments) -> tuple[ForeignKey, ...]:
@@ -63,7 +69,8 @@ def placed(noted: Attachments, keys: Iterable[ForeignKey]) -> list[str]:
     A key that is under neither name was dropped by another session since, and stays so.
     """
     there = {(*key.child, key.name.lower()): key for key in keys}
-    return [*_without_originals(noted, there), *_named(noted, there)]
+    named = _named(noted, there)
+    return [*_without_originals(noted, there), *(_allowing(noted) if named else []), *named]
 
 
 def withdrawn(noted: Attachments, keys: Iterable[ForeignKey]) -> list[str]:
@@ -82,6 +89,15 @@ def missing(noted: Attachments, keys: Iterable[ForeignKey]) -> list[ForeignKey]:
         and (*move.after.child, move.after.name.lower()) not in there
         and (*move.after.child, move.temporary.lower()) not in there
     ]
+
+
+def _allowing(noted: Attachments) -> list[str]:
+    """Return what allows a key to an index that is not unique, where there is such a key.
+
+    A native ALTER keeps one that is there, whatever ``restrict_fk_on_non_standard_key`` says.
+    """
+    standard = all(move.before.parent_index for move in noted.keys)
+    return [] if standard else [_NON_STANDARD]
 
 
 def _copy(move: KeyMove, places: Places) -> ForeignKey | None:

@@ -11,10 +11,12 @@ CREATE TIME of a table: it is the time of the statement, on whichever server tha
 
 from __future__ import annotations
 
+import contextlib
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.errors import ServerFault
 from spirit_py.sql import quote_table
 
 if TYPE_CHECKING:
@@ -114,8 +116,23 @@ def drop_if(session: SqlSession, schema: str, table: str, proof: Identity) -> bo
     """Drop a table if it has this identity; False where it is another table."""
     if not is_one_of(session, schema, table, proof):
         return False
-    session.execute(f"DROP TABLE IF EXISTS {quote_table(schema, table)}")
+    drop_unreferenced(session, schema, table)
     return True
+
+
+def drop_unreferenced(session: SqlSession, schema: str, table: str) -> None:
+    """Drop a table if it is there.
+
+    Raises:
+        ServerFault: 3730 where a foreign key of another table refers to it. The program's sessions
+            would drop it all the same, because they check no keys.
+    """
+    session.execute("SET SESSION foreign_key_checks = 1")
+    try:
+        session.execute(f"DROP TABLE IF EXISTS {quote_table(schema, table)}")
+    finally:
+        with contextlib.suppress(ServerFault):
+            session.execute("SET SESSION foreign_key_checks = 0")
 
 
 def _numbers(session: SqlSession, names: Iterable[Name]) -> dict[Name, Identity]:

@@ -12,7 +12,7 @@ from spirit_py.mysql.accepting_modes import accepting_modes, copying_modes
 from spirit_py.mysql.evaluation import as_stored
 from spirit_py.mysql.faults import TABLE_EXISTS, Disposition, disposition
 from spirit_py.mysql.tables.definition import read_table, shape_of
-from spirit_py.mysql.tables.identity import drop_if, identity
+from spirit_py.mysql.tables.identity import drop_if, drop_unreferenced, identity
 from spirit_py.sql import comment_literal, is_text, quote_identifier, quote_table
 from spirit_py.statement.rewrite import (
     check_definitions,
@@ -301,8 +301,8 @@ def align_auto_increment(session: SqlSession, mapping: TableMapping) -> int | No
 
 
 def drop_table(session: SqlSession, schema: str, name: str) -> None:
-    """Drop an auxiliary table if it is there."""
-    session.execute(f"DROP TABLE IF EXISTS {quote_table(schema, name)}")
+    """Drop an auxiliary table if it is there; not one that a foreign key refers to."""
+    drop_unreferenced(session, schema, name)
 
 
 def drop_building(session: SqlSession, schema: str, table: str, building: str) -> None:

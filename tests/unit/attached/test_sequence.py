@@ -21,6 +21,7 @@ OF_T = ForeignKey(
     parent_table="p",
     parent_columns=("id",),
     on_delete="CASCADE",
+    parent_index="PRIMARY",
 )
 TO_T = ForeignKey(
     name="f",
@@ -30,6 +31,7 @@ TO_T = ForeignKey(
     parent_schema="s",
     parent_table="t",
     parent_columns=("id",),
+    parent_index="PRIMARY",
 )
 NOTED = Attachments(
     swaps=(SWAP,),
