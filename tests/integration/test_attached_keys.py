@@ -9,7 +9,7 @@ import pytest
 from spirit_py.attached.record import Attachments
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.migration.attachments import SwapAttachments, settle_left
-from tests.kits.attached import Swapping, run_killed_after
+from tests.kits.attached import Swapping, definitions, loose_ends, run_killed_after
 from tests.kits.cutover import ProvenCutover, SnapshotSource
 
 #: Name: the tables that are swapped, and the definitions of all, in the order of their creation.
@@ -89,26 +89,15 @@ def cutover(swapping: Swapping, attached: SwapAttachments) -> ProvenCutover:
     )
 
 
-def loose_ends(db) -> list[tuple[str, ...]]:
-    """Return the keys of old tables, those to them, and temporary ones."""
-    return db.query(
-        "SELECT table_name, constraint_name, referenced_table_name"
-        " FROM information_schema.referential_constraints WHERE constraint_schema = %s"
-        " AND (table_name LIKE '\\_%%' OR referenced_table_name LIKE '\\_%%'"
-        " OR constraint_name LIKE '\\_spirit%%')",
-        (db.name,),
-    )
-
-
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_swap_leaves_every_key_as_a_native_alter_does(db, shape):
     """Names, actions, indexes: SHOW CREATE TABLE of all tables is as before."""
     swapping = made(db, shape)
     tables = SHAPES[shape][1]
-    before = swapping.definitions(*tables)
+    before = definitions(db, tables)
     attached = swapping.attachments()
     result = cutover(swapping, attached).run()
-    assert swapping.definitions(*tables) == before
+    assert definitions(db, tables) == before
     assert loose_ends(db) == []
     assert "rename" in result.steps_ms
     attached.finish()
@@ -121,7 +110,7 @@ def test_a_packet_that_stopped_anywhere_is_undone_or_completed(db, shape):
     """After each of its statements; before the RENAME nothing has changed, after it all is done."""
     swapping = made(db, shape)
     tables = SHAPES[shape][1]
-    before = swapping.definitions(*tables)
+    before = definitions(db, tables)
     number, renamed = 0, False
     attached = swapping.attachments()
     attached.survey()
@@ -131,7 +120,7 @@ def test_a_packet_that_stopped_anywhere_is_undone_or_completed(db, shape):
         renamed = run_killed_after(swapping, number)
         with swapping.session() as session:
             settle_left(swapping.process, session, [(db.name, swapping.names[0])])
-        assert swapping.definitions(*tables) == before, f"after {number} statements"
+        assert definitions(db, tables) == before, f"after {number} statements"
         assert loose_ends(db) == [], f"after {number} statements"
         if renamed:
             back_again(swapping)

@@ -18,7 +18,7 @@ from spirit_py.table.swap import Swap
 from tests.kits.connection import connection_options
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from spirit_py.attached.foreign_keys.model import ForeignKey
 
@@ -88,13 +88,25 @@ class Swapping:
         """Return what is attached to the tables, for one swap."""
         return SwapAttachments(process=self.process, swaps=self.swaps, carried=self.carried)
 
-    def definitions(self, *tables: str) -> dict[str, str]:
-        """Return the definitions of tables, without the column that the copies have more."""
-        found = {}
-        for table in tables:
-            text = str(self.db.query(f"SHOW CREATE TABLE `{table}`")[0][1])
-            found[table] = re.sub(r"\n  `extra` int DEFAULT NULL,", "", text)
-        return found
+
+def definitions(db: Any, tables: Iterable[str], *, added: str = "extra") -> dict[str, str]:
+    """Return the definitions of tables, without a column that the change has added."""
+    found = {}
+    for table in tables:
+        text = str(db.query(f"SHOW CREATE TABLE `{table}`")[0][1])
+        found[table] = re.sub(rf"\n  `{added}` int DEFAULT NULL,", "", text)
+    return found
+
+
+def loose_ends(db: Any) -> list[tuple[str, ...]]:
+    """Return the keys of auxiliary tables, those to them, and those with a temporary name."""
+    return db.query(
+        "SELECT table_name, constraint_name, referenced_table_name"
+        " FROM information_schema.referential_constraints WHERE constraint_schema = %s"
+        " AND (table_name LIKE '\\_%%' OR referenced_table_name LIKE '\\_%%'"
+        " OR constraint_name LIKE '\\_spirit%%')",
+        (db.name,),
+    )
 
 
 def run_killed_after(swapping: Swapping, number: int) -> bool:

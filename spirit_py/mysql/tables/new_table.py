@@ -332,4 +332,4 @@ def is_own_sentinel(session: SqlSession, schema: str, name: str) -> bool:
 def drop_sentinel(session: SqlSession, schema: str, name: str) -> None:
     """Drop a sentinel that is ours; one that was made by hand is never touched."""
     if is_own_sentinel(session, schema, name):
-        drop_table(session, schema, name)
+        session.execute(f"DROP TABLE IF EXISTS {quote_table(schema, name)}")

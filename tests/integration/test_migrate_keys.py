@@ -1,0 +1,100 @@
+"""Migrations of tables with foreign keys, whose swap is stopped at each of its statements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import MySQLdb
+import pytest
+
+from spirit_py.errors import ServerFault
+from spirit_py.mysql.session import Session
+from tests.kits.attached import definitions, loose_ends
+from tests.kits.migrate import config_for, migrate_here
+from tests.kits.tables import tables
+
+ADD = "ADD COLUMN extra INT"
+FAMILY = """
+CREATE TABLE p (id INT PRIMARY KEY);
+CREATE TABLE t (id INT PRIMARY KEY, p INT, up INT,
+  FOREIGN KEY (p) REFERENCES p (id) ON DELETE CASCADE,
+  CONSTRAINT own FOREIGN KEY (up) REFERENCES t (id));
+CREATE TABLE c (id INT PRIMARY KEY, t INT, u INT, KEY u (u),
+  FOREIGN KEY (t) REFERENCES t (id) ON DELETE SET NULL ON UPDATE CASCADE,
+  CONSTRAINT child FOREIGN KEY (u) REFERENCES t (id) ON DELETE CASCADE);
+INSERT INTO p VALUES (1), (2);
+INSERT INTO t VALUES (1, 1, NULL), (2, 1, 1), (3, 2, 1);
+INSERT INTO c VALUES (1, 1, 2), (2, 3, 3)
+"""
+TABLES = ("p", "t", "c")
+
+
+class KilledAfter:
+    """Kills the session that sends a packet once it has sent so many statements of it."""
+
+    def __init__(self, db: Any, number: int) -> None:
+        self._db = db
+        self._number = number
+        self._send = Session.execute_packet
+        self.killed = False
+        self.length = 0
+
+    def method(self) -> Any:
+        """Return what takes the place of the method of a session."""
+
+        def execute_packet(session: Session, statements: Any) -> Any:
+            return self._execute(session, statements)
+
+        return execute_packet
+
+    def _execute(self, session: Session, statements: Any) -> Any:
+        """Send the packet, or its beginning the first time."""
+        if self.killed or len(statements) == 1:
+            return self._send(session, statements)
+        self.killed, self.length = True, len(statements)
+        if self._number:
+            assert self._send(session, statements[: self._number]) == (self._number, None)
+        self._db.execute(f"KILL {session.id}")
+        return self._number, ServerFault(2013, "Lost connection to server during query")
+
+
+@pytest.fixture
+def family(db):
+    """Make a table with parents, children and a reference to itself."""
+    db.execute(FAMILY)
+    return db
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("number", range(8))
+def test_a_session_killed_within_its_packet_costs_at_most_a_try(
+    family, spark_engine, monkeypatch, number
+):
+    """After each statement: the migration ends as a native ALTER, and no key is lost or loose."""
+    before = definitions(family, TABLES)
+    killed = KilledAfter(family, number)
+    monkeypatch.setattr(Session, "execute_packet", killed.method())
+    report, told = migrate_here(spark_engine, config_for(family, table="t", alter=ADD))
+    assert 0 <= number <= killed.length, told.text
+    assert report.outcome == "done"
+    assert definitions(family, TABLES, added="extra") == before
+    assert loose_ends(family) == []
+    assert set(tables(family)) == set(TABLES)
+    assert_keys_work(family)
+
+
+def assert_keys_work(db: Any) -> None:
+    """Prove that every key refuses and cascades as it is to."""
+    for refused in (
+        "INSERT INTO t (id, p) VALUES (9, 9)",
+        "INSERT INTO t (id, up) VALUES (9, 8)",
+        "INSERT INTO c (id, t) VALUES (9, 9)",
+        "DELETE FROM t WHERE id = 1",
+    ):
+        with pytest.raises(MySQLdb.IntegrityError):
+            db.execute(refused)
+    db.execute("DELETE FROM p WHERE id = 2")
+    assert db.query("SELECT id FROM t ORDER BY id") == [(1,), (2,)]
+    assert db.query("SELECT id, t, u FROM c") == [(1, 1, 2)]
+    db.execute("INSERT INTO t (id, p) VALUES (4, 1)")
+    db.execute("INSERT INTO c (id, t) VALUES (4, 4)")
