@@ -6,14 +6,27 @@ One module a command; ``groups`` has the options that they share, ``values`` how
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
-from spirit_py.cli import checksum, cleanup, ctl, migrate, revert, status, watch
+from spirit_py.cli import checksum, cleanup, completion, ctl, migrate, revert, status, watch
+from spirit_py.cli.configfile import config_option
 from spirit_py.cli.outcome import EXIT_CODES
 from spirit_py.cli.version import version_option
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=EXIT_CODES)
+@click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    envvar="SPIRIT_PY_CONFIG",
+    is_eager=True,
+    expose_value=False,
+    callback=config_option,
+    help="TOML file of defaults for options; read after /etc/spirit-py/config.toml and"
+    " ~/.config/spirit-py/config.toml.",
+)
 @version_option
 def main() -> None:
     """Change the schema of a busy MySQL table without blocking it, and prove it."""
@@ -26,3 +39,4 @@ main.add_command(checksum.checksum)
 main.add_command(watch.watch)
 main.add_command(status.status)
 main.add_command(cleanup.cleanup)
+main.add_command(completion.completion)

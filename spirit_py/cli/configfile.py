@@ -1,0 +1,121 @@
+"""A configuration file for a team: defaults for options, in TOML.
+
+::
+
+    [all]
+    max-lag = "5s"
+    [migrate]
+    max-load = "Threads_running=25"
+    replica = ["db2", "db3:3307"]
+
+A table is named after its command; ``all`` holds for each command that has the option. Files are
+read in the order of :data:`PLACES`, then the one of ``--config``; later ones count more, and the
+environment and the command line count more than all of them.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from spirit_py.errors import UsageFault
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+PLACES: Final = ("/etc/spirit-py/config.toml", "~/.config/spirit-py/config.toml")
+_ALL: Final = "all"
+#: They have places where other users of the machine cannot read them.
+_SECRETS: Final = ("password", "target_password", "dsn")
+
+
+def read_config(
+    files: Iterable[Path], commands: Mapping[str, click.Command]
+) -> dict[str, dict[str, Any]]:
+    """Return the defaults that files set: by command, by the option's parameter.
+
+    Raises:
+        UsageFault: a file cannot be read, or names an option or a command that is not there.
+    """
+    found: dict[str, dict[str, Any]] = {name: {} for name in commands}
+    for file in files:
+        for section, settings in _tables(file).items():
+            if section != _ALL and section not in commands:
+                raise _unknown(file, f"[{section}] is no command", (_ALL, *commands))
+            chosen = commands if section == _ALL else {section: commands[section]}
+            for name, value in settings.items():
+                _enter(file, found, chosen, name, value)
+    return found
+
+
+def usual_files() -> list[Path]:
+    """Return the files that are read without being named, as far as they exist."""
+    places = (Path(place).expanduser() for place in PLACES)
+    return [place for place in places if place.is_file()]
+
+
+def _tables(file: Path) -> dict[str, dict[str, Any]]:
+    try:
+        tables = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise UsageFault(
+            f"cannot read the configuration {file}: {reason}", hint="it has to be TOML"
+        ) from None
+    for name, table in tables.items():
+        if not isinstance(table, dict):
+            raise UsageFault(
+                f"{file}: {name} stands outside of a table", hint=f"put it below [{_ALL}]"
+            )
+    return tables
+
+
+def _enter(
+    file: Path,
+    found: dict[str, dict[str, Any]],
+    commands: Mapping[str, click.Command],
+    name: str,
+    value: Any,
+) -> None:
+    """Enter one setting for each of the commands that has the option."""
+    holders = {
+        command: option
+        for command, each in commands.items()
+        for option in each.params
+        if isinstance(option, click.Option) and f"--{name.replace('_', '-')}" in option.opts
+    }
+    if not holders:
+        raise _unknown(file, f"there is no option --{name}", ())
+    for command, option in holders.items():
+        if option.name in _SECRETS:
+            raise UsageFault(
+                f"{file}: {name} may hold a password, and has no place in it",
+                hint="write it to ~/.my.cnf, or with mysql_config_editor",
+            )
+        if not option.envvar:
+            raise UsageFault(
+                f"{file}: --{name} is given on the command line alone", hint="take it out of there"
+            )
+        single = not isinstance(value, list)
+        found[command][str(option.name)] = [value] if option.multiple and single else value
+
+
+def _unknown(file: Path, what: str, known: Iterable[str]) -> UsageFault:
+    names = ", ".join(known)
+    return UsageFault(f"{file}: {what}", hint=f"one of {names}" if names else "see --help")
+
+
+def config_option(context: click.Context, _parameter: click.Parameter, value: Path | None) -> None:
+    """Read the files, before any command reads its options."""
+    if context.resilient_parsing:
+        return
+    group = context.command
+    if isinstance(group, click.Group):
+        files = [*usual_files(), *([value] if value is not None else [])]
+        try:
+            context.default_map = read_config(files, group.commands)
+        except UsageFault as fault:
+            raise click.UsageError(f"{fault.message}: {fault.hint}") from None

@@ -1,0 +1,109 @@
+"""The configuration file for a team, and completion."""
+
+from __future__ import annotations
+
+import subprocess
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from spirit_py.cli import configfile, main
+from spirit_py.cli.migrate import migration_config
+
+
+@pytest.fixture
+def places(tmp_path, monkeypatch):
+    """Files of the machine and of the user, none of them there yet."""
+    found = (tmp_path / "etc.toml", tmp_path / "home.toml")
+    monkeypatch.setattr(configfile, "PLACES", tuple(map(str, found)))
+    return found
+
+
+@pytest.fixture
+def configured(monkeypatch):
+    """Run a command line; return the configuration that migrate would run with."""
+    seen = []
+    command = main.commands["migrate"]
+    monkeypatch.setattr(command, "callback", lambda **options: seen.append(options))
+
+    def run(*arguments: str):
+        result = CliRunner().invoke(
+            main, [*arguments, "--database", "x", "--table", "t", "--alter", "FORCE"]
+        )
+        assert result.exit_code == 0, result.output
+        return migration_config(seen.pop())
+
+    return run
+
+
+def test_later_files_count_more_and_the_command_line_most(places, tmp_path, configured):
+    """Machine, user, --config, command line; [all] and a command's own table."""
+    places[0].write_text("[all]\nkill-after = 1\nnice = 1\nlock-wait-timeout = 1\n")
+    places[1].write_text("[migrate]\nnice = 2\nlock-wait-timeout = 2\n")
+    own = tmp_path / "own.toml"
+    own.write_text('[migrate]\nlock-wait-timeout = 3\nreplica = ["db2", "db3:3307"]\n')
+
+    found = configured("--config", str(own), "migrate", "--nice", "4")
+
+    assert (found.kill_after, found.nice, found.lock_wait_timeout) == (1, 4, 3)
+    assert found.replicas == ("db2", "db3:3307")
+
+
+def test_one_value_serves_an_option_that_may_be_repeated(places, configured):
+    """A replica alone need not be a list."""
+    places[0].write_text('[all]\nreplica = "db2"\naggressive = true\n')
+
+    found = configured("migrate")
+
+    assert (found.replicas, found.aggressive) == (("db2",), True)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[migrate]\nnicer = 1\n", "there is no option --nicer"),
+        ("[migrations]\nnice = 1\n", "[migrations] is no command"),
+        ("nice = 1\n", "nice stands outside of a table"),
+        ("[migrate\n", "cannot read the configuration"),
+        ('[all]\npassword = "hush"\n', "may hold a password"),
+        ('[all]\ndsn = "mysql://j:hush@h"\n', "may hold a password"),
+        ("[ctl]\ncleanup = true\n", "on the command line alone"),
+        ("[cleanup]\nnice = 1\n", "there is no option --nice"),
+    ],
+)
+def test_a_file_that_makes_no_sense_is_refused_by_name(places, text, message):
+    """What is wrong is named with the file; no value is shown, and nothing is run."""
+    places[1].write_text(text)
+
+    result = CliRunner().invoke(
+        main, ["migrate", "--database", "x", "--table", "t", "--alter", "y"]
+    )
+
+    assert result.exit_code == 2
+    assert message in result.output
+    assert places[1].name in result.output
+    assert "hush" not in result.output
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts_name_the_program(shell):
+    """Each script asks the program itself for what may come next."""
+    result = CliRunner().invoke(main, ["completion", shell])
+    assert result.exit_code == 0
+    assert "_SPIRIT_PY_COMPLETE" in result.output
+    assert "spirit-py" in result.output
+
+
+def test_the_script_for_bash_is_one_that_bash_reads(tmp_path):
+    """The script is syntactically right."""
+    script = tmp_path / "completion"
+    script.write_text(CliRunner().invoke(main, ["completion", "bash"]).output)
+    subprocess.run(["bash", "-n", str(script)], check=True)
+
+
+def test_options_are_completed():
+    """The names of options come from the commands themselves."""
+    command = main.commands["migrate"]
+    found = command.shell_complete(click.Context(command, info_name="migrate"), "--max-l")
+    assert {item.value for item in found} == {"--max-load", "--max-lag"}
