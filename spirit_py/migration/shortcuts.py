@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.checkpoint.proofs import read_proofs
@@ -9,6 +10,7 @@ from spirit_py.mysql.locks.front import Front
 from spirit_py.mysql.locks.look import LockRequest
 from spirit_py.mysql.locks.policy import LockPolicy
 from spirit_py.mysql.locks.turns import LockTurns
+from spirit_py.mysql.retry import patiently
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.preflight.shortcut import (
     OtherModesAccept,
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from spirit_py.config import MigrationConfig
     from spirit_py.contracts import SqlSession
     from spirit_py.migration.run import Run
+    from spirit_py.mysql.session import Session
     from spirit_py.preflight.check import PreflightContext
 
 
@@ -46,7 +49,7 @@ def copy_is_certain(config: MigrationConfig, contexts: Sequence[PreflightContext
 
 def change_in_place(
     run: Run,
-    session: SqlSession,
+    session: Session,
     contexts: Sequence[PreflightContext],
     mark: Callable[[], None],
 ) -> bool:
@@ -79,15 +82,45 @@ def change_in_place(
 
 
 def _tried(
-    run: Run, native: SqlSession, session: SqlSession, context: PreflightContext
+    run: Run, native: Session, session: Session, context: PreflightContext
 ) -> ShortcutResult:
     """Change the table in place; where other modes may be needed, let the copy find out which."""
     try:
         return try_shortcut(
-            native, session, context.source, context.statement, _turns(run, context)
+            native,
+            session,
+            context.source,
+            context.statement,
+            _turns(run, context),
+            renew=partial(_renew, run, native, session),
         )
     except OtherModesAccept as refusal:
         return ShortcutResult(reason=refusal.message)
+
+
+def _renew(run: Run, native: Session, session: Session) -> bool:
+    """Open the sessions that were lost again; return whether the second one was.
+
+    Waits for a server that is away.
+
+    Raises:
+        ServerFault: it was away for too long.
+        SpiritError: a stop, or another server has come back (R14).
+    """
+
+    def renew(lost: Session, *, native: bool) -> None:
+        lost.take_over(run.session(lost.role, native=native))
+
+    lost = not session.alive()
+    for one, is_native in ((native, True), (session, False)):
+        if not one.alive():
+            patiently(
+                partial(renew, one, native=is_native),
+                run.config.connection,
+                run.stop,
+                tell=run.show,
+            )
+    return lost
 
 
 def _turns(run: Run, context: PreflightContext) -> LockTurns:

@@ -168,6 +168,14 @@ class Session:
             return False
         return True
 
+    def take_over(self, fresh: Session) -> None:
+        """Go on with the connection of another session, which is used up by that.
+
+        For a session that was lost where nothing depends on what it had.
+        """
+        self.close()
+        self._connection, self.id = fresh._connection, fresh.id
+
     @contextlib.contextmanager
     def kept_alive(self, longest: float) -> Iterator[None]:
         """Keep the session alive while its thread waits for something else.

@@ -69,6 +69,8 @@ def try_shortcut(
     source: TableSchema,
     statement: AlterStatement,
     turns: LockTurns,
+    *,
+    renew: Callable[[], bool] = lambda: False,
 ) -> ShortcutResult:
     """Change the table by INSTANT, else by an INPLACE that changes only metadata.
 
@@ -77,6 +79,8 @@ def try_shortcut(
         session: Another session, to look who is in front of the ALTER, and at the table when the
             answer is lost.
         turns: decides when the ALTER may be sent, because it takes the table's metadata lock.
+        renew: opens those of both sessions again that are lost, such as by a restart of the server;
+            returns whether ``session`` was.
 
     Raises:
         Refusal: when the server refuses the statement for another reason than the algorithm.
@@ -96,6 +100,7 @@ def try_shortcut(
         source=source,
         clauses=statement.clauses,
         turns=replace(turns, attend=keep_alive),
+        renew=renew,
     )
     found = _choose(source, statement, runner.run)
     return replace(found, attempts=runner.sent)
@@ -155,6 +160,7 @@ class _Runner:
     source: TableSchema
     clauses: str
     turns: LockTurns
+    renew: Callable[[], bool]
     sent: int = 0
 
     def run(self, algorithm: Algorithm) -> str:
@@ -162,13 +168,19 @@ class _Runner:
         table = quote_table(self.source.schema, self.source.name)
         # Whole seconds, and a request may wait twice: to read the table, then to change it.
         wait = max(1, int(self.turns.policy.wait))
-        self.native.execute(f"SET SESSION lock_wait_timeout = {wait}")
         while True:
             self._await_free()
+            self.renew()
             self.sent += 1
+            sent_by = self.native.id
             try:
+                self.native.execute(f"SET SESSION lock_wait_timeout = {wait}")
                 self.native.execute(f"ALTER TABLE {table} {_MODIFIERS[algorithm]}, {self.clauses}")
             except ServerFault as error:
+                if self._was_restarted(error):
+                    if self._changed(error, sent_by):
+                        return ""
+                    continue
                 if error.code != LOCK_WAIT_TIMEOUT:
                     return self._judge(error)
                 if self.turns.over:
@@ -186,6 +198,13 @@ class _Runner:
         # A look's session that is lost has changed nothing.
         if not retrying(self.turns.stop)(self.turns.await_free):
             raise self._no_lock(None)
+
+    def _was_restarted(self, error: ServerFault) -> bool:
+        """Return whether the server was away; it is back then, with other sessions.
+
+        An operator who kills the ALTER ends one session only.
+        """
+        return disposition(error, committing=True) is not Disposition.FATAL and self.renew()
 
     def _no_lock(self, error: ServerFault | None) -> MigrationFailure:
         why = error.text if error else "it was not sent while others used the table"
@@ -206,19 +225,22 @@ class _Runner:
             if error.code in DEPENDING_ON_MODES:
                 refusal = OtherModesAccept(refusal.message, hint=refusal.hint)
             raise refusal from error
-        if fate is Disposition.UNKNOWN and self._changed(error):
+        if fate is Disposition.UNKNOWN and self._changed(error, self.native.id):
             return ""
         raise error
 
-    def _changed(self, error: ServerFault) -> bool:
+    def _changed(self, error: ServerFault, sent_by: int) -> bool:
         """Return whether an ALTER whose answer was lost has taken effect.
+
+        Args:
+            sent_by: the id of the session that sent it.
 
         DDL is atomic: once the lost session is gone, the definition is the old one or the new.
         The server releases that session's named lock when its statement has ended.
         """
         try:
             for _ in range(60):
-                if not ours(self.session, [self.native.id]):
+                if not ours(self.session, [sent_by]):
                     found = read_table(self.session, self.source.schema, self.source.name)
                     return found is None or shape_of(found) != shape_of(self.source)
                 self.turns.stop.wait(1.0)

@@ -12,12 +12,15 @@ import pytest
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal, ServerFault
 from spirit_py.mysql.locks.front import Front
 from spirit_py.mysql.locks.look import LockRequest
+from spirit_py.mysql.locks.policy import LockPolicy
 from spirit_py.mysql.locks.turns import LockTurns
 from spirit_py.preflight.shortcut import ShortcutResult, try_shortcut
 from spirit_py.statement import alter_of
 from spirit_py.stop import StopSwitch
 from tests.kits.background import BackgroundCall
+from tests.kits.connection import connection_options
 from tests.kits.locking import BLIND, policy
+from tests.kits.migrate import Migrating, config_for
 from tests.kits.schema_tools import open_schema_tools
 from tests.kits.waiting import until
 
@@ -302,3 +305,35 @@ def test_the_answer_is_lost(db, desk):
     result = try_shortcut(native, desk.session, desk.table(), statement, turns_on(desk))
     assert result.algorithm == "instant"
     assert desk.table().has_column("c")
+
+
+@pytest.mark.parametrize("sent", [False, True], ids=["looks", "waits"])
+def test_a_server_that_is_away_meanwhile_is_waited_for(db, proxy, spark_engine, monkeypatch, sent):
+    """R16: whether it only looks, or the ALTER waits for its lock, the run goes on."""
+    monkeypatch.setattr(LockPolicy, "old_after", lambda *_: BLIND if sent else 0.0)
+    db.execute(TABLE)
+    db.execute("INSERT INTO t VALUES (1, 'x', 1, 'a')")
+    other = db.connect()
+    other.query("BEGIN")
+    other.query("INSERT INTO t VALUES (2, 'y', 2, 'b')")
+    run = Migrating(
+        spark_engine,
+        config_for(
+            db,
+            table="t",
+            alter="ADD c INT",
+            connection=connection_options(db, proxy),
+            lock_wait_timeout=20.0,
+        ),
+    )
+    if sent:
+        run.wait_until(lambda: alter_waits(db), "ALTER that waits")
+    else:
+        run.wait_until(lambda: "is not requested while" in run.told.text, "wait")
+    proxy.stop()
+    time.sleep(1.5)
+    proxy.start()
+    other.commit()
+    report = run.end()
+    assert report.algorithm == "instant"
+    assert db.query("SELECT COUNT(*), COUNT(c) FROM t") == [(2, 0)]
