@@ -189,13 +189,16 @@ class Throttles:
         if self._asked and self._moving is not None and self._working():
             self._shares.append(self._moving.tasks / (1.0 + self._moving.rest))
         passed, self._counted_at = now - self._counted_at, now
-        found = dict(self._reasons(self._working()))
+        working = self._working()
+        found = dict(self._reasons(working))
+        # Work that asks no more, because the server is away, may wait again: no wait has ended.
+        held = found if working else dict(self._reasons(Work))
         for name in found.keys() - self._waits.keys():
             self._waits[name] = _Wait()
         for name, wait in self._waits.items():
             if name in found:
                 self._go_on(wait, found[name], now, passed)
-            elif wait.since is not None:
+            elif wait.since is not None and name not in held:
                 self._end(wait, name, now)
 
     def _go_on(self, wait: _Wait, reason: str, now: float, passed: float) -> None:

@@ -113,6 +113,31 @@ def test_a_throttler_holds_back_its_work_alone():
     assert found == {Work.COPY, Work.INDEX, Work.REPAIR}
 
 
+def test_a_wait_has_not_ended_because_nobody_asks():
+    """While the server is away no work asks; the log does not say that the pause is over."""
+    clock, told = Clock(), Told()
+    pace = throttles(clock=clock, told=told, paused="ana@db1")
+
+    def after(seconds: float, *, asking: bool) -> None:
+        clock.now += seconds
+        if asking:
+            assert pace.reason(Work.COPY)
+        pace.count()
+
+    after(0.0, asking=True)
+    after(2.0, asking=True)
+    after(60.0, asking=False)
+    after(0.5, asking=True)
+    after(0.5, asking=True)
+    assert [text for text, _ in told] == ["waiting for the end of the pause (ana@db1)"]
+    assert pace.seconds()["pause"] == pytest.approx(2.0 + 0.5 + 0.5)
+    pace._settings.change(paused="")
+    clock.now += 0.5
+    pace.reason(Work.COPY)
+    pace.count()
+    assert told[-1][0] == "no longer waiting for: pause"
+
+
 def test_a_pause_holds_back_everything():
     """Whoever paused the run is named."""
     pace = throttles(paused="ana@db1")
