@@ -21,8 +21,8 @@ from spirit_py.mysql.ownwrites import new_run
 from spirit_py.mysql.retry import retrying
 from spirit_py.mysql.tables.definition import read_shape
 from spirit_py.status.snapshot import BatchStatus
-from spirit_py.stop import StopSwitch
 from spirit_py.threads import Background
+from spirit_py.throttle.measures import Measures
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     from spirit_py.mysql.tables.identity import Name
     from spirit_py.spark.gang import GangEngine
     from spirit_py.status.report import MigrationReport
+    from spirit_py.stop import StopSwitch
 
 T = TypeVar("T")
 
-#: Tries of a note about a table, and the seconds for which the server may be away meanwhile.
+#: Tries of a note about a table.
 _TRIES: Final = 8
-_PATIENCE: Final = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +88,7 @@ class Batch:
         self._records = records
         self._stop = stop
         self._spark = SharedSpark(engine_factory, config.each)
+        self._measures = Measures()
         self._slots = Slots(config.each.threads, config.parallel)
         self._waiting = {one.change.name: one.change for one in plan.left}
         self._workers: dict[Name, _Worker] = {}
@@ -145,6 +146,7 @@ class Batch:
             self._reporter,
             engine_factory=self._spark.lease,
             stop=self._stop.linked(),
+            beside=self._measures,
             changed=lambda: self._note(change.name, state=TableState.CHANGED.value),
         )
 
@@ -235,13 +237,13 @@ class Batch:
             self._step(lambda session: store.note(session, record))
 
     def _step(self, work: Callable[[Session], T]) -> T:
-        """Do something in a session of its own; a stop request does not keep it from its end."""
+        """Do something in a session of its own, once at least, also after a stop request."""
 
         def once() -> T:
             with self._session() as session:
                 return work(session)
 
-        result: T = retrying(StopSwitch(), attempts=_TRIES, patience=_PATIENCE)(once)
+        result: T = retrying(self._stop, attempts=_TRIES)(once)
         return result
 
     def _session(self) -> Session:

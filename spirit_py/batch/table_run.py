@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from spirit_py.spark.gang import GangEngine
     from spirit_py.status.snapshot import MigrationStatus
     from spirit_py.stop import StopSwitch
+    from spirit_py.throttle.measures import Measures
 
 
 class NamedReporter:
@@ -48,7 +49,7 @@ class TableRun:
     """One migration.
 
     Args:
-        changed: as of :class:`spirit_py.migration.run.Run`.
+        changed: as of :class:`spirit_py.migration.run.Run`, as is ``beside``.
         stop: a switch of its own: what ends this migration ends no other.
 
     Attributes:
@@ -64,6 +65,7 @@ class TableRun:
         engine_factory: Callable[[MigrationConfig], GangEngine],
         stop: StopSwitch,
         changed: Callable[[], None],
+        beside: Measures,
     ) -> None:
         self._stop = stop
         self._reporter = NamedReporter(reporter, f"{config.database}.{config.table}")
@@ -78,6 +80,7 @@ class TableRun:
             config, self._reporter, self._figures, engine_factory=engine_factory, stop=stop
         )
         self.run.changed = changed
+        self.run.beside = beside
 
     def execute(self) -> None:
         """Run the migration to its end; what ends it is in the report."""

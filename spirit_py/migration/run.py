@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from spirit_py.spark.gang import GangEngine
     from spirit_py.status.report import MigrationReport
     from spirit_py.stop import StopSwitch
+    from spirit_py.throttle.measures import Measures
 
 _PREPARING: Final = frozenset({Phase.PREFLIGHT, Phase.SHORTCUT, Phase.CREATE})
 _HURRY_SECONDS: Final = 3
@@ -44,6 +45,7 @@ class Run(Process):
             is there.
         swapped_before: an earlier run has swapped the tables.
         settings: those of the pace; a change takes effect at once.
+        beside: the migrations that may run beside this one in the process; None where none does.
         changed: called when the tables are changed, before what proves that is dropped; perhaps
             again by a later run.
     """
@@ -69,6 +71,7 @@ class Run(Process):
         self.undeferred = False
         self.postponements = 0
         self.swapped_before = False
+        self.beside: Measures | None = None
         self.changed: Callable[[], None] = lambda: None
         self.settings = LiveSettings(_pace_settings(config))
 

@@ -99,6 +99,8 @@ class Adaptive:
         self.most = most
         #: Work has begun: a measure without it waits until what was begun has ended.
         self.begun = False
+        #: Work of other migrations of this process may go on when a measure begins.
+        self.settles = False
         self.share = min(FIRST_SHARE, float(most))
         self.part_bytes = FIRST_PART
         #: Why they shrank last; empty since they grew.
@@ -233,7 +235,7 @@ class Adaptive:
     def _end_measure(self, now: float) -> None:
         """End the measure when there are enough samples from after the work had ended."""
         began = self._measuring or now
-        settled = began + _SETTLE_SECONDS if self.begun else began
+        settled = began + _SETTLE_SECONDS if self.begun or self.settles else began
         while self._samples and self._samples[0][0] < settled:
             self._samples.popleft()
         enough = len(self._samples) >= _MEASURE_SAMPLES

@@ -1,0 +1,44 @@
+"""Commits are timed while none of the migrations side by side works."""
+
+from __future__ import annotations
+
+from spirit_py.throttle.adaptive import Adaptive, Others
+from spirit_py.throttle.measures import Measures
+
+BUSY = Others(writes=1000.0)
+
+
+def test_one_that_measures_holds_the_others_back():
+    """But not itself: its own throttler does that."""
+    measures = Measures()
+    first, second = Adaptive(2), Adaptive(2)
+    of_first, of_second = measures.join(first), measures.join(second)
+    assert of_first.look() == of_second.look() == ""
+    second.saw(1.0, BUSY)
+    assert "another table" in of_first.look()
+    assert of_second.look() == ""
+
+
+def test_one_that_has_ended_holds_nobody_back():
+    """Also where it has ended in the middle of a measure."""
+    measures = Measures()
+    first, second = Adaptive(2), Adaptive(2)
+    of_first, of_second = measures.join(first), measures.join(second)
+    second.saw(1.0, BUSY)
+    of_second.close()
+    of_second.close()
+    assert of_first.look() == ""
+
+
+def test_what_the_others_have_begun_ends_before_commits_count():
+    """Slow commits from the moment before are no measure of a server without the work."""
+    alone, beside = Adaptive(2), Adaptive(2)
+    Measures().join(beside)
+    for pace in (alone, beside):
+        pace.saw(1.0, BUSY)
+        for number in range(1, 40):
+            now = 1.0 + number / 20
+            pace.probed(now, 0.010 if number < 10 else 0.001)
+            pace.step(now)
+    assert alone.commit_seconds_before == 0.010
+    assert beside.commit_seconds_before == 0.001
