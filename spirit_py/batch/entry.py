@@ -169,8 +169,10 @@ def _records(plan: BatchPlan, earlier: dict[Name, TableRecord]) -> dict[Name, Ta
 
     Tables that an earlier run has changed stay, though they may have another name by now.
     """
-    done = {name: one for name, one in earlier.items() if one.state == TableState.DONE}
-    return done | {one.change.name: _record(one, earlier) for one in plan.tables}
+    planned = {one.change.name: _record(one, earlier) for one in plan.tables}
+    gone = {name for name in earlier if name not in planned}
+    done = {name: earlier[name] for name in gone if earlier[name].state == TableState.DONE}
+    return planned | done
 
 
 def _record(planned: PlannedTable, earlier: dict[Name, TableRecord]) -> TableRecord:

@@ -9,10 +9,15 @@ import json
 import pytest
 
 from spirit_py.batch import plan_batch, run_batch
+from spirit_py.batch.related import related_tables
+from spirit_py.batch.table_run import TableRun
 from spirit_py.errors import Interrupted, Refusal
+from spirit_py.migration.control.command import control
 from spirit_py.migration.run import Run
 from tests.kits.batch import Batching, ShardWriters, batch_config, batch_here, shards
+from tests.kits.connection import connection_options
 from tests.kits.reporter import RecordingReporter
+from tests.kits.tables import open_session
 
 WIDER = "MODIFY a BIGINT, ADD COLUMN z INT NOT NULL DEFAULT 5, FORCE"
 
@@ -218,12 +223,8 @@ def test_tables_that_are_refused_are_reported_while_the_others_change(two, spark
     assert two.type_of("a") == ["int", "bigint"]
 
 
-def test_related_tables_never_run_at_once(two, spark_engine):
-    """A foreign key between two shards: one migration begins when the other has ended."""
-    # Without the key itself, which has checks of its own: the order is what is tested here.
-    from spirit_py.batch.related import related_tables
-    from tests.kits.tables import open_session
-
+def test_tables_that_reference_each_other_are_known_as_related(two):
+    """In both directions, across schemas; a table that references itself waits for nobody."""
     child, parent = two.schemas
     two.db.execute(
         f"CREATE TABLE {child}.c (id INT PRIMARY KEY, o INT, FOREIGN KEY (o) REFERENCES"
@@ -256,8 +257,6 @@ def test_the_memory_is_that_of_the_tables_under_way(db, spark_engine, monkeypatc
     with shards(db, 12, rows=10) as made:
         alive = []
         executed = []
-        from spirit_py.batch.table_run import TableRun
-
         execute = TableRun.execute
 
         def counted(self):
@@ -311,3 +310,30 @@ def test_a_stop_request_ends_all_and_the_same_command_carries_on(four, spark_eng
     assert any(one["report"]["resumed"] for one in again.tables), told.text
     writers.assert_kept()
     assert set(map(tuple, four.tables().values())) == {("orders",)}
+
+
+def test_an_operator_ends_one_table_and_the_others_go_on(two, spark_engine):
+    """``ctl abort`` reaches the migration of one table; that one is carried on later."""
+    first, second = two.schemas
+    two.db.execute(f"CREATE TABLE {first}._orders_snt (id INT)")
+    config = batch_config(
+        two.db, two.pattern, alter=WIDER, parallel=2, on_failure="continue", recheck_interval=3600.0
+    )
+    batching = Batching(spark_engine, config)
+
+    def waits():
+        seen = batching.told.snapshots[-1:]
+        return any("to be dropped" in one.waiting_for for status in seen for one in status.tables)
+
+    batching.wait_until(waits, "the wait for the sentinel")
+    options = connection_options(two.db)
+    control(options, database=first, table="orders", verb="abort", arguments={}, say=print)
+    report = batching.end()
+    assert report.exit_code == 1
+    assert [one["outcome"] for one in report.tables] == ["interrupted", "done"]
+    assert two.tables()[second] == ["orders"]
+    two.db.execute(f"DROP TABLE {first}._orders_snt")
+    again, told = batch_here(spark_engine, config)
+    assert again.exit_code == 0, told.text
+    assert again.tables[0]["report"]["resumed"], told.text
+    assert set(map(tuple, two.tables().values())) == {("orders",)}

@@ -10,12 +10,20 @@ import subprocess
 import pytest
 
 from spirit_py import points
+from spirit_py.batch import plan_batch, run_batch
+from spirit_py.batch.listing import batches
 from spirit_py.batch.record import TableState
 from spirit_py.batch.store import all_batches
 from spirit_py.batch.table_run import TableRun
+from spirit_py.errors import Refusal
+from spirit_py.mysql.locks.named import AdvisoryLock
+from spirit_py.stop import StopSwitch
+from spirit_py.table.names import lock_name
 from tests.kits.batch import ShardWriters, batch_config, batch_here, shards
 from tests.kits.command import command_line, environment
+from tests.kits.connection import connection_options
 from tests.kits.point_listener import PointListener
+from tests.kits.reporter import RecordingReporter
 from tests.kits.tables import open_session
 
 #: Rows are copied, and nothing of that shows in a definition.
@@ -192,14 +200,6 @@ def test_a_table_that_failed_may_be_altered_before_the_same_command(four, spark_
 
 def test_a_second_process_of_the_same_batch_is_refused(four, spark_engine):
     """The first one holds the named lock of the batch."""
-    from spirit_py.batch import plan_batch, run_batch
-    from spirit_py.errors import Refusal
-    from spirit_py.mysql.locks.named import AdvisoryLock
-    from spirit_py.stop import StopSwitch
-    from spirit_py.table.names import lock_name
-    from tests.kits.connection import connection_options
-    from tests.kits.reporter import RecordingReporter
-
     config = batch_config(four.db, four.pattern, alter=REBUILD)
     plan = plan_batch(config)
     name = lock_name("batch", plan.name)
@@ -214,9 +214,6 @@ def test_a_second_process_of_the_same_batch_is_refused(four, spark_engine):
 
 def test_status_shows_the_batch_until_it_is_done(four, spark_engine):
     """Each table with its state, and the cause where one has failed."""
-    from spirit_py.batch.listing import batches
-    from tests.kits.connection import connection_options
-
     bad = four.names[1]
     four.db.execute(f"UPDATE {bad} SET a = 6 WHERE a = 9")
     config = batch_config(four.db, four.pattern, alter="ADD UNIQUE KEY u (a)")
@@ -238,3 +235,34 @@ def test_status_shows_the_batch_until_it_is_done(four, spark_engine):
     four.db.execute(f"UPDATE {bad} SET a = 9 WHERE id = 6")
     batch_here(spark_engine, config)
     assert shown() == []
+
+
+@pytest.mark.slow
+def test_sigint_ends_the_command_and_the_same_command_carries_on(four, listener):
+    """The process says what is done and what is left, and its exit code is 130 (R16)."""
+    hold = listener.hold("cutover.renamed", 2)
+    more = ("--parallel", "2")
+    process = subprocess.Popen(
+        words(four, REBUILD, *more),
+        env=environment(four.db, **{points.VARIABLE: str(listener.path)}),
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert hold.held.wait(4 * MINUTE)
+    process.send_signal(signal.SIGINT)
+    hold.release()
+    _, said = process.communicate(timeout=2 * MINUTE)
+    assert process.returncode == 130, said
+    assert "the same command carries on" in said
+    again = subprocess.run(
+        words(four, REBUILD, *more),
+        env=environment(four.db),
+        capture_output=True,
+        text=True,
+        timeout=4 * MINUTE,
+        check=False,
+    )
+    assert again.returncode == 0, again.stderr
+    assert "4 table(s): 4 changed" in again.stderr
+    assert set(map(tuple, four.tables().values())) == {("orders",)}

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from spirit_py.phases import Phase
 from spirit_py.status.console import ConsoleReporter, render
-from spirit_py.status.snapshot import MigrationStatus
+from spirit_py.status.snapshot import BatchStatus, MigrationStatus
 
 
 def _drawn(status):
@@ -72,3 +72,18 @@ def test_messages_stay_above_the_panel():
     reporter.stop()
     assert "feed started" in drawn.getvalue()
     assert "position=gtid" in drawn.getvalue()
+
+
+def test_a_batch_shows_each_table_that_is_under_way():
+    """The counts are on top."""
+    tables = tuple(
+        MigrationStatus(table=name, phase=Phase.COPY, elapsed=1, phase_elapsed=1, fraction=0.5)
+        for name in ("shop_1.orders", "shop_2.orders")
+    )
+    drawn = io.StringIO()
+    reporter = ConsoleReporter(Console(file=drawn, width=120, force_terminal=True))
+    reporter.start()
+    reporter.progress(BatchStatus(described="3 of 9 tables done", elapsed=70.0, tables=tables))
+    reporter.stop()
+    for part in ("3 of 9 tables done", "1m10s", "shop_1.orders", "shop_2.orders"):
+        assert part in drawn.getvalue()

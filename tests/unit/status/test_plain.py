@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 
 from spirit_py.phases import Phase
 from spirit_py.status.plain import PROGRESS_SECONDS, PlainReporter
-from spirit_py.status.snapshot import MigrationStatus
+from spirit_py.status.snapshot import BatchStatus, MigrationStatus
 from spirit_py.units import human_bytes, human_count, human_seconds
 
 
@@ -61,3 +62,17 @@ def test_counts_sizes_and_durations_read_as_people_write_them():
     assert human_bytes(1536) == "1.5 KiB"
     assert human_bytes(5) == "5 B"
     assert [human_seconds(s) for s in (5.64, 184, 3725)] == ["5.6s", "3m04s", "1h02m"]
+
+
+def test_each_table_of_a_batch_has_lines_of_its_own():
+    """Each is spaced by itself; those that have ended are forgotten."""
+    now = [0.0]
+    out = io.StringIO()
+    reporter = PlainReporter(clock=lambda: now[0], stream=out)
+    two = tuple(replace(_status(), table=name) for name in ("a.t", "b.t"))
+    for _ in range(2):
+        reporter.progress(BatchStatus(described="0 of 2 done", elapsed=1.0, tables=two))
+    assert [line.split()[2] for line in out.getvalue().splitlines()] == ["a.t", "b.t"]
+    reporter.progress(BatchStatus(described="1 of 2 done", elapsed=1.0, tables=two[1:]))
+    reporter.progress(BatchStatus(described="1 of 2 done", elapsed=1.0, tables=two))
+    assert [line.split()[2] for line in out.getvalue().splitlines()] == ["a.t", "b.t", "a.t"]
