@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _NAME: Final = r"`(?:[^`]|``)+`"
 # A line of its own; the name of another column or table cannot begin one.
-_FOREIGN_KEY: Final = re.compile(rf",\n  CONSTRAINT {_NAME} FOREIGN KEY \(.*")
+_FOREIGN_KEY: Final = re.compile(rf",\n  CONSTRAINT {_NAME} FOREIGN KEY \(.*?(?=,?\n)")
 _HEAD: Final = re.compile(rf"\ACREATE TABLE {_NAME}")
 
 

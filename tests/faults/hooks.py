@@ -6,7 +6,10 @@ harness notices them.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import os
+import signal
 import sys
 import time
 from dataclasses import dataclass
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
 
     from tests.faults.draw import Draw
 
+#: After how many statements of its packet a swap is stopped.
+PACKET_VARIABLE = "SPIRIT_PY_TEST_PACKET"
 _DAYS = 3 * 86_400.0
 _THIRD = 3
 
@@ -78,6 +83,28 @@ def quick_control() -> None:
     from spirit_py.migration.control import listener
 
     listener._LOOK_SECONDS = listener._WRITE_SECONDS = 0.1  # type: ignore[misc]
+
+
+def stop_in_packet() -> None:
+    """Kill session and process within the swap's packet, after so many of its statements.
+
+    As a crash of the server does; the server executes a packet to its end where only the process
+    dies. The number is in the environment: :data:`PACKET_VARIABLE`.
+    """
+    from spirit_py.mysql.session import Session
+
+    send, number = Session.execute_packet, int(os.environ[PACKET_VARIABLE])
+
+    def execute_packet(session: Any, statements: Any) -> Any:
+        if len(statements) == 1:
+            return send(session, statements)
+        if number:
+            send(session, statements[:number])
+        with contextlib.suppress(Exception):
+            session.execute("KILL CONNECTION_ID()")
+        return os.kill(os.getpid(), signal.SIGKILL)
+
+    Session.execute_packet = execute_packet  # type: ignore[assignment,method-assign]
 
 
 def drop_events() -> None:
@@ -170,6 +197,7 @@ HOOKS: dict[str, Callable[[], None]] = {
     "quick-checkpoints": quick_checkpoints,
     "quick-flushes": quick_flushes,
     "quick-control": quick_control,
+    "stop-in-packet": stop_in_packet,
     **{name: bug.plant for name, bug in BUGS.items()},
 }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
 from typing import Any
 
 import MySQLdb
@@ -10,7 +12,9 @@ import pytest
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.session import Session
 from spirit_py.preflight.checks import foreign_keys
+from tests.faults.hooks import PACKET_VARIABLE
 from tests.kits.attached import definitions, loose_ends
+from tests.kits.command import command_line, environment, run
 from tests.kits.migrate import config_for, migrate_here
 from tests.kits.tables import tables
 
@@ -65,6 +69,51 @@ def family(db, monkeypatch):
     monkeypatch.setattr(foreign_keys, "all_foreign_keys", lambda *_: [], raising=False)
     db.execute(FAMILY)
     return db
+
+
+def stop_in_packet(db: Any, number: int) -> None:
+    """Run the command, which is killed within the packet of its swap, as is its session."""
+    ended = subprocess.run(
+        command_line(
+            db, "migrate", "--table", "t", "--alter", ADD, "--threads", "2", hooks="stop-in-packet"
+        ),
+        env=environment(db, **{PACKET_VARIABLE: str(number)}),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("number", range(8))
+def test_a_run_that_died_within_its_packet_is_carried_on_by_the_same_command(
+    family, spark_engine, number
+):
+    """After each statement: the next run settles the keys first, and ends as a native ALTER."""
+    before = definitions(family, TABLES)
+    stop_in_packet(family, number)
+    report, told = migrate_here(spark_engine, config_for(family, table="t", alter=ADD))
+    assert report.resumed, told.text
+    assert definitions(family, TABLES) == before
+    assert loose_ends(family) == []
+    assert set(tables(family)) == set(TABLES)
+    assert_keys_work(family)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("number", [2, 4])
+def test_cleanup_settles_the_keys_before_it_drops_a_table(family, number):
+    """Before and after the RENAME: children refer to a table that stays."""
+    before = definitions(family, TABLES)
+    stop_in_packet(family, number)
+    assert loose_ends(family) != []
+    done = run(family, "cleanup", "--yes")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert definitions(family, TABLES) == before
+    assert loose_ends(family) == []
+    assert_keys_work(family)
 
 
 @pytest.mark.timeout(600)

@@ -162,3 +162,16 @@ def test_a_digest_survives_the_swap():
     assert before == digest_of(text.format("a``b"), "a`b")
     assert before != digest_of(text.format("a``b").replace("> 0", "> 1"), "a`b")
     assert before != digest_of(text.format("a``b").replace("`id`", "`di`"), "a`b")
+
+
+def test_a_digest_leaves_out_the_keys_that_come_and_go_with_the_swap():
+    """Foreign keys alone, wherever they stand; not a CHECK between them."""
+    plain = (
+        "CREATE TABLE `t` (\n  `id` int,\n  KEY `a` (`id`){0},\n  CONSTRAINT `c` CHECK (1){1}\n)"
+    )
+    key = (
+        ",\n  CONSTRAINT `{0}` FOREIGN KEY (`id`, `a`) REFERENCES `p` (`id`, `b`) ON DELETE CASCADE"
+    )
+    with_keys = plain.format(key.format("t_ibfk_1"), key.format("x``, ``") + key.format("y"))
+    assert digest_of(with_keys, "t") == digest_of(plain.format("", ""), "t")
+    assert digest_of(with_keys.replace("(1)", "(2)"), "t") != digest_of(with_keys, "t")
