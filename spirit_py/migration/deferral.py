@@ -113,15 +113,16 @@ class Deferral:
         """Wait until no sentinel exists, and compare the tables periodically.
 
         Raises:
-            MigrationFailure: when the time is over; the same command carries on.
+            MigrationFailure: when the time is over, in which a pause does not count; the same
+                command carries on.
         """
-        until = time.monotonic() + self._run.config.defer_timeout
+        until = self._run.settings.unpaused() + self._run.config.defer_timeout
         while name := self.present():
             self._run.show(f"table {name} to be dropped")
             self._pause(until)
             if not self.present():
                 break
-            if time.monotonic() >= until:
+            if self._run.settings.unpaused() >= until:
                 raise MigrationFailure(
                     f"the cutover was deferred for {human_seconds(self._run.config.defer_timeout)}"
                     f" and {name} still exists",
@@ -133,8 +134,9 @@ class Deferral:
 
     def _pause(self, until: float) -> None:
         """Wait for the next comparison, the end of the wait, or the drop of the sentinel."""
-        again = min(until, time.monotonic() + self._run.config.recheck_interval)
-        while time.monotonic() < again and self.present():
+        unpaused, again = self._run.settings.unpaused, self._run.config.recheck_interval
+        again += time.monotonic()
+        while time.monotonic() < again and unpaused() < until and self.present():
             self._run.stop.wait(_LOOK_SECONDS)
             self._run.stop.check()
 

@@ -22,6 +22,7 @@ from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, access_denied
 from spirit_py.mysql.grants import IDENTITY_PRIVILEGES, read_grants
 from spirit_py.mysql.locks.named import named_lock_holder
+from spirit_py.mysql.managed import kept_seconds
 from spirit_py.mysql.own_sessions import of_run
 from spirit_py.mysql.tables.deferred_indexes import build_stage
 from spirit_py.table.names import AuxiliaryNames, lock_name
@@ -41,7 +42,6 @@ _NAMES: Final = "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SC
 _HIDDEN: Final = "what is left there could be hidden from it"
 #: Seconds to wait for a table whose definition is being changed, such as by the build of indexes.
 _LOCK_WAIT: Final = 1
-_BINLOG_KEPT: Final = "SELECT @@GLOBAL.binlog_expire_logs_seconds"
 _BINLOG: Final = ("REPLICATION CLIENT", "REPLICATION SLAVE")
 _OUTCOMES: Final[dict[type[Decision], str]] = {
     Resume: "carry on",
@@ -218,7 +218,7 @@ class _Listing:
         unless these figures say otherwise.
         """
         until = self._max_age - found.age
-        kept = float(self._session.query(_BINLOG_KEPT)[0][0])
+        kept = kept_seconds(self._session)
         if seen.live is not None and seen.live.binlog_left is not None:
             until = min(until, seen.live.binlog_left - (seen.live_age or 0.0))
         elif kept:

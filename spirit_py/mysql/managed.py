@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 _ROUTINES: Final = r"""
 SELECT LOWER(ROUTINE_NAME) FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA = 'mysql'
 AND (ROUTINE_NAME = 'rds_show_configuration' OR ROUTINE_NAME LIKE 'az\_%')"""
+_HAS_HOURS: Final = """
+SELECT 1 FROM information_schema.ROUTINES
+WHERE ROUTINE_SCHEMA = 'mysql' AND ROUTINE_NAME = 'rds_show_configuration'"""
 _RETENTION: Final = "binlog retention hours"
 
 
@@ -60,6 +63,19 @@ def how_to_set(service: Service, name: str, value: str) -> str:
     if service is Service.AZURE:
         return f"set the server parameter {name} to {value}"
     return f"SET PERSIST {name} = {value}"
+
+
+def kept_seconds(session: SqlSession) -> float:
+    """Return for how long the server keeps its binlog; 0 for ever, or as long as it is hidden.
+
+    Amazon purges it after its own hours, whatever the server's setting says. Where it sets none the
+    binlog is purged as soon as it was read: that is warned of before the copy.
+    """
+    if session.query(_HAS_HOURS):
+        _, hours = amazon_retention(session)
+        if hours:
+            return hours * 3600.0
+    return float(session.query("SELECT @@GLOBAL.binlog_expire_logs_seconds")[0][0])
 
 
 def amazon_retention(session: SqlSession) -> tuple[bool, int]:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from spirit_py.errors import UsageFault
+
+if TYPE_CHECKING:
+    from spirit_py.contracts import Clock
 
 LoadLimits: TypeAlias = tuple[tuple[str, float], ...]
 """Names of global status variables, each with the value that it must not exceed."""
@@ -55,9 +59,13 @@ class PaceSettings:
 class LiveSettings:
     """The settings that hold now. Thread-safe."""
 
-    def __init__(self, settings: PaceSettings) -> None:
+    def __init__(self, settings: PaceSettings, *, clock: Clock = time.monotonic) -> None:
         self._lock = threading.Lock()
         self._current = settings
+        self._clock = clock
+        #: Seconds of all pauses that have ended, and when the one that goes on began.
+        self._paused_for = 0.0
+        self._paused_at = clock()
 
     @property
     def current(self) -> PaceSettings:
@@ -71,5 +79,16 @@ class LiveSettings:
             UsageFault: a value cannot be; nothing is changed then.
         """
         with self._lock:
-            self._current = replace(self._current, **changes)
+            before, now = self._current, self._clock()
+            self._current = replace(before, **changes)
+            if before.paused and not self._current.paused:
+                self._paused_for += now - self._paused_at
+            elif self._current.paused and not before.paused:
+                self._paused_at = now
             return self._current
+
+    def unpaused(self) -> float:
+        """Return monotonic seconds that stand still while an operator has paused the run."""
+        with self._lock:
+            now = self._paused_at if self._current.paused else self._clock()
+            return now - self._paused_for

@@ -30,6 +30,8 @@ _ASKED_SECONDS: Final = 1.0
 #: A shorter wait is counted and shown, but makes no line of the log.
 _TOLD_SECONDS: Final = 1.0
 _JOIN_SECONDS: Final = 5.0
+#: For which the start waits for the looks that nothing begins before: their reasons are shown.
+_FIRST_SECONDS: Final = 1.0
 #: How long a chunk takes where a replica is slower than the copy: what has begun is sent.
 _SLOW_CHUNK_SECONDS: Final = 0.1
 #: Counts of six hours or so.
@@ -96,11 +98,14 @@ class Throttles:
         self._watched.append(Watched(throttler, grace=grace, first=first, clock=self._clock))
 
     def start(self) -> None:
-        """Begin to look."""
+        """Begin to look; return when it is known what holds the work back, or after a second."""
         self._counted_at = self._clock()
         for one in self._watched:
             one.start()
         self._thread.start()
+        until = time.monotonic() + _FIRST_SECONDS
+        for one in self._watched:
+            one.await_first(max(0.0, until - time.monotonic()))
 
     def close(self) -> None:
         """End the threads; the throttlers' sessions are closed. Safe to call again."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from typing import TYPE_CHECKING, Final
 
@@ -10,8 +11,6 @@ from spirit_py.errors import SpiritError
 from spirit_py.threads import Background
 
 if TYPE_CHECKING:
-    import threading
-
     from spirit_py.contracts import Clock
     from spirit_py.throttle.throttler import Throttler
 
@@ -40,6 +39,8 @@ class Watched:
         self.throttler = throttler
         self._grace = grace
         self._clock = clock
+        self._first = first
+        self._looked = threading.Event()
         self._found = f"the first look at the {throttler.name}" if first else ""
         self._trouble = ""
         self._answered_at = clock()
@@ -50,6 +51,11 @@ class Watched:
         if self.throttler.every:
             self._answered_at = self._clock()
             self._thread.start()
+
+    def await_first(self, seconds: float) -> None:
+        """Wait for the first look, where nothing begins before it, for so many seconds at most."""
+        if self._first and self.throttler.every:
+            self._looked.wait(seconds)
 
     @property
     def reason(self) -> str:
@@ -77,9 +83,12 @@ class Watched:
         except Exception as error:
             self._trouble = error.message if isinstance(error, SpiritError) else str(error)
             _log.debug("the throttler %s failed: %s", self.throttler.name, self._trouble)
+            if self._first and not self._looked.is_set():
+                self._found = f"{self._found}, which failed: {self._trouble}"
         else:
             self._trouble = ""
             self._answered_at = self._clock()
+        self._looked.set()
 
     def stop(self) -> None:
         """Ask the thread to end; return at once."""

@@ -248,7 +248,9 @@ def test_a_change_that_an_earlier_run_has_made_is_not_postponed_any_more(table, 
     """In the grace of its old table nothing is promised that is done already."""
     with migration(table, tmp_path, "--drop-old-after", "1h") as (command, _):
         command.until(lambda: "is kept until" in command.said, "the grace")
-        done(table, "abort")
+        said = done(table, "abort")
+        assert "the change is done" in said
+        assert "copied" not in said
         assert command.end() == 143
     (tmp_path / "again").mkdir()
     with migration(table, tmp_path / "again", "--drop-old-after", "1h") as (command, _):

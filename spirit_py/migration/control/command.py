@@ -211,6 +211,6 @@ class Asking:
             self._pause(True)
             left -= LOOK_SECONDS
         if checkpoint.exists(self.session):
-            self.say("it has ended; what is copied and its checkpoint are kept")
+            self.say("it has ended; its tables and its checkpoint are kept")
         else:
             self.say("it has ended; nothing is left of it")

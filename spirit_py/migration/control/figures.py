@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py import __version__
 from spirit_py.checkpoint.live import LiveFigures
 from spirit_py.migration.control.settings import shown
+from spirit_py.mysql.managed import kept_seconds
 from spirit_py.mysql.run_label import token_of
 from spirit_py.phases import AFTER_SWAP, Phase
 from spirit_py.progress import MigrationProgress
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 #: Phases in which tasks work.
 _AT_WORK: Final = frozenset({Phase.COPY, Phase.CHECKSUM})
-_KEPT: Final = "SELECT @@GLOBAL.binlog_expire_logs_seconds"
 _ASK_SECONDS: Final = 30.0
 #: Part of the time for which the server keeps its binlog that is left when a warning is due.
 _WARN_PART: Final = 0.5
@@ -65,7 +65,7 @@ class PositionReach:
         if position != self._position:
             self._position, self._moved_at, self._warned = position, now, False
         if now - self._asked_at >= _ASK_SECONDS:
-            self._kept = float(session.query(_KEPT)[0][0])
+            self._kept = kept_seconds(session)
             self._asked_at = now
         if not self._kept:
             self.left = None
@@ -76,8 +76,8 @@ class PositionReach:
             self._run.warn(
                 "the position from which a stopped run would carry on has not moved for"
                 f" {human_seconds(now - self._moved_at)}; the server keeps its binlog for"
-                f" {human_seconds(self.left)} more (binlog_expire_logs_seconds): raise that, or"
-                " see what changes wait for"
+                f" {human_seconds(self.left)} more (binlog_expire_logs_seconds, or the hours of"
+                " RDS): raise that, or see what changes wait for"
             )
 
 

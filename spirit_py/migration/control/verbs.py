@@ -201,12 +201,13 @@ class Verbs:
                     hint="nothing is left of it; the source table is whole",
                 ),
             )
+        said = "the same command carries on"
+        hint = "the source table is whole; run the same command again"
+        if self._swapped:
+            said = "the change is done, and the same command does what is left to do after it"
+            hint = said
         return Effect(
-            said="stopping; the same command carries on",
-            then=Aborted(
-                f"aborted by {request.who}",
-                hint="the source table is whole; run the same command again",
-            ),
+            said=f"stopping; {said}", then=Aborted(f"aborted by {request.who}", hint=hint)
         )
 
     def _require_swap(self) -> None:
@@ -225,7 +226,12 @@ class Verbs:
                 break
         return self._run.may_be_swapped
 
-    def _require_unswapped(self, hint: str) -> None:
+    @property
+    def _swapped(self) -> bool:
+        """Whether the tables are swapped, or may be."""
         run = self._run
-        if run.may_be_swapped or run.swapped_before or run.figures.phase in AFTER_SWAP:
+        return run.may_be_swapped or run.swapped_before or run.figures.phase in AFTER_SWAP
+
+    def _require_unswapped(self, hint: str) -> None:
+        if self._swapped:
             raise Refusal("the tables are swapped", hint=hint)

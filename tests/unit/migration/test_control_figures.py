@@ -45,7 +45,9 @@ class Reach:
         run: Any = SimpleNamespace(
             figures=SimpleNamespace(source=feed, phase=Phase.COPY), warn=self.warned.append
         )
-        self._session: Any = SimpleNamespace(query=lambda _: [(kept,)])
+        self._session: Any = SimpleNamespace(
+            query=lambda sql: [] if "ROUTINES" in sql else [(kept,)]
+        )
         self._reach = PositionReach(run, clock=lambda: self.now)
 
     def at(self, now: float, position: str) -> float | None:

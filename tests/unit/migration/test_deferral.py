@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spirit_py.errors import Interrupted, ServerFault
+from spirit_py.errors import Interrupted, MigrationFailure, ServerFault
 from spirit_py.migration import deferral
 from spirit_py.migration.deferral import Deferral
 from spirit_py.mysql.retry import retrying
@@ -153,3 +153,23 @@ def test_a_cutover_that_is_asked_for_meanwhile_leaves_no_sentinel(early: bool) -
     run.step = lambda _role, work: work(Session())
     found.create()
     assert sent == (["CREATE", "DROP"] if early else ["CREATE"])
+
+
+def test_a_pause_uses_up_nothing_of_the_time_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """--defer-timeout counts while the operator may drop the sentinel, not while all is paused."""
+    looks, paused_for = 0, 400
+    there: Callable[[], Any] = lambda: [(1,)]  # noqa: E731 - an answer like the others
+    found = deferral_of([there] * 1000)
+    monkeypatch.setattr(found, "_recheck", lambda: None)
+    run: Any = found._run
+
+    def unpaused() -> float:
+        nonlocal looks
+        looks += 1
+        return 0.0 if looks < paused_for else 10.0
+
+    run.config = SimpleNamespace(defer_timeout=5.0, recheck_interval=0.0)
+    run.settings.unpaused = unpaused
+    with pytest.raises(MigrationFailure, match="was deferred for"):
+        found.wait()
+    assert looks >= paused_for

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from spirit_py.mysql.facts import ServerFacts
-from spirit_py.mysql.managed import Service, how_to_set, service_of
+from spirit_py.mysql.managed import Service, how_to_set, kept_seconds, service_of
 
 
 class Routines:
@@ -45,3 +46,20 @@ def test_a_setting_is_changed_as_the_service_does_it():
     assert said.pop(Service.NONE) == "SET PERSIST binlog_format = 'ROW'"
     assert not [text for text in said.values() if "PERSIST" in text]
     assert "DB cluster parameter group" in said[Service.AURORA]
+
+
+@pytest.mark.parametrize(
+    ("hours", "seconds"), [(None, 3600.0), (("24",), 86_400.0), (("0",), 3600.0)]
+)
+def test_the_hours_of_rds_count_where_it_has_some(hours, seconds):
+    """They are how long the binlog is kept, whatever binlog_expire_logs_seconds says."""
+
+    def query(sql: str) -> list[tuple[Any, ...]]:
+        if "ROUTINES" in sql:
+            return [(1,)] if hours else []
+        if sql.startswith("CALL"):
+            return [("binlog retention hours", *(hours or ()))]
+        return [(3600,)]
+
+    session: Any = SimpleNamespace(query=query)
+    assert kept_seconds(session) == seconds

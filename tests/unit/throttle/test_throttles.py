@@ -79,10 +79,10 @@ def started():
     """Return a function that starts throttles on the real clock, closed at the end."""
     made: list[Throttles] = []
 
-    def start(*throttlers: Fake, grace: float = 60.0) -> Throttles:
+    def start(*throttlers: Fake, grace: float = 60.0, first: bool = False) -> Throttles:
         one = Throttles(LiveSettings(PaceSettings(threads=4)), tell=Told())
         for throttler in throttlers:
-            one.add(throttler, grace=grace)
+            one.add(throttler, grace=grace, first=first)
         made.append(one)
         one.start()
         return one
@@ -265,3 +265,32 @@ def test_a_slow_replica_gets_little_at_a_time():
     assert (pace.tasks(8), pace.part_bytes(), pace.chunk_seconds()) == (1, 100_000, 0.1)
     slow[0] = None
     assert (pace.tasks(8), pace.part_bytes(), pace.chunk_seconds()) == usual
+
+
+def test_what_holds_the_work_back_at_the_start_is_shown_with_its_reason(started):
+    """An endpoint that refuses is shown as such, and not as one that was not asked yet."""
+    refusing, failing = Fake("endpoint", every=60.0), Fake("query", every=60.0)
+    refusing.why, failing.fault = "http://x, which answered 429", MigrationFailure("no such table")
+    for slow in (refusing, failing):
+        slow.free.clear()
+        threading.Timer(0.1, slow.free.set).start()
+    pace = started(refusing, failing, first=True)
+    assert pace.reason(Work.COPY) == (
+        "http://x, which answered 429; the first look at the query, which failed: no such table"
+    )
+
+
+def test_seconds_of_a_pause_do_not_count():
+    """The clock of --defer-timeout stands still for each pause, and goes on from there."""
+    clock = Clock()
+    settings = LiveSettings(PaceSettings(threads=1), clock=clock)
+    began = settings.unpaused()
+    for _ in range(2):
+        clock.now += 5.0
+        settings.change(paused="ana@db1")
+        clock.now += 600.0
+        settings.change(paused="ben@db2", nice=1.0)
+        clock.now += 600.0
+        assert settings.unpaused() - began in {5.0, 10.0}
+        settings.change(paused="")
+    assert settings.unpaused() - began == 10.0
