@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 LogFormat = Literal["text", "json"]
 GuardMode = Literal["on", "off", "auto"]
+TriggerMode = Literal["keep", "refuse"]
 IndexMode = Literal["auto", "on", "off"]
 LineFormat = Literal["json", "text"]
 KillMode = Literal["never", "idle", "all"]
@@ -196,6 +197,7 @@ class MigrationConfig(RunConfig):
         critical_load: the same, with the value above which the run ends.
         no_shortcut: copy even where the server could change the table in place.
         dry_run: do everything but the swap, measure it, and leave nothing behind.
+        triggers: whether the table's triggers are carried over, or its migration refused.
         writes_only_here: the operator states that the table is written through this server alone.
         replicas: ``host`` or ``host:port`` of replicas whose lag is watched; empty for those that
             the server knows.
@@ -237,6 +239,7 @@ class MigrationConfig(RunConfig):
     drop_old_after: float = 0.0
     no_shortcut: bool = False
     dry_run: bool = False
+    triggers: TriggerMode = "keep"
     writes_only_here: bool = False
     replicas: tuple[str, ...] = ()
     max_lag: float | None = None

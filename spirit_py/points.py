@@ -22,6 +22,7 @@ POINTS: Final[dict[str, bool]] = {
     "checkpoint.created": False,
     "create.built": False,
     "create.done": False,
+    "create.triggers": False,
     "feed.started": False,
     "checkpoint.writing": False,
     "checkpoint.written": False,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from spirit_py.attached.foreign_keys.model import ForeignKey  # noqa: TC001 (the codec reads it)
+from spirit_py.attached.triggers.model import TriggerMove  # noqa: TC001 (the same)
 from spirit_py.table.swap import Swap  # noqa: TC001 (the same)
 
 if TYPE_CHECKING:
@@ -46,14 +47,16 @@ class Attachments:
     Attributes:
         swaps: the tables that are swapped in one RENAME.
         keys: the foreign keys of these tables and to them.
+        triggers: the triggers of these tables, in the order in which they fire.
     """
 
     swaps: tuple[Swap, ...]
     keys: tuple[KeyMove, ...] = field(default=())
+    triggers: tuple[TriggerMove, ...] = field(default=())
 
     def __bool__(self) -> bool:
         """Return whether there is anything besides the tables themselves."""
-        return bool(self.keys)
+        return bool(self.keys or self.triggers)
 
     @property
     def places(self) -> Places:

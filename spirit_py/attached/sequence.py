@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from spirit_py.attached.foreign_keys import moving
+from spirit_py.attached.triggers import statements as triggers
 from spirit_py.sql import quote_table
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from spirit_py.attached.foreign_keys.model import ForeignKey
     from spirit_py.attached.record import Attachments
+    from spirit_py.attached.triggers.model import Placed
     from spirit_py.table.swap import Swap
 
 
@@ -33,9 +35,11 @@ class Existing:
 
     Attributes:
         keys: the foreign keys of all three tables of each swap, and of the noted children.
+        triggers: where the triggers of all three tables of each swap are.
     """
 
     keys: tuple[ForeignKey, ...] = ()
+    triggers: tuple[Placed, ...] = ()
 
 
 Sql: TypeAlias = str | bytes
@@ -63,9 +67,12 @@ class SwapStatements:
 def sequence_of(noted: Attachments) -> SwapStatements:
     """Return the statements of a swap of which nothing was sent yet."""
     return SwapStatements(
-        before=tuple(moving.copies(noted)),
+        before=(
+            *moving.copies(noted),
+            *triggers.copies(noted.triggers, {swap.name: swap.new for swap in noted.swaps}),
+        ),
         rename=renaming(noted.swaps),
-        after=tuple(remaining(noted, Existing(keys=moving.renamed(noted)))),
+        after=tuple(remaining(noted, _renamed(noted))),
     )
 
 
@@ -81,9 +88,21 @@ def renaming(swaps: Iterable[Swap]) -> str:
 
 def remaining(noted: Attachments, existing: Existing) -> list[Sql]:
     """Return what is still to be sent after the RENAME; nothing when all is in place."""
-    return [*moving.placed(noted, existing.keys)]
+    return [
+        *moving.placed(noted, existing.keys),
+        *triggers.placed(noted.triggers, existing.triggers),
+    ]
 
 
 def undoing(noted: Attachments, existing: Existing) -> list[Sql]:
     """Return what undoes the statements before a RENAME that was not made."""
-    return [*moving.withdrawn(noted, existing.keys)]
+    return [
+        *triggers.withdrawn(noted.triggers, existing.triggers),
+        *moving.withdrawn(noted, existing.keys),
+    ]
+
+
+def _renamed(noted: Attachments) -> Existing:
+    """Return what there is right after the RENAME."""
+    old = {swap.name: swap.old for swap in noted.swaps}
+    return Existing(keys=moving.renamed(noted), triggers=triggers.renamed(noted.triggers, old))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.attached.foreign_keys.catalogue import keys_of
 from spirit_py.attached.implied import implied_locks
 from spirit_py.attached.sequence import Existing, remaining, undoing
+from spirit_py.attached.triggers.catalogue import read_places
 from spirit_py.errors import MigrationFailure, ServerFault
 from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.locks.front import Front
@@ -120,10 +121,10 @@ class Settling:
                     raise
                 turns.pause(tries, self.policy.wait, fault.message)
                 continue
-            self.message(f"foreign keys of the swap are settled, the lock waited {waited:.0f} ms")
+            self.message(f"keys and triggers are settled, the lock waited {waited:.0f} ms")
             return True
         raise MigrationFailure(
-            f"the foreign keys of a swap could not be settled: {turns.described()}",
+            f"the keys and triggers of a swap could not be settled: {turns.described()}",
             hint="end the transactions that hold the tables, then run the same command again",
         )
 
@@ -153,7 +154,10 @@ def _tables(noted: Attachments) -> list[Name]:
 
 
 def _statements(session: SqlSession, noted: Attachments, tables: list[Name]) -> list[Sql]:
-    existing = Existing(keys=tuple(key for table in tables for key in keys_of(session, *table)))
+    existing = Existing(
+        keys=tuple(key for table in tables for key in keys_of(session, *table)),
+        triggers=read_places(session, tables) if noted.triggers else (),
+    )
     # RENAME is atomic over all of them.
     if any((swap.schema, swap.new) in tables for swap in noted.swaps):
         return undoing(noted, existing)

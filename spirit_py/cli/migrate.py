@@ -135,6 +135,14 @@ if TYPE_CHECKING:
     help="The same with this innodb_strict_mode: off accepts a definition whose rows may become"
     " too long for a page.",
 )
+@option(
+    "--triggers",
+    type=click.Choice(["keep", "refuse"]),
+    default="keep",
+    show_default=True,
+    help="keep: the changed table has the same triggers, from the moment of the swap. refuse: a"
+    " table with triggers is not migrated.",
+)
 @option("--no-shortcut", is_flag=True, help="Copy even where INSTANT or INPLACE would do.")
 @option(
     "--dry-run",

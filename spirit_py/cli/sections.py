@@ -97,6 +97,7 @@ SECTIONS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
             "kill_blockers",
             "kill_after",
             "snapshot_guard",
+            "triggers",
             "defer_cutover",
             "defer_timeout",
         ),

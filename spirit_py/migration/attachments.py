@@ -6,25 +6,30 @@ everything is in place, or undone. A run that finds one settles it before it doe
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
+from spirit_py import points
 from spirit_py.attached.foreign_keys.survey import concerned, moves
 from spirit_py.attached.implied import Implied, implied_locks
 from spirit_py.attached.record import Attachments, Places
 from spirit_py.attached.sequence import sequence_of
 from spirit_py.attached.settle import Settling, settle_locked, there
+from spirit_py.attached.triggers.catalogue import read_state
+from spirit_py.attached.triggers.survey import keepable, trigger_moves
+from spirit_py.attached.triggers.trial import require_same, withdraw
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.proofs import renew_all_proofs
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.cutover.plan import TryFailed
-from spirit_py.errors import Refusal, SpiritError
+from spirit_py.errors import Refusal, ServerFault, SpiritError
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.locks.policy import LockPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from spirit_py.attached.foreign_keys.model import ForeignKey
     from spirit_py.attached.sequence import SwapStatements
@@ -47,6 +52,8 @@ class SwapAttachments:
 
     Args:
         carried: returns a foreign key as the change leaves it; None for one that it drops.
+        changed: returns the columns of a table, by schema and name, that their names no longer
+            stand for after the swap, with what happens to them.
 
     Attributes:
         implied: what LOCK TABLES locks by itself besides.
@@ -55,8 +62,10 @@ class SwapAttachments:
     process: Process
     swaps: tuple[Swap, ...]
     carried: Callable[[ForeignKey], ForeignKey | None]
+    changed: Callable[[Name], Mapping[str, str]] = lambda _: {}
     _noted: Attachments = field(init=False)
     _keys: frozenset[ForeignKey] = field(default=frozenset(), init=False)
+    _triggers: frozenset[str] = field(default=frozenset(), init=False)
     _tables: Sequence[Name] = field(default=(), init=False)
     implied: Implied = field(default=Implied(), init=False)
 
@@ -83,14 +92,14 @@ class SwapAttachments:
         with self._session() as session:
             settle_left(self.process, session, self._names)
             self._keys = concerned(session, self._names)
-            found = moves(
-                session,
-                self._keys,
-                Places(self.swaps),
-                self.carried,
-                secrets.token_hex(_TOKEN_BYTES),
+            self._triggers = read_state(session, self._incoming_and_outgoing)
+            token = secrets.token_hex(_TOKEN_BYTES)
+            self._noted = Attachments(
+                swaps=self.swaps,
+                keys=moves(session, self._keys, Places(self.swaps), self.carried, token),
+                triggers=trigger_moves(session, self.swaps, f"{token}_t"),
             )
-            self._noted = Attachments(swaps=self.swaps, keys=found)
+            keepable(self._noted.triggers, self.changed)
             self._lock(session)
             if self._noted:
                 for name in self._names:
@@ -101,25 +110,29 @@ class SwapAttachments:
         tables = there(session, self._noted.others)
         swapped = [(s.schema, name) for s in self.swaps for name in (s.table, s.new)]
         implied = implied_locks(session, [*swapped, *tables])
-        if (tables, implied) != (self._tables, self.implied) and tables:
-            also = [*implied.written, *implied.read]
+        also = [*implied.written, *implied.read]
+        if (tables, implied) != (self._tables, self.implied) and (tables or also):
+            asked = f"the swap locks {_listed(tables)} too, for foreign keys; " if tables else ""
             self.process.message(
-                f"the swap locks {_listed(tables)} too, for foreign keys"
-                + (f"; the server locks {_listed(also)} with them" if also else "")
+                asked + (f"the server locks {_listed(also)} with the tables" if also else "")
             )
         self._tables, self.implied = tables, implied
 
     def prove(self, session: SqlSession) -> None:
-        """Prove under the lock that there are the keys that were noted, and no others.
+        """Prove under the lock that there are the keys and triggers of the survey, and no others.
 
         Raises:
             TryFailed: others are there by now.
         """
-        now = concerned(session, self._names)
-        if now == self._keys:
-            return
-        changed = ", ".join(sorted(map(str, now ^ self._keys)))
-        raise TryFailed(f"foreign keys were added or dropped meanwhile: {changed}")
+        changed = concerned(session, self._names) ^ self._keys
+        if changed:
+            names = ", ".join(sorted(map(str, changed)))
+            raise TryFailed(f"foreign keys were added or dropped meanwhile: {names}")
+        others = read_state(session, self._incoming_and_outgoing) ^ self._triggers
+        if others:
+            raise TryFailed(
+                f"triggers were created or dropped meanwhile: {'; '.join(sorted(others))}"
+            )
 
     def undo(self, session: Session) -> None:
         """Undo under the lock what was sent before a RENAME that was not made."""
@@ -154,6 +167,10 @@ class SwapAttachments:
     def _names(self) -> list[Name]:
         return [swap.name for swap in self.swaps]
 
+    @property
+    def _incoming_and_outgoing(self) -> list[Name]:
+        return [(swap.schema, name) for swap in self.swaps for name in (swap.table, swap.new)]
+
     def _session(self) -> Session:
         return connect(self.process.config.connection, role="attached", read_timeout=60)
 
@@ -178,6 +195,32 @@ class Settler(Protocol):
 
     def message(self, text: str, **fields: object) -> None:
         """Report one thing that happened."""
+
+
+def try_triggers(process: Process, swap: Swap) -> None:
+    """Create the triggers of a table on its empty new table, and drop them again (R24).
+
+    So whatever the server refuses, for its version, settings and this account, is known before any
+    row is copied.
+
+    Raises:
+        Refusal: naming the trigger.
+    """
+    with connect(process.config.connection, role="attached", read_timeout=60) as session:
+        moves = trigger_moves(session, (swap,), f"{secrets.token_hex(_TOKEN_BYTES)}_t")
+        if not moves:
+            return
+        beside = CheckpointTable(*swap.name)
+        beside.write(session, Attachments(swaps=(swap,), triggers=moves))
+        points.reach("create.triggers")
+        try:
+            for move in moves:
+                require_same(session, move, swap)
+        finally:
+            # Where the session is lost, the next run drops what is noted.
+            with contextlib.suppress(ServerFault):
+                withdraw(session, moves, swap)
+                beside.forget(session, Attachments)
 
 
 def settle_left(

@@ -11,12 +11,14 @@ from spirit_py.checkpoint.drop import drop_auxiliary, drop_left_behind
 from spirit_py.checkpoint.proofs import note_proofs, read_proofs, renew_proofs
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import MigrationFailure, Refusal, SchemaChanged, ServerFault, SpiritError
+from spirit_py.migration.attachments import try_triggers
 from spirit_py.mysql.retry import retrying
 from spirit_py.mysql.tables.definition import read_table, shape_of
 from spirit_py.mysql.tables.guard_column import drop_guard_columns
 from spirit_py.mysql.tables.new_table import create_new_table, drop_sentinel
 from spirit_py.preflight.preflight import check_after_create, mapping_of
 from spirit_py.table.names import AuxiliaryNames
+from spirit_py.table.swap import Swap
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -106,6 +108,7 @@ def _create(run: Run, session: Session, context: PreflightContext) -> TableMappi
     watched = replace(context, tell=run.message, check_stop=run.stop.check)
     mapping, findings = check_after_create(watched, target)
     run.warn_of(findings)
+    try_triggers(run, Swap.of(mapping))
     return mapping
 
 

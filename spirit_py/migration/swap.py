@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py import points
 from spirit_py.attached.foreign_keys.carried import carried
+from spirit_py.attached.triggers.body import changed_names
 from spirit_py.checkpoint.proofs import note_proofs, read_proofs, renew_proofs
 from spirit_py.cutover.cutover import Cutover
 from spirit_py.cutover.names import require_these
@@ -127,7 +128,10 @@ class PairSwap:
         config = self.process.config
         swaps = swaps_of(self.pairs, self.direction)
         self._attached = SwapAttachments(
-            process=self.process, swaps=tuple(swaps), carried=self.carried
+            process=self.process,
+            swaps=tuple(swaps),
+            carried=self.carried,
+            changed=self._changed,
         )
         plan = CutoverPlan(
             connection=config.connection,
@@ -169,6 +173,10 @@ class PairSwap:
             lock_held_ms=round(result.lock_held_ms, 1),
         )
         return result
+
+    def _changed(self, table: Name) -> dict[str, str]:
+        """Return the columns that their names no longer stand for, of one table."""
+        return next(changed_names(p.mapping) for p in self.pairs if p.source_name == table)
 
     def _before_lock(self, session: SqlSession) -> None:
         """Prove the incoming tables, set the counters, and note which tables are to be swapped."""

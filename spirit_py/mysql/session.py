@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.faults import server_fault
 from spirit_py.mysql.own_queries import OWN_QUERIES
+from spirit_py.sql import EndsPacket
 from spirit_py.threads import Background
 
 if TYPE_CHECKING:
@@ -84,19 +85,21 @@ class Session:
 
         Args:
             statements: as text, or as bytes in the character set that one before them has set.
+                Behind an :class:`~spirit_py.sql.EndsPacket` another packet begins.
 
         Returns:
             How many are answered as done, and the fault of the next one; None when all are done.
         """
         done = 0
-        try:
-            with self._several_statements(len(statements)), self._translated() as cursor:
-                cursor.execute(_END_OF_STATEMENT.join(map(_encoded, statements)))
-                done = 1
-                while cursor.nextset():
+        for packet in _packets(statements):
+            try:
+                with self._several_statements(len(packet)), self._translated() as cursor:
+                    cursor.execute(_END_OF_STATEMENT.join(map(_encoded, packet)))
                     done += 1
-        except ServerFault as fault:
-            return done, fault
+                    while cursor.nextset():
+                        done += 1
+            except ServerFault as fault:
+                return done, fault
         return done, None
 
     @contextlib.contextmanager
@@ -219,6 +222,18 @@ class Session:
     def __repr__(self) -> str:
         """Show role, id and server; never a secret."""
         return f"<Session {self.role} id={self.id} at {self.address}>"
+
+
+def _packets(statements: Sequence[str | bytes]) -> Iterator[list[str | bytes]]:
+    """Yield the statements of each packet."""
+    packet: list[str | bytes] = []
+    for statement in statements:
+        packet.append(statement)
+        if isinstance(statement, EndsPacket):
+            yield packet
+            packet = []
+    if packet:
+        yield packet
 
 
 def _encoded(sql: str | bytes) -> bytes:

@@ -42,6 +42,7 @@ from spirit_py.preflight.checks import (
     statement_writes,
     syntax,
     triggers,
+    triggers_kept,
     usable_key,
     zero_dates,
 )
@@ -102,6 +103,7 @@ CHECKS: tuple[Check, ...] = (
     Check("statement_writes", CheckScope.SOURCE, statement_writes.check),
     Check("syntax", CheckScope.SERVER, syntax.check),
     Check("triggers", CheckScope.SOURCE, triggers.check),
+    Check("triggers_kept", CheckScope.AFTER_CREATE, triggers_kept.check),
     Check("usable_key", CheckScope.SOURCE, usable_key.check),
     Check("zero_dates", CheckScope.AFTER_CREATE, zero_dates.check),
 )

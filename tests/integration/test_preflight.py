@@ -164,7 +164,7 @@ def test_all_failures_are_reported_together(db, desk):
     db.set_global("binlog_order_commits", "OFF")
     db.execute("CREATE TRIGGER g BEFORE INSERT ON t FOR EACH ROW SET NEW.a = 1")
     db.execute("CREATE TABLE _t_new (id INT)")
-    text = "\n".join(refusals(desk))
+    text = "\n".join(refusals(desk, triggers="refuse"))
     assert "4 checks" in text
     for cause in ("MINIMAL", "binlog_order_commits", "trigger g", "_t_new"):
         assert cause in text
@@ -282,11 +282,11 @@ def test_a_foreign_key_of_another_schema_is_seen(db, desk):
         db.execute(f"DROP DATABASE {other}")
 
 
-def test_every_trigger_is_refused_by_name(db, desk):
-    """Each trigger is named."""
+def test_every_trigger_is_refused_by_name_on_demand(db, desk):
+    """--triggers refuse: each trigger is named."""
     db.execute("CREATE TRIGGER g1 BEFORE INSERT ON t FOR EACH ROW SET NEW.a = 1")
     db.execute("CREATE TRIGGER g2 AFTER DELETE ON t FOR EACH ROW SET @x = 1")
-    text = "\n".join(refusals(desk))
+    text = "\n".join(refusals(desk, triggers="refuse"))
     assert "trigger g1 (BEFORE INSERT)" in text
     assert "trigger g2 (AFTER DELETE)" in text
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from spirit_py.attached.triggers.model import Trigger
+    from spirit_py.statement import AlterStatement
     from spirit_py.statement.lexer import Token
     from spirit_py.table.mapping import TableMapping
 
@@ -47,6 +48,14 @@ class Mention:
             f"{self.trigger.label} names {self.written}, which the ALTER {self.fate}: line"
             f" {self.line}, column {self.column} of its body: {self.excerpt}"
         )
+
+
+def changed_by(statement: AlterStatement) -> dict[str, str]:
+    """Return what :func:`changed_names` will, as far as the statement says, before it is run."""
+    renamed = {
+        old: f"renames to {new}" for old, new in statement.renames.items() if old != new.lower()
+    }
+    return dict.fromkeys(statement.dropped - statement.added, "drops") | renamed
 
 
 def changed_names(mapping: TableMapping) -> dict[str, str]:

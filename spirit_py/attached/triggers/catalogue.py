@@ -27,6 +27,9 @@ ORDER BY ACTION_TIMING, EVENT_MANIPULATION, ACTION_ORDER"""
 _PLACES: Final = """
 SELECT EVENT_OBJECT_SCHEMA, TRIGGER_NAME, EVENT_OBJECT_TABLE FROM information_schema.TRIGGERS
 WHERE EVENT_OBJECT_SCHEMA = %s AND EVENT_OBJECT_TABLE = %s"""
+_STATE: Final = """
+SELECT TRIGGER_NAME, EVENT_OBJECT_TABLE, ACTION_TIMING, EVENT_MANIPULATION, ACTION_ORDER, CREATED
+FROM information_schema.TRIGGERS WHERE EVENT_OBJECT_SCHEMA = %s AND EVENT_OBJECT_TABLE = %s"""
 _STATEMENT_COLUMN: Final = 2
 
 
@@ -54,6 +57,17 @@ def read_places(session: SqlSession, tables: Iterable[tuple[str, str]]) -> tuple
         Placed(*(str(part) for part in row))
         for table in tables
         for row in session.query(_PLACES, table)
+    )
+
+
+def read_state(session: SqlSession, tables: Iterable[tuple[str, str]]) -> frozenset[str]:
+    """Return a text for each trigger of these tables, which another trigger will not have.
+
+    A trigger cannot be altered: what is created anew has another time of creation, in hundredths
+    of a second. Quick enough under a lock.
+    """
+    return frozenset(
+        " ".join(map(str, row)) for table in tables for row in session.query(_STATE, table)
     )
 
 
