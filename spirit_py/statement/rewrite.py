@@ -6,7 +6,7 @@ clause that drops one.
 A CHECK constraint's name is unique in its schema, so the new table cannot use the source's.
 RENAME TABLE renames every constraint whose name begins with ``<table>_chk_`` (manual 15.1.20.6;
 measured: case-sensitive), so those get the new table's prefix, and RENAME restores them. Any other
-name gets an underscore in front or, if it has one, loses it.
+name gets an underscore in front or, if it has one, loses it; one of 64 letters is cut.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from spirit_py.statement.model import AlterStatement
 
 _GENERATED = "_chk_"
+_ROOM_FOR_NUMBER = MAX_IDENTIFIER - len("_99")
 _NO_CHANGE = "FORCE"
 _Change: TypeAlias = tuple[int, int, str]
 """Start and end in the text of the clauses, and what takes the place of it."""
@@ -51,11 +52,16 @@ def check_names(
 
 
 def _toggled(name: str, used: Collection[str]) -> str:
-    """Return a free name: ``name`` with an underscore in front, or without the one it has."""
+    """Return a free name: ``name`` with an underscore in front, or without the one it has.
+
+    A name that becomes too long loses its last letters: the server renames no constraint, so that
+    a shorter name would take a native copy of the whole table.
+    """
     choices = [name[1:]] if name.startswith("_") and len(name) > 1 else []
-    choices += [f"_{name}"] + [f"{name}_{number}" for number in range(2, 100)]
+    choices.append(f"_{name}"[:MAX_IDENTIFIER])
+    choices += [f"{name[:_ROOM_FOR_NUMBER]}_{number}" for number in range(2, 100)]
     for choice in choices:
-        if choice.lower() not in used and len(choice) <= MAX_IDENTIFIER:
+        if choice.lower() not in used:
             return choice
     raise Refusal(
         f"there is no free name for a copy of CHECK constraint {name}",

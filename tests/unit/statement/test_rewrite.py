@@ -44,9 +44,15 @@ def test_taken_names_are_avoided():
 
 
 def test_no_room_for_a_name():
-    """A name of 64 letters leaves no room beside it, unless it can lose an underscore."""
+    """A name of 64 letters loses its last one, unless it can lose an underscore."""
+    long = "x" * 64
+    assert check_names("t", "_t_new", [long], []) == {long: "_" + "x" * 63}
+    numbered = check_names("t", "_t_new", [long], ["_" + "x" * 63])
+    assert numbered == {long: "x" * 61 + "_2"}
     with pytest.raises(Refusal, match="free name"):
-        check_names("t", "_t_new", ["x" * 64], [])
+        check_names(
+            "t", "_t_new", ["mine"], ["_mine", *(f"mine_{number}" for number in range(2, 100))]
+        )
     assert check_names("t", "_t_new", ["_" + "x" * 63], []) == {"_" + "x" * 63: "x" * 63}
 
 

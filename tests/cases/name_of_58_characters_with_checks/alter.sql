@@ -1,0 +1,1 @@
+MODIFY v BIGINT, ADD CHECK (v > -7)

@@ -1,0 +1,1 @@
+ADD CHECK (v > -5), MODIFY v BIGINT
