@@ -15,7 +15,7 @@ from spirit_py.batch.resume import Step, step_for
 from spirit_py.batch.slots import Slots, next_table
 from spirit_py.batch.spark import SharedSpark
 from spirit_py.batch.table_run import TableRun
-from spirit_py.errors import MigrationFailure, OutcomeUnknown, SpiritError
+from spirit_py.errors import MigrationFailure, SpiritError
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.ownwrites import new_run
 from spirit_py.mysql.retry import retrying
@@ -156,7 +156,7 @@ class Batch:
             if self._goes_on(change):
                 run.execute()
         except BaseException as error:
-            run.report.note_failure(error)
+            run.failed(error)
         finally:
             self._ended.put(change.name)
 
@@ -169,8 +169,8 @@ class Batch:
         if self._store is None:
             return True
         record = self._records[change.name]
-        connection = self._config.each.connection
-        step = self._step(lambda session: step_for(session, connection, record, change))
+        each = self._config.each
+        step = self._step(lambda session: step_for(session, each, record, change))
         if step is Step.LOOK:
             raise MigrationFailure(
                 f"{change} was changed since its migration began, and what there is left does not"
@@ -206,9 +206,8 @@ class Batch:
         else:
             self._note(name, state=TableState.DONE.value, outcome="done", error="")
         self.resumable |= report.resumable
-        unknown = report.exit_code == OutcomeUnknown.exit_code
-        stops = self._config.on_failure == "stop"
-        self._halted |= unknown or (bool(report.error) and stops)
+        stops = worker.run.concerns_all or self._config.on_failure == "stop"
+        self._halted |= bool(report.error) and stops
 
     def _failed(self, name: Name) -> dict[str, str]:
         """Return the state of a table whose migration has failed.

@@ -18,6 +18,7 @@ from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.facts import read_facts, require_mysql
 from spirit_py.mysql.faults import connection_lost
 from spirit_py.mysql.locks.named import named_lock_holder
+from spirit_py.mysql.modes import under_modes
 from spirit_py.mysql.tables.definition import shape_of
 from spirit_py.preflight.preflight import check_before_create, prepare
 from spirit_py.sql import quote_table
@@ -138,7 +139,8 @@ def plan_batch(config: BatchConfig) -> BatchPlan:
         require_one_server(session, connection)
         facts = read_facts(session)
         require_mysql(facts)
-        changes = changes_of(session, config, facts.sql_mode)
+        sql_mode = under_modes(session, facts, config.each.modes).sql_mode
+        changes = changes_of(session, config, sql_mode)
         name = _name(config, changes)
         table = None if config.each.dry_run else find_batch(session, name)
         earlier = None if table is None else table.tables(session)

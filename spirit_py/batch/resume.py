@@ -10,14 +10,16 @@ from spirit_py.checkpoint.look import old_table_of
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.connect import connect
+from spirit_py.mysql.facts import read_facts
 from spirit_py.mysql.faults import connection_lost
+from spirit_py.mysql.modes import choose_modes, under_modes
 from spirit_py.mysql.tables.definition import read_shape
 from spirit_py.sql import quote_table
 
 if TYPE_CHECKING:
     from spirit_py.batch.changes import TableChange
     from spirit_py.batch.record import TableRecord
-    from spirit_py.config import ConnectionOptions
+    from spirit_py.config import MigrationConfig
     from spirit_py.contracts import SqlSession
 
 _CREATE: Final = "CREATE TABLE "
@@ -36,7 +38,7 @@ class Step(Enum):
 
 
 def step_for(
-    session: SqlSession, options: ConnectionOptions, record: TableRecord, change: TableChange
+    session: SqlSession, each: MigrationConfig, record: TableRecord, change: TableChange
 ) -> Step:
     """Return what is done with a table.
 
@@ -58,17 +60,19 @@ def step_for(
     now = read_shape(session, *record.name)
     if now == record.before:
         return Step.MIGRATE
-    return Step.PASS if _made_of(options, record, change) == now else Step.LOOK
+    return Step.PASS if _made_of(each, record, change) == now else Step.LOOK
 
 
-def _made_of(options: ConnectionOptions, record: TableRecord, change: TableChange) -> str:
+def _made_of(each: MigrationConfig, record: TableRecord, change: TableChange) -> str:
     """Return what the statement makes of the definition from before; empty where that is unknown.
 
     A temporary table of the same name shows it: only this session sees it, and no table is touched.
     The server has none with foreign keys or partitions.
     """
     try:
+        options = each.connection
         with connect(options, role="batch", native=True, database=record.schema) as session:
+            choose_modes(session, under_modes(session, read_facts(session), each.modes))
             session.execute(record.before.replace(_CREATE, _TEMPORARY, 1))
             session.execute(f"ALTER TABLE {quote_table(*record.name)} {change.clauses}")
             made = read_shape(session, *record.name)

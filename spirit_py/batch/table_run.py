@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from spirit_py.errors import AnotherServer, CriticalLoad, OutcomeUnknown
 from spirit_py.migration.figures import Figures
 from spirit_py.migration.migration import run_migration
 from spirit_py.migration.run import Run
+from spirit_py.mysql.faults import server_away
 from spirit_py.status.report import MigrationReport, versions
 
 if TYPE_CHECKING:
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from spirit_py.status.snapshot import MigrationStatus
     from spirit_py.stop import StopSwitch
     from spirit_py.throttle.measures import Measures
+
+_ABOUT_THE_SERVER: Final = (OutcomeUnknown, CriticalLoad, AnotherServer)
 
 
 class NamedReporter:
@@ -55,6 +59,8 @@ class TableRun:
     Attributes:
         report: filled when :meth:`execute` has returned.
         run: the migration's state, while it is under way.
+        concerns_all: it has failed for a reason that any other table would meet too, or that the
+            operator must look at first.
     """
 
     def __init__(
@@ -68,6 +74,7 @@ class TableRun:
         beside: Measures,
     ) -> None:
         self._stop = stop
+        self.concerns_all = False
         self._reporter = NamedReporter(reporter, f"{config.database}.{config.table}")
         self.report = MigrationReport(
             threads=config.threads,
@@ -87,9 +94,14 @@ class TableRun:
         try:
             run_migration(self.run)
         except BaseException as error:
-            self.report.note_failure(self._stop.cause_of(error))
+            self.failed(self._stop.cause_of(error))
         finally:
             self._figures.complete()
+
+    def failed(self, error: BaseException) -> None:
+        """Note what has ended it."""
+        self.report.note_failure(error)
+        self.concerns_all = isinstance(error, _ABOUT_THE_SERVER) or server_away(error)
 
     def snapshot(self) -> MigrationStatus:
         """Take a snapshot for the display."""

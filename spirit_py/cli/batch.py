@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
+from click.core import ParameterSource
 
 from spirit_py.cli.display import reporter_of
 from spirit_py.cli.groups import group, option
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
     from spirit_py.config import MigrationConfig
 
 _BATCH: Final = ("tables", "statements")
-#: Options that go only with a batch, each with its default.
-_ONLY_BATCH: Final = {"exclude": (), "parallel": 1, "on_failure": "stop", "yes": False}
+_ONLY_BATCH: Final = ("exclude", "parallel", "on_failure", "yes")
 _LARGEST_FILE: Final = 16 << 20
 
 batch_options = group(
@@ -73,7 +73,9 @@ def is_batch(options: dict[str, Any]) -> bool:
     """
     if any(options[name] for name in _BATCH):
         return True
-    given = [name for name, default in _ONLY_BATCH.items() if options[name] != default]
+    # A team's defaults for batches, from its configuration or the environment, hinder no other.
+    source = click.get_current_context().get_parameter_source
+    given = [name for name in _ONLY_BATCH if source(name) is ParameterSource.COMMANDLINE]
     if given:
         raise UsageFault(
             f"--{given[0].replace('_', '-')} goes with --tables or --statements",

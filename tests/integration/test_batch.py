@@ -337,3 +337,22 @@ def test_an_operator_ends_one_table_and_the_others_go_on(two, spark_engine):
     assert again.exit_code == 0, told.text
     assert again.tables[0]["report"]["resumed"], told.text
     assert set(map(tuple, two.tables().values())) == {("orders",)}
+
+
+def test_what_every_table_would_meet_stops_the_batch(four, spark_engine):
+    """A critical load ends one migration; the next one is not begun to meet it too."""
+    config = batch_config(
+        four.db,
+        four.pattern,
+        alter=WIDER,
+        on_failure="continue",
+        critical_load=(("Threads_connected", 1.0),),
+        nice=20.0,
+    )
+    report, told = batch_here(spark_engine, config)
+    assert report.exit_code == 1, told.text
+    assert "Threads_connected" in report.tables[0]["error"]
+    assert [one["outcome"] for one in report.tables[1:]] == [""] * 3
+    config = batch_config(four.db, four.pattern, alter=WIDER)
+    report, told = batch_here(spark_engine, config)
+    assert report.exit_code == 0, told.text

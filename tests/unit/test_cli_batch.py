@@ -158,3 +158,16 @@ def test_options_of_a_batch_need_one(asked, arguments, why):
 def test_old_tables_may_be_left_to_the_operator(asked):
     """Then no migration waits."""
     assert run(*PATTERN, "--yes", "--drop-old-after", "never").exit_code == 0
+
+
+def test_defaults_of_a_team_hinder_no_single_migration(asked, monkeypatch):
+    """Who migrates one table has not asked for what the environment sets for many."""
+    from spirit_py import migration
+    from spirit_py.status.report import MigrationReport
+
+    monkeypatch.setenv("SPIRIT_PY_ON_FAILURE", "continue")
+    monkeypatch.setattr(migration, "migrate", lambda *_, **__: MigrationReport(outcome="done"))
+    one = ("--database", "s", "--table", "t", "--alter", "FORCE")
+    assert run(*BASE, *one).exit_code == 0
+    assert run(*PATTERN, "--yes").exit_code == 0
+    assert asked["config"].on_failure == "continue"
