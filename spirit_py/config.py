@@ -217,6 +217,8 @@ class MigrationConfig(RunConfig):
         no_repair: a difference that the checksum finds fails the migration.
         recompute_generated: the new table may hold other values in stored generated columns than
             the source, where sessions of other settings stored them.
+        allow_nullable_unique_key: rows may be told apart by a unique key with nullable columns, as
+            long as no row has NULL in it.
         keep_old_current: seconds of reverse replication after the swap: the old table follows the
             new one, and ``spirit-py revert`` swaps back.
         drop_old_after: seconds after the swap before which the old table is not dropped; infinite
@@ -255,6 +257,7 @@ class MigrationConfig(RunConfig):
     recheck_interval: float = 600.0
     no_repair: bool = False
     recompute_generated: bool = False
+    allow_nullable_unique_key: bool = False
     keep_old_current: float = 0.0
     checkpoint_max_age: float = 7 * 86400.0
     start_afresh: bool = False

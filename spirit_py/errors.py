@@ -22,6 +22,7 @@ exit code of the process, and survives pickling, because Spark sends it between 
     │   │   ├── PositionNotFound     exit 1   a position can no longer be resumed
     │   │   ├── UnreadableChange     exit 1   an event hides the row image (R13)
     │   │   │   └── HiddenChange     exit 1   because of a session's settings: the copy stays
+    │   │   │       └── NullInKey    exit 1   because of NULL in the row's key: the copy stays
     │   │   ├── StatementWrite       exit 1   a write in STATEMENT format to another table (R13)
     │   │   └── SchemaChanged        exit 1   another session changed the table (R14)
     │   │       └── AnotherServer    exit 1   another server answers at the address (R14)
@@ -183,6 +184,15 @@ class HiddenChange(UnreadableChange):
         " written so until then, and compares every row"
     )
     """What the operator does after the remedy."""
+
+
+class NullInKey(HiddenChange):
+    """A row has NULL in the nullable key by which rows are told apart.
+
+    The copy stays: the next run passes over such changes from before it began.
+    """
+
+    REMEDY = f"give the row a value in the key, {HiddenChange.CARRY_ON}"
 
 
 class StatementWrite(FeedFailure):

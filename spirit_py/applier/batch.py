@@ -84,16 +84,18 @@ def insert_rows(
 def delete_keys(mapping: TableMapping, keys: Sequence[str], bounds: Bounds) -> Iterator[str]:
     """Return DELETE statements for keys, each ``(literal, ...)`` of the key columns.
 
-    Where the key is no unique index of the new table the optimizer may not estimate how many rows
-    it finds, and read the whole table; only a multi-table DELETE can name an index.
+    Where the key is no unique index of the new table, the optimizer may think that it finds many
+    rows, and read the whole table; so the index is named. By a hint: a multi-table DELETE with
+    FORCE INDEX reads the whole table (measured on 9.7). Servers before 8.0.20 pass over the hint.
     """
     target = quote_table(mapping.target.schema, mapping.target.name)
     names = identifier_list(mapping.new_key_columns)
-    rows = f"FROM {target}"
+    hint = ""
     if mapping.lookup.lingers:
-        index = quote_identifier(mapping.lookup.index.name)
-        rows = f"{target} FROM {target} FORCE INDEX ({index})"
-    return _filled(f"DELETE {rows} WHERE ({names}) IN (", ")", keys, bounds, mapping)
+        named = (mapping.target.name, mapping.lookup.index.name)
+        hint = f"/*+ INDEX({' '.join(map(quote_identifier, named))}) */ "
+    head = f"DELETE {hint}FROM {target} WHERE ({names}) IN ("
+    return _filled(head, ")", keys, bounds, mapping)
 
 
 def _filled(

@@ -172,15 +172,14 @@ class ComparisonPlan:
     def where(self, side: Side, rows: Selection) -> str:
         """Render which rows of a table are meant.
 
-        Where the ALTER lets the key be NULL, rows that hold NULL there are in no range; the
-        first chunk has them.
+        Where the key may be NULL, rows that hold NULL there are in no range; the first chunk has
+        them.
         """
-        if side == SOURCE:
-            return self._where(self.mapping.key_columns, rows)
-        if not self.aligned:
+        if side == TARGET and not self.aligned:
             return "TRUE"
-        where = self._where(self.new_key, rows)
-        names = [_names([column]) for column in self.new_key if column.nullable]
+        columns = self.key_columns(side)
+        where = self._where(columns, rows)
+        names = [_names([column]) for column in columns if column.nullable]
         if not names or where == "TRUE" or isinstance(rows, Keys):
             return where
         where = f"({where}) AND {' AND '.join(f'{name} IS NOT NULL' for name in names)}"

@@ -137,9 +137,12 @@ class CompositeChunker:
 def boundary_sql(mapping: TableMapping, within: KeyRange, rows: int) -> str:
     """Render the query for the key of the n-th row of a range."""
     columns, directions = mapping.key_columns, walk_directions(mapping.key)
+    # A row with NULL in the key stops the run (NullInKey), and is no bound.
+    present = [f"{quote_identifier(c.name)} IS NOT NULL" for c in columns if c.nullable]
+    where = " AND ".join([chunk_predicate(columns, within, directions), *present])
     return (
         f"SELECT {index_hint(mapping)}{', '.join(key_select_expressions(columns))}"
-        f" FROM {forced_source(mapping)} WHERE {chunk_predicate(columns, within, directions)}"
+        f" FROM {forced_source(mapping)} WHERE {where}"
         f" ORDER BY {order_by(columns, directions)} LIMIT 1 OFFSET {rows - 1}"
     )
 

@@ -183,6 +183,12 @@ if TYPE_CHECKING:
     " and settings, where sessions of other settings stored other values.",
 )
 @option(
+    "--allow-nullable-unique-key",
+    is_flag=True,
+    help="Tell rows apart by a unique key with nullable columns where there is no other key; a row"
+    " with NULL in it stops the run.",
+)
+@option(
     "--keep-old-current",
     type=Duration(least=1),
     default=0.0,

@@ -54,6 +54,7 @@ from spirit_py.migration.reverse.phase import (
 from spirit_py.migration.shortcuts import change_in_place, copy_is_certain
 from spirit_py.migration.swap import plan_swap, swap_in_new_tables
 from spirit_py.migration.throttling import begin_throttling, end_throttling
+from spirit_py.mysql.values.null_keys import may_be_null, refuse_null_keys
 from spirit_py.phases import Phase
 from spirit_py.rehearsal.rehearsal import Rehearsal
 
@@ -267,6 +268,8 @@ def _follow(run: Run, new: NewTables) -> list[CopiedPair]:
         )
     for mapping in new.mappings:
         run.step("definition", partial(require_unchanged, source=mapping.source))
+        if may_be_null(mapping):
+            run.step("null keys", partial(refuse_null_keys, mapping=mapping))
     run.report.start_position = feed.position()
     run.message("the change feed runs", position=run.report.start_position)
     return pairs

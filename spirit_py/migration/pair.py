@@ -7,6 +7,7 @@ table that has the new definition.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from spirit_py.applier.applier import SqlApplier
@@ -17,6 +18,7 @@ from spirit_py.errors import HeldBack
 from spirit_py.feed.feed import ChangeFeed
 from spirit_py.migration.process import quietly
 from spirit_py.mysql.locks.policy import LockPolicy
+from spirit_py.mysql.values.null_keys import may_be_null, refuse_null_keys
 from spirit_py.sql import quote_table
 
 if TYPE_CHECKING:
@@ -100,6 +102,9 @@ class Pair:
             stop: ends this checksum alone; without it, the pair's own switch.
         """
         config = self.process.config
+        if may_be_null(self.mapping):
+            look = partial(refuse_null_keys, mapping=self.mapping)
+            self.process.step("null keys", look, stop=stop or self.stop)
         size = max(self.mapping.source.total_bytes, self.mapping.target.total_bytes)
         checker = Checker(
             mapping=self.mapping,

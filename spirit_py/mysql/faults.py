@@ -30,6 +30,7 @@ LOCK_WAIT_TIMEOUT: Final = 1205
 DEADLOCK: Final = 1213
 ACCESS_NEEDS_PRIVILEGE: Final = 1227
 INTERRUPTED: Final = 1317
+STATEMENT_TIMED_OUT: Final = 3024
 NO_SUCH_THREAD: Final = 1094
 
 
@@ -79,7 +80,7 @@ _TRANSIENT: Final = frozenset(
         1613,  # XA branch rolled back: took too long
         1614,  # XA branch rolled back: deadlock
         1615,  # prepared statement needs to be prepared again
-        3024,  # max_execution_time exceeded
+        STATEMENT_TIMED_OUT,
         3058,  # deadlock on a named lock
         3101,  # the plugin rolled the transaction back during commit
         3572,  # NOWAIT would have waited

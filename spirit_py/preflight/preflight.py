@@ -107,7 +107,13 @@ def mapping_of(context: PreflightContext, target: TableSchema) -> TableMapping:
     Raises:
         Refusal: when there is no mapping.
     """
-    made = build_mapping(context.source, target, context.statement, context.facts.time_zone)
+    made = build_mapping(
+        context.source,
+        target,
+        context.statement,
+        context.facts.time_zone,
+        nullable_key=context.config.allow_nullable_unique_key,
+    )
     if context.moment:
         made = at_one_moment(context.session, made, context.moment)
     return without_computed(made) if context.config.recompute_generated else made

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from spirit_py.errors import ServerFault
+from spirit_py.mysql.faults import STATEMENT_TIMED_OUT
 from spirit_py.mysql.values.duplicates import row_name
 from spirit_py.preflight.check import Findings, PreflightContext, refuse, warn
 from spirit_py.sql import identifier_list, quote_table
 
 SECONDS: float = 30
-_TIMED_OUT = 3024
 
 
 def refuse_row(
@@ -25,7 +25,7 @@ def refuse_row(
     try:
         row = first_row(context, condition, (*key, column))
     except ServerFault as error:
-        if error.code != _TIMED_OUT:
+        if error.code != STATEMENT_TIMED_OUT:
             raise
         yield warn(
             f"whether {doubt} was not known after {SECONDS} s; the copy would stop at such a row"

@@ -41,7 +41,12 @@ class ColumnChanges(Protocol):
 
 
 def build_mapping(
-    source: TableSchema, target: TableSchema, changes: ColumnChanges, server_time_zone: str
+    source: TableSchema,
+    target: TableSchema,
+    changes: ColumnChanges,
+    server_time_zone: str,
+    *,
+    nullable_key: bool = False,
 ) -> TableMapping:
     """Map the source's columns to the new table's.
 
@@ -50,6 +55,7 @@ def build_mapping(
 
     Args:
         server_time_zone: The server's ``@@global.time_zone``.
+        nullable_key: a unique key with nullable columns serves where no other does.
 
     Raises:
         Refusal: when a column cannot be followed, no key identifies rows in both tables, or a
@@ -61,7 +67,7 @@ def build_mapping(
     _refuse_unexplained(source, fresh, changes)
     computed = computed_pairs(source, target, pairs, changes.dropped)
     steady = steady_pairs(source, target, pairs, computed)
-    key, new_columns = choose_key(source, target, (*pairs, *steady))
+    key, new_columns = choose_key(source, target, (*pairs, *steady), nullable=nullable_key)
     pairs, time_zone = _zoned(source, target, pairs, key, server_time_zone)
     return TableMapping(
         source=source,

@@ -29,12 +29,17 @@ _KEEP_HINT: Final = (
 
 
 def choose_key(
-    source: TableSchema, target: TableSchema, pairs: Sequence[ColumnPair]
+    source: TableSchema,
+    target: TableSchema,
+    pairs: Sequence[ColumnPair],
+    *,
+    nullable: bool = False,
 ) -> tuple[Index, tuple[str, ...]]:
     """Choose the index that identifies a row in both tables, and its new column names.
 
     Args:
         pairs: columns that are carried over, and stored generated ones that are the same in both.
+        nullable: where no key over NOT NULL columns serves, one with nullable columns may.
 
     Preferred in this order: keys that are a unique index of the new table too, keys by which rows
     are found where no row of another key is, keys whose order does not change, PRIMARY (its order
@@ -44,13 +49,19 @@ def choose_key(
         Refusal: when there is none, with what speaks against each key.
     """
     by_old = {pair.old.name.lower(): pair for pair in pairs}
-    usable = [index for index in source.not_null_unique_indexes() if index.visible]
-    refused = {index.name: _why_not(target, index, by_old) for index in usable}
-    candidates = [index for index in usable if not refused[index.name]]
-    if not candidates:
+    keys = [source.not_null_unique_indexes()]
+    if nullable:
+        keys.append(source.nullable_unique_indexes())
+    refused: dict[str, str] = {}
+    for indexes in keys:
+        usable = [index for index in indexes if index.visible]
+        refused |= {index.name: _why_not(target, index, by_old) for index in usable}
+        if candidates := [index for index in usable if not refused[index.name]]:
+            break
+    else:
         raise Refusal(
             f"no key identifies the rows of {source.name} before and after the ALTER",
-            hint=_KEEP_HINT if usable else NO_KEY_HINT,
+            hint=_KEEP_HINT if refused else NO_KEY_HINT,
             details=tuple(f"key {name}: {why}" for name, why in refused.items()),
         )
 

@@ -174,6 +174,12 @@ class TableSchema:
             for part in index.parts
         )
 
+    def nullable_unique_indexes(self) -> tuple[Index, ...]:
+        """Unique indexes over whole columns some of which may be NULL."""
+        others = self.not_null_unique_indexes()
+        found = (index for index in self.indexes if index.unique and index.columns)
+        return tuple(index for index in found if index not in others)
+
     def not_null_unique_indexes(self) -> tuple[Index, ...]:
         """Unique indexes over whole, NOT NULL columns: each identifies a row. PRIMARY first."""
         usable = [

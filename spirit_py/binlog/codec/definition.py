@@ -49,7 +49,8 @@ def split_function(
     if plain:
         walk.together = [f"v{i}" for i in key]
     for index, field in enumerate(fields):
-        walk.step(field, wanted=index in key)
+        # A NULL in the key never comes here.
+        walk.step(field, wanted=index in key, text="None", missing="None")
     walk.finish()
     source = ["def split(d, o, end, append):", "    while o < end:"]
     if walk.optional and nulls is not None:

@@ -23,7 +23,7 @@ from spirit_py.binlog.codec import fields as codec_fields
 from spirit_py.binlog.codec.check import check_table_map
 from spirit_py.binlog.codec.images import RowChange, RowImage
 from spirit_py.binlog.codec.tablemap import packed_integer
-from spirit_py.errors import HiddenChange, SchemaChanged, UnreadableChange
+from spirit_py.errors import HiddenChange, NullInKey, SchemaChanged, UnreadableChange
 from spirit_py.table import values
 from spirit_py.table.keys import comparable
 
@@ -109,6 +109,9 @@ class RowCodec:
         places = {column.ordinal: place for place, column in enumerate(schema.columns)}
         fields = [codec_fields.field_of(c, place) for place, c in enumerate(schema.columns)]
         key = [places[column.ordinal] for column in key_columns]
+        self._null_bits = {
+            1 << place: fields[place].name for place in key if fields[place].nullable
+        }
         order = [places[column.ordinal] for column in carried]
         self._columns = len(fields)
         self.bitmap_bytes = (len(fields) + 7) // 8
@@ -205,10 +208,22 @@ class RowCodec:
         found: list[Any] = []
         append, split, end = found.append, self._split, len(body)
         while at < end:
+            if self._null_bits:
+                self._refuse_null(int.from_bytes(body[at : at + width], "little"))
             at = split[body[at : at + width]](body, at, end, append)
         if at != end or (doubled and len(found) % 2):
             raise self._unreadable("does not end where its rows end")
         return list(map(_image, found))
+
+    def _refuse_null(self, nulls: int) -> None:
+        """Refuse a row that has NULL in the key; all that are split together have these NULLs."""
+        for bit, name in self._null_bits.items():
+            if nulls & bit:
+                raise NullInKey(
+                    f"a change of {self._name} has NULL in {name}, of the key by which its"
+                    " rows are told apart",
+                    hint=NullInKey.REMEDY,
+                )
 
     @property
     def _name(self) -> str:

@@ -15,7 +15,7 @@ from spirit_py.binlog.codec.rows import RowCodec
 from spirit_py.binlog.codec.tablemap import ColumnType, TableMap, parse_table_map
 from spirit_py.binlog.wire import DELETE_ROWS, UPDATE_ROWS, WRITE_ROWS
 from spirit_py.contracts import RenderedRow
-from spirit_py.errors import SchemaChanged, UnreadableChange
+from spirit_py.errors import NullInKey, SchemaChanged, UnreadableChange
 from tests.kits.definitions import column, index, table
 
 FULL_MAP = bytes.fromhex(
@@ -31,7 +31,9 @@ FULL_MAP = bytes.fromhex(
 
 def codec_for(*columns, key="id"):
     """Compile a codec for a table of these columns behind an ``id int``, or of these alone."""
-    given = [column("id"), *columns] if key == "id" else list(columns)
+    given = list(columns)
+    if key == "id" and all(item.name != "id" for item in columns):
+        given.insert(0, column("id"))
     ordered = [replace(item, ordinal=place + 1) for place, item in enumerate(given)]
     schema = table(*ordered, index("PRIMARY", key))
     return RowCodec(schema, [schema.column(key)], schema.columns)
@@ -448,3 +450,19 @@ def test_images_are_the_changes_without_their_wrapping():
     (change,) = codec.rows(UPDATE_ROWS, body)
     assert (kind, images) == (change.kind, [change.before, change.after])
     assert all(isinstance(item, RowImage) for item in images)
+
+
+@pytest.mark.parametrize("rows", [1, 40], ids=["any bitmap", "a common bitmap"])
+def test_a_null_in_a_nullable_key_is_named(rows):
+    """By a key with NULL no row is known; all others are read as ever."""
+    codec = codec_for(column("id", "int", nullable=True), column("v", nullable=True), key="id")
+    fine = [image(n, "", nulls=0b10) for n in range(rows)]
+    changes = codec.rows(WRITE_ROWS, rows_body(2, *fine))
+    assert [change.after.key for change in changes] == [(n,) for n in range(rows)]
+    null = bytes([0b01]) + struct.pack("<i", 7)
+    for kind, images in ((WRITE_ROWS, [*fine, null]), (DELETE_ROWS, [null])):
+        with pytest.raises(NullInKey, match=r"s\.t has NULL in id") as raised:
+            codec.rows(kind, rows_body(2, *images))
+        assert raised.value.resumable
+    with pytest.raises(NullInKey):
+        codec.rows(UPDATE_ROWS, rows_body(2, fine[0], null, twice=True))

@@ -9,8 +9,9 @@ import pytest
 
 from spirit_py.applier.applier import SqlApplier
 from spirit_py.applier.batch import Bounds, delete_keys
-from spirit_py.checksum.query import ComparisonPlan
-from spirit_py.chunk.chunk import KeyRange
+from spirit_py.checksum.query import SOURCE, TARGET, ComparisonPlan
+from spirit_py.chunk.chunk import Chunk, KeyBound, KeyRange
+from spirit_py.chunk.composite import boundary_sql
 from spirit_py.config import ConnectionOptions
 from spirit_py.contracts import RenderedRow
 from spirit_py.copier.last_key import last_key_sql
@@ -136,7 +137,9 @@ def test_a_delete_names_the_index_only_where_versions_linger():
     (plain,) = delete_keys(mapped(PRIMARY), keys, bounds)
     assert plain == "DELETE FROM `s`.`t` WHERE (`a`, `b`) IN ((1, 2))"
     (forced,) = delete_keys(mapped(index("PRIMARY", "b", "a", "c")), keys, bounds)
-    assert "FORCE INDEX (`PRIMARY`) WHERE (`a`, `b`) IN ((1, 2))" in forced
+    assert forced == (
+        "DELETE /*+ INDEX(`t` `PRIMARY`) */ FROM `s`.`t` WHERE (`a`, `b`) IN ((1, 2))"
+    )
 
 
 def test_a_row_whose_versions_linger_is_not_written_without_its_key():
@@ -173,3 +176,28 @@ def test_the_index_by_which_rows_are_found_is_not_deferred():
     assert mapping.lookup.index == plain
     assert "k" in deferrable_indexes(target, mapping.lookup.index.name).kept
     assert "k" in deferrable_indexes(target).clauses
+
+
+def test_a_nullable_key_serves_by_choice_and_only_without_another():
+    """Rows with NULL in it are known by nothing; so the operator says that there are none."""
+    free, kept = column("n", nullable=True), column("a")
+    both = table(kept, free, index("n", "n"))
+    statement = alter_of("s", "t", "FORCE")
+    with pytest.raises(Refusal, match="no key identifies"):
+        build_mapping(both, both, statement, "+00:00")
+    mapping = build_mapping(both, both, statement, "+00:00", nullable_key=True)
+    assert (mapping.key.name, mapping.lookup.lingers) == ("n", False)
+    other = table(kept, free, index("n", "n"), index("a", "a"))
+    assert build_mapping(other, other, statement, "+00:00", nullable_key=True).key.name == "a"
+
+
+def test_ranges_of_a_nullable_key_leave_no_row_out_of_the_comparison():
+    """A row with NULL is in the first chunk of both tables, and is no chunk's bound."""
+    both = table(column("n", nullable=True), index("n", "n"))
+    statement = alter_of("s", "t", "FORCE")
+    mapping = build_mapping(both, both, statement, "+00:00", nullable_key=True)
+    plan = ComparisonPlan(mapping=mapping)
+    first = Chunk(number=0, target_rows=9, upper=KeyBound(literals=("5",)))
+    for side in (SOURCE, TARGET):
+        assert plan.where(side, first).endswith("OR `r`.`n` IS NULL)")
+    assert "`n` IS NOT NULL" in boundary_sql(mapping, KeyRange(), 10)

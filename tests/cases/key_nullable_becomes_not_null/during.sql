@@ -1,0 +1,12 @@
+-- @writer
+-- @allow 1062 1213
+UPDATE t SET v = v + 1 WHERE k BETWEEN @r MOD 900 AND @r MOD 900 + 9;
+UPDATE t SET k = k + 1000000 WHERE k = 1 + @s MOD 900;
+INSERT INTO t (k, b, v) VALUES (@n, 'x', 1);
+DELETE FROM t WHERE k = 1 + @r MOD 900;
+-- @writer
+-- @allow 1062 1213
+BEGIN;
+UPDATE t SET k = -1 - @n WHERE k = 1 + @r MOD 900;
+UPDATE t SET k = 1 + @r MOD 900, v = v + 1 WHERE k = 1 + @s MOD 900 AND @r MOD 900 <> @s MOD 900;
+COMMIT;
