@@ -115,7 +115,10 @@ SECTIONS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
             "checksum_yield_timeout",
         ),
     ),
-    ("Old definitions", ("sql_mode", "allow_zero_dates", "innodb_strict_mode")),
+    (
+        "Old definitions",
+        ("sql_mode", "allow_zero_dates", "innodb_strict_mode", "allow_nullable_unique_key"),
+    ),
     ("An unfinished migration", ("checkpoint_max_age", "start_afresh")),
     ("Other writers", ("writes_only_here", "passable")),
     ("Spark", ("spark_master", "spark_conf", "spark_ui")),
