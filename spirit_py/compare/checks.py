@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from spirit_py.attached.foreign_keys.catalogue import keys_around
 from spirit_py.checksum.query import ComparisonPlan
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.mysql.facts import ServerFacts, read_facts, require_mysql
@@ -12,7 +13,6 @@ from spirit_py.mysql.grants import Grants, read_grants, scope_of
 from spirit_py.mysql.replication import channels
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.preflight.check import refusal_of, refuse
-from spirit_py.preflight.checks.foreign_keys import all_foreign_keys
 from spirit_py.preflight.checks.triggers import triggers
 
 if TYPE_CHECKING:
@@ -189,10 +189,10 @@ def _side_effects(target: Side) -> Iterator[Finding]:
             "drop the trigger for the time of the repair, or repair by hand",
         )
     if target.grants.has_global("PROCESS"):
-        for key, child, parent in all_foreign_keys(target.session, table.schema, table.name):
+        for key in keys_around(target.session, table.schema, table.name):
             yield refuse(
-                f"foreign key {key} ties {child} to {parent}: a repaired row is deleted and"
-                " written again, which the key forbids, cascades, or does not detect",
+                f"{key} is not checked while rows are repaired, and does not cascade: a row that is"
+                " deleted or inserted could leave rows without a parent",
                 "drop the foreign key for the time of the repair, or repair by hand",
             )
 

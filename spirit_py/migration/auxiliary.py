@@ -16,7 +16,7 @@ from spirit_py.mysql.retry import retrying
 from spirit_py.mysql.tables.definition import read_table, shape_of
 from spirit_py.mysql.tables.guard_column import drop_guard_columns
 from spirit_py.mysql.tables.new_table import create_new_table, drop_sentinel
-from spirit_py.preflight.preflight import check_after_create, mapping_of
+from spirit_py.preflight.preflight import check_after_create, check_keys, mapping_of
 from spirit_py.table.names import AuxiliaryNames
 from spirit_py.table.swap import Swap
 
@@ -87,9 +87,13 @@ def create_new_tables(
     """Create the new tables, and run the checks that need them.
 
     Raises:
-        Refusal: with all that was found on one table.
+        Refusal: with all that was found on one table, or on the foreign keys of all.
     """
-    return tuple(_create(run, session, context) for context in contexts)
+    mappings = tuple(_create(run, session, context) for context in contexts)
+    first = contexts[0]
+    building = read_proofs(session, first.schema, first.table).building
+    check_keys(contexts, mappings, building)
+    return mappings
 
 
 def _create(run: Run, session: Session, context: PreflightContext) -> TableMapping:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.attached.foreign_keys.catalogue import keys_of, keys_to
 from spirit_py.checkpoint.proofs import read_proofs
 from spirit_py.mysql.locks.front import Front
 from spirit_py.mysql.locks.look import LockRequest
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
     from spirit_py.migration.run import Run
     from spirit_py.mysql.session import Session
+    from spirit_py.mysql.tables.identity import Name
     from spirit_py.preflight.check import PreflightContext
 
 
@@ -85,13 +87,14 @@ def _tried(
     run: Run, native: Session, session: Session, context: PreflightContext
 ) -> ShortcutResult:
     """Change the table in place; where other modes may be needed, let the copy find out which."""
+    turns = _turns(run, _locked(session, context))
     try:
         return try_shortcut(
             native,
             session,
             context.source,
             context.statement,
-            _turns(run, context),
+            turns,
             renew=partial(_renew, run, native, session),
         )
     except OtherModesAccept as refusal:
@@ -123,10 +126,24 @@ def _renew(run: Run, native: Session, session: Session) -> bool:
     return lost
 
 
-def _turns(run: Run, context: PreflightContext) -> LockTurns:
+def _locked(session: SqlSession, context: PreflightContext) -> list[Name]:
+    """Return the tables whose metadata lock the ALTER takes exclusively.
+
+    Measured on 9.7: also those of all children, whatever is changed, and those of the parents
+    where a foreign key is dropped. INNODB_FOREIGN shows them to an account with PROCESS.
+    """
+    table = (context.schema, context.table)
+    found = {table: None}
+    found.update((key.child, None) for key in keys_to(session, *table))
+    if context.statement.of_kind(ClauseKind.DROP_FOREIGN_KEY):
+        found.update((key.parent, None) for key in keys_of(session, *table))
+    return list(found)
+
+
+def _turns(run: Run, tables: Sequence[Name]) -> LockTurns:
     """Return what decides when the ALTER may be sent."""
     policy = LockPolicy.of(run.config)
-    request = LockRequest(tables=[(context.schema, context.table)], defines=True)
+    request = LockRequest(tables=tables, defines=True)
     return LockTurns(
         [(run.config.connection, Front(request, policy.kills))],
         policy,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from spirit_py.errors import Refusal
 from spirit_py.table.names import AuxiliaryNames
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from spirit_py.config import MigrationConfig
     from spirit_py.contracts import SqlSession
@@ -29,6 +29,7 @@ class PreflightContext:
     Attributes:
         session: a session with the program's settings; checks only read through it.
         found: the table; None when there is no such base table.
+        altered: the statement of each table of the run, by schema and name.
         made: source to new table; None before the new table was created.
         moment: when the migration began, ISO 8601 in UTC: defaults of new columns are evaluated
             for that time; empty where nothing is to be written.
@@ -42,6 +43,7 @@ class PreflightContext:
     grants: Grants
     statement: AlterStatement
     found: TableSchema | None
+    altered: Mapping[tuple[str, str], AlterStatement] = field(default_factory=dict)
     made: TableMapping | None = None
     moment: str = ""
     tell: Callable[[str], None] = lambda _: None

@@ -6,6 +6,7 @@ Life::
     warnings = check_before_create(contexts)            nothing is written until here
     target = create_new_table(...)
     mapping, warnings = check_after_create(context, target)   on a Refusal the caller drops it
+    check_keys(contexts, mappings, building)                  once all are created; likewise
 """
 
 from __future__ import annotations
@@ -14,13 +15,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spirit_py import points
+from spirit_py.attached.foreign_keys.carried import carried
+from spirit_py.attached.foreign_keys.catalogue import keys_around
+from spirit_py.attached.foreign_keys.trial import Trial
 from spirit_py.errors import Refusal
 from spirit_py.mysql.facts import read_facts, require_mysql
 from spirit_py.mysql.grants import read_grants
 from spirit_py.mysql.modes import under_modes
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.mysql.values.clock_defaults import at_one_moment
-from spirit_py.preflight.check import PreflightContext
+from spirit_py.preflight.check import PreflightContext, refusal_of, refuse
 from spirit_py.preflight.checks.syntax import read_intent
 from spirit_py.preflight.registry import CheckScope, run_checks
 from spirit_py.table.build import build_mapping
@@ -61,7 +65,8 @@ def prepare(session: SqlSession, config: MigrationConfig) -> tuple[PreflightCont
         for statement in read_intent(session, config, facts.sql_mode)
     )
     _refuse_twice(contexts)
-    return contexts
+    altered = {(context.schema, context.table): context.statement for context in contexts}
+    return tuple(replace(context, altered=altered) for context in contexts)
 
 
 def _refuse_twice(contexts: tuple[PreflightContext, ...]) -> None:
@@ -99,6 +104,39 @@ def check_after_create(
     mapping = mapping_of(context, target)
     context = replace(context, made=mapping)
     return mapping, run_checks([context], CheckScope.AFTER_CREATE)
+
+
+def check_keys(
+    contexts: Sequence[PreflightContext], mappings: Sequence[TableMapping], building: str
+) -> None:
+    """Try the foreign keys between all new definitions, once all new tables are made.
+
+    Args:
+        building: the name that is noted for what is built beside the first table.
+
+    Raises:
+        Refusal: with all that the server refuses, together.
+    """
+    session = contexts[0].session
+    around = dict.fromkeys(
+        key for context in contexts for key in keys_around(session, context.schema, context.table)
+    )
+    kept = (carried(key, contexts[0].altered) for key in around)
+    trial = Trial(
+        session=session,
+        keys=tuple(key for key in kept if key is not None),
+        new_tables={
+            (mapping.source.schema, mapping.source.name): (
+                mapping.target.schema,
+                mapping.target.name,
+            )
+            for mapping in mappings
+        },
+        schema=contexts[0].schema,
+        building=building,
+    )
+    if found := [refuse(cause, remedy) for cause, remedy in trial.run()]:
+        raise refusal_of(found)
 
 
 def mapping_of(context: PreflightContext, target: TableSchema) -> TableMapping:

@@ -72,6 +72,17 @@ def is_building_name(table: str, name: str) -> bool:
     return bool(_TOKEN.fullmatch(token)) and name == building_name(table, token)
 
 
+def trial_name(building: str, number: int) -> str:
+    """Return the name of a table that definitions are tried on, beside one that is built."""
+    return f"{building}_{number}"
+
+
+def is_trial_name(building: str, name: str) -> bool:
+    """Return whether a name is of the form of :func:`trial_name`."""
+    number = name.removeprefix(f"{building}_")
+    return number.isdecimal() and name == trial_name(building, int(number))
+
+
 def lock_name(purpose: str, *parts: object) -> str:
     """Build a name for ``GET_LOCK``, at most 64 characters, from any parts.
 

@@ -116,35 +116,13 @@ def test_an_unknown_column_shows_the_servers_own_message(db):
     assert tables(db) == ["t"]
 
 
-@pytest.mark.parametrize(
-    ("setup", "part"),
-    [
-        (["CREATE TABLE t (a INT, b INT)"], "key"),
-        (
-            [
-                "CREATE TABLE parent (id INT PRIMARY KEY)",
-                "CREATE TABLE t (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES parent(id))",
-            ],
-            "foreign key",
-        ),
-        (
-            [
-                "CREATE TABLE t (id INT PRIMARY KEY)",
-                "CREATE TABLE child (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES t(id))",
-            ],
-            "foreign key",
-        ),
-    ],
-    ids=["no key", "FK to another table", "FK from another table"],
-)
-def test_a_table_that_cannot_be_migrated_is_refused_with_the_reason(db, setup, part):
-    """Keys and foreign keys in either direction are looked at before any write."""
-    for statement in setup:
-        db.execute(statement)
+def test_a_table_that_cannot_be_migrated_is_refused_with_the_reason(db):
+    """Keys are looked at before any write."""
+    db.execute("CREATE TABLE t (a INT, b INT)")
     before = tables(db)
     done = spirit(db, "--no-shortcut", "--table", "t", "--alter", "ADD COLUMN z INT")
     refused(done)
-    assert part in done.stderr.lower()
+    assert "key" in done.stderr.lower()
     assert tables(db) == before
 
 

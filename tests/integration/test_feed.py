@@ -12,7 +12,6 @@ from spirit_py.errors import (
     FeedFailure,
     PacketTooSmall,
     PositionNotFound,
-    Refusal,
     SchemaChanged,
     UnreadableChange,
 )
@@ -20,7 +19,6 @@ from spirit_py.feed.partitions import SPLIT_ROWS
 from spirit_py.mysql.connect import connect
 from tests.fixtures.feed import fill
 from tests.kits.chunks import chunk
-from tests.kits.schema_tools import open_schema_tools
 from tests.kits.waiting import DEADLINE, until
 
 if TYPE_CHECKING:
@@ -302,31 +300,6 @@ def test_what_triggers_and_events_of_others_write_follows(either: Scene) -> None
     either.drain()
     either.assert_equal()
     assert either.rows("_t_new") == []
-
-
-@pytest.mark.parametrize("action", ["CASCADE", "SET NULL"])
-def test_what_a_foreign_key_does_to_the_table_follows_or_is_refused(
-    scene: Scene, action: str
-) -> None:
-    """Since 9.6 the binlog has the rows of cascades; preflight refuses such tables anywhere."""
-    scene.tables()
-    db = scene.db
-    db.execute("CREATE TABLE parent (id INT PRIMARY KEY)")
-    db.execute("INSERT INTO parent VALUES (1), (2)")
-    db.execute("INSERT INTO t VALUES (1, 'a', 1), (2, 'b', 2), (3, 'c', NULL)")
-    db.execute("INSERT INTO _t_new (id, v, n) SELECT * FROM t")
-    rule = f"FOREIGN KEY (n) REFERENCES parent (id) ON DELETE {action} ON UPDATE {action}"
-    db.execute(f"ALTER TABLE t ADD CONSTRAINT refers {rule}")
-    with open_schema_tools(db) as desk, pytest.raises(Refusal) as refused:
-        desk.before("ADD y INT")
-    assert "foreign key" in "".join(refused.value.details)
-    ((version,),) = db.query("SELECT VERSION()")
-    scene.open()
-    db.execute("UPDATE parent SET id = 9 WHERE id = 1")
-    db.execute("DELETE FROM parent WHERE id = 2")
-    scene.drain()
-    logged = tuple(map(int, version.split(".")[:2])) >= (9, 6)
-    assert (scene.rows("_t_new") == scene.rows("t")) == logged
 
 
 def test_our_own_rename_ends_the_feed(scene: Scene) -> None:

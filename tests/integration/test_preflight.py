@@ -254,34 +254,6 @@ def test_a_swapped_primary_key_passes_where_another_key_stays(db, desk):
     assert mapping.key.columns == ("u",)
 
 
-def test_a_foreign_key_is_refused_in_either_direction(db, desk):
-    """A foreign key is refused in either direction, and one of the table to itself."""
-    db.execute(
-        "CREATE TABLE child (id INT PRIMARY KEY, p INT,"
-        " CONSTRAINT up FOREIGN KEY (p) REFERENCES t (id))"
-    )
-    assert "up ties" in refusals(desk)[0]
-    assert "up ties" in refusals(desk, table="child")[0]
-    db.execute(
-        "DROP TABLE child; ALTER TABLE t ADD CONSTRAINT loop_1 FOREIGN KEY (a) REFERENCES t (id)"
-    )
-    assert "loop_1 ties" in refusals(desk)[0]
-
-
-def test_a_foreign_key_of_another_schema_is_seen(db, desk):
-    """A foreign key from another schema is seen too."""
-    other = f"{db.name}_other"
-    db.execute(f"CREATE DATABASE {other}")
-    try:
-        db.execute(
-            f"CREATE TABLE {other}.child (id INT PRIMARY KEY, p INT,"
-            f" CONSTRAINT far FOREIGN KEY (p) REFERENCES {db.name}.t (id))"
-        )
-        assert "far ties" in refusals(desk)[0]
-    finally:
-        db.execute(f"DROP DATABASE {other}")
-
-
 def test_every_trigger_is_refused_by_name_on_demand(db, desk):
     """--triggers refuse: each trigger is named."""
     db.execute("CREATE TRIGGER g1 BEFORE INSERT ON t FOR EACH ROW SET NEW.a = 1")

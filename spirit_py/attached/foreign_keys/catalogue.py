@@ -49,13 +49,24 @@ def keys_of(session: SqlSession, schema: str, table: str) -> tuple[ForeignKey, .
     return _visible(session, _OF, schema, table)
 
 
+def visible_keys_to(session: SqlSession, schema: str, table: str) -> tuple[ForeignKey, ...]:
+    """Return the keys to a parent table of children that the account may see."""
+    return _visible(session, _TO, schema, table)
+
+
 def keys_to(session: SqlSession, schema: str, table: str) -> tuple[ForeignKey, ...]:
     """Return every key to a parent table, ordered by child and name; needs PROCESS."""
-    seen = _visible(session, _TO, schema, table)
+    seen = visible_keys_to(session, schema, table)
     known = {(f"{key.schema}/{key.name}", f"{key.schema}/{key.table}") for key in seen}
     rows = session.query(_EVERY, (f"{schema}/{table}",))
     hidden = [row for row in rows if (row[0], row[1]) not in known]
     return (*seen, *_hidden(hidden, (schema, table)))
+
+
+def keys_around(session: SqlSession, schema: str, table: str) -> tuple[ForeignKey, ...]:
+    """Return the keys of a table and those to it, a self-reference once; needs PROCESS."""
+    own = keys_of(session, schema, table)
+    return (*own, *(key for key in keys_to(session, schema, table) if not key.self_reference))
 
 
 def _visible(session: SqlSession, where: str, schema: str, table: str) -> tuple[ForeignKey, ...]:

@@ -11,8 +11,8 @@ from spirit_py.checkpoint.reverse import ENDED, FOLLOWING
 from spirit_py.checkpoint.reverse_look import Where, any_old_table, find_reverse, where_is
 from spirit_py.migration.reverse.feed import plan_reverse
 from spirit_py.migration.reverse.keeper import Keeper, ReverseReplicationLost, begin
-from spirit_py.mysql.passable import require_passable
 from spirit_py.phases import Phase
+from spirit_py.preflight.passable import require_passable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -25,8 +25,8 @@ from spirit_py.mysql.facts import read_facts
 from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.locks.named import AdvisoryLock, named_lock_holder
 from spirit_py.mysql.modes import under_modes
-from spirit_py.mysql.passable import require_passable
 from spirit_py.phases import Phase
+from spirit_py.preflight.passable import require_passable
 from spirit_py.signals import run_command
 from spirit_py.spark.engine import SparkEngine
 from spirit_py.status.safe import SafeReporter

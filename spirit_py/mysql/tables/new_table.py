@@ -20,10 +20,15 @@ from spirit_py.statement.rewrite import (
     rewrite_clauses,
     rewrite_create,
 )
-from spirit_py.table.names import AuxiliaryNames, building_name, is_building_name
+from spirit_py.table.names import (
+    AuxiliaryNames,
+    building_name,
+    is_building_name,
+    is_trial_name,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from spirit_py.contracts import SqlSession
     from spirit_py.mysql.tables.identity import Identity
@@ -39,6 +44,9 @@ _FOREIGN_KEYS = """
 SELECT CONSTRAINT_NAME FROM information_schema.TABLE_CONSTRAINTS
 WHERE CONSTRAINT_TYPE = 'FOREIGN KEY' AND CONSTRAINT_SCHEMA = %s AND TABLE_NAME = %s"""
 _OWN_CHECKS = f"{_CHECKS} AND TABLE_NAME = %s ORDER BY 1"
+_BESIDE = """
+SELECT TABLE_NAME FROM information_schema.TABLES
+WHERE TABLE_SCHEMA = %s AND LEFT(TABLE_NAME, CHAR_LENGTH(%s)) = %s"""
 _COUNTERS = """
 SELECT s.AUTO_INCREMENT, n.AUTO_INCREMENT
 FROM information_schema.TABLES s, information_schema.TABLES n
@@ -305,10 +313,20 @@ def drop_table(session: SqlSession, schema: str, name: str) -> None:
     drop_unreferenced(session, schema, name)
 
 
+def drop_tables(session: SqlSession, schema: str, names: Sequence[str]) -> None:
+    """Drop auxiliary tables that may refer to each other, in one statement."""
+    if names:
+        tables = ", ".join(quote_table(schema, name) for name in names)
+        session.execute(f"DROP TABLE IF EXISTS {tables}")
+
+
 def drop_building(session: SqlSession, schema: str, table: str, building: str) -> None:
-    """Drop the table that a killed run had begun to build; its random name is the proof."""
-    if is_building_name(table, building):
-        drop_table(session, schema, building)
+    """Drop what a killed run had begun to build or to try; its random name is the proof."""
+    if not is_building_name(table, building):
+        return
+    drop_table(session, schema, building)
+    found = session.query(_BESIDE, (schema, building, building))
+    drop_tables(session, schema, [n for (n,) in found if is_trial_name(building, str(n))])
 
 
 def create_sentinel(session: SqlSession, schema: str, name: str) -> None:

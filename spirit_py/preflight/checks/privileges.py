@@ -2,37 +2,76 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from spirit_py.attached.foreign_keys.catalogue import keys_around
 from spirit_py.mysql.grants import scope_of
-from spirit_py.preflight.check import Findings, PreflightContext, refuse, warn
+from spirit_py.preflight.check import Finding, Findings, PreflightContext, refuse, warn
 from spirit_py.preflight.checks.server_settings import WITHOUT_PERFORMANCE_SCHEMA
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 # On the table and its auxiliary ones: ALTER, CREATE, DROP and INSERT are what RENAME TABLE asks
 # for (manual 15.1.36), DELETE and INSERT what REPLACE does. Without TRIGGER the catalogue hides
 # the table's triggers.
 _ON_TABLES = ("SELECT", "INSERT", "DELETE", "CREATE", "DROP", "ALTER", "INDEX", "TRIGGER")
 _ON_SCHEMA = ("LOCK TABLES", "CREATE TEMPORARY TABLES")
+# On other tables: their locks are requested with the table's, LOCK TABLES also asks for SELECT; a
+# child's key is exchanged by ALTER, and REFERENCES is asked for on the table that a key refers to
+# (measured on 9.7; INSERT and CREATE, which the manual names for ALTER, are not).
+_ON_PARENT = ("SELECT", "REFERENCES")
+_ON_CHILD = ("SELECT", "ALTER")
 # PROCESS: foreign keys of tables that the account may not see (INNODB_FOREIGN).
 _GLOBAL = ("REPLICATION SLAVE", "REPLICATION CLIENT", "PROCESS")
 _PERFORMANCE_SCHEMA = "performance_schema"
 
 
 def check(context: PreflightContext) -> Findings:
-    """Refuse an account without what is needed, with all GRANTs; warn of what else is missing."""
-    grants, schema = context.grants, context.schema
-    names = context.names
-    tables = (context.table, names.new, names.old, names.checkpoint, names.sentinel)
-    missing = {
-        schema: grants.missing(_ON_TABLES, schema, tables) + grants.missing(_ON_SCHEMA, schema),
-        "": grants.missing(_GLOBAL),
-    }
-    lacking = {where: privileges for where, privileges in missing.items() if privileges}
-    if lacking:
-        named = "; ".join(
-            f"{', '.join(privileges)} on {scope_of(where)}" for where, privileges in lacking.items()
-        )
-        block = " ".join(grants.grant(privileges, where) for where, privileges in lacking.items())
-        yield refuse(f"account {grants.account} lacks {named}", block + _role_hint(context))
+    """Refuse an account without what is needed, with all GRANTs; warn of what else is missing.
+
+    Those for foreign keys are named with the others. If they alone are missing, the check
+    ``foreign_key_privileges`` refuses them: for a change in place they are not needed.
+    """
+    if any(privileges for _, privileges in _for_table(context)):
+        yield refuse_all(context)
     yield from _optional(context)
+
+
+def refuse_all(context: PreflightContext) -> Finding:
+    """Return everything that is missing, with its GRANTs."""
+    grants = context.grants
+    lacking: dict[str, list[str]] = {}
+    for where, privileges in (*_for_table(context), *missing_for_keys(context)):
+        if privileges:
+            here = lacking.setdefault(where, [])
+            here += [privilege for privilege in privileges if privilege not in here]
+    named = "; ".join(
+        f"{', '.join(privileges)} on {scope_of(where)}" for where, privileges in lacking.items()
+    )
+    block = " ".join(grants.grant(privileges, where) for where, privileges in lacking.items())
+    return refuse(f"account {grants.account} lacks {named}", block + _role_hint(context))
+
+
+def _for_table(context: PreflightContext) -> Iterator[tuple[str, list[str]]]:
+    """Yield what is missing for any migration, with the schema; empty for global privileges."""
+    grants, schema, names = context.grants, context.schema, context.names
+    tables = (context.table, names.new, names.old, names.checkpoint, names.sentinel)
+    yield schema, grants.missing(_ON_TABLES, schema, tables)
+    yield schema, grants.missing(_ON_SCHEMA, schema)
+    yield "", grants.missing(_GLOBAL)
+
+
+def missing_for_keys(context: PreflightContext) -> Iterator[tuple[str, list[str]]]:
+    """Yield what is missing for foreign keys, with the schema; they are known with PROCESS."""
+    grants, schema, table = context.grants, context.schema, context.table
+    if not grants.has_global("PROCESS"):
+        return
+    for key in keys_around(context.session, schema, table):
+        for (where, name), privileges in ((key.child, _ON_CHILD), (key.parent, _ON_PARENT)):
+            names = (name, context.names.new) if (where, name) == (schema, table) else (name,)
+            yield where, grants.missing(privileges, where, names)
+            yield where, grants.missing(("LOCK TABLES",), where)
 
 
 def _optional(context: PreflightContext) -> Findings:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from spirit_py.mysql.passable import require_passable
 from spirit_py.preflight.check import Findings, PreflightContext, warn
+from spirit_py.preflight.passable import require_passable
 
 
 def check(context: PreflightContext) -> Findings:

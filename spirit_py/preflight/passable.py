@@ -1,0 +1,109 @@
+"""Check the tables that ``--pass-statement-writes`` names: none may lead to a migrated one (R13).
+
+The operator answers for what the catalogue does not show, such as a trigger that calls a procedure,
+and for what the account may not see.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.attached.foreign_keys.catalogue import keys_to, visible_keys_to
+from spirit_py.errors import Refusal, ServerFault
+from spirit_py.mysql.faults import access_denied
+from spirit_py.statement.lexer import SqlMode, tokenize
+from spirit_py.table.names import AuxiliaryNames
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from spirit_py.attached.foreign_keys.model import ForeignKey
+    from spirit_py.contracts import SqlSession
+
+    Names = Iterable[tuple[str, str]]
+
+_SHOWN_BY_VIEW: Final = (
+    "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.VIEW_TABLE_USAGE"
+    " WHERE VIEW_SCHEMA = %s AND VIEW_NAME = %s"
+)
+_TRIGGERS: Final = (
+    "SELECT TRIGGER_NAME, ACTION_STATEMENT, SQL_MODE FROM information_schema.TRIGGERS"
+    " WHERE EVENT_OBJECT_SCHEMA = %s AND EVENT_OBJECT_TABLE = %s ORDER BY TRIGGER_NAME"
+)
+
+
+def require_passable(session: SqlSession, passable: Names, tables: Names) -> None:
+    """Refuse a table that the option may not name.
+
+    Args:
+        passable: schema and name of each table that the option names.
+        tables: schema and name of each migrated table.
+
+    Raises:
+        Refusal: a write to one of ``passable`` is one to a migrated table or one of its auxiliary
+            tables, changes rows of one through a foreign key, or has a trigger that names one.
+    """
+    passable = tuple(passable)
+    if not passable:
+        return
+    ignores_case = session.query("SELECT @@GLOBAL.lower_case_table_names")[0][0] != 0
+    fold: Callable[[str], str] = str.lower if ignores_case else str
+    own = {
+        (fold(schema), fold(name))
+        for schema, table in tables
+        for name in (table, *vars(AuxiliaryNames.of(table)).values())
+    }
+    for one in passable:
+        for reached, by in _reached(session, (fold(one[0]), fold(one[1]))).items():
+            if (fold(reached[0]), fold(reached[1])) in own:
+                why = f"a write to it is one to {'.'.join(reached)}, which is migrated{by}"
+            elif trigger := _naming(session, reached, {name for _, name in own}, fold):
+                why = f"the trigger {trigger} of {'.'.join(reached)} names a migrated table"
+            else:
+                continue
+            raise Refusal(
+                f"--pass-statement-writes {'.'.join(one)}: {why}",
+                hint="leave the option out for that table, and SET binlog_format=ROW in the client"
+                " that writes to it",
+            )
+
+
+def _reached(session: SqlSession, table: tuple[str, str]) -> dict[tuple[str, str], str]:
+    """Return what a write changes: a table, what a view shows, rows that foreign keys change.
+
+    Each with the foreign key that leads to it, as the end of a sentence; empty without one.
+    """
+    found: dict[tuple[str, str], str] = {}
+    left = [(table, "")]
+    while left:
+        one, by = left.pop()
+        if one not in found:
+            found[one] = by
+            left += [((str(s), str(t)), by) for s, t in session.query(_SHOWN_BY_VIEW, one)]
+            keys = [key for key in _keys_to(session, one) if key.changes_rows]
+            left += [(key.child, f" ({key} changes its rows)") for key in keys]
+    return found
+
+
+def _keys_to(session: SqlSession, table: tuple[str, str]) -> tuple[ForeignKey, ...]:
+    """Return the foreign keys to a table, as far as the account may see them."""
+    try:
+        return keys_to(session, *table)
+    except ServerFault as fault:
+        if not access_denied(fault):
+            raise
+        return visible_keys_to(session, *table)
+
+
+def _naming(
+    session: SqlSession, table: tuple[str, str], names: set[str], fold: Callable[[str], str]
+) -> str:
+    """Return a trigger of a table that names one of these tables; empty when there is none."""
+    for trigger, body, mode in session.query(_TRIGGERS, table):
+        try:
+            tokens = tokenize(str(body), SqlMode.of(str(mode)), executed=True)
+        except Refusal:
+            return str(trigger)
+        if any(token.is_identifier and fold(token.value) in names for token in tokens):
+            return str(trigger)
+    return ""

@@ -1,0 +1,1 @@
+ADD COLUMN x INT, ADD FOREIGN KEY (v) REFERENCES parent (id)

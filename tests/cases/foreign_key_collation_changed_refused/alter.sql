@@ -1,0 +1,1 @@
+MODIFY s VARCHAR(10) COLLATE utf8mb4_bin

@@ -1,0 +1,1 @@
+DROP INDEX own, ADD INDEX other (v, p)

@@ -1,0 +1,1 @@
+ADD INDEX (v), ADD COLUMN x INT

@@ -1,2 +1,0 @@
--- @writer
-INSERT INTO t (id) VALUES (@n);

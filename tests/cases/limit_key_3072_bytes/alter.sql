@@ -1,1 +1,0 @@
-MODIFY v BIGINT, ADD KEY va (v, a, b(300))

@@ -1,1 +1,0 @@
-MODIFY v DECIMAL(9)

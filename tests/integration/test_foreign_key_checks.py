@@ -1,0 +1,239 @@
+"""Which foreign keys are refused, by name, and what the account needs for the others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from spirit_py.config import FeedOptions
+from spirit_py.errors import Refusal
+from spirit_py.mysql.connect import connect
+from spirit_py.mysql.facts import ServerFacts
+from spirit_py.mysql.tables.new_table import create_new_table, drop_table
+from spirit_py.preflight.preflight import check_after_create, check_before_create, prepare
+from spirit_py.table.names import AuxiliaryNames
+from tests.kits.connection import account
+from tests.kits.schema_tools import open_schema_tools
+
+PARENT = "CREATE TABLE p (id INT PRIMARY KEY, u INT, UNIQUE (u))"
+TABLE = (
+    "CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT, up INT, KEY (b),"
+    " CONSTRAINT of_t FOREIGN KEY (a) REFERENCES p (id))"
+)
+CHILD = (
+    "CREATE TABLE c (id INT PRIMARY KEY, a INT, CONSTRAINT to_t FOREIGN KEY (a) REFERENCES t (id))"
+)
+NATIVE = {"innodb_native_foreign_keys": "ON"}
+
+
+@pytest.fixture
+def desk(db):
+    """Open a desk in a schema with a parent, the table and a child."""
+    for table in (PARENT, TABLE, CHILD):
+        db.execute(table)
+    with open_schema_tools(db) as found:
+        yield found
+
+
+def findings(desk, alter: str, session: Any = None, **changed: str) -> list[str]:
+    """Run all checks; return the causes of the warnings, or the refusal line by line.
+
+    Args:
+        changed: variables of the server, and its version, that are to be other than they are.
+    """
+    (context,) = prepare(session or desk.session, desk.config(alter))
+    facts = ServerFacts(
+        version=changed.pop("version", "9.7.4"),
+        variables={**context.facts.variables, "innodb_native_foreign_keys": "OFF"} | changed,
+    )
+    context = replace(context, facts=facts)
+    try:
+        warnings = check_before_create([context])
+        target = create_new_table(desk.session, desk.native, context.source, context.statement)
+        try:
+            warnings += check_after_create(context, target)[1]
+        finally:
+            drop_table(desk.session, desk.schema, AuxiliaryNames.of("t").new)
+    except Refusal as error:
+        return [error.message, error.hint, *error.details]
+    return [warning.cause for warning in warnings if warning.check.startswith("foreign")]
+
+
+def test_keys_without_actions_pass_on_every_server(desk):
+    """NO ACTION and RESTRICT change no row, so no binlog need have it."""
+    assert findings(desk, "ADD z INT") == []
+    assert findings(desk, "ADD z INT", version="8.0.36") == []
+    assert findings(desk, "ADD z INT", **NATIVE) == []
+
+
+@pytest.mark.parametrize(
+    "rule", ["ON DELETE CASCADE", "ON UPDATE CASCADE", "ON DELETE SET NULL", "ON UPDATE SET NULL"]
+)
+@pytest.mark.parametrize("parent", ["p", "t"])
+def test_a_child_whose_rows_change_unseen_is_refused_by_name(db, desk, rule, parent):
+    """Where the binlog lacks what foreign keys do, no feed sees it; also in the table itself."""
+    db.execute(f"ALTER TABLE t ADD CONSTRAINT acts FOREIGN KEY (b) REFERENCES {parent} (id) {rule}")
+    assert findings(desk, "ADD z INT") == []
+    for changed, why in (
+        ({"version": "9.5.0"}, "MySQL 9.5.0 writes such changes into no binlog"),
+        ({"version": "8.4.6"}, "MySQL 8.4.6 writes such changes into no binlog"),
+        (NATIVE, "with innodb_native_foreign_keys=ON the server writes such changes into no"),
+    ):
+        for alter in ("ADD z INT", "ADD z INT, DROP FOREIGN KEY acts"):
+            text = "\n".join(findings(desk, alter, **changed))
+            assert f"foreign key acts of {db.name}.t to {db.name}.{parent} changes rows" in text
+            assert why in text
+            assert "9.6 or later" in text
+
+
+@pytest.mark.parametrize("rule", ["ON DELETE CASCADE", "ON DELETE SET NULL ON UPDATE CASCADE"])
+def test_a_parent_may_have_children_with_any_action(db, desk, rule):
+    """Rows of the children are not copied: how they change does not matter."""
+    db.execute("ALTER TABLE c DROP FOREIGN KEY to_t")
+    db.execute(f"ALTER TABLE c ADD CONSTRAINT to_t FOREIGN KEY (a) REFERENCES t (id) {rule}")
+    assert findings(desk, "ADD z INT", **NATIVE) == []
+
+
+@pytest.mark.parametrize(
+    ("alter", "part"),
+    [
+        ("DROP COLUMN a", "column a of {db}.t cannot be dropped: foreign key of_t"),
+        ("DROP COLUMN a, ADD COLUMN a INT", "column a of {db}.t cannot be dropped"),
+        (
+            "DROP COLUMN id, ADD new INT PRIMARY KEY",
+            "cannot be dropped: foreign key to_t of {db}.c",
+        ),
+        ("DROP FOREIGN KEY nothing", "has no foreign key nothing"),
+        ("DROP FOREIGN KEY to_t", "has no foreign key to_t"),
+        ("DROP FOREIGN KEY a", "has no foreign key a"),
+    ],
+)
+def test_what_a_native_alter_refuses_is_refused_by_name(db, desk, alter, part):
+    """Errors 1828, 1829 and 1091: the new table has no keys, so it would not show."""
+    found = "\n".join(findings(desk, alter))
+    assert part.format(db=db.name) in found
+    with pytest.raises(Exception, match=r"\((1828|1829|1091|1846)"):
+        db.execute(f"ALTER TABLE t {alter}")
+
+
+@pytest.mark.parametrize(
+    "alter", ["DROP COLUMN a, DROP FOREIGN KEY of_t", "DROP CONSTRAINT OF_T, DROP a", "DROP up"]
+)
+def test_a_column_goes_with_its_key(desk, alter):
+    """A column that no other key needs may be dropped."""
+    assert findings(desk, alter) == []
+
+
+def test_a_constraint_that_is_not_clearly_meant_is_refused(db, desk):
+    """Error 3939: the server would drop the CHECK, and nobody the foreign key."""
+    db.execute("ALTER TABLE t ADD CONSTRAINT OF_T CHECK (b > 0)")
+    assert "names two constraints" in "\n".join(findings(desk, "DROP CONSTRAINT of_t"))
+    with pytest.raises(Exception, match="3939"):
+        db.execute("ALTER TABLE t DROP CONSTRAINT of_t")
+
+
+def test_many_children_are_warned_of(db, desk):
+    """The lock of the swap grows with their number."""
+    for number in range(20):
+        db.execute(
+            f"CREATE TABLE c{number} (id INT PRIMARY KEY, FOREIGN KEY (id) REFERENCES t (id))"
+        )
+    (warning,) = findings(desk, "ADD z INT")
+    assert "21 tables refer to" in warning
+
+
+SCHEMA = (
+    "SELECT, INSERT, DELETE, CREATE, DROP, ALTER, INDEX, TRIGGER, LOCK TABLES,"
+    " CREATE TEMPORARY TABLES ON {db}.*"
+)
+GLOBAL = "REPLICATION SLAVE, REPLICATION CLIENT, PROCESS, XA_RECOVER_ADMIN, CONNECTION_ADMIN ON *.*"
+SEEN = "SELECT ON performance_schema.*"
+
+
+@pytest.fixture
+def far(db, desk):
+    """Move parent and child to another schema; yield its name."""
+    name = f"{db.name}_far"
+    db.execute(
+        "ALTER TABLE t DROP FOREIGN KEY of_t; DROP TABLE c, p;"
+        f"CREATE DATABASE {name}; CREATE TABLE {name}.p (id INT PRIMARY KEY);"
+        f"ALTER TABLE t ADD CONSTRAINT of_t FOREIGN KEY (a) REFERENCES {name}.p (id);"
+        f"CREATE TABLE {name}.c (id INT PRIMARY KEY, a INT, CONSTRAINT to_t FOREIGN KEY (a)"
+        f" REFERENCES {db.name}.t (id))"
+    )
+    yield name
+    db.execute(f"SET SESSION foreign_key_checks = 0; DROP DATABASE {name}")
+
+
+def test_what_the_account_lacks_for_other_tables_is_one_block(db, desk, far):
+    """Children that the account may not even see are known; every GRANT is named at once."""
+    with account(db, SCHEMA, GLOBAL, SEEN) as options:
+        with connect(options, database=db.name, role="driver") as session:
+            message, hint = findings(desk, "ADD z INT", session)
+        user = f"`{options.user}`@`%`"
+    assert f"lacks SELECT, LOCK TABLES, REFERENCES, ALTER on `{far}`.*" in message.replace(
+        "SELECT, REFERENCES, LOCK TABLES, ALTER", "SELECT, LOCK TABLES, REFERENCES, ALTER"
+    )
+    assert f"REFERENCES on `{db.name}`.*" in message
+    assert f"ON `{far}`.* TO {user};" in hint
+    assert f"GRANT REFERENCES ON `{db.name}`.* TO {user};" in hint
+
+
+def test_the_grants_that_are_named_are_enough(db, desk, far):
+    """Each on the table that needs it; LOCK TABLES is granted on schemas only."""
+    grants = (
+        f"SELECT, REFERENCES ON `{far}`.p",
+        f"SELECT, ALTER ON `{far}`.c",
+        f"LOCK TABLES ON `{far}`.*",
+        "REFERENCES ON {db}.*",
+    )
+    with (
+        account(db, SCHEMA, GLOBAL, SEEN, *grants) as options,
+        connect(options, database=db.name, role="driver") as session,
+    ):
+        assert findings(desk, "ADD z INT", session) == []
+
+
+def test_other_missing_privileges_are_named_with_those_for_keys(db, desk, far):
+    """One block for all: nobody is asked twice."""
+    with (
+        account(db, SCHEMA.replace("INDEX, ", ""), GLOBAL, SEEN) as options,
+        connect(options, database=db.name, role="driver") as session,
+    ):
+        (context,) = prepare(session, desk.config("ADD z INT"))
+        with pytest.raises(Refusal) as refused:
+            check_before_create([context])
+    assert f"lacks INDEX, REFERENCES on `{db.name}`.*" in refused.value.message
+    assert f"`{far}`.*" in refused.value.hint
+
+
+M = "CREATE TABLE m (id INT PRIMARY KEY);"
+N = "CREATE TABLE n (id INT PRIMARY KEY, FOREIGN KEY (id) REFERENCES m (id) ON DELETE CASCADE);"
+REFERS = "ALTER TABLE t ADD FOREIGN KEY (b) REFERENCES"
+
+
+@pytest.mark.parametrize(
+    ("keys", "refused"),
+    [
+        (M, False),
+        (f"{M}{REFERS} m (id)", False),
+        (f"{M}{REFERS} m (id) ON DELETE SET NULL", True),
+        (f"{M}{N}{REFERS} n (id)", False),
+        (f"{M}{N}{REFERS} n (id) ON DELETE CASCADE", True),
+    ],
+)
+def test_a_table_whose_keys_change_migrated_rows_may_not_be_passed(db, desk, keys, refused):
+    """R13: what a STATEMENT-format write cascades to is in no binlog, on any version."""
+    db.execute(keys)
+    feed = FeedOptions(passable=((db.name, "m"),))
+    try:
+        desk.before("ADD z INT", feed=feed)
+    except Refusal as error:
+        text = "\n".join((error.message, *error.details))
+        assert refused
+        assert f"--pass-statement-writes {db.name}.m: a write to it is one to {db.name}.t" in text
+        assert "changes its rows" in text
+    else:
+        assert not refused

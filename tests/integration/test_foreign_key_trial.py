@@ -1,0 +1,172 @@
+"""What the server says to foreign keys between new definitions, tried on empty tables."""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+
+import pytest
+
+from spirit_py.config import MigrationConfig
+from spirit_py.errors import Refusal
+from spirit_py.mysql.tables.new_table import create_new_table, drop_building, drop_tables
+from spirit_py.preflight.preflight import check_keys, mapping_of, prepare
+from spirit_py.table.names import AuxiliaryNames, building_name, trial_name
+from tests.kits.schema_tools import open_schema_tools
+
+TABLES = (
+    "CREATE TABLE p (id INT PRIMARY KEY, s VARCHAR(10), UNIQUE (s));"
+    "CREATE TABLE t (id INT PRIMARY KEY, u INT UNIQUE, a INT, s VARCHAR(10), up INT, free INT,"
+    " KEY two (a, free), CONSTRAINT of_t FOREIGN KEY (a) REFERENCES p (id) ON DELETE SET NULL,"
+    " CONSTRAINT text_of_t FOREIGN KEY (s) REFERENCES p (s),"
+    " CONSTRAINT own FOREIGN KEY (up) REFERENCES t (id));"
+    "CREATE TABLE c (id INT PRIMARY KEY, a INT, CONSTRAINT to_t FOREIGN KEY (a) REFERENCES t (u),"
+    " CONSTRAINT to_id FOREIGN KEY (id) REFERENCES t (id) ON DELETE CASCADE)"
+)
+#: The server's words do not say which key it is.
+NAMELESS = {1506, 3192}
+BUILDING = building_name("t", "abcdef")
+
+
+@pytest.fixture
+def desk(db):
+    """Open a desk in a schema with a family of tables."""
+    db.execute(TABLES)
+    with open_schema_tools(db) as found:
+        yield found
+
+
+def tables(db) -> set[str]:
+    """Return the names of all tables."""
+    return {row[0] for row in db.query("SHOW TABLES")}
+
+
+def tried(desk, **alters: str) -> str:
+    """Try the keys of some tables, altered together; return the refusal, or an empty text."""
+    statements = "; ".join(f"ALTER TABLE {table} {text}" for table, text in alters.items())
+    config = MigrationConfig(connection=desk.options, database=desk.schema, statement=statements)
+    contexts = prepare(desk.session, config)
+    names = [AuxiliaryNames.of(table).new for table in alters]
+    try:
+        mappings = [
+            mapping_of(one, create_new_table(desk.session, desk.native, one.source, one.statement))
+            for one in contexts
+        ]
+        check_keys(contexts, mappings, BUILDING)
+    except Refusal as error:
+        return "\n".join((error.message, error.hint, *error.details))
+    finally:
+        drop_tables(desk.session, desk.schema, names)
+    return ""
+
+
+@pytest.mark.parametrize(
+    "alter",
+    [
+        "ADD z INT",
+        "RENAME COLUMN a TO b, RENAME COLUMN id TO number, RENAME COLUMN up TO down",
+        "CHANGE u v INT NOT NULL, MODIFY s VARCHAR(400)",
+        "MODIFY a INT AFTER free, COMMENT 'x'",
+        "DROP INDEX two, ADD INDEX three (a, free, up)",
+        "ADD UNIQUE (a)",
+        "DROP FOREIGN KEY of_t, MODIFY a BIGINT NOT NULL",
+        "CONVERT TO CHARACTER SET utf8mb4",
+    ],
+)
+def test_keys_that_fit_pass_and_nothing_is_left(db, desk, alter):
+    """Names of columns are those of the new definition; the trial's tables are gone."""
+    before = tables(db)
+    assert tried(desk, t=alter) == ""
+    assert tables(db) == before
+    assert desk.table("t").create_sql.count("FOREIGN KEY") == 3
+
+
+@pytest.mark.parametrize(
+    ("alter", "error", "keys"),
+    [
+        ("MODIFY a BIGINT", 3780, ["of_t"]),
+        ("MODIFY a INT UNSIGNED", 3780, ["of_t"]),
+        ("MODIFY id BIGINT", 3780, ["own", "to_id"]),
+        ("MODIFY u BIGINT", 3780, ["to_t"]),
+        ("MODIFY s VARCHAR(10) CHARACTER SET latin1", 3780, ["text_of_t"]),
+        ("MODIFY s VARCHAR(10) COLLATE utf8mb4_bin", 3780, ["text_of_t"]),
+        ("CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", 3780, ["text_of_t"]),
+        ("MODIFY a INT NOT NULL", 1830, ["of_t"]),
+        ("DROP INDEX u", 6125, ["to_t"]),
+        ("DROP INDEX u, ADD INDEX (u)", 6125, ["to_t"]),
+        ("DROP INDEX u PARTITION BY HASH (id) PARTITIONS 2", 1506, ["of_t", "to_id"]),
+        ("ADD g INT AS (a + 1) STORED", 3192, ["of_t"]),
+        ("ADD CHECK (a > 0)", 3823, ["of_t"]),
+    ],
+)
+def test_a_key_that_no_longer_fits_is_refused_in_the_servers_words(db, desk, alter, error, keys):
+    """The refusal names tables and keys as the operator knows them, and a way out."""
+    before = tables(db)
+    text = tried(desk, t=alter)
+    assert f"(error {error})" in text
+    for key in keys:
+        assert f"foreign key {key} of {db.name}." in text
+    if error not in NAMELESS:
+        named = {f"foreign key {key} of" for key in keys}
+        assert set(re.findall(r"foreign key \w+ of", text)) == named
+    assert BUILDING not in text
+    assert "_spirit_py" not in text
+    assert re.search(r"foreign key|unique index|drop the key|nullable", text)
+    assert tables(db) == before
+
+
+@pytest.mark.parametrize("alter", ["DROP INDEX two", "DROP INDEX two, ADD INDEX (free, a)"])
+def test_an_index_that_a_key_needs_may_not_be_dropped(db, desk, alter):
+    """ADD FOREIGN KEY would build one under the lock of the swap; a native ALTER says 1553."""
+    assert "foreign key of_t" in tried(desk, t=alter)
+    assert "needs an index that begins with (a), which the ALTER removes" in tried(desk, t=alter)
+
+
+def test_both_ends_of_a_key_may_change_together(desk):
+    """What one table alone may not do: their new definitions are tried against each other."""
+    alters = {
+        "t": "MODIFY id BIGINT, MODIFY up BIGINT, MODIFY a BIGINT",
+        "p": "MODIFY id BIGINT",
+        "c": "MODIFY id BIGINT",
+    }
+    assert tried(desk, **alters) == ""
+    assert "(error 3780)" in tried(desk, t=alters["t"], p=alters["p"])
+
+
+def test_a_parent_that_is_missing_stays_missing(db, desk):
+    """A key that was made without checks is carried along as it is."""
+    db.execute("SET foreign_key_checks = 0; DROP TABLE p; SET foreign_key_checks = 1")
+    assert tried(desk, t="ADD z INT") == ""
+    assert "p" not in tables(db)
+
+
+@contextmanager
+def transaction(db, *statements):
+    """Keep the locks of statements."""
+    session = db.connect()
+    with session.cursor() as cursor:
+        cursor.execute("BEGIN")
+        for statement in statements:
+            cursor.execute(statement)
+    yield
+    session.rollback()
+    session.close()
+
+
+def test_neither_parents_nor_children_are_locked_for_a_trial(db, desk):
+    """R23: ADD FOREIGN KEY would wait for both, and everybody behind it."""
+    db.execute("INSERT INTO p VALUES (1, 'a')")
+    desk.session.execute("SET SESSION lock_wait_timeout = 1")
+    with transaction(db, "UPDATE p SET s = 'b'", "SELECT * FROM c FOR UPDATE"):
+        assert tried(desk, t="ADD z INT") == ""
+
+
+def test_what_a_killed_trial_has_left_is_dropped_by_its_name(db, desk):
+    """R24: the name is noted before, and is random; another table beside it stays."""
+    left = [BUILDING, trial_name(BUILDING, 1), trial_name(BUILDING, 12)]
+    others = [f"{BUILDING}_x", f"{BUILDING}_012"[:64], trial_name(building_name("t", "abcdee"), 1)]
+    for name in (*left, *others):
+        db.execute(f"CREATE TABLE `{name}` (id INT)")
+    before = tables(db)
+    drop_building(desk.session, db.name, "t", BUILDING)
+    assert tables(db) == before - set(left)
