@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+import contextlib
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from spirit_py.attached.record import Attachments
 from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.errors import CutoverFailure
 from spirit_py.migration.attachments import SwapAttachments, settle_left
 from tests.kits.attached import Swapping, definitions, loose_ends, run_killed_after
-from tests.kits.cutover import ProvenCutover, SnapshotSource
+from tests.kits.background import BackgroundCall
+from tests.kits.cutover import PATIENT, ProvenCutover, SnapshotSource, lock_request
+from tests.kits.locking import looking
+from tests.kits.waiting import until
+
+if TYPE_CHECKING:
+    from spirit_py.attached.sequence import SwapStatements
 
 #: Name: the tables that are swapped, and the definitions of all, in the order of their creation.
 SHAPES = {
@@ -77,13 +86,16 @@ class Copied(SnapshotSource):
         """Write nothing."""
 
 
-def cutover(swapping: Swapping, attached: SwapAttachments) -> ProvenCutover:
+def cutover(
+    swapping: Swapping, attached: SwapAttachments, *, source: Any = None, limits: Any = PATIENT
+) -> ProvenCutover:
     """Return the swap."""
     return ProvenCutover(
         swapping.db,
         swapping.swaps,
-        Copied(*swapping.swaps),
+        source or Copied(*swapping.swaps),
         attached=attached,
+        limits=limits,
         message=swapping.process.message,
         stop=swapping.process.stop,
     )
@@ -132,3 +144,104 @@ def back_again(swapping: Swapping) -> None:
     for name in swapping.names:
         swapping.db.execute(f"DROP TABLE `_{name}_old`")
         swapping.db.execute(f"CREATE TABLE `_{name}_new` LIKE `{name}`")
+
+
+def test_a_child_that_is_made_right_before_the_lock_costs_a_try(db):
+    """R24: what is attached is proven under the lock; the next try takes the new child along."""
+    swapping = made(db, "parent")
+    attached = swapping.attachments()
+    source = Copied(*swapping.swaps)
+    late: list[str] = []
+
+    def make(*_: object) -> None:
+        if not late:
+            late.append("late")
+            db.execute("CREATE TABLE late (id INT PRIMARY KEY, FOREIGN KEY (id) REFERENCES t (id))")
+
+    source.hooks["applies_paused"] = make
+    result = cutover(swapping, attached, source=source).run()
+    assert result.attempts == 2
+    assert "late" in result.failures[0]
+    assert loose_ends(db) == []
+    assert "REFERENCES `t` (`id`)" in definitions(db, ["late"])["late"]
+
+
+@pytest.mark.parametrize("behind", [False, True], ids=["before the RENAME", "after it"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_statement_that_fails_is_undone_or_sent_again_under_the_lock(
+    db, shape, behind, monkeypatch
+):
+    """Before the RENAME the swap fails, and nothing has changed; after it, the rest is sent."""
+    swapping = made(db, shape)
+    tables = SHAPES[shape][1]
+    before = definitions(db, tables)
+    attached = swapping.attachments()
+    whole: Any = SwapAttachments.statements.fget  # type: ignore[attr-defined]
+
+    def failing(self: SwapAttachments) -> SwapStatements:
+        found = whole(self)
+        bad = "ALTER TABLE `t` DROP FOREIGN KEY `there_is_none`"
+        if behind:
+            return replace(found, after=(found.after[0], bad, *found.after[1:]))
+        return replace(found, before=(*found.before, bad))
+
+    monkeypatch.setattr(SwapAttachments, "statements", property(failing))
+    swap = cutover(swapping, attached)
+    if behind:
+        assert swap.run().attempts == 1
+    else:
+        with pytest.raises(CutoverFailure, match="1091"):
+            swap.run()
+    assert definitions(db, tables) == before
+    assert loose_ends(db) == []
+    assert not any("settled" in line for line in swapping.process.messages)
+
+
+#: A table that others use, and why it is locked with the swap of ``t``.
+BESIDE = {
+    "p": "its parent",
+    "c": "its child",
+    "q": "a parent of its child, by the server itself",
+    "g": "a child of its child, which a cascade would change",
+    "l": "a table that a trigger of the child writes to",
+}
+
+
+@pytest.mark.parametrize("table", BESIDE)
+def test_no_lock_is_requested_while_somebody_old_is_on_a_table_beside(db, table):
+    """R23: a transaction that has read it goes on, and so do all who come after it."""
+    db.execute(
+        "CREATE TABLE p (id INT PRIMARY KEY); CREATE TABLE q (id INT PRIMARY KEY);"
+        "CREATE TABLE l (id INT);"
+        "CREATE TABLE t (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES p (id));"
+        "CREATE TABLE c (id INT PRIMARY KEY, q INT, FOREIGN KEY (q) REFERENCES q (id),"
+        " FOREIGN KEY (id) REFERENCES t (id));"
+        "CREATE TABLE g (id INT PRIMARY KEY,"
+        " FOREIGN KEY (id) REFERENCES c (id) ON DELETE CASCADE);"
+        "CREATE TRIGGER filled AFTER INSERT ON c FOR EACH ROW INSERT INTO l VALUES (NEW.id)"
+    )
+    swapping = Swapping(db, ("t",))
+    attached = swapping.attachments()
+    swap = cutover(swapping, attached, limits=looking())
+    with contextlib.closing(db.connect(autocommit=False)) as old:
+        with contextlib.closing(old.cursor()) as cursor:
+            cursor.execute(f"SELECT * FROM `{table}` FOR UPDATE")
+        until(lambda: age_of_oldest(db) > 1, "a transaction older than a second")
+        running = BackgroundCall(swap.run)
+        until(lambda: any("is not requested" in m for m in swapping.process.messages), "a message")
+        assert lock_request(db) is None
+        old.commit()
+    assert running.result().attempts == 1
+    assert loose_ends(db) == []
+    said = " ".join(swapping.process.messages)
+    assert f"{db.name}.{table}" in said
+
+
+def age_of_oldest(db) -> int:
+    """Return the seconds since the oldest transaction began."""
+    return int(
+        db.query(
+            "SELECT COALESCE(MAX(TIMESTAMPDIFF(SECOND, trx_started, NOW())), 0)"
+            " FROM information_schema.innodb_trx"
+        )[0][0]
+    )

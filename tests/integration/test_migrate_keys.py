@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import subprocess
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import MySQLdb
 import pytest
 
-from spirit_py.errors import ServerFault
+from spirit_py.config import RevertConfig
+from spirit_py.errors import Interrupted, ServerFault
+from spirit_py.migration.reverse.revert import revert
 from spirit_py.mysql.session import Session
 from spirit_py.preflight.checks import foreign_keys
 from tests.faults.hooks import PACKET_VARIABLE
 from tests.kits.attached import definitions, loose_ends
 from tests.kits.command import command_line, environment, run
-from tests.kits.migrate import config_for, migrate_here
+from tests.kits.connection import connection_options
+from tests.kits.engine import SharedEngine
+from tests.kits.migrate import Migrating, config_for, migrate_here
+from tests.kits.reporter import RecordingReporter
 from tests.kits.tables import tables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ADD = "ADD COLUMN extra INT, ENGINE=InnoDB"
 FAMILY = """
@@ -132,6 +141,67 @@ def test_a_session_killed_within_its_packet_costs_at_most_a_try(
     assert loose_ends(family) == []
     assert set(tables(family)) == set(TABLES)
     assert_keys_work(family)
+
+
+@pytest.mark.timeout(600)
+def test_a_revert_brings_the_keys_back(family, spark_engine):
+    """To the old table, with those of its children; meanwhile it has none of its own."""
+    before = definitions(family, TABLES)
+    with kept(family, spark_engine) as migrating:
+        assert loose_ends(family) == []
+        assert definitions(family, TABLES) == before
+        family.execute("INSERT INTO t (id, p, extra) VALUES (5, 1, 7)")
+        family.execute("INSERT INTO p VALUES (8)")
+        family.execute("INSERT INTO t (id, p) VALUES (8, 8)")
+        family.execute("DELETE FROM p WHERE id = 8")
+        revert(
+            RevertConfig(connection=connection_options(family), database=family.name, table="t"),
+            reporter=RecordingReporter(),
+            engine_factory=lambda _: SharedEngine(spark_engine),
+        )
+        migrating.end()
+    assert definitions(family, TABLES) == before
+    assert loose_ends(family) == []
+    assert set(tables(family)) == set(TABLES)
+    family.execute("DELETE FROM t WHERE id = 5")
+    assert_keys_work(family)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("number", range(8))
+def test_a_revert_whose_session_is_killed_within_its_packet_still_brings_them_back(
+    family, spark_engine, monkeypatch, number
+):
+    """After each statement: the same as for the swap."""
+    before = definitions(family, TABLES)
+    with kept(family, spark_engine) as migrating:
+        killed = KilledAfter(family, number)
+        monkeypatch.setattr(Session, "execute_packet", killed.method())
+        revert(
+            RevertConfig(connection=connection_options(family), database=family.name, table="t"),
+            reporter=RecordingReporter(),
+            engine_factory=lambda _: SharedEngine(spark_engine),
+        )
+        migrating.end()
+    assert killed.killed
+    assert definitions(family, TABLES) == before
+    assert loose_ends(family) == []
+    assert set(tables(family)) == set(TABLES)
+    assert_keys_work(family)
+
+
+@contextlib.contextmanager
+def kept(db: Any, engine: Any) -> Iterator[Migrating]:
+    """Migrate the table, whose old one follows it while the context is open."""
+    config = config_for(db, table="t", alter=ADD, keep_old_current=600.0)
+    migrating = Migrating(engine, config)
+    try:
+        migrating.wait_until(
+            lambda: "reverse replication of" in migrating.told.text, "reverse replication"
+        )
+        yield migrating
+    finally:
+        migrating.stop.request(Interrupted(signal.SIGINT))
 
 
 def assert_keys_work(db: Any) -> None:
