@@ -1,0 +1,1 @@
+MODIFY v BIGINT, ADD KEY va (v, a, b(300))

@@ -1,0 +1,1 @@
+MODIFY v DECIMAL(9)
