@@ -24,7 +24,7 @@ from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.proofs import renew_all_proofs
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.cutover.plan import TryFailed
-from spirit_py.errors import Refusal, ServerFault, SpiritError
+from spirit_py.errors import MigrationFailure, Refusal, ServerFault, SpiritError
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.locks.policy import LockPolicy
 
@@ -99,11 +99,21 @@ class SwapAttachments:
                 keys=moves(session, self._keys, Places(self.swaps), self.carried, token),
                 triggers=trigger_moves(session, self.swaps, f"{token}_t"),
             )
-            keepable(self._noted.triggers, self.changed)
+            self._require_keepable()
             self._lock(session)
             if self._noted:
                 for name in self._names:
                     CheckpointTable(*name).write(session, self._noted)
+
+    def _require_keepable(self) -> None:
+        config = self.process.config
+        if self._noted.triggers and getattr(config, "triggers", "keep") == "refuse":
+            raise MigrationFailure(
+                f"{self._noted.triggers[0].trigger.label} was created meanwhile, and --triggers"
+                " refuse was given",
+                hint="drop it, then run the same command again; or leave the option out",
+            )
+        keepable(self._noted.triggers, self.changed)
 
     def _lock(self, session: SqlSession) -> None:
         """Find what is locked with the tables, and tell the operator when it has changed."""

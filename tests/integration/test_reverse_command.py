@@ -182,3 +182,33 @@ def test_a_lost_answer_to_rename_ends_reverse_replication_and_not_the_change(tab
     assert run("cleanup", "--yes", "--drop-old").end() == 0
     assert {name for (name,) in table.query("SHOW TABLES")} == {"t"}
     assert table.query("SELECT COUNT(*) FROM t") == [(2001,)]
+
+
+def test_triggers_are_on_the_table_alone_and_come_back_with_it(table, run):
+    """Each write fires each of them once, also one that came after the swap; R5 fires nothing."""
+    table.execute(
+        "CREATE TABLE audit (who VARCHAR(9), id BIGINT);"
+        "CREATE TRIGGER first AFTER INSERT ON t FOR EACH ROW"
+        " BEGIN INSERT INTO audit VALUES ('first', NEW.id); END;"
+        "CREATE TRIGGER second BEFORE INSERT ON t FOR EACH ROW SET NEW.v = NEW.v + 1"
+    )
+    migrate(run)
+    assert on(table, "_t_old") == []
+    table.execute("INSERT INTO t (id, v, u) VALUES (5000, 6, 'x')")
+    until(
+        lambda: table.query("SELECT v FROM _t_old WHERE id = 5000") == [(7,)],
+        "the old table's row",
+        seconds=PATIENCE,
+    )
+    table.execute("DROP TRIGGER second")
+    revert = run("revert")
+    assert revert.end() == 0, revert.output.read_text()
+    assert on(table, "t") == ["first"]
+    table.execute("INSERT INTO t (id, v, u) VALUES (5001, 6, 'y')")
+    assert table.query("SELECT who, id FROM audit") == [("first", 5000), ("first", 5001)]
+    assert table.query("SELECT v FROM t WHERE id >= 5000") == [(7,), (6,)]
+
+
+def on(db, name: str) -> list[str]:
+    """Return the names of a table's triggers."""
+    return [row[0] for row in db.query(f"SHOW TRIGGERS LIKE '{name.replace('_', chr(92) + '_')}'")]
