@@ -131,7 +131,7 @@ def test_a_try_is_given_up_when_a_trigger_was_made_meanwhile(db):
         with pytest.raises(Exception, match="triggers were created or dropped meanwhile"):
             attached.prove(session)
         db.execute("CREATE TRIGGER mine BEFORE INSERT ON _t_new FOR EACH ROW SET @x = 1")
-        with pytest.raises(MigrationFailure, match="trigger mine is on .*_t_new"):
+        with pytest.raises(MigrationFailure, match=r"trigger mine is on .*_t_new"):
             attached.survey()
 
 
