@@ -68,6 +68,7 @@ class Batch:
 
     Attributes:
         resumable: a migration has ended whose copy is kept.
+        ended: :meth:`run` has returned.
     """
 
     def __init__(
@@ -96,6 +97,7 @@ class Batch:
         self._ended: queue.SimpleQueue[Name] = queue.SimpleQueue()
         self._halted = False
         self.resumable = False
+        self.ended = False
         self._began = time.monotonic()
 
     def run(self) -> None:
@@ -105,17 +107,20 @@ class Batch:
             SpiritError: the reason of the stop switch; the migrations under way have ended.
         """
         try:
-            with connect(self._config.each.connection, role="batch") as session:
+            with self._session() as session:
                 self._related = related_tables(session, set(self._waiting))
-            while True:
-                while self._begin_next():
-                    pass
-                if not self._workers:
-                    break
+            while self._begin_all_that_may():
                 self._end(self._ended.get())
         finally:
             self._spark.stop()
+            self.ended = True
         self._stop.check()
+
+    def _begin_all_that_may(self) -> bool:
+        """Begin each table that may begin; return whether any is under way."""
+        while self._begin_next():
+            pass
+        return bool(self._workers)
 
     def _begin_next(self) -> bool:
         """Begin the next table that may begin; False where there is none."""
@@ -193,21 +198,38 @@ class Batch:
         worker.thread.join()
         self._slots.give_back(worker.share)
         report = worker.run.report
+        self._tell(name, report)
+        stops = worker.run.concerns_all or self._config.on_failure == "stop"
+        self._halted |= bool(report.error) and stops
+        self.resumable |= report.resumable
+        try:
+            self._note(name, **self._outcome(name, report))
+        except SpiritError as error:
+            # Its state is one from which the next run finds out what is done.
+            self._reporter.message(
+                f"warning: {_dotted(name)}: its end could not be noted: {error.message}"
+            )
+            self._halted = True
+
+    def _tell(self, name: Name, report: MigrationReport) -> None:
+        """Show how a table has ended; each line names it."""
         if report.error:
             self._reporter.message(f"{_dotted(name)}: {report.outcome}: {report.error}")
-            self._note(name, **self._failed(name), **_noted(report))
         elif report.outcome:
             first, *others = report.summary()
             self._reporter.message(first)
             for line in others:
                 self._reporter.message(f"{_dotted(name)}: {line.strip()}")
-            done = TableState.PENDING if self._store is None else TableState.DONE
-            self._note(name, state=done.value, **_noted(report))
-        else:
-            self._note(name, state=TableState.DONE.value, outcome="done", error="")
-        self.resumable |= report.resumable
-        stops = worker.run.concerns_all or self._config.on_failure == "stop"
-        self._halted |= bool(report.error) and stops
+
+    def _outcome(self, name: Name, report: MigrationReport) -> dict[str, str]:
+        """Return what is noted of a table that has ended."""
+        if report.error:
+            return {**self._failed(name), **_noted(report)}
+        if self._store is None:
+            return _noted(report)
+        done = {"state": TableState.DONE.value}
+        # Without an outcome an earlier run has changed it.
+        return done | (_noted(report) if report.outcome else {"outcome": "done", "error": ""})
 
     def _failed(self, name: Name) -> dict[str, str]:
         """Return the state of a table whose migration has failed.

@@ -80,7 +80,7 @@ def run_batch(
         stopped = _run(batch, switch, reporter)
         report.add(batch.records())
         if store is not None:
-            report.record = "" if _close(config, store, batch) else str(store)
+            report.record = "" if _close(config, store, batch, reporter) else str(store)
     report.seconds = round(time.monotonic() - began, 3)
     report.conclude(stopped)
     report.write(config.report_json, reporter)
@@ -155,6 +155,7 @@ def _home(plan: BatchPlan) -> str:
 def _begun(config: BatchConfig, plan: BatchPlan) -> BatchRecord:
     return BatchRecord(
         home=_home(plan),
+        server_uuid=plan.server_uuid,
         asked=asked(config),
         started_at=datetime.now(UTC).isoformat(timespec="seconds"),
         runs=1,
@@ -229,7 +230,7 @@ def _left_at_once(batch: Batch) -> SpiritError:
     )
 
 
-def _close(config: BatchConfig, store: BatchTable, batch: Batch) -> bool:
+def _close(config: BatchConfig, store: BatchTable, batch: Batch, reporter: Reporter) -> bool:
     """Drop the record of a batch of which every table is done, or nothing is left on the server.
 
     Returns:
@@ -237,8 +238,13 @@ def _close(config: BatchConfig, store: BatchTable, batch: Batch) -> bool:
     """
     states = {one.state for one in batch.records()}
     nothing = states == {TableState.PENDING} and not batch.resumable
-    if states != {TableState.DONE} and not nothing:
+    # After a second SIGINT its thread may still write.
+    if not batch.ended or (states != {TableState.DONE} and not nothing):
         return False
-    with connect(config.each.connection, role="batch") as session:
-        store.drop(session)
+    try:
+        with connect(config.each.connection, role="batch") as session:
+            store.drop(session)
+    except SpiritError as error:
+        reporter.message(f"warning: the record {store} could not be dropped: {error.message}")
+        return False
     return True

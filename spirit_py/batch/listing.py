@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from spirit_py.batch.record import TableState
-from spirit_py.batch.store import all_batches
+from spirit_py.batch.store import BatchTable, marked_tables
+from spirit_py.errors import Refusal
 from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.locks.named import named_lock_holder
 from spirit_py.table.names import lock_name
@@ -25,16 +26,18 @@ class BatchShown:
 
     Attributes:
         batch: schema and name of the table that keeps it.
+        unreadable: why there is no more to show; empty otherwise.
         worked_on_by: the server session of the process that works on it now; None without one.
         tables: for each its name, state, outcome and error.
     """
 
     batch: str
-    asked: str
-    started_at: str
-    runs: int
-    worked_on_by: int | None
-    tables: tuple[dict[str, str], ...]
+    unreadable: str = ""
+    asked: str = ""
+    started_at: str = ""
+    runs: int = 0
+    worked_on_by: int | None = None
+    tables: tuple[dict[str, str], ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything for JSON."""
@@ -42,6 +45,8 @@ class BatchShown:
 
     def lines(self) -> list[str]:
         """Return the same for people, a line each."""
+        if self.unreadable:
+            return [f"{self.batch}: {self.unreadable}"]
         states = Counter(one["state"] for one in self.tables)
         counted = ", ".join(f"{states[state]} {state}" for state in TableState if states[state])
         now = "no process works on it now; the same command carries on"
@@ -65,11 +70,15 @@ def batches(options: ConnectionOptions, *, database: str, table: str) -> list[Ba
 
     Raises:
         ServerFault: the server does not answer any more.
-        Refusal: the server cannot be reached, or a record cannot be read.
+        Refusal: the server cannot be reached.
     """
     with connect_first(options, role="status", read_timeout=60) as session:
         found = list(_look(session))
-    return [one for one in found if any(_belongs(each, database, table) for each in one.tables)]
+    return [
+        one
+        for one in found
+        if one.unreadable or any(_belongs(each, database, table) for each in one.tables)
+    ]
 
 
 def _belongs(one: dict[str, str], database: str, table: str) -> bool:
@@ -79,16 +88,22 @@ def _belongs(one: dict[str, str], database: str, table: str) -> bool:
 
 
 def _look(session: Session) -> Iterator[BatchShown]:
-    for store in all_batches(session):
-        record = store.read(session)
-        if record is None:
+    for name in marked_tables(session):
+        store = BatchTable(*name)
+        try:
+            record = store.read(session)
+            tables = tuple(store.tables(session).values())
+        except Refusal as refusal:
+            yield BatchShown(batch=str(store), unreadable=refusal.message)
+            continue
+        if record is None or record.home != name[0]:
             continue
         yield BatchShown(
             batch=str(store),
             asked=record.asked,
             started_at=record.started_at,
             runs=record.runs,
-            worked_on_by=named_lock_holder(session, lock_name("batch", store.name[1])),
+            worked_on_by=named_lock_holder(session, lock_name("batch", name[1])),
             tables=tuple(
                 {
                     "table": str(one),
@@ -96,7 +111,7 @@ def _look(session: Session) -> Iterator[BatchShown]:
                     "outcome": one.outcome,
                     "error": one.error,
                 }
-                for one in store.tables(session).values()
+                for one in tables
             ),
         )
 

@@ -10,8 +10,9 @@ from spirit_py.batch.definitions import UsualDefinitions
 from spirit_py.batch.record import TableState, batch_name
 from spirit_py.batch.room import room_for
 from spirit_py.batch.store import all_batches, find_batch
+from spirit_py.batch.unfinished import what_becomes_of_it
 from spirit_py.checkpoint.table import CheckpointTable
-from spirit_py.errors import Refusal, ServerFault
+from spirit_py.errors import FeedFailure, Refusal, ServerFault
 from spirit_py.migration.shortcuts import copy_is_certain
 from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.endpoint import require_one_server
@@ -30,9 +31,10 @@ if TYPE_CHECKING:
 
     from spirit_py.batch.changes import TableChange
     from spirit_py.batch.record import TableRecord
-    from spirit_py.config import BatchConfig
+    from spirit_py.config import BatchConfig, MigrationConfig
     from spirit_py.mysql.session import Session
     from spirit_py.mysql.tables.identity import Name
+    from spirit_py.preflight.check import PreflightContext
 
 _COPIED = "copied"
 _PERHAPS = "in place if the server can, otherwise copied"
@@ -143,6 +145,8 @@ def plan_batch(config: BatchConfig) -> BatchPlan:
         changes = changes_of(session, config, sql_mode)
         name = _name(config, changes)
         table = None if config.each.dry_run else find_batch(session, name)
+        if table is not None:
+            table.require_server(session, facts.uuid)
         earlier = None if table is None else table.tables(session)
         _refuse_others(session, name, changes)
         planner = _Planner(session, config, earlier or {})
@@ -220,7 +224,7 @@ class _Planner:
             hint = f"hint: {refusal.hint}" if refusal.hint else ""
             lines = (refusal.message, *refusal.details, hint)
             return PlannedTable(change=change, refusals=tuple(line for line in lines if line))
-        except ServerFault as fault:
+        except (ServerFault, FeedFailure) as fault:
             if connection_lost(fault):
                 raise
             return PlannedTable(change=change, refusals=(fault.message,))
@@ -236,18 +240,29 @@ class _Planner:
         contexts = prepare(self._session, config)
         source = contexts[0].source
         certain = copy_is_certain(config, contexts)
+        action = _COPIED if certain else _PERHAPS
         # Its checks were made when it began, and do not expect tables that are half copied.
-        begun = CheckpointTable(*change.name).is_ours(self._session)
-        if not begun:
+        if CheckpointTable(*change.name).is_ours(self._session):
+            action = self._unfinished(config, contexts)
+        else:
             for finding in check_before_create(contexts):
                 remedy = f" ({finding.remedy})" if finding.remedy else ""
                 self.warnings.setdefault(f"{finding.cause}{remedy}", []).append(str(change))
             self._definitions.add(change, shape_of(source))
-        action = _COPIED if certain else _PERHAPS
         return PlannedTable(
             change=change,
-            action="carried on, as its checkpoint says" if begun else action,
+            action=action,
             rows=source.estimated_rows,
             data_bytes=source.data_bytes,
             index_bytes=source.index_bytes,
         )
+
+    def _unfinished(self, config: MigrationConfig, contexts: tuple[PreflightContext, ...]) -> str:
+        """Return what is done with a table that has a checkpoint.
+
+        Where a run of this batch has begun it, that is decided when its turn comes.
+        """
+        earlier = self._earlier.get((contexts[0].schema, contexts[0].table))
+        if earlier is not None and earlier.state != TableState.PENDING:
+            return "carried on, as its checkpoint says"
+        return what_becomes_of_it(self._session, config, contexts)

@@ -49,6 +49,7 @@ class BatchRecord:
 
     Attributes:
         home: schema of its table: a copy of that table in another schema is not the batch's.
+        server_uuid: of the server on which the batch was begun.
         asked: what was asked for, for people.
         started_at: ISO 8601, UTC.
         runs: how many runs it had, this one included.
@@ -56,6 +57,7 @@ class BatchRecord:
     """
 
     home: str
+    server_uuid: str
     asked: str
     started_at: str
     runs: int

@@ -125,6 +125,27 @@ class BatchTable:
         except UnreadableCheckpoint as error:
             raise self._unreadable(error) from error
 
+    def require_server(self, session: SqlSession, uuid: str) -> None:
+        """Refuse a record that another server has written, unless this one has taken over from it.
+
+        Then its tables came with the record, by replication. A copy of the schema proves nothing
+        about the tables of other schemas (R14).
+
+        Raises:
+            Refusal: this server has executed nothing of the other one.
+        """
+        record = self.read(session)
+        if record is None or record.server_uuid == uuid:
+            return
+        ((executed,),) = session.query("SELECT @@GLOBAL.gtid_executed")
+        if record.server_uuid not in str(executed):
+            raise Refusal(
+                f"the record {self} was written on server {record.server_uuid}, and this is server"
+                f" {uuid}, whose GTIDs do not show that it has taken over from that one",
+                hint=f"if {self} is a copy, drop it; otherwise see which tables are changed here,"
+                " drop it, and leave these out with --exclude",
+            )
+
     def tables(self, session: SqlSession) -> dict[Name, TableRecord]:
         """Return the rows of the tables.
 

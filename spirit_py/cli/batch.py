@@ -170,12 +170,12 @@ def run(config: BatchConfig, *, yes: bool) -> NoReturn:
     from spirit_py.batch import plan_batch, run_batch
 
     plan = plan_batch(config)
+    reporter = reporter_of(config.each.log_format)
     for line in plan.lines():
-        say(line)
+        reporter.message(line)
     refused = plan.refused and config.on_failure == "stop"
     if not (yes or config.each.dry_run or refused):
         _require_agreed(plan)
-    reporter = reporter_of(config.each.log_format)
     report = run_batch(config, plan, reporter=reporter)
     for line in report.summary():
         reporter.message(line)

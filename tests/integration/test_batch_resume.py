@@ -24,6 +24,7 @@ from tests.kits.command import command_line, environment
 from tests.kits.connection import connection_options
 from tests.kits.point_listener import PointListener
 from tests.kits.reporter import RecordingReporter
+from tests.kits.resume import Interruption
 from tests.kits.tables import open_session
 
 #: Rows are copied, and nothing of that shows in a definition.
@@ -266,3 +267,52 @@ def test_sigint_ends_the_command_and_the_same_command_carries_on(four, listener)
     assert again.returncode == 0, again.stderr
     assert "4 table(s): 4 changed" in again.stderr
     assert set(map(tuple, four.tables().values())) == {("orders",)}
+
+
+def test_a_record_that_another_server_has_written_proves_nothing(four, spark_engine):
+    """A copied schema brings the record, and not the changes of other schemas' tables (R14)."""
+    bad = four.names[1]
+    four.db.execute(f"UPDATE {bad} SET a = 6 WHERE a = 9")
+    config = batch_config(four.db, four.pattern, alter="ADD UNIQUE KEY u (a)")
+    report, _ = batch_here(spark_engine, config)
+    four.db.execute(
+        f"UPDATE {report.record} SET record = JSON_SET(record, '$.server_uuid',"
+        " '11111111-2222-3333-4444-555555555555') WHERE id = 1"
+    )
+    with pytest.raises(Refusal, match="whose GTIDs do not show"):
+        plan_batch(config)
+
+
+def test_a_record_that_cannot_be_read_hides_nothing_else(four, spark_engine):
+    """``status`` names it; a batch of the same tables is refused."""
+    bad = four.names[1]
+    four.db.execute(f"UPDATE {bad} SET a = 6 WHERE a = 9")
+    config = batch_config(four.db, four.pattern, alter="ADD UNIQUE KEY u (a)")
+    report, _ = batch_here(spark_engine, config)
+    four.db.execute(f"UPDATE {report.record} SET record = '{{}}' WHERE id = 1")
+    found = batches(connection_options(four.db), database="", table="")
+    assert any(f"{report.record} cannot be read" in "".join(one.lines()) for one in found)
+    with pytest.raises(Refusal, match="cannot be read"):
+        plan_batch(config)
+
+
+def test_the_plan_knows_what_becomes_of_unfinished_migrations(four, spark_engine, monkeypatch):
+    """One of another statement is refused before any table is changed; one of this is carried on.
+
+    Neither was begun by a batch.
+    """
+    same, other = four.schemas[:2]
+    alter = "MODIFY a BIGINT, FORCE"
+    for schema, clauses in ((same, alter), (other, "ENGINE=InnoDB")):
+        one = Interruption(monkeypatch)
+        one.at(spark_engine, four.db, "drain.begun", database=schema, table="orders", alter=clauses)
+    config = batch_config(four.db, four.pattern, alter=alter)
+    plan = plan_batch(config)
+    assert plan.tables[0].action.startswith("carried on: stopped in")
+    assert "an unfinished migration would be dropped" in plan.refused[0].refusals[0]
+    assert len(plan.refused) == 1
+    afresh = batch_config(four.db, four.pattern, alter=alter, start_afresh=True)
+    assert plan_batch(afresh).refused == ()
+    report, told = batch_here(spark_engine, afresh)
+    assert report.exit_code == 0, told.text
+    assert report.tables[0]["report"]["resumed"].startswith("carrying on")
