@@ -15,7 +15,8 @@ no checkpoint                                   afresh; nothing is reported
 a pointer to the record of several tables       afresh *
 another statement                               afresh *
 another statement's old table is kept after    refused: everything is kept
-its swap; or this one's, left to the operator
+its swap, or its new one after a revert; or
+this one's, left to the operator
 an old table was left to the operator, and is   afresh; nothing is reported
 gone
 another server at the address, whose GTIDs      refused: everything is kept (R14)
@@ -257,9 +258,12 @@ def _refuse_unclear(found: Found, record: CheckpointRecord) -> Refuse:
 
 
 def _refuse_kept(found: Found) -> Refuse:
-    """Refuse to begin a migration beside the old table that an earlier one has left."""
+    """Refuse to begin a migration beside the table that an earlier one, or a revert, has left."""
+    what = "an earlier change is done, and its old table is there"
+    if any(table.undone for table in found.tables):
+        what = "an earlier change was undone, and the table that it had made is there"
     return Refuse(
-        reason=f"an earlier change is done, and its old table is there: {found.old_tables}",
+        reason=f"{what}: {found.old_tables}",
         hint="see whether it is still needed; spirit-py cleanup asks, and drops it",
     )
 

@@ -29,6 +29,7 @@ class TableFound:
         changed_here: the table under the source's name is the one that the migration made.
         new_is_ours: so is the one under the new table's name.
         old_is_ours: the table under the old table's name is the one from before the migration.
+        undone_is_ours: the table that a revert swapped out is there under its name.
         swap_begun: the swap may have been made, and undone by hand since.
         taken_over: its checkpoint is of another migration, which was begun since.
         old_table: what is noted of the old table after the swap; None before it, and where it was
@@ -46,6 +47,7 @@ class TableFound:
     changed_here: bool = False
     new_is_ours: bool = False
     old_is_ours: bool = False
+    undone_is_ours: bool = False
     swap_begun: bool = False
     taken_over: bool = False
     old_table: OldTableRecord | None = None
@@ -74,9 +76,24 @@ class TableFound:
         return None if changed and not self.new_shape else False
 
     @property
+    def undone(self) -> bool:
+        """Whether a revert was made that keeps the table that it swapped out."""
+        return self.old_table is not None and self.old_table.undone
+
+    @property
+    def kept(self) -> str:
+        """The name of the table that is, or would be, kept after the swap or after a revert."""
+        return self.names.undone if self.undone else self.names.old
+
+    @property
+    def keeps_one(self) -> bool:
+        """Whether that table is there."""
+        return self.undone_is_ours if self.undone else self.old_is_ours
+
+    @property
     def fate(self) -> str:
         """What becomes of the old table, for messages; empty where nothing is known of it."""
-        if not self.old_is_ours:
+        if not self.keeps_one:
             return ""
         if self.emptied[0]:
             return being_dropped(*self.emptied, finished=_is_finished(self.old_table))
@@ -213,17 +230,17 @@ class Found:
 
     @property
     def kept(self) -> dict[str, OldTableRecord]:
-        """The old tables that are kept after the swap, by schema and name."""
+        """The tables that are kept after the swap, or a revert, by schema and name."""
         return {
-            f"{table.schema}.{table.names.old}": table.old_table
+            f"{table.schema}.{table.kept}": table.old_table
             for table in self.tables
-            if table.old_table is not None and table.old_is_ours
+            if table.old_table is not None and table.keeps_one
         }
 
     @property
     def old_tables(self) -> str:
         """Which old tables are there, and what becomes of them; empty where nothing is known."""
-        known = {f"{one.schema}.{one.names.old}": one.fate for one in self.tables if one.fate}
+        known = {f"{one.schema}.{one.kept}": one.fate for one in self.tables if one.fate}
         return ", ".join(f"{name} is {fate}" for name, fate in known.items())
 
     @property

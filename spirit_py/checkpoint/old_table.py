@@ -20,12 +20,14 @@ class OldTableRecord:
             drops it.
         finished: the run has ended and left it to the operator.
         followed: reverse replication has ended: the old table follows no more.
+        undone: a revert was made: the table that is kept is the one that it swapped out.
     """
 
     swapped_at: float
     until: float = 0.0
     finished: bool = False
     followed: bool = False
+    undone: bool = False
 
     def __str__(self) -> str:
         """Return until when it is kept, for messages."""

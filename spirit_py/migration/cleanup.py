@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import astuple, dataclass
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import astuple, dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
@@ -12,14 +14,16 @@ from spirit_py.checkpoint.look import find_record, members, old_table_of
 from spirit_py.checkpoint.proofs import proofs_here, proven
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.config import RunConfig
-from spirit_py.errors import Refusal
+from spirit_py.errors import MigrationFailure, Refusal
 from spirit_py.migration.attachments import settle_left
 from spirit_py.migration.old_tables import leave_to_operator
+from spirit_py.migration.swap import drop_old_table
 from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.earlier_runs import end_earlier_sessions
 from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.grants import IDENTITY_PRIVILEGES, read_grants
 from spirit_py.mysql.run_label import run_label
+from spirit_py.mysql.tables.identity import Identity, emptied_partitions
 from spirit_py.mysql.tables.new_table import drop_table, is_own_sentinel
 from spirit_py.sql import quote_table
 from spirit_py.stop import StopSwitch
@@ -37,6 +41,8 @@ Ask: TypeAlias = Callable[[str], bool]
 """Puts a question to the operator; true for yes."""
 Say: TypeAlias = Callable[[str], None]
 
+#: Between two partitions of a large table, for the disk to serve others.
+_REST_SECONDS: Final = 1.0
 _NEEDED: Final = ("SELECT", "DROP")
 _MAY_HOLD: Final = (
     "After a swap the old table holds the rows from before, and a new one that was swapped back"
@@ -58,6 +64,8 @@ class Leftovers:
         old: old tables, and new ones that were, or may have been, in their tables' places: they
             may hold the only copy of rows.
         others: tables that only have the right name: nothing proves that this program made them.
+        proofs: the identity of each old table.
+        emptied: how far a drop that was stopped had emptied an old table, in words.
     """
 
     tables: tuple[Name, ...]
@@ -65,6 +73,8 @@ class Leftovers:
     old: tuple[Name, ...]
     others: tuple[Name, ...] = ()
     kept: tuple[Name, ...] = ()
+    proofs: Mapping[Name, Identity] = field(default_factory=dict)
+    emptied: Mapping[Name, str] = field(default_factory=dict)
 
     def to_drop(self, *, old_too: bool) -> tuple[Name, ...]:
         """Return the tables to drop, in order."""
@@ -130,9 +140,7 @@ def clean_up(
         drop_old = bool(left.old) and ask_old(f"Drop {_names(left.old)} too? {_MAY_HOLD}")
         if left.kept and not drop_old:
             leave_to_operator(session, left.kept)
-        for schema, name in left.to_drop(old_too=drop_old):
-            drop_table(session, schema, name)
-            say(f"dropped {schema}.{name}")
+        _drop(options, session, left, old_too=drop_old, say=say)
         if left.old and not drop_old and left.kept:
             _keep(left.old, "spirit-py cleanup --drop-old drops it", say)
         elif left.old and not drop_old:
@@ -155,6 +163,33 @@ class _Settling:
     def message(self, text: str, **_fields: object) -> None:
         """Print the line."""
         self._say(text)
+
+
+def _drop(
+    options: ConnectionOptions, session: SqlSession, left: Leftovers, *, old_too: bool, say: Say
+) -> None:
+    """Drop what is to be dropped, in order."""
+    for schema, name in left.to_drop(old_too=old_too):
+        if proof := left.proofs.get((schema, name)):
+            _drop_old(options, (schema, name), proof)
+        else:
+            drop_table(session, schema, name)
+        say(f"dropped {schema}.{name}")
+
+
+def _drop_old(options: ConnectionOptions, table: Name, proof: Identity) -> None:
+    """Drop an old table as gently as the migration does: a large one partition by partition.
+
+    Raises:
+        MigrationFailure: it could not be dropped; its proof is kept.
+    """
+    rest = partial(time.sleep, _REST_SECONDS)
+    why = drop_old_table(options, *table, proof=proof, stop=StopSwitch(), before_each=rest)
+    if why:
+        raise MigrationFailure(
+            f"{'.'.join(table)} could not be dropped: {why}",
+            hint="run the same command again: nothing that proves whose it is was dropped",
+        )
 
 
 def _migration(
@@ -196,6 +231,8 @@ def _leftovers(
     old: list[Name] = []
     others: list[Name] = []
     kept: list[Name] = []
+    known: dict[Name, Identity] = {}
+    emptied: dict[Name, str] = {}
     for schema, table in tables:
         there, names = _existing(session, schema), AuxiliaryNames.of(table)
         progress = record.find((schema, table)) if record is not None else None
@@ -206,9 +243,14 @@ def _leftovers(
                 # After a swap that was undone by hand it holds what the application wrote.
                 may_hold = name != names.new or proofs.swap_begun
                 (old if may_hold else own).append((schema, name))
+                if may_hold:
+                    proof = proofs.source if name == names.old else proofs.new
+                    known[schema, name] = proof
+                    emptied[schema, name] = _emptied(session, (schema, name), proof)
             elif name.lower() in there:
                 others.append((schema, name))
-        if names.old in ours and old_table_of(session, (schema, table)) is not None:
+        noted = old_table_of(session, (schema, table))
+        if noted is not None and (names.undone if noted.undone else names.old) in ours:
             kept.append((schema, table))
         if is_building_name(table, proofs.building) and proofs.building.lower() in there:
             own.append((schema, proofs.building))
@@ -222,7 +264,15 @@ def _leftovers(
         old=tuple(old),
         others=tuple(others),
         kept=tuple(kept),
+        proofs=known,
+        emptied=emptied,
     )
+
+
+def _emptied(session: SqlSession, table: Name, proof: Identity) -> str:
+    """Return how far a drop that was stopped had come; empty where there was none."""
+    emptied, partitions = emptied_partitions(session, *table, proof)
+    return f"{emptied} of {partitions} partitions are emptied already; " if emptied else ""
 
 
 def _existing(session: SqlSession, schema: str) -> set[str]:
@@ -235,7 +285,8 @@ def _list(left: Leftovers, say: Say) -> None:
     for schema, name in left.own:
         say(f"  {schema}.{name}")
     for schema, name in left.old:
-        say(f"  {schema}.{name} (asked for separately: it may hold the only copy of rows)")
+        emptied = left.emptied.get((schema, name), "")
+        say(f"  {schema}.{name} ({emptied}asked for separately: it may hold the only copy of rows)")
     for schema, name in left.others:
         say(f"  {schema}.{name} (stays: nothing proves that this program made it)")
 

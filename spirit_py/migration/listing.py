@@ -177,6 +177,8 @@ class _Listing:
             found = look(blind=True)
         decision = decide(found, Wanted(statement=None, max_age=self._max_age))
         back = found.reverse.state if found.reverse else None
+        if any(table.undone and table.keeps_one for table in found.tables):
+            back = ReverseState.REVERTED
         resumes = isinstance(decision, Resume)
         worker = _worker(session, tables)
         live, live_age = _live(session, CheckpointTable(*home), worker)

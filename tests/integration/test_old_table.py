@@ -14,7 +14,7 @@ from spirit_py.checkpoint.look import old_table_of
 from spirit_py.checkpoint.reverse import ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import Interrupted, Refusal
-from spirit_py.migration import old_tables, swap
+from spirit_py.migration import cleanup, old_tables, swap
 from spirit_py.migration.listing import migrations
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.tables.gentle_drop import free_partitions
@@ -354,6 +354,26 @@ def test_a_drop_that_was_stopped_in_the_middle_is_shown_as_such(db, spark_engine
     assert "kept until" not in shown(db)
     monkeypatch.setattr(swap, "_between_partitions", lambda *_: None)
     assert "1 of 3 partitions are emptied" in change().end().resumed
+    assert tables(db) == ["t"]
+
+
+def test_cleanup_drops_a_large_partitioned_table_as_gently(db, spark_engine, monkeypatch):
+    """Partition by partition, with a rest before each; what was emptied before is said."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, a INT) PARTITION BY HASH (id) PARTITIONS 4")
+    db.execute("INSERT INTO t VALUES (1, 1), (2, 2), (3, 3)")
+    start(spark_engine, db, table="t", alter=ALTER, no_shortcut=True, drop_old_after=math.inf).end()
+    db.execute("ALTER TABLE _t_old TRUNCATE PARTITION p3")
+    emptied: list[int] = []
+
+    def free(*given: Any, **more: Any) -> int:
+        emptied.append(free_partitions(*given, **more, large=0))
+        return emptied[-1]
+
+    monkeypatch.setattr(swap, "free_partitions", free)
+    monkeypatch.setattr(cleanup, "_REST_SECONDS", 0.0)
+    said = clean(db, old=True)
+    assert "_t_old (1 of 4 partitions are emptied already; asked for separately" in said
+    assert emptied == [2]
     assert tables(db) == ["t"]
 
 

@@ -125,7 +125,7 @@ def test_dropped_columns_keep_their_values_and_renamed_ones_are_carried(db, spar
         (2, 2, "yy", 9),
         (4, 4, "new", 44),
     ]
-    assert changed.tables() == {"t", "_t_undone"}
+    assert changed.tables() == {"t", "_t_undone", "_t_chkpnt"}
     assert said.said("a revert loses the values of column a")
     assert said.said("columns gone, at will have the default in rows that were written after")
 

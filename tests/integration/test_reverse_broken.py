@@ -23,6 +23,7 @@ from spirit_py.migration.reverse.swap_back import SwapBack
 from spirit_py.mysql.connect import connect
 from spirit_py.stop import StopSwitch
 from tests.kits.background import BackgroundCall
+from tests.kits.cleanup import clean
 from tests.kits.connection import connection_options
 from tests.kits.engine import SharedEngine
 from tests.kits.reporter import RecordingReporter
@@ -330,7 +331,16 @@ def test_a_revert_that_was_killed_keeps_what_it_was_asked_to_keep(table, spark_e
         changed.checkpoint.write(session, record)
     table.execute("RENAME TABLE t TO _t_undone, _t_old TO t")
     changed.revert()
-    assert changed.tables() == {"t", "_t_undone"}
+    assert changed.tables() == {"t", "_t_undone", "_t_chkpnt"}
+    seen = shown(table)
+    assert seen.after_swap == "undone by a revert; only the cleanup is left"
+    assert "_t_undone is kept until spirit-py cleanup --drop-old" in seen.old_table
+    assert seen.again == "refuse"
+    assert "was undone" in seen.reason
+    clean(table)
+    assert changed.tables() == {"t", "_t_undone", "_t_chkpnt"}
+    clean(table, old=True)
+    assert changed.tables() == {"t"}
 
 
 def test_reverse_replication_that_is_lost_is_shown_as_such(table, spark_engine):

@@ -154,8 +154,8 @@ class Keeper:
     def finish(self, *, skip_drop: bool) -> None:
         """Drop what was swapped out: also for a swap back that a process made and did not end."""
         with contextlib.closing(self._mailbox):
-            self._drop_undone(skip_drop=skip_drop or self._mailbox.record.skip_drop)
-            self._mailbox.drop_checkpoints()
+            keep = skip_drop or self._mailbox.record.skip_drop
+            self._forget(keep=self._drop_undone(skip_drop=keep))
 
     @contextlib.contextmanager
     def _following(self) -> Iterator[None]:
@@ -227,9 +227,9 @@ class Keeper:
         except SpiritError as error:
             self._answer_failure(error)
             return False
-        self._drop_undone(skip_drop=skip_drop)
+        keep = self._drop_undone(skip_drop=skip_drop)
         mailbox.done()
-        mailbox.drop_checkpoints()
+        self._forget(keep=keep)
         return True
 
     def _answer_failure(self, error: SpiritError) -> None:
@@ -258,16 +258,29 @@ class Keeper:
         finally:
             self._swapped_back = swap_back.swapped
 
-    def _drop_undone(self, *, skip_drop: bool) -> None:
-        """Drop the tables that were swapped out, unless they are to be kept."""
-        record = self._mailbox.record
+    def _drop_undone(self, *, skip_drop: bool) -> bool:
+        """Drop the tables that were swapped out, unless they are to be kept.
+
+        Returns:
+            Whether one of them stays.
+        """
+        record, stays = self._mailbox.record, skip_drop
         text = f"{record.names} has its old definition again"
         if skip_drop:
             undone = ", ".join(f"{table.schema}.{table.undone}" for table in record.tables)
-            text = f"{text}; what was swapped out is {undone}"
+            text = f"{text}; what was swapped out is {undone}, until spirit-py cleanup drops it"
         else:
-            drop_swapped_out(self._process, [table.source for table in record.tables], BACK)
+            tables = [table.source for table in record.tables]
+            stays = bool(drop_swapped_out(self._process, tables, BACK))
         self._process.message(text)
+        return stays
+
+    def _forget(self, *, keep: bool) -> None:
+        """Drop the checkpoints, unless they prove tables that are kept."""
+        if keep:
+            self._mailbox.keep_proofs()
+        else:
+            self._mailbox.drop_checkpoints()
 
     def _lost(self, error: SpiritError) -> ReverseReplicationLost:
         """Note that the old tables can follow no more, and why."""

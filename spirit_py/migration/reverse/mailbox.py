@@ -11,9 +11,10 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from spirit_py.checkpoint.old_table import OldTableRecord
 from spirit_py.checkpoint.queue import Asked, RequestQueue
 from spirit_py.checkpoint.requests import DONE, REVERT, WORKING, Answer
-from spirit_py.checkpoint.reverse import ENDED
+from spirit_py.checkpoint.reverse import ENDED, ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import MigrationFailure, ServerFault, SpiritError
 from spirit_py.migration.reverse.feed import require_definitions
@@ -22,7 +23,6 @@ from spirit_py.mysql.faults import Disposition, disposition
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from spirit_py.checkpoint.reverse import ReverseRecord
     from spirit_py.migration.process import Process
     from spirit_py.mysql.session import Session
 
@@ -99,6 +99,23 @@ class RevertMailbox:
                 f"the checkpoint table of {table.name} could not be dropped; drop it by hand",
                 self._process.warn,
             )
+
+    def keep_proofs(self) -> None:
+        """Leave the tables that were swapped out, and their checkpoints, to ``cleanup``.
+
+        The checkpoints prove which tables those are. The record goes last: until then the revert is
+        ended by whoever runs it again.
+        """
+
+        def note(session: Session) -> None:
+            kept = OldTableRecord(swapped_at=0.0, finished=True, undone=True)
+            for table in self.record.tables:
+                CheckpointTable(*table.source).write(session, kept)
+            self._checkpoint.forget(session, ReverseRecord)
+
+        self._try(
+            note, "what proves the tables that were swapped out is not noted", self._process.warn
+        )
 
     # -- requests and answers
 

@@ -38,6 +38,7 @@ WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"""
 _PLAIN: Final = re.compile(r"[0-9A-Za-z_]")
 _CODED: Final = r"@(?:[0-9a-f]{4}|[0-9A-Za-z@]{2})"
 _PARTITION: Final = r"(?:#[pP]#.*)?"
+_SUBPARTITION: Final = r"(?:#sp#.*)?"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,6 +111,25 @@ def emptied_partitions(
     if not proof.is_same(found):
         return 0, 0
     return len(proof.numbers - found.numbers), len(found.numbers)
+
+
+def as_noted(
+    session: SqlSession, schema: str, table: str, proof: Identity, partitions: Iterable[str]
+) -> list[str]:
+    """Return those of a table's partitions that still have a number of when it was noted.
+
+    Whoever empties all of them loses the proof. Names that may look alike count as one.
+    """
+    place = "/".join(stored_like(part) for part in (schema, table)) + "#%"
+    rows = session.query(_NUMBERS + _NAMED, (place,))
+    stored = [
+        str(name).lower().partition("#p#")[2] for name, number, _ in rows if number in proof.numbers
+    ]
+    return [
+        name
+        for name in partitions
+        if any(re.fullmatch(_pattern(name.lower()) + _SUBPARTITION, one) for one in stored)
+    ]
 
 
 def drop_if(session: SqlSession, schema: str, table: str, proof: Identity) -> bool:
