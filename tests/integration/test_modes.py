@@ -11,6 +11,7 @@ from spirit_py.mysql.facts import read_facts
 from spirit_py.mysql.modes import under_modes
 from tests.kits.migrate import config_for, migrate_here
 from tests.kits.resume import Interruption, assert_nothing_left, start
+from tests.kits.reverse import SwappedTable
 from tests.kits.tables import tables
 
 ZEROS = SessionModes(allow_zero_dates=True)
@@ -131,3 +132,34 @@ def test_modes_are_spelled_by_the_server(db):
         "sql_mode",
         "innodb_strict_mode",
     }
+
+
+def test_a_revert_goes_on_under_the_modes_of_the_migration(db, spark_engine):
+    """The old table computes a date that only these modes accept; the record names them."""
+    db.execute(f"SET SESSION sql_mode = '{OLD.sql_mode}'")
+    db.execute(
+        "CREATE TABLE t (id INT PRIMARY KEY, s VARCHAR(20), f DATE AS (CAST(s AS DATE)) STORED)"
+    )
+    db.execute("INSERT INTO t (id, s) VALUES (1, '2021-02-30'), (2, '2021-03-01')")
+    swapped = SwappedTable(db, "ADD COLUMN extra INT", engine=spark_engine, modes=OLD)
+    db.execute("INSERT INTO t (id, s) VALUES (3, '2021-02-31')")
+    swapped.revert()
+    assert swapped.columns() == ["id", "s", "f"]
+    assert db.query("SELECT id, CAST(f AS CHAR) FROM t ORDER BY id") == [
+        (1, "2021-02-30"),
+        (2, "2021-03-01"),
+        (3, "2021-02-31"),
+    ]
+
+
+@pytest.mark.parametrize("zeros", ["NO_AUTO_VALUE_ON_ZERO", ""])
+def test_a_zero_in_a_column_that_becomes_auto_increment_is_named(db, spark_engine, zeros):
+    """It is kept; a native ALTER numbers it afresh unless the mode says otherwise."""
+    db.execute("SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO'")
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
+    db.execute("INSERT INTO t VALUES (0, 1), (5, 2)")
+    modes = SessionModes(sql_mode=zeros)
+    report = changed(spark_engine, db, alter="MODIFY id INT NOT NULL AUTO_INCREMENT", modes=modes)
+    assert db.query("SELECT id FROM t ORDER BY id") == [(0,), (5,)]
+    warned = any("keeps its 0" in line for line in report.warnings)
+    assert warned is (zeros == "")

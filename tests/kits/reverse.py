@@ -52,6 +52,7 @@ class SwappedTable:
         clauses: what ``ALTER TABLE`` did to it.
         before: called before the swap, while the migration's feed runs.
         seconds: how long reverse replication is to run.
+        modes: those of the migration; by default the server's own.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class SwappedTable:
         seconds: float = 600.0,
         before: Callable[[], None] | None = None,
         engine: Any = None,
+        modes: SessionModes | None = None,
     ) -> None:
         self.db, self.table = db, table
         self.names = AuxiliaryNames.of(table)
@@ -92,7 +94,7 @@ class SwappedTable:
                 [kept],
                 position=result.after_rename,
                 seconds=seconds,
-                modes=SessionModes(),
+                modes=modes or SessionModes(),
             )
 
     def _mark(self, clauses: str) -> None:
