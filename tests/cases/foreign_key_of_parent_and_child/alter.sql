@@ -1,0 +1,1 @@
+ADD COLUMN note INT, ADD KEY v (v)

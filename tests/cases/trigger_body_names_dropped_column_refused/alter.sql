@@ -1,0 +1,1 @@
+DROP COLUMN amount, ADD COLUMN x INT

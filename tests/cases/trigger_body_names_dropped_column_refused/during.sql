@@ -1,0 +1,2 @@
+-- @writer
+INSERT INTO t (id, amount) VALUES (@n, 1);

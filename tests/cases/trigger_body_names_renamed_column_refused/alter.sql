@@ -1,0 +1,1 @@
+RENAME COLUMN amount TO total

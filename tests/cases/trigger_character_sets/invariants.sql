@@ -1,0 +1,2 @@
+SELECT id, v, same FROM t WHERE id NOT BETWEEN 1 AND 600 AND (same <> 0 OR HEX(v) <> 'CEA920F09F98802043334134');
+SELECT id, v, same FROM t WHERE id BETWEEN 1 AND 600 AND v <> '' AND (same <> 1 OR v <> 'C3A4');

@@ -1,0 +1,4 @@
+-- @writer
+UPDATE t SET v = v + 1 WHERE id = 1 + @r MOD 600;
+INSERT INTO t (id, v) VALUES (@n, 0);
+DELETE FROM t WHERE id = @n - 2;

@@ -1,0 +1,2 @@
+-- @changes t
+UPDATE t SET w = 100 WHERE id = 9;

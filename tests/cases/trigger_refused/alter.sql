@@ -1,1 +1,0 @@
-ADD COLUMN x INT

@@ -1,0 +1,1 @@
+SELECT id, v FROM t WHERE v < 0;
