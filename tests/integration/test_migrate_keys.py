@@ -14,7 +14,6 @@ from spirit_py.config import RevertConfig
 from spirit_py.errors import Interrupted, ServerFault
 from spirit_py.migration.reverse.revert import revert
 from spirit_py.mysql.session import Session
-from spirit_py.preflight.checks import foreign_keys
 from tests.faults.hooks import PACKET_VARIABLE
 from tests.kits.attached import definitions, loose_ends
 from tests.kits.command import command_line, environment, run
@@ -73,9 +72,8 @@ class KilledAfter:
 
 
 @pytest.fixture
-def family(db, monkeypatch):
+def family(db):
     """Make a table with parents, children and a reference to itself."""
-    monkeypatch.setattr(foreign_keys, "all_foreign_keys", lambda *_: [], raising=False)
     db.execute(FAMILY)
     return db
 
