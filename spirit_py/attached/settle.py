@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.attached.foreign_keys import moving
 from spirit_py.attached.foreign_keys.catalogue import keys_of
 from spirit_py.attached.implied import implied_locks
 from spirit_py.attached.sequence import Existing, remaining, undoing
@@ -25,6 +26,7 @@ from spirit_py.mysql.tables.definition import existing_tables
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from spirit_py.attached.foreign_keys.model import ForeignKey
     from spirit_py.attached.record import Attachments, Name
     from spirit_py.attached.sequence import Sql
     from spirit_py.config import ConnectionOptions
@@ -145,6 +147,14 @@ class Settling:
             return lock.waited_ms
 
 
+def lost_keys(session: SqlSession, noted: Attachments) -> list[ForeignKey]:
+    """Return the keys that another session has dropped since the swap; it alone knows why."""
+    tables = there(session, _tables(noted))
+    if not _is_swapped(noted, tables):
+        return []
+    return moving.missing(noted, [key for table in tables for key in keys_of(session, *table)])
+
+
 def _tables(noted: Attachments) -> list[Name]:
     """Return all tables that something may have to be sent for."""
     swapped = [
@@ -158,7 +168,10 @@ def _statements(session: SqlSession, noted: Attachments, tables: list[Name]) -> 
         keys=tuple(key for table in tables for key in keys_of(session, *table)),
         triggers=read_places(session, tables) if noted.triggers else (),
     )
-    # RENAME is atomic over all of them.
-    if any((swap.schema, swap.new) in tables for swap in noted.swaps):
-        return undoing(noted, existing)
-    return remaining(noted, existing)
+    swapped = _is_swapped(noted, tables)
+    return remaining(noted, existing) if swapped else undoing(noted, existing)
+
+
+def _is_swapped(noted: Attachments, tables: list[Name]) -> bool:
+    """Return whether the RENAME was made, which is atomic over all of the tables."""
+    return not any((swap.schema, swap.new) in tables for swap in noted.swaps)

@@ -37,6 +37,10 @@ class AttachedObjects(Protocol):
     def statements(self) -> SwapStatements:
         """What is sent in this try, the RENAME included."""
 
+    @property
+    def described(self) -> Sequence[str]:
+        """Return what is sent along in this try, a line for each object."""
+
     def survey(self) -> None:
         """Read what is attached and note it; first undo what an earlier try has left.
 
@@ -94,6 +98,11 @@ class NothingAttached:
     def statements(self) -> SwapStatements:
         """Return the RENAME."""
         return SwapStatements(rename=renaming(self.swaps))
+
+    @property
+    def described(self) -> Sequence[str]:
+        """Return nothing."""
+        return ()
 
     def survey(self) -> None:
         """Do nothing."""

@@ -339,6 +339,7 @@ class Attempt:
             position=self.position,
             killed=tuple(killed),
             steps_ms=self.steps_ms,
+            attached=tuple(self.plan.beside.described),
             failures=tuple(failures),
             answer_lost=self.answer_lost,
             after_rename=self.after_rename,

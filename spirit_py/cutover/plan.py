@@ -109,6 +109,7 @@ class CutoverResult:
         lock_held_ms: milliseconds from getting the lock to its release.
         position: the feed's safe position at the swap (opaque).
         killed: the sessions killed in all tries, with what they were doing.
+        attached: what went along with the RENAME, a line for each foreign key and trigger.
         guard: what the snapshot guard did; see :class:`spirit_py.cutover.guard.SnapshotGuard`.
         snapshots: the transactions that may have held a snapshot from before the swap.
         answer_lost: the answer to the RENAME was lost, and the tables proved the swap.
@@ -126,5 +127,6 @@ class CutoverResult:
     failures: tuple[str, ...] = ()
     answer_lost: bool = False
     after_rename: str = ""
+    attached: tuple[str, ...] = ()
     guard: str = ""
     snapshots: tuple[str, ...] = ()

@@ -16,7 +16,7 @@ from spirit_py.attached.foreign_keys.survey import concerned, moves
 from spirit_py.attached.implied import Implied, implied_locks
 from spirit_py.attached.record import Attachments, Places
 from spirit_py.attached.sequence import sequence_of
-from spirit_py.attached.settle import Settling, settle_locked, there
+from spirit_py.attached.settle import Settling, lost_keys, settle_locked, there
 from spirit_py.attached.triggers.catalogue import read_state
 from spirit_py.attached.triggers.survey import keepable, trigger_moves
 from spirit_py.attached.triggers.trial import require_same, withdraw
@@ -24,9 +24,10 @@ from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.proofs import renew_all_proofs
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.cutover.plan import TryFailed
-from spirit_py.errors import MigrationFailure, Refusal, ServerFault, SpiritError
+from spirit_py.errors import Interrupted, MigrationFailure, Refusal, ServerFault, SpiritError
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.locks.policy import LockPolicy
+from spirit_py.mysql.retry import retrying
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -42,6 +43,11 @@ if TYPE_CHECKING:
     from spirit_py.table.swap import Swap
 
 _TOKEN_BYTES: Final = 4
+_ATTEMPTS: Final = 8
+_SETTLES: Final = (
+    "the swap is done; until they are settled the server may refuse a write to the tables and their"
+    " children, and loses none: run the same command again, which settles them first"
+)
 #: While the feed is held back, so that it applies nothing to a table that is half-way.
 _AT_ONCE_SECONDS: Final = 10.0
 
@@ -82,6 +88,12 @@ class SwapAttachments:
     def statements(self) -> SwapStatements:
         """What is sent in this try."""
         return sequence_of(self._noted)
+
+    @property
+    def described(self) -> list[str]:
+        """What goes along, a line for each foreign key and trigger."""
+        keys = [str(move.after) for move in self._noted.keys if move.after is not None]
+        return [*keys, *(move.trigger.label for move in self._noted.triggers)]
 
     def survey(self) -> None:
         """Settle what an earlier try has left; then read what is attached, and note it.
@@ -166,12 +178,27 @@ class SwapAttachments:
         """Settle what is left after the swap, and forget what was noted.
 
         Raises:
-            SpiritError: it is not settled; the same command settles it.
+            Interrupted: by a stop request; the same command settles it.
+            MigrationFailure: likewise, for any other reason.
         """
         if not self._noted:
             return
-        with self._session() as session:
-            settle_left(self.process, session, self._names)
+
+        def settle() -> None:
+            with self._session() as session:
+                settle_left(self.process, session, self._names)
+
+        try:
+            retrying(self.process.stop, attempts=_ATTEMPTS)(settle)
+        except Interrupted as stopped:
+            stopped.hint = _SETTLES
+            raise
+        except SpiritError as error:
+            raise MigrationFailure(
+                f"the swap is done, and its foreign keys and triggers are not settled:"
+                f" {error.message}",
+                hint=_SETTLES,
+            ) from error
 
     @property
     def _names(self) -> list[Name]:
@@ -262,6 +289,8 @@ def settle_left(
             message=process.message,
         )
         settling.run(session)
+        for key in lost_keys(session, noted):
+            process.message(f"warning: another session has dropped {key} since the swap")
         for swap in noted.swaps:
             beside = CheckpointTable(*swap.name)
             if beside.is_ours(session):

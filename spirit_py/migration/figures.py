@@ -212,6 +212,7 @@ class Figures:
         report.lock_wait_ms = round(result.lock_wait_ms, 3)
         report.lock_held_ms = round(result.lock_held_ms, 3)
         report.cutover_steps_ms = {name: round(ms, 3) for name, ms in result.steps_ms.items()}
+        report.attached = list(result.attached)
         report.sessions_killed = list(result.killed)
         report.snapshot_guard = result.guard
         report.snapshots_before_swap = list(result.snapshots)

@@ -99,6 +99,7 @@ class MigrationReport(OutcomeReport):
         reason: why that algorithm, or why it failed.
         checksum_age_seconds: from the end of the last clean comparison to the swap; of several
             tables, that of the one whose comparison ended first.
+        attached: the foreign keys and triggers that the swap took along.
         snapshot_guard: ``done``, ``off``, ``not needed``, or why it was not possible.
         snapshots_before_swap: the transactions that may have held a snapshot from before it.
         rows_copied: over all runs of the migration, as are the chunks.
@@ -151,6 +152,7 @@ class MigrationReport(OutcomeReport):
     lock_wait_ms: float = 0.0
     lock_held_ms: float = 0.0
     cutover_steps_ms: dict[str, float] = field(default_factory=dict)
+    attached: list[str] = field(default_factory=list)
     sessions_killed: list[str] = field(default_factory=list)
     snapshot_guard: str = ""
     snapshots_before_swap: list[str] = field(default_factory=list)
@@ -217,6 +219,8 @@ class MigrationReport(OutcomeReport):
             f"{self.cutover_attempts} attempt(s), waited {self.lock_wait_ms:.0f} ms for the lock,"
             f" held it {self.lock_held_ms:.0f} ms"
         )
+        if self.attached:
+            locked += f"; with {len(self.attached)} foreign keys and triggers"
         copied = f"{human_count(self.rows_copied)} rows in {human_count(self.chunks)} chunks"
         if self.rows_copied > self.rows_copied_before:
             copied += f" ({self._copied_by()})"
