@@ -16,6 +16,7 @@ def draw_clauses(table: Table) -> None:
     source = table.source
     kinds = [_modify_key, _modify, _modify, _modify, _add_unique, _add_unique, _add, _add_generated]
     kinds += [_drop, _rename, _reorder, _index, _options, _change_primary]
+    kinds += [_lengthen_key, _lengthen_key]
     for kind in source.sample(kinds, source.choice((1, 2, 2, 3, 4))):
         if clause := kind(table):
             table.clauses.append(clause)
@@ -41,6 +42,8 @@ def _free(table: Table, *, named: bool = False) -> str:
 def _modify_key(table: Table) -> str:
     """Change the type of the key: longer, padded, of another collation."""
     kind = table.source.choice(table.key_family.types)
+    if "PRIMARY KEY (" in str(table.clauses):
+        return ""
     if "UNSIGNED" in kind + table.key_type or kind == table.key_type:
         return ""
     types = table.key_family.types
@@ -174,10 +177,34 @@ def _has_text(table: Table) -> bool:
 
 def _change_primary(table: Table) -> str:
     """Return the table another key that tells rows apart as well."""
-    if table.counted or table.key_family.name == "double" or "MODIFY `k`" in str(table.clauses):
+    if table.counted or table.key_family.name == "double" or "`k`" in str(table.clauses):
         return ""
     if not table.primary:
         return "" if table.group else "DROP INDEX `only`, ADD PRIMARY KEY (`k`)"
     if table.group:
         return "DROP PRIMARY KEY, ADD PRIMARY KEY (`g`, `k`), ADD UNIQUE `was` (`k`, `g`)"
     return "DROP PRIMARY KEY, ADD UNIQUE `was_primary` (`k`)"
+
+
+def _lengthen_key(table: Table) -> str:
+    """Put a column that writers change into the key, in front of the old key or behind it."""
+    if "`k`" in str(table.clauses):
+        return ""
+    found = [
+        name
+        for name, (family, kind) in table.plain.items()
+        if name not in table.touched
+        and family.indexed
+        and not ("TEXT" in kind or "BLOB" in kind)
+        and " NOT NULL" in table.definition(name)
+    ]
+    if not found:
+        return ""
+    name = table.source.choice(found)
+    table.touched.add(name)
+    more, old = quoted(name), [quoted(one) for one in (table.group, "k") if one]
+    table.source.shuffle(old)
+    parts = table.source.choice(([*old, more], [old[0], more, *old[1:]], [more, *old]))
+    found_by = f", ADD INDEX `old_key` ({old[0]})" if parts[0] == more else ""
+    dropped = "PRIMARY KEY" if table.primary else "INDEX `only`"
+    return f"DROP {dropped}, ADD PRIMARY KEY ({', '.join(parts)}){found_by}"
