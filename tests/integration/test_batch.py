@@ -241,6 +241,20 @@ def test_tables_that_reference_each_other_are_known_as_related(two):
     two.db.execute(f"DROP TABLE {child}.c")
 
 
+def test_related_tables_are_never_migrated_at_once(four, spark_engine, monkeypatch):
+    """The first two of four: each waits for the other, and another table goes first."""
+    first, second = ((schema, "orders") for schema in four.schemas[:2])
+    pairs = {first: frozenset({second}), second: frozenset({first})}
+    monkeypatch.setattr("spirit_py.batch.batch.related_tables", lambda *_: pairs)
+    config = batch_config(four.db, four.pattern, alter=WIDER, parallel=2)
+    batching = Batching(spark_engine, config)
+    assert batching.end().exit_code == 0
+    began = [line for line in batching.told.lines if ": ALTER TABLE" in line]
+    assert {line.partition(":")[0] for line in began[:2]} == {four.names[0], four.names[2]}
+    together = [{one.table for one in status.tables} for status in batching.told.snapshots]
+    assert not any(set(four.names[:2]) <= names for names in together)
+
+
 def test_a_dry_run_rehearses_each_and_leaves_nothing(two, spark_engine):
     """Each table is rehearsed; neither a record nor anything else stays."""
     before = two.tables()
