@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 _CREATE: Final = "CREATE TABLE "
 _TEMPORARY: Final = "CREATE TEMPORARY TABLE "
+#: With the comma before it; another definition may follow.
+_FOREIGN_KEY: Final = re.compile(r",\n  CONSTRAINT `(?:[^`]|``)+` FOREIGN KEY [^\n]*?(?=,?\n)")
 
 
 class Step(Enum):
@@ -60,20 +63,31 @@ def step_for(
     now = read_shape(session, *record.name)
     if now == record.before:
         return Step.MIGRATE
-    return Step.PASS if _made_of(each, record, change) == now else Step.LOOK
+    made = _made_of(each, record, change)
+    return Step.PASS if _same(made, now, record.before) else Step.LOOK
+
+
+def _same(made: str, now: str, before: str) -> bool:
+    """Return whether the definition is what was made of the one from before, without its keys.
+
+    The foreign keys are then those from before.
+    """
+    keys = [_FOREIGN_KEY.findall(text) for text in (now, before)]
+    return _FOREIGN_KEY.sub("", now) == made and keys[0] == keys[1]
 
 
 def _made_of(each: MigrationConfig, record: TableRecord, change: TableChange) -> str:
     """Return what the statement makes of the definition from before; empty where that is unknown.
 
     A temporary table of the same name shows it: only this session sees it, and no table is touched.
-    The server has none with foreign keys or partitions.
+    It has no foreign keys, which the server does not allow; nor does it allow partitions.
     """
     try:
         options = each.connection
         with connect(options, role="batch", native=True, database=record.schema) as session:
             choose_modes(session, under_modes(session, read_facts(session), each.modes))
-            session.execute(record.before.replace(_CREATE, _TEMPORARY, 1))
+            before = _FOREIGN_KEY.sub("", record.before)
+            session.execute(before.replace(_CREATE, _TEMPORARY, 1))
             session.execute(f"ALTER TABLE {quote_table(*record.name)} {change.clauses}")
             made = read_shape(session, *record.name)
     except ServerFault as fault:

@@ -6,6 +6,7 @@ import dataclasses
 import gc
 import json
 
+import MySQLdb
 import pytest
 
 from spirit_py.batch import plan_batch, run_batch
@@ -253,6 +254,34 @@ def test_related_tables_are_never_migrated_at_once(four, spark_engine, monkeypat
     assert {line.partition(":")[0] for line in began[:2]} == {four.names[0], four.names[2]}
     together = [{one.table for one in status.tables} for status in batching.told.snapshots]
     assert not any(set(four.names[:2]) <= names for names in together)
+
+
+def test_parents_and_children_keep_their_keys(two, spark_engine):
+    """Each schema has a table that references ``orders``; all four change, two at a time."""
+    for schema in two.schemas:
+        two.db.execute(
+            f"CREATE TABLE {schema}.items (id INT PRIMARY KEY AUTO_INCREMENT, o INT NOT NULL,"
+            f" CONSTRAINT item_of FOREIGN KEY (o) REFERENCES {schema}.orders (id)"
+            " ON DELETE CASCADE)"
+        )
+        two.db.execute(f"INSERT INTO {schema}.items (o) SELECT id FROM {schema}.orders")
+    before = [two.db.query(f"SHOW CREATE TABLE {schema}.items")[0][1] for schema in two.schemas]
+    both = (two.pattern, two.pattern.replace("orders", "items"))
+    config = batch_config(two.db, *both, alter="ENGINE=InnoDB", parallel=2)
+    report, told = batch_here(spark_engine, config)
+    assert report.exit_code == 0, told.text
+    assert len(report.tables) == 4
+    after = [two.db.query(f"SHOW CREATE TABLE {schema}.items")[0][1] for schema in two.schemas]
+    assert after == before
+    for schema in two.schemas:
+        two.db.execute(f"DELETE FROM {schema}.orders LIMIT 10")
+        assert two.db.query(
+            f"SELECT COUNT(*) FROM {schema}.items i LEFT JOIN {schema}.orders p ON p.id = i.o"
+            " WHERE p.id IS NULL"
+        ) == [(0,)]
+        with pytest.raises(MySQLdb.IntegrityError):
+            two.db.execute(f"INSERT INTO {schema}.items (o) VALUES (-1)")
+    assert set(map(tuple, two.tables().values())) == {("items", "orders")}
 
 
 def test_a_dry_run_rehearses_each_and_leaves_nothing(two, spark_engine):

@@ -140,22 +140,30 @@ def test_killed_anywhere_the_same_command_changes_what_is_left(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("point", "nth"), [("noted", 5), ("noting", 6), ("noting", 7)])
+@pytest.mark.parametrize(
+    ("point", "nth", "keys"),
+    [("noted", 5, False), ("noting", 6, False), ("noting", 6, True), ("noting", 7, False)],
+)
 def test_a_change_in_place_that_nobody_noted_is_seen_by_its_definition(
-    four, spark_engine, listener, point, nth
+    four, spark_engine, listener, point, nth, keys
 ):
     """Killed before the server has changed the first table, and after it, unknown to the record.
 
     Its definition is what the statement makes of the one from before: it is not changed again.
     """
-    alter = "ADD COLUMN n INT, RENAME COLUMN a TO aa"
+    if keys:
+        four.db.execute(
+            f"ALTER TABLE {four.names[0]} ADD COLUMN up INT, ADD CHECK (a > 0), ADD FOREIGN KEY"
+            f" (up) REFERENCES {four.names[0]} (id)"
+        )
+    alter = "ADD COLUMN n INT, RENAME COLUMN b TO bb"
     kill_at(four, listener, alter, f"batch.{point}", nth)
     assert states(four)[0] == {6: "running", 7: "changed"}.get(nth, "running")
     assert four.type_of("n")[0] == ("int" if point == "noting" else "")
     report, told = batch_here(spark_engine, batch_config(four.db, four.pattern, alter=alter))
     assert report.exit_code == 0, told.text
     assert four.type_of("n") == ["int"] * 4
-    assert four.type_of("aa") == ["int"] * 4
+    assert four.type_of("bb") == ["varchar(50)"] * 4
 
 
 def test_a_table_that_somebody_else_changed_meanwhile_is_left_to_the_operator(
