@@ -356,7 +356,8 @@ def _can_be_carried_on(found: Found, record: CheckpointRecord | None) -> bool:
 def _with_its_own_statement(record: CheckpointRecord | None) -> str:
     if record is None:
         return ""
-    return f"the command that it was begun with ({_shortened(record.statement)})"
+    with_modes = f" with {record.modes.options}" if record.modes.options else ""
+    return f"the command that it was begun with ({_shortened(record.statement)}){with_modes}"
 
 
 def _nothing_to_resume(found: Found, record: CheckpointRecord) -> Iterator[str]:

@@ -209,6 +209,7 @@ class _Listing:
             after_swap=_AFTER_SWAP[back] if swapped or back else "",
             old_table=found.old_tables,
             deferred=record.sentinel,
+            modes=record.modes.options,
             indexes=() if swapped else tuple(_indexes(session, record)),
             **{name: getattr(record, name) for name in _OF_RECORD},
         )

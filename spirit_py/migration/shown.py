@@ -54,6 +54,7 @@ class MigrationShown:
         checkpoint: schema and name of the table that holds the record.
         unreadable: why there is no more to show; empty otherwise.
         age: seconds since the checkpoint was written.
+        modes: the options that chose modes, which the same command must have; empty without any.
         position: where the change feed goes on; opaque.
         binlog: empty when the binlog still reaches the position, else why not.
         swapped: the swap is done, its cleanup is not; None when the tables do not tell.
@@ -75,6 +76,7 @@ class MigrationShown:
     unreadable: str = ""
     orphaned: str = ""
     statement: str = ""
+    modes: str = ""
     tables: tuple[str, ...] = ()
     phase: str = ""
     age: float = 0.0
@@ -135,7 +137,7 @@ class MigrationShown:
             where = f"running on {self.live.host} (process {self.live.pid})"
             return [
                 f"{', '.join(self.tables)}: {self.live.phase}, {where}",
-                f"  statement  {' '.join(self.statement.split())}",
+                *self._statement_lines(),
                 *live_lines(self.live),
                 *(f"  indexes    {line}" for line in self.indexes),
                 *self._outcome_lines(),
@@ -145,7 +147,7 @@ class MigrationShown:
         reaches = self.binlog or "the binlog still reaches its position"
         return [
             f"{', '.join(self.tables)}: {self.phase}, checkpoint written {age} ago",
-            f"  statement  {' '.join(self.statement.split())}",
+            *self._statement_lines(),
             f"  copied     {self.rows_copied} rows{done}",
             *(f"  indexes    {line}" for line in self.indexes),
             f"  worked     {worked} in {self.runs} run(s) since {self.started_at}",
@@ -153,6 +155,11 @@ class MigrationShown:
             *([f"  binlog     {reaches}"] if self.position else []),
             *self._outcome_lines(),
         ]
+
+    def _statement_lines(self) -> list[str]:
+        """Return what is changed, and under which modes."""
+        statement = f"  statement  {' '.join(self.statement.split())}"
+        return [statement, *([f"  modes      {self.modes}"] if self.modes else [])]
 
     def _outcome_lines(self) -> list[str]:
         """Return what holds the swap back, who works on it, and what comes next."""

@@ -6,6 +6,7 @@ import pytest
 
 from spirit_py.config import SessionModes
 from spirit_py.errors import Refusal
+from spirit_py.migration.listing import migrations
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.facts import read_facts
 from spirit_py.mysql.modes import under_modes
@@ -78,6 +79,9 @@ def test_other_modes_do_not_carry_on(db, spark_engine, interrupt):
     config = {"alter": "MODIFY a BIGINT", "target_chunk_time": 0.05}
     interrupt.at(spark_engine, db, "chunk.committed", 2, **config, modes=ZEROS)
     kept = tables(db)
+    (shown,) = migrations(config_for(db).connection, database=db.name, table="t", max_age=9999.0)
+    assert "  modes      --allow-zero-dates" in shown.lines()
+    assert shown.to_dict()["modes"] == "--allow-zero-dates"
     for other, said in ((SessionModes(), "add --allow-zero-dates"), (OLD, "--allow-zero-dates")):
         with pytest.raises(Refusal, match="begun with --allow-zero-dates") as refused:
             start(spark_engine, db, **config, modes=other).end()
