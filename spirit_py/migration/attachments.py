@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from spirit_py import points
-from spirit_py.attached.foreign_keys.survey import concerned, moves
+from spirit_py.attached.foreign_keys.survey import concerned, concerned_now, moves
 from spirit_py.attached.implied import Implied, implied_locks
 from spirit_py.attached.record import Attachments, Places
 from spirit_py.attached.sequence import sequence_of
@@ -146,7 +146,8 @@ class SwapAttachments:
         Raises:
             TryFailed: others are there by now.
         """
-        changed = concerned(session, self._names) ^ self._keys
+        noted = {key for key in self._keys if key.visible}
+        changed = concerned_now(session, self._names) ^ noted
         if changed:
             names = ", ".join(sorted(map(str, changed)))
             raise TryFailed(f"foreign keys were added or dropped meanwhile: {names}")

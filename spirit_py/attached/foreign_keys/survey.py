@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spirit_py.attached.foreign_keys.catalogue import keys_of, keys_to
+from spirit_py.attached.foreign_keys.catalogue import keys_of, keys_to, visible_keys_to
 from spirit_py.attached.record import KeyMove
 from spirit_py.mysql.tables.definition import read_table
 
@@ -18,9 +18,22 @@ if TYPE_CHECKING:
 
 
 def concerned(session: SqlSession, tables: Iterable[Name]) -> frozenset[ForeignKey]:
-    """Return the foreign keys of some tables, and those to them; quick enough under a lock."""
+    """Return the foreign keys of some tables, and those to them."""
     return frozenset(
         key for table in tables for key in (*keys_of(session, *table), *keys_to(session, *table))
+    )
+
+
+def concerned_now(session: SqlSession, tables: Iterable[Name]) -> frozenset[ForeignKey]:
+    """Return those of :func:`concerned` that the account may see; quick enough under a lock.
+
+    INNODB_FOREIGN, which has the others, reads every key of the server: 25 ms for 3000 of them
+    (measured). A child that is made meanwhile stops the feed, whoever may see it.
+    """
+    return frozenset(
+        key
+        for table in tables
+        for key in (*keys_of(session, *table), *visible_keys_to(session, *table))
     )
 
 
