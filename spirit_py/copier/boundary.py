@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.faults import connection_lost
+from spirit_py.mysql.renewed import RenewedSession
 from spirit_py.mysql.retry import patiently
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spirit_py.config import ConnectionOptions
-    from spirit_py.mysql.session import Session
     from spirit_py.stop import StopSwitch
 
 
@@ -34,7 +34,7 @@ class BoundaryReader:
         self._connection = connection
         self._stop = stop
         self._tell = tell
-        self._session: Session | None = None
+        self._session = RenewedSession(partial(connect, connection, role="boundary"))
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
         """Run a SELECT and return its rows; a transient fault is tried again.
@@ -42,20 +42,12 @@ class BoundaryReader:
         Raises:
             ServerFault: when it stays.
         """
-        return patiently(lambda: self._try(sql), self._connection, self._stop, tell=self._tell)
 
-    def _try(self, sql: str) -> list[tuple[Any, ...]]:
-        if self._session is None:
-            self._session = connect(self._connection, role="boundary")
-        try:
-            return self._session.query(sql)
-        except BaseException as error:
-            if connection_lost(error):
-                self.close()
-            raise
+        def rows() -> list[tuple[Any, ...]]:
+            return self._session.ask(lambda session: session.query(sql))
+
+        return patiently(rows, self._connection, self._stop, tell=self._tell)
 
     def close(self) -> None:
         """Close the session; safe to call again, and a later query opens another."""
-        session, self._session = self._session, None
-        if session is not None:
-            session.close()
+        self._session.close()

@@ -13,7 +13,7 @@ import shutil
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.mysql.replication import binlog_files
-from spirit_py.throttle.own_session import OwnSession
+from spirit_py.throttle.own_session import own_session
 from spirit_py.throttle.throttler import WRITES
 from spirit_py.units import human_bytes
 
@@ -78,7 +78,7 @@ class BinlogSpaceThrottler:
 
     def __init__(self, connection: ConnectionOptions, most: int) -> None:
         self._most = most
-        self._session = OwnSession(connection, "throttle-binlog")
+        self._session = own_session(connection, "throttle-binlog")
 
     def look(self) -> str:
         """Return how large the binary logs are, if that is too large.

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import MigrationFailure
 from spirit_py.mysql.global_status import read_status
-from spirit_py.throttle.own_session import OwnSession
+from spirit_py.throttle.own_session import own_session
 from spirit_py.throttle.throttler import WRITES
 from spirit_py.units import human_count
 
@@ -48,7 +48,7 @@ class HistoryThrottler:
 
     def __init__(self, connection: ConnectionOptions, most: int) -> None:
         self._most = most
-        self._session = OwnSession(connection, "throttle-history")
+        self._session = own_session(connection, "throttle-history")
 
     def look(self) -> str:
         """Return how long the history is, if that is too long.
@@ -83,7 +83,7 @@ class CheckpointAgeThrottler:
 
     def __init__(self, connection: ConnectionOptions, percent: float) -> None:
         self._percent = percent
-        self._session = OwnSession(connection, "throttle-redo")
+        self._session = own_session(connection, "throttle-redo")
 
     def look(self) -> str:
         """Return how full the redo log is, if that is too full.

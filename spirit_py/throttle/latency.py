@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.mysql.traffic import Traffic, read_traffic
 from spirit_py.throttle.adaptive import Adaptive, Others
-from spirit_py.throttle.own_session import OwnSession
+from spirit_py.throttle.own_session import own_session
 from spirit_py.throttle.throttler import ALL_WORK
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class CommitLatency:
         pressure: Callable[[], tuple[str, float]] = lambda: ("", 0.0),
         clock: Clock = time.monotonic,
     ) -> None:
-        self._session = OwnSession(connection, "probe")
+        self._session = own_session(connection, "probe")
         self._settings = settings
         self._adaptive = adaptive
         self._beat = beat

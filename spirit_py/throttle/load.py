@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import CriticalLoad
 from spirit_py.mysql.global_status import read_status
-from spirit_py.throttle.own_session import OwnSession
+from spirit_py.throttle.own_session import own_session
 from spirit_py.throttle.throttler import ALL_WORK
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class ServerLoad:
     def __init__(
         self, connection: ConnectionOptions, settings: LiveSettings, stop: StopSwitch
     ) -> None:
-        self._session = OwnSession(connection, "load")
+        self._session = own_session(connection, "load")
         self._settings = settings
         self._stop = stop
         self._critical_looks = 0

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.mysql.faults import Disposition, disposition
-from spirit_py.throttle.own_session import OwnSession
+from spirit_py.throttle.own_session import own_session
 from spirit_py.throttle.throttler import ALL_WORK
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class QueryThrottler:
 
     def __init__(self, connection: ConnectionOptions, query: str, *, database: str = "") -> None:
         self._query = query
-        self._session = OwnSession(
+        self._session = own_session(
             connection, "throttle-query", prepare=_bounded, native=True, database=database
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.checkpoint.queue import Asked, RequestQueue
@@ -15,6 +16,7 @@ from spirit_py.migration.control.figures import PositionReach, live_figures
 from spirit_py.migration.control.orders import Orders
 from spirit_py.migration.control.verbs import Effect, Verbs
 from spirit_py.mysql.faults import ABSENT_TABLE
+from spirit_py.mysql.renewed import RenewedSession
 from spirit_py.phases import Phase
 from spirit_py.threads import Background
 
@@ -66,7 +68,7 @@ class ControlListener:
         self.orders = Orders(run, self._checkpoint)
         self._verbs = Verbs(run, self.orders, tables)
         self._reach = PositionReach(run)
-        self._session: Session | None = None
+        self._session = RenewedSession(partial(run.session, "control", read_timeout=_ANSWER_WITHIN))
         self._written_at = float("-inf")
         self._shown: tuple[object, ...] = ()
         #: Requests whose answers were not read yet, and one that is carried out.
@@ -99,16 +101,15 @@ class ControlListener:
         try:
             while not stopping.wait(_SETTLING_SECONDS if self._settling else _LOOK_SECONDS):
                 try:
-                    self._look()
+                    self._look(self._session.session())
                 except Exception as error:  # control never ends a run
                     _log.info("requests of operators could not be looked at: %s", error)
-                    self._disconnect()
+                    self._session.close()
         finally:
-            self._disconnect()
+            self._session.close()
 
-    def _look(self) -> None:
+    def _look(self, session: Session) -> None:
         """Answer what waits, and write the figures when it is time."""
-        session = self._connected()
         waiting = self._queue.waiting(session)
         # Looked at now: another client may have put a table of its own in the place.
         if waiting and self._checkpoint.is_ours(session):
@@ -184,13 +185,3 @@ class ControlListener:
             if fault.code not in ABSENT_TABLE:
                 raise
         self._shown, self._written_at = shown, now
-
-    def _connected(self) -> Session:
-        if self._session is None:
-            self._session = self._run.session("control", read_timeout=_ANSWER_WITHIN)
-        return self._session
-
-    def _disconnect(self) -> None:
-        session, self._session = self._session, None
-        if session is not None:
-            session.close()

@@ -19,6 +19,7 @@ from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import MigrationFailure, ServerFault, SpiritError
 from spirit_py.migration.reverse.feed import require_definitions
 from spirit_py.mysql.faults import Disposition, disposition
+from spirit_py.mysql.renewed import RenewedSession
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -50,7 +51,7 @@ class RevertMailbox:
         self._checkpoint = CheckpointTable(*record.home)
         self._queue = RequestQueue(self._checkpoint)
         self.record = record
-        self._session: Session | None = None
+        self._session = RenewedSession(lambda: process.session("keep", read_timeout=_READ_SECONDS))
         self._written_at = time.monotonic()
         self._asked: Asked
         self._answer: Answer
@@ -59,7 +60,7 @@ class RevertMailbox:
 
     def seconds_left(self) -> float:
         """Ask the server, by whose clock the end is noted; below 0 when it is over."""
-        now = self._connected().value("SELECT UNIX_TIMESTAMP(NOW(6))")
+        now = self._session.session().value("SELECT UNIX_TIMESTAMP(NOW(6))")
         return self.record.until - float(now)
 
     def write(self, *, position: str = "", **changes: Any) -> None:
@@ -71,7 +72,7 @@ class RevertMailbox:
         if position:
             changes["position"] = position
         self.record = replace(self.record, **changes)
-        self._checkpoint.write(self._connected(), self.record)
+        self._checkpoint.write(self._session.session(), self.record)
         self._written_at = time.monotonic()
 
     def save(self, position: str) -> None:
@@ -130,10 +131,10 @@ class RevertMailbox:
         try:
             if time.monotonic() - self._written_at >= WRITE_SECONDS:
                 self.write(position=position())
-                require_definitions(self._connected(), self.record.tables)
-            return next(self._claimed(self._connected()), None)
+                require_definitions(self._session.session(), self.record.tables)
+            return next(self._claimed(self._session.session()), None)
         except ServerFault as fault:
-            self._disconnect()
+            self._session.close()
             if disposition(fault) is Disposition.FATAL:
                 raise
             _LOG.info("could not look for a request: %s", fault.message)
@@ -203,23 +204,13 @@ class RevertMailbox:
     ) -> T | None:
         """Do what may fail because of the server; then report it, and return None."""
         try:
-            return work(self._connected())
+            return work(self._session.session())
         except ServerFault as fault:
-            self._disconnect()
+            self._session.close()
             report(f"{failed}: {fault.message}")
             return None
-
-    def _connected(self) -> Session:
-        if self._session is None:
-            self._session = self._process.session("keep", read_timeout=_READ_SECONDS)
-        return self._session
-
-    def _disconnect(self) -> None:
-        session, self._session = self._session, None
-        if session is not None:
-            session.close()
 
     def close(self) -> None:
         """End relaying and the session."""
         self._process.relay = None
-        self._disconnect()
+        self._session.close()

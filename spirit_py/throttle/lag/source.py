@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import ABSENT_TABLE, access_denied
+from spirit_py.mysql.renewed import RenewedSession
 from spirit_py.mysql.replication import binlog_status
 from spirit_py.throttle.lag.unapplied import Mark
 
@@ -29,9 +31,11 @@ class MarkedSource:
     def __init__(
         self, connection: ConnectionOptions, *, heartbeat: str = "", clock: Clock = time.monotonic
     ) -> None:
-        self._connection = connection
         self._clock = clock
-        self._session: Session | None = None
+        self._session = RenewedSession(
+            partial(connect, connection, role="lag", read_timeout=_READ_SECONDS),
+            prepare=self._read_server,
+        )
         self._counts = True
         self._last: Mark | None = None
         self.heartbeat = heartbeat
@@ -46,12 +50,7 @@ class MarkedSource:
         Raises:
             ServerFault: the source did not answer; the next call opens another session.
         """
-        try:
-            session = self.session()
-            mark = self._read(session)
-        except ServerFault:
-            self.close()
-            raise
+        mark = self._session.ask(self._read)
         self._last = mark
         if self.first is None:
             self.first = mark
@@ -59,12 +58,11 @@ class MarkedSource:
 
     def session(self) -> Session:
         """Return the session, opened at need."""
-        if self._session is None:
-            session = connect(self._connection, role="lag", read_timeout=_READ_SECONDS)
-            self._session = session
-            ((self.uuid, mode),) = session.query("SELECT @@server_uuid, @@GLOBAL.gtid_mode")
-            self.gtid = mode == "ON"
-        return self._session
+        return self._session.session()
+
+    def _read_server(self, session: Session) -> None:
+        ((self.uuid, mode),) = session.query("SELECT @@server_uuid, @@GLOBAL.gtid_mode")
+        self.gtid = mode == "ON"
 
     def _read(self, session: Session) -> Mark:
         # Before the query: what is committed while it runs may count as older than it is.
@@ -108,9 +106,7 @@ class MarkedSource:
 
     def close(self) -> None:
         """Close the session; safe to call again."""
-        session, self._session = self._session, None
-        if session is not None:
-            session.close()
+        self._session.close()
 
 
 def heartbeat_read(session: Session, query: str) -> str | None:
