@@ -29,6 +29,8 @@ COMPOSE_FILE = "docker-compose.semisync.yml"
 FILE_SERVER_VARIABLE = "SPIRIT_PY_TEST_MYSQL_FILE"
 SEMISYNC_VARIABLE = "SPIRIT_PY_SEMISYNC"
 START_SECONDS = 300
+#: Files with tests of which the usual run draws some.
+DRAWN = ("control", "failover", "frozen", "migrate_replicas", "mysql_fixture", "patience", "spark")
 
 
 class LaneLacks(RuntimeError):
@@ -98,8 +100,8 @@ class Lane:
         return self.tests("tests/integration/test_cases_after.py", SPIRIT_PY_CASES_AFTER="all")
 
     def gentle(self) -> int:
-        """Run every test of the files of which the usual run draws a few: control, replicas."""
-        files = [f"tests/integration/test_{name}.py" for name in ("control", "migrate_replicas")]
+        """Run every test of the files of which the usual run draws a few."""
+        files = [f"tests/integration/test_{name}.py" for name in DRAWN]
         return self.tests(*files, SPIRIT_PY_GENTLE="all")
 
     def semisync(self) -> int:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 COUNT_VARIABLE = "SPIRIT_PY_CASES_AFTER"
 EVERY = "all"
-USUAL = 20
+USUAL = 14
 #: Of the drawn cases every so many runs without GTIDs, too.
 FILE_SHARE = 5
 

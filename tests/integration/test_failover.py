@@ -160,6 +160,7 @@ def fail_over_at(
             couple.migrating(engine).end()
 
 
+@pytest.mark.draws(1)
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(

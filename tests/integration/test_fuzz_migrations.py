@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mysql_server import MySQLServer
     from tests.fuzz.judge import Migrate
 
-COUNT = int(os.environ.get("SPIRIT_PY_FUZZ_MIGRATIONS") or 12)
+COUNT = int(os.environ.get("SPIRIT_PY_FUZZ_MIGRATIONS") or 8)
 
 
 def drawn() -> list[int]:

@@ -247,6 +247,7 @@ for _ in range(2):
     assert running.end() == (0, "")
 
 
+@pytest.mark.draws(1)
 def test_an_archive_of_sparks_classes_is_made_once_and_used(script, tmp_path):
     """The first run leaves a process behind that makes it; the next one starts from it.
 
@@ -278,6 +279,7 @@ engine.stop()
     assert sorted(path.suffix for path in folder.iterdir()) == [".jsa", ".lock"]
 
 
+@pytest.mark.draws(1)
 def test_an_archive_that_is_damaged_is_no_error(script, tmp_path):
     """The JVM starts without it, and the run does not mention it."""
     (tmp_path / "spirit-py").mkdir(mode=0o700)
