@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from spirit_py.attached.triggers.model import BYTES, Placed
+from spirit_py.errors import Refusal
 from spirit_py.sql import EndsPacket, quote_table, string_literal
 from spirit_py.statement.lexer import SqlMode, read_tokens
 
@@ -159,7 +160,10 @@ def _is_block(trigger: Trigger) -> bool:
     Of every other body the server keeps the semicolon that follows it in a packet (measured).
     """
     tokens = read_tokens(trigger.text, SqlMode.of(trigger.sql_mode), executed=True)
-    return next(tokens).upper == "BEGIN"
+    try:
+        return next(tokens).upper == "BEGIN"
+    except (Refusal, StopIteration):
+        return False
 
 
 def gate(move: TriggerMove) -> str:

@@ -134,6 +134,7 @@ def test_a_trigger_is_made_under_its_own_settings_in_its_own_bytes():
         ("w: BEGIN END", True),
         ("/* c */ begin SET @a = 1; END", False),
         ("IF 1 THEN SET @a = 1; END IF", True),
+        ("/* open BEGIN END", True),
     ],
 )
 def test_a_body_that_is_no_block_ends_its_packet(body, last):
