@@ -29,7 +29,7 @@ Several tables that must change at one moment are another thing: one migration w
 (``--statement`` with several ALTER TABLE).
 """
 
-from spirit_py.batch.entry import run_batch
+from spirit_py.batch.entry import reported, run_batch
 from spirit_py.batch.plan import plan_batch
 
-__all__ = ["plan_batch", "run_batch"]
+__all__ = ["plan_batch", "reported", "run_batch"]

@@ -60,13 +60,7 @@ def run_batch(
     reporter = SafeReporter(reporter)
     switch = stop or StopSwitch()
     config = _on_this_server(config, plan)
-    report = BatchReport(
-        versions=versions(),
-        asked=asked(config),
-        threads=config.each.threads,
-        parallel=config.parallel,
-        on_failure=config.on_failure,
-    )
+    report = _report(config)
     with _opened(config, plan, report, switch) as (store, records):
         batch = Batch(
             config,
@@ -87,7 +81,29 @@ def run_batch(
     return report
 
 
-def asked(config: BatchConfig) -> str:
+@contextlib.contextmanager
+def reported(config: BatchConfig, reporter: Reporter) -> Iterator[None]:
+    """Write the report of a batch that is refused before it begins."""
+    try:
+        yield
+    except SpiritError as error:
+        report = _report(config)
+        report.note_failure(error)
+        report.write(config.report_json, reporter)
+        raise
+
+
+def _report(config: BatchConfig) -> BatchReport:
+    return BatchReport(
+        versions=versions(),
+        asked=_asked(config),
+        threads=config.each.threads,
+        parallel=config.parallel,
+        on_failure=config.on_failure,
+    )
+
+
+def _asked(config: BatchConfig) -> str:
     """Return what is asked for, for people."""
     if not config.patterns:
         return f"the statements of {config.file}"
@@ -156,7 +172,7 @@ def _begun(config: BatchConfig, plan: BatchPlan) -> BatchRecord:
     return BatchRecord(
         home=_home(plan),
         server_uuid=plan.server_uuid,
-        asked=asked(config),
+        asked=_asked(config),
         started_at=datetime.now(UTC).isoformat(timespec="seconds"),
         runs=1,
         parallel=config.parallel,

@@ -167,16 +167,17 @@ def _read(file: Path) -> str:
 
 def run(config: BatchConfig, *, yes: bool) -> NoReturn:
     """Show the plan, ask whether it is meant, carry it out, and leave with the exit code."""
-    from spirit_py.batch import plan_batch, run_batch
+    from spirit_py.batch import plan_batch, reported, run_batch
 
-    plan = plan_batch(config)
     reporter = reporter_of(config.each.log_format)
-    for line in plan.lines():
-        reporter.message(line)
-    refused = plan.refused and config.on_failure == "stop"
-    if not (yes or config.each.dry_run or refused):
-        _require_agreed(plan)
-    report = run_batch(config, plan, reporter=reporter)
+    with reported(config, reporter):
+        plan = plan_batch(config)
+        for line in plan.lines():
+            reporter.message(line)
+        refused = plan.refused and config.on_failure == "stop"
+        if not (yes or config.each.dry_run or refused):
+            _require_agreed(plan)
+        report = run_batch(config, plan, reporter=reporter)
     for line in report.summary():
         reporter.message(line)
     if report.error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 import pytest
@@ -153,6 +154,15 @@ def test_options_of_a_batch_need_one(asked, arguments, why):
     result = run(*BASE, *arguments)
     assert result.exit_code == 2
     assert why in result.output
+
+
+def test_a_refused_batch_has_a_report_too(asked, tmp_path):
+    """A script that reads the report finds why nothing was done."""
+    file = tmp_path / "r.json"
+    assert run(*PATTERN, "--report-json", str(file)).exit_code == 2
+    report = json.loads(file.read_text())
+    assert (report["outcome"], report["exit_code"]) == ("refused", 2)
+    assert "nobody can be asked" in report["error"]
 
 
 def test_old_tables_may_be_left_to_the_operator(asked):
