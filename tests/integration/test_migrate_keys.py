@@ -217,3 +217,77 @@ def assert_keys_work(db: Any) -> None:
     assert db.query("SELECT id, t, u FROM c") == [(1, 1, 2)]
     db.execute("INSERT INTO t (id, p) VALUES (4, 1)")
     db.execute("INSERT INTO c (id, t) VALUES (4, 4)")
+
+
+LONG = "k" * 64
+ODD = """
+SET SESSION restrict_fk_on_non_standard_key = OFF;
+CREATE TABLE {0}.p (id INT PRIMARY KEY, n INT, KEY n (n));
+CREATE TABLE {0}.`t``é` (id INT PRIMARY KEY, `a b` INT, n INT, gone INT, u INT,
+  UNIQUE KEY u (u, id),
+  CONSTRAINT {2} FOREIGN KEY (`a b`) REFERENCES {0}.p (id) ON UPDATE CASCADE,
+  FOREIGN KEY (n) REFERENCES {0}.p (n),
+  CONSTRAINT gone FOREIGN KEY (gone) REFERENCES {0}.p (id));
+CREATE TABLE {1}.`c``é` (id INT PRIMARY KEY, t INT, u INT, KEY both_of (u, t),
+  CONSTRAINT `c``1` FOREIGN KEY (t) REFERENCES {0}.`t``é` (id)
+  ON DELETE RESTRICT ON UPDATE SET NULL,
+  FOREIGN KEY (u, t) REFERENCES {0}.`t``é` (u, id) ON DELETE CASCADE);
+CREATE TABLE {1}.d (t INT PRIMARY KEY, FOREIGN KEY (t) REFERENCES {0}.`t``é` (id));
+INSERT INTO {0}.p VALUES (1, 1), (2, 2);
+INSERT INTO {0}.`t``é` VALUES (1, 1, 1, 1, 1), (2, 2, 2, 2, 2);
+INSERT INTO {1}.`c``é` VALUES (1, 1, 1);
+INSERT INTO {1}.d VALUES (2)
+"""
+ODD_ALTER = (
+    "CHANGE `a b` `b a` INT COMMENT 'renamed', RENAME COLUMN id TO key_id, DROP FOREIGN KEY gone,"
+    " ADD COLUMN extra INT FIRST, ENGINE=InnoDB"
+)
+
+
+@pytest.mark.timeout(600)
+def test_keys_of_odd_names_and_columns_end_as_after_a_native_alter(db, spark_engine):
+    """In two schemas, of 64 letters, to an index that is not unique, renamed, dropped."""
+    schemas = [f"{db.name}{end}" for end in ("", "_c", "_n", "_nc")]
+    for schema in schemas[1:]:
+        db.execute(f"CREATE DATABASE `{schema}`")
+    try:
+        for pair in (schemas[:2], schemas[2:]):
+            db.execute(ODD.format(*(f"`{schema}`" for schema in pair), LONG))
+        db.execute(f"ALTER TABLE `{schemas[2]}`.`t``é` {ODD_ALTER}")
+        report, _ = migrate_here(spark_engine, config_for(db, table="t`é", alter=ODD_ALTER))
+        assert report.outcome == "done"
+        assert len(report.attached) == 5
+        places = (("", "p"), ("", "t``é"), ("_c", "c``é"), ("_c", "d"))
+        for end, table in places:
+            native = {"": "_n", "_c": "_nc"}[end]
+            ours = db.query(f"SHOW CREATE TABLE `{db.name}{end}`.`{table}`")[0][1]
+            theirs = db.query(f"SHOW CREATE TABLE `{db.name}{native}`.`{table}`")[0][1]
+            assert ours == theirs.replace(f"`{db.name}_n`", f"`{db.name}`"), table
+    finally:
+        for schema in schemas[1:][::-1]:
+            db.execute(f"SET foreign_key_checks = 0; DROP DATABASE `{schema}`")
+
+
+@pytest.mark.timeout(600)
+def test_tables_of_one_run_that_refer_to_each_other_are_swapped_together(db, spark_engine):
+    """A cycle of two, with a child beside: no key is left at an old table."""
+    db.execute(
+        "CREATE TABLE a (id INT PRIMARY KEY, b INT);"
+        "CREATE TABLE b (id INT PRIMARY KEY, a INT, FOREIGN KEY (a) REFERENCES a (id));"
+        "CREATE TABLE c (id INT PRIMARY KEY, a INT, b INT, FOREIGN KEY (a) REFERENCES a (id)"
+        " ON DELETE CASCADE, FOREIGN KEY (b) REFERENCES b (id));"
+        "ALTER TABLE a ADD CONSTRAINT round FOREIGN KEY (b) REFERENCES b (id) ON DELETE SET NULL;"
+        "INSERT INTO a VALUES (1, NULL); INSERT INTO b VALUES (1, 1);"
+        "INSERT INTO c VALUES (1, 1, 1)"
+    )
+    before = definitions(db, "abc")
+    statement = "; ".join(f"ALTER TABLE {table} {ADD}" for table in "ab")
+    report, _ = migrate_here(spark_engine, config_for(db, statement=statement))
+    assert report.outcome == "done"
+    assert definitions(db, "abc") == before
+    assert loose_ends(db) == []
+    assert set(tables(db)) == set("abc")
+    with pytest.raises(MySQLdb.IntegrityError):
+        db.execute("INSERT INTO a (id, b) VALUES (2, 2)")
+    with pytest.raises(MySQLdb.IntegrityError):
+        db.execute("DELETE FROM b WHERE id = 1")
