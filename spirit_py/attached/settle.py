@@ -16,6 +16,7 @@ from spirit_py.attached.implied import implied_locks
 from spirit_py.attached.sequence import Existing, remaining, undoing
 from spirit_py.attached.triggers.catalogue import read_places
 from spirit_py.errors import MigrationFailure, ServerFault
+from spirit_py.mysql.evaluation import accept_stored
 from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.locks.front import Front
 from spirit_py.mysql.locks.look import LockRequest
@@ -63,6 +64,7 @@ def settle_locked(session: Session, noted: Attachments) -> None:
         ServerFault: of the statement that failed; the rest was not sent.
     """
     if statements := outstanding(session, noted):
+        accept_stored(session)
         _, fault = session.execute_packet(statements)
         if fault is not None:
             raise fault

@@ -14,6 +14,7 @@ from spirit_py.cutover.plan import TryFailed
 from spirit_py.cutover.verdict import NO_ANSWER, Evidence, Verdict, judge
 from spirit_py.errors import OutcomeUnknown, ServerFault
 from spirit_py.mysql.connect import connect
+from spirit_py.mysql.evaluation import accept_stored
 from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.kill import kill_session
 from spirit_py.mysql.locks.named import named_lock_holder
@@ -63,6 +64,9 @@ def rename(
         TryFailed: it is proven that it was not done, and that nothing can do it any more.
         OutcomeUnknown: neither could be proven.
     """
+    if len(statements.all) > 1:
+        # The tables beside may have definitions that only older modes accept.
+        accept_stored(session)
     points.reach("cutover.rename")
     try:
         done, fault = session.execute_packet(statements.all)

@@ -123,6 +123,12 @@ def as_stored(session: SqlSession) -> Iterator[None]:
         yield
 
 
+def accept_stored(session: SqlSession) -> None:
+    """Let the session accept every definition to its end, also where its own mode is set again."""
+    mode = string_literal(_LENIENT_SQL_MODE)
+    session.execute(f"SET {OWN_SQL_MODE}={mode}, SESSION sql_mode={mode}")
+
+
 @contextlib.contextmanager
 def _setting(session: SqlSession, name: str, value: str, usual: str) -> Iterator[None]:
     """Change a variable of the session while the context is open.

@@ -167,3 +167,42 @@ def test_a_zero_in_a_column_that_becomes_auto_increment_is_named(db, spark_engin
     assert db.query("SELECT id FROM t ORDER BY id") == [(0,), (5,)]
     warned = any("keeps its 0" in line for line in report.warnings)
     assert warned is (zeros == "")
+
+
+TWICE = "e ENUM('a', 'a') DEFAULT 'a', d DATE NOT NULL DEFAULT '0000-00-00'"
+
+
+@pytest.mark.parametrize(
+    ("tables_made", "alter"),
+    [
+        (
+            (
+                "p (id INT PRIMARY KEY)",
+                f"t (id INT PRIMARY KEY, v INT, {TWICE}, FOREIGN KEY (v) REFERENCES p (id))",
+            ),
+            "MODIFY e ENUM('a')",
+        ),
+        (
+            (
+                "t (id INT PRIMARY KEY, v INT)",
+                f"p (id INT PRIMARY KEY, {TWICE}, FOREIGN KEY (id) REFERENCES t (id))",
+            ),
+            "MODIFY v BIGINT",
+        ),
+    ],
+    ids=["the old table", "a child"],
+)
+def test_keys_are_moved_between_tables_that_only_older_modes_accept(
+    db, spark_engine, tables_made, alter
+):
+    """The statements beside the RENAME are refused for no definition that is there already."""
+    db.execute("SET SESSION sql_mode = ''")
+    for made in tables_made:
+        db.execute(f"CREATE TABLE {made}")
+        db.execute(f"INSERT INTO {made.split()[0]} (id) VALUES (1)")
+    changed(spark_engine, db, alter=alter, modes=ZEROS)
+    assert tables(db) == ["p", "t"]
+    assert db.query(
+        "SELECT TABLE_NAME, REFERENCED_TABLE_NAME FROM information_schema.REFERENTIAL_CONSTRAINTS"
+        " WHERE CONSTRAINT_SCHEMA = DATABASE()"
+    ) in ([("t", "p")], [("p", "t")])

@@ -16,6 +16,7 @@ from spirit_py.attached.foreign_keys.moving import copies
 from spirit_py.attached.foreign_keys.survey import moves
 from spirit_py.attached.record import Attachments, Places
 from spirit_py.errors import ServerFault
+from spirit_py.mysql.evaluation import as_stored
 from spirit_py.mysql.faults import NO_SUCH_TABLE, Disposition, disposition
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.mysql.tables.new_table import drop_tables
@@ -99,7 +100,8 @@ class Trial:
         """Create one; return its name, or that of a parent that is missing."""
         like = quote_table(*self.new_tables.get(table, table))
         try:
-            self.session.execute(f"CREATE TABLE {quote_table(self.schema, name)} LIKE {like}")
+            with as_stored(self.session):
+                self.session.execute(f"CREATE TABLE {quote_table(self.schema, name)} LIKE {like}")
         except ServerFault as error:
             if error.code != NO_SUCH_TABLE:
                 raise
@@ -125,7 +127,8 @@ class Trial:
         before = self._indexes(child)
         for sql in copies(Attachments(swaps=(), keys=found)):
             try:
-                self.session.execute(str(sql))
+                with as_stored(self.session):
+                    self.session.execute(str(sql))
             except ServerFault as error:
                 if disposition(error) is not Disposition.FATAL or error.hint:
                     raise
