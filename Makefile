@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-LANES := ci-semisync ci-file-position ci-cases-after ci-gentle ci-large ci-faults ci-mysql80 ci-mysql84 ci-mysql9
+LANES := ci-semisync ci-file-position ci-cases-after ci-attached ci-gentle ci-large ci-faults ci-mysql80 ci-mysql84 ci-mysql9
 .PHONY: help demo test lint bench faults fuzz fuzz-migrations kills swaps $(LANES) mysql-start mysql-stop lock clean
 
 PYTHON ?= python3
@@ -42,6 +42,9 @@ ci-file-position: ## lane: the integration suite without GTIDs
 
 ci-cases-after: ## lane: every case with its writes after the last checksum
 	@ci/lane-cases-after
+
+ci-attached: ## lane: parents, children and triggers through 50 swaps, some killed
+	@ci/lane-attached
 
 ci-gentle: ## lane: every verb of ctl, and every migration with a replica
 	@ci/lane-gentle

@@ -99,6 +99,15 @@ class Lane:
         """Run every case with all its writes after the last checksum, not only some (R21)."""
         return self.tests("tests/integration/test_cases_after.py", SPIRIT_PY_CASES_AFTER="all")
 
+    def attached(self) -> int:
+        """Swap tables with triggers and keys 50 times under writers, some of them killed."""
+        swaps = self.environ.get("SPIRIT_PY_ATTACHED_SWAPS", "50")
+        return self.tests(
+            "tests/integration/test_attached_writers.py",
+            *("-o", "log_cli=true", "-o", "log_cli_level=INFO", "-o", "log_cli_format=%(message)s"),
+            SPIRIT_PY_ATTACHED_SWAPS=swaps,
+        )
+
     def gentle(self) -> int:
         """Run every test of the files of which the usual run draws a few."""
         files = [f"tests/integration/test_{name}.py" for name in DRAWN]
@@ -164,6 +173,7 @@ LANES: dict[str, Callable[[Lane], int]] = {
     "semisync": Lane.semisync,
     "file-position": Lane.file_position,
     "cases-after": Lane.cases_after,
+    "attached": Lane.attached,
     "gentle": Lane.gentle,
     "large": Lane.large,
     "faults": Lane.faults,

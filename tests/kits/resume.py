@@ -46,9 +46,25 @@ def make_table(db: Database, rows: int = ROWS) -> None:
     db.execute("ANALYZE TABLE t")
 
 
-def kill_at(db: Database, listener: PointListener, point: str, nth: int, *more: str) -> None:
-    """Run the command in a process, and kill all that it started at a point."""
-    chosen = ("--no-shortcut", "--table", "t", "--alter", ALTER, "--threads", "2", *more)
+def kill_at(
+    db: Database,
+    listener: PointListener,
+    point: str,
+    nth: int,
+    *more: str,
+    change: tuple[str, ...] = ("--table", "t", "--alter", ALTER),
+    late: float | None = None,
+) -> bool:
+    """Run the command in a process, and kill all that it started at a point.
+
+    Args:
+        change: what the command is asked for.
+        late: kill it so many seconds after it was let go from the point.
+
+    Returns:
+        Whether it was killed: with ``late`` it may have ended before.
+    """
+    chosen = ("--no-shortcut", *change, "--threads", "2", *more)
     hold = listener.hold(point, nth)
     process = subprocess.Popen(
         command_line(db, "migrate", *chosen, hooks="small-chunks"),
@@ -63,6 +79,10 @@ def kill_at(db: Database, listener: PointListener, point: str, nth: int, *more: 
         while not hold.held.wait(0.1):
             assert process.poll() is None, f"ended before {point}: {process.communicate()[1]}"
             assert time.monotonic() < deadline, f"never reached {point}"
+        if late is not None:
+            hold.release()
+            time.sleep(late)
+        return process.poll() is None
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

@@ -1,0 +1,181 @@
+"""A swap of parents and children that is killed anywhere, under writers, and the same command.
+
+``make kills`` strikes at every point of the swap and after each statement of its packet, the usual
+run at some. Whatever state is left, the tables' writers go on: nothing breaks an invariant of
+``tests/kits/relatives.py``, and the next run of the same command settles what was left half-way.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spirit_py.migration.attachments import settle_left
+from spirit_py.mysql.session import Session
+from tests.faults.hooks import PACKET_VARIABLE
+from tests.kits.attached import Swapping, run_killed_after
+from tests.kits.command import command_line, environment
+from tests.kits.migrate import config_for, migrate_here
+from tests.kits.point_listener import PointListener
+from tests.kits.relatives import (
+    Writers,
+    assert_as_before,
+    assert_holds,
+    catalogue,
+    make_relatives,
+)
+from tests.kits.resume import SEED, kill_at
+from tests.kits.tables import tables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from spirit_py.spark.engine import SparkEngine
+    from tests.fixtures.mysql import Database
+
+EVERYWHERE = os.environ.get("SPIRIT_PY_TEST_KILLS") == "all"
+POINTS = ("cutover.rename", "cutover.lock", "cutover.locked", "cutover.renamed", "cutover.unlocked")
+#: Two tables at once, which refer to each other, to a parent and to themselves.
+STATEMENT = "ALTER TABLE orders {0}; ALTER TABLE items {0}"
+CHANGES = ("ADD COLUMN x INT NOT NULL DEFAULT 5", "DROP COLUMN x")
+BASE = ["audit", "customers", "items", "journal", "notes", "orders"]
+
+
+class Family:
+    """The related tables, their writers, and one change after the other."""
+
+    def __init__(self, db: Database, engine: SparkEngine) -> None:
+        self.db, self.engine = db, engine
+        make_relatives(db)
+        self.before = catalogue(db)
+        self._changes = 0
+
+    @property
+    def statement(self) -> str:
+        """The next change."""
+        return STATEMENT.format(CHANGES[self._changes % 2])
+
+    def carry_on(self, writers: Writers) -> None:
+        """Look at what a killed run left, run the same command, and look again."""
+        writers.write_on()
+        assert_holds(self.db)
+        report, told = migrate_here(
+            self.engine, config_for(self.db, statement=self.statement, no_shortcut=True)
+        )
+        assert report.outcome == "done", told.text
+        assert report.resumed, told.text
+        assert report.differences_found == 0, told.text
+        self.is_done(writers)
+
+    def is_done(self, writers: Writers) -> None:
+        """Nothing of ours is left, and triggers and keys are what they were."""
+        writers.write_on()
+        assert_holds(self.db)
+        assert tables(self.db) == BASE
+        assert_as_before(self.db, self.before)
+        self._changes += 1
+
+
+@pytest.mark.parametrize("names", [("orders",), ("items", "orders"), ("customers", "orders")])
+def test_a_packet_of_keys_and_triggers_that_stopped_anywhere_is_settled(
+    db: Database, names: tuple[str, ...]
+) -> None:
+    """After each statement, and in a new session: all is as before, or as after the swap.
+
+    LOCK TABLES of a child opens its parent without triggers, which FOLLOWS must not meet.
+    """
+    make_relatives(db)
+    before = catalogue(db)
+    swapping = Swapping(db, names)
+    attached = swapping.attachments()
+    attached.survey()
+    length = len(attached.statements.all)
+    assert length > 3 * len(names)
+    for number in range(length + 1):
+        renamed = run_killed_after(swapping, number)
+        with swapping.session() as session:
+            settle_left(swapping.process, session, [(db.name, names[0])])
+        assert_as_before(db, before)
+        assert_holds(db)
+        for name in names if renamed else ():
+            db.execute(f"DROP TABLE `_{name}_old`")
+            db.execute(f"CREATE TABLE `_{name}_new` LIKE `{name}`")
+            db.execute(f"INSERT INTO `_{name}_new` SELECT * FROM `{name}`")
+
+
+@pytest.fixture
+def family(db: Database, spark_engine: SparkEngine) -> Family:
+    """Return the tables."""
+    return Family(db, spark_engine)
+
+
+@pytest.fixture
+def writers(family: Family) -> Iterator[Writers]:
+    """Write to the tables as long as the test runs; every confirmed transaction is there then."""
+    with Writers(family.db, SEED) as running:
+        yield running
+    running.assert_kept()
+    assert_holds(family.db)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("point", POINTS if EVERYWHERE else POINTS[:1])
+def test_a_swap_of_relatives_killed_at_a_point_is_carried_on(
+    family: Family, writers: Writers, tmp_path: Path, point: str
+) -> None:
+    """Kill -9 of all processes; every trigger fires once, and no row loses its parent."""
+    with PointListener(tmp_path / "points") as listener:
+        kill_at(family.db, listener, point, 1, change=("--statement", family.statement))
+    family.carry_on(writers)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_a_swap_of_relatives_stopped_within_its_packet_is_carried_on(
+    family: Family, writers: Writers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Process and session killed after each statement, as a crash of the server does it."""
+    length = packet_length(family, writers, monkeypatch)
+    assert length >= len(family.before[0]) + len(family.before[1])
+    numbers: Sequence[int] = range(length + 1)
+    for number in numbers if EVERYWHERE else [random.Random(SEED).choice(numbers)]:
+        print(f"after {number} of {length} statements")  # noqa: T201 -- shown when it fails
+        stop_in_packet(family, number)
+        family.carry_on(writers)
+
+
+def packet_length(family: Family, writers: Writers, patch: pytest.MonkeyPatch) -> int:
+    """Make one change undisturbed; return how many statements its packet has."""
+    send, lengths = Session.execute_packet, [0]
+
+    def counting(session: Session, statements: Sequence[str | bytes]) -> object:
+        lengths.append(len(statements))
+        return send(session, statements)
+
+    with patch.context() as patched:
+        patched.setattr(Session, "execute_packet", counting)
+        config = config_for(family.db, statement=family.statement, no_shortcut=True)
+        migrate_here(family.engine, config)
+    family.is_done(writers)
+    return max(lengths)
+
+
+def stop_in_packet(family: Family, number: int) -> None:
+    """Run the command, which is killed within the packet of its swap, as is its session."""
+    words = ("--statement", family.statement, "--no-shortcut", "--threads", "2")
+    ended = subprocess.run(
+        command_line(family.db, "migrate", *words, hooks="stop-in-packet"),
+        env=environment(family.db, **{PACKET_VARIABLE: str(number)}),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
