@@ -199,3 +199,32 @@ def test_what_was_sent_before_the_rename_is_undone(db, sent):
     assert carrying.now() == carrying.before
     with open_session(db) as session:
         assert not read_places(session, [(db.name, "_t_new")])
+
+
+@pytest.mark.parametrize("by_role", [False, True])
+def test_a_gate_sees_what_it_must_with_the_least_privileges_of_a_definer(db, by_role):
+    """The catalogue shows a definer its own triggers, and no more is needed."""
+    make_tables(db)
+    user, role = f"d{db.name[2:10]}", f"r{db.name[2:10]}"
+    holder = role if by_role else user
+    db.execute(
+        f"CREATE USER {user}; CREATE ROLE {role}; GRANT TRIGGER, SELECT, INSERT ON t TO {holder};"
+        f"GRANT INSERT ON audit TO {holder};"
+        + (f"GRANT {role} TO {user}; SET DEFAULT ROLE ALL TO {user}" if by_role else "")
+    )
+    try:
+        db.execute(
+            f"CREATE DEFINER = {user} TRIGGER x AFTER INSERT ON t FOR EACH ROW"
+            f" BEGIN {_AUDIT.format('x')}; END"
+        )
+        carrying = Carrying(db)
+        ours = carrying.session()
+        writer = db.connect()
+        writer.cursor().execute("SET SESSION transaction_isolation = 'READ-COMMITTED'")
+        for key, statement in enumerate(carrying.statements):
+            carrying.send(ours, [statement])
+            assert write(writer, key)
+            assert db.query("SELECT who, id FROM audit") == [("x", key)], statement
+            db.execute("DELETE FROM audit")
+    finally:
+        db.execute(f"DROP USER {user}; DROP ROLE {role}")
