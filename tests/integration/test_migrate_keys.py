@@ -11,9 +11,10 @@ import MySQLdb
 import pytest
 
 from spirit_py.config import RevertConfig
-from spirit_py.errors import Interrupted, ServerFault
+from spirit_py.errors import Interrupted, Refusal, ServerFault
 from spirit_py.migration.reverse.revert import revert
 from spirit_py.mysql.session import Session
+from spirit_py.table.names import lock_name
 from tests.faults.hooks import PACKET_VARIABLE
 from tests.kits.attached import definitions, loose_ends
 from tests.kits.command import command_line, environment, run
@@ -291,3 +292,14 @@ def test_tables_of_one_run_that_refer_to_each_other_are_swapped_together(db, spa
         db.execute("INSERT INTO a (id, b) VALUES (2, 2)")
     with pytest.raises(MySQLdb.IntegrityError):
         db.execute("DELETE FROM b WHERE id = 1")
+
+
+@pytest.mark.parametrize("other", ["c", "p"])
+def test_a_run_on_a_child_or_a_parent_refuses_this_one(family, spark_engine, other):
+    """The swap of either would be DDL on a table that the other run follows (R14)."""
+    with contextlib.closing(family.connect()) as holding:
+        with contextlib.closing(holding.cursor()) as cursor:
+            cursor.execute("SELECT GET_LOCK(%s, 0)", (lock_name("migration", family.name, other),))
+        with pytest.raises(Refusal, match=f"another run works on .*{other}"):
+            migrate_here(spark_engine, config_for(family, table="t", alter=ADD))
+    assert set(tables(family)) == set(TABLES)
