@@ -100,6 +100,7 @@ class Swaps:
         self.db, self.engine, self.folder = db, engine, folder
         self.server: MySQLServer = db.server
         self.number = 0
+        self._strikes: list[threading.Timer] = []
 
     def make(self, change: Change, writers: Writers, patch: pytest.MonkeyPatch) -> None:
         """Change the tables, whatever happens on the way."""
@@ -118,6 +119,9 @@ class Swaps:
                 self._strike_at(change, patched)
             with writers.server_away() if change.trouble == "server" else contextlib.nullcontext():
                 tried = self._migrate(statement, writers)
+                for strike in self._strikes:
+                    strike.join()
+                self.db.reconnect()
         writers.write_on()
         assert_holds(self.db)
         assert tables(self.db) == BASE
@@ -152,11 +156,14 @@ class Swaps:
         """Kill our sessions, or the server, a moment after the point is reached first."""
         strike = self._kill_server if change.trouble == "server" else self._kill_sessions()
         left = [change.point]
+        self._strikes.clear()
 
         def passed(name: str) -> None:
             if left == [name]:
                 left.clear()
-                threading.Timer(change.late, strike).start()
+                timer = threading.Timer(change.late, strike)
+                self._strikes.append(timer)
+                timer.start()
 
         patched.setattr(points, "_listener", "here")
         patched.setattr(points, "_announce", passed)
