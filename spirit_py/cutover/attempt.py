@@ -29,7 +29,7 @@ from spirit_py.cutover.plan import CutoverResult, TryFailed
 from spirit_py.cutover.rename import rename
 from spirit_py.errors import HeldBack, OutcomeUnknown, ServerFault, SpiritError
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.faults import connection_lost
+from spirit_py.mysql.faults import INTERRUPTED, connection_lost
 from spirit_py.mysql.locks.table import TableLock, let_go_when_silent
 from spirit_py.mysql.locks.watch import LockWatch
 
@@ -47,6 +47,8 @@ _RENAME_WAIT_SECONDS: Final = 1
 #: Pending changes that are applied in about one statement.
 _NEARLY_NOTHING: Final = 10
 _CATCH_UP_ROUNDS: Final = 8
+#: How often what follows the RENAME is sent again under the lock when KILL QUERY ends it.
+_MOST_SENDS: Final = 8
 
 
 def open_attempt(
@@ -143,6 +145,8 @@ class Attempt:
         renaming: RENAME was sent, or is about to be, and it is not known that it failed.
         position: the feed's safe position, everything being applied.
         answer_lost: the answer to RENAME was lost, and the tables proved the swap.
+        settled: nothing remains to be sent after the RENAME. The DDL of what remains would come
+            after the place, and end the feed that begins there.
         after_rename: the place after the RENAME; empty when it was not noted.
     """
 
@@ -160,6 +164,7 @@ class Attempt:
     held_from: float | None = None
     position: str = ""
     answer_lost: bool = False
+    settled: bool = True
     after_rename: str = ""
     steps_ms: dict[str, float] = field(default_factory=dict)
     held_ms: float = 0.0
@@ -202,7 +207,7 @@ class Attempt:
             self._rename()
         points.reach("cutover.renamed")
         self._stop_feed()
-        if self.plan.note_position and not self.answer_lost:
+        if self.plan.note_position and not self.answer_lost and self.settled:
             self._note_place()
 
     def unlock(self) -> None:
@@ -295,13 +300,20 @@ class Attempt:
     def _complete(self, stopped_by: ServerFault) -> None:
         """Send the rest of a packet that stopped after the RENAME; what remains is settled later.
 
-        The swap is done and stays.
+        The swap is done and stays. KILL QUERY may come again, so what it ended is sent again.
         """
         self.plan.message(f"a statement after the RENAME failed: {stopped_by.message}")
-        try:
-            self.plan.beside.complete(self.session)
-        except ServerFault as fault:
-            self.plan.message(f"it failed again, and is sent again later: {fault.message}")
+        self.settled = False
+        for sends_left in reversed(range(_MOST_SENDS)):
+            try:
+                self.plan.beside.complete(self.session)
+            except ServerFault as fault:
+                if fault.code == INTERRUPTED and sends_left:
+                    continue
+                self.plan.message(f"it failed again, and is sent again later: {fault.message}")
+            else:
+                self.settled = True
+            return
 
     def _stop_feed(self) -> None:
         """Stop the feed before the application writes to the swapped table."""

@@ -115,7 +115,8 @@ class CutoverResult:
         answer_lost: the answer to the RENAME was lost, and the tables proved the swap.
         after_rename: the place right after the RENAME (opaque), from which another feed gets
             everything that is written to the swapped tables. Empty when it was not asked for, and
-            when ``answer_lost``: then the lock was lost before the place could be noted.
+            when ``answer_lost``: then the lock was lost before the place could be noted. Nor is it
+            noted when what follows the RENAME could not be sent under the lock.
     """
 
     attempts: int

@@ -10,8 +10,9 @@ import pytest
 
 from spirit_py.attached.record import Attachments
 from spirit_py.checkpoint.table import CheckpointTable
-from spirit_py.errors import CutoverFailure
+from spirit_py.errors import CutoverFailure, ServerFault
 from spirit_py.migration.attachments import SwapAttachments, settle_left
+from spirit_py.mysql.session import Session
 from tests.kits.attached import Swapping, definitions, loose_ends, run_killed_after
 from tests.kits.background import BackgroundCall
 from tests.kits.cutover import PATIENT, ProvenCutover, SnapshotSource, lock_request
@@ -87,7 +88,12 @@ class Copied(SnapshotSource):
 
 
 def cutover(
-    swapping: Swapping, attached: SwapAttachments, *, source: Any = None, limits: Any = PATIENT
+    swapping: Swapping,
+    attached: SwapAttachments,
+    *,
+    source: Any = None,
+    limits: Any = PATIENT,
+    note_position: bool = False,
 ) -> ProvenCutover:
     """Return the swap."""
     return ProvenCutover(
@@ -98,6 +104,7 @@ def cutover(
         limits=limits,
         message=swapping.process.message,
         stop=swapping.process.stop,
+        note_position=note_position,
     )
 
 
@@ -195,6 +202,36 @@ def test_a_statement_that_fails_is_undone_or_sent_again_under_the_lock(
     assert definitions(db, tables) == before
     assert loose_ends(db) == []
     assert not any("settled" in line for line in swapping.process.messages)
+
+
+@pytest.mark.parametrize("kills", [3, 99], ids=["for a while", "for ever"])
+def test_a_reverse_feed_does_not_begin_before_what_is_settled_later(db, kills, monkeypatch):
+    """KILL QUERY after the RENAME: sent again under the lock; else no place is noted before it."""
+    swapping = made(db, "child")
+    before = definitions(db, SHAPES["child"][1])
+    attached = swapping.attachments()
+    send, sent = Session.execute_packet, []
+
+    def interrupted(session: Session, statements: Any) -> Any:
+        if session.role != "cutover":
+            return send(session, statements)
+        sent.append(statements)
+        if len(sent) > kills:
+            return send(session, statements)
+        if len(sent) == 1:
+            done = attached.statements.before
+            send(session, (*done, attached.statements.rename))
+            return len(done) + 1, ServerFault(1317, "interrupted", where="a test")
+        return 0, ServerFault(1317, "interrupted", where="a test")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Session, "execute_packet", interrupted)
+        result = cutover(swapping, attached, note_position=True).run()
+    assert bool(result.after_rename) == (kills == 3)
+    assert (loose_ends(db) == []) == (kills == 3)
+    attached.finish()
+    assert loose_ends(db) == []
+    assert definitions(db, SHAPES["child"][1]) == before
 
 
 #: A table that others use, and why it is locked with the swap of ``t``.

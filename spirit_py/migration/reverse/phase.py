@@ -58,9 +58,11 @@ def begin_reverse(
     """
     if not swapped.after_rename:
         old = ", ".join(f"{table.schema}.{table.old}" for table in tables)
+        lost = "the answer to the RENAME was lost"
+        why = lost if swapped.answer_lost else "what follows the RENAME was interrupted"
         raise ReverseReplicationLost(
-            "reverse replication cannot begin: the answer to the RENAME was lost, and with it"
-            " the place in the binlog after it",
+            f"reverse replication cannot begin: {why}, and with it the place in the binlog"
+            " right after the swap",
             hint=f"the change is done and stays; {old} is as it was at the swap: drop it when"
             " it is not needed",
         )
