@@ -17,6 +17,8 @@ from spirit_py.statement.lexer import SqlMode, after_blanks, read_token, tokeniz
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+#: Where the line has no delimiter, the client takes it without one.
+_USE: Final = re.compile(r"USE[ \t]+([^\s]+)[ \t]*(?=\r?\n|\Z)", re.IGNORECASE)
 _DELIMITER: Final = re.compile(r"DELIMITER(?![0-9A-Za-z_$])[ \t]*([^\s]*)[^\n]*", re.IGNORECASE)
 
 
@@ -72,6 +74,10 @@ def _cut(text: str, mode: SqlMode) -> Iterator[ScriptStatement]:
                 continue
             if begin < 0 and (found := _DELIMITER.match(text, at)):
                 delimiter, at = _delimiter(found), found.end()
+                continue
+            if begin < 0 and (found := _USE.match(text, at)) and delimiter not in found[0]:
+                yield ScriptStatement(found[0].rstrip(), lines.of(at))
+                at = found.end()
                 continue
             token = read_token(text, at, mode)
         except Refusal as refusal:

@@ -51,6 +51,17 @@ def test_use_names_the_schema_of_what_follows():
     assert [(one.schema, one.line) for one in read(text)] == [("", 1), ("sh;op", 1), ("x", 3)]
 
 
+def test_use_goes_without_a_delimiter_at_the_end_of_its_line():
+    """As the client takes it; with something behind it, it needs one."""
+    text = "USE a\r\nALTER TABLE t FORCE;\nuse `b`\nDELIMITER //\nUSE c//\nALTER TABLE u FORCE//"
+    assert [(one.schema, one.text, one.line) for one in read(text)] == [
+        ("a", "ALTER TABLE t FORCE", 2),
+        ("c", "ALTER TABLE u FORCE", 6),
+    ]
+    with pytest.raises(Refusal, match="USE takes one schema"):
+        read("USE a ALTER TABLE t FORCE;")
+
+
 def test_empty_statements_are_passed_over():
     """A file may end with several delimiters, or have nothing in it."""
     assert read(";;  ; -- nothing\n;") == []
