@@ -14,6 +14,7 @@ batch adds what is about all of them:
 ``patterns``     how ``shop_%.orders`` is read
 ``changes``      which tables are changed, and how; from patterns or from a file
 ``plan``         what will be done, with ``definitions`` and ``room``
+``twin``         the server's own answer to a statement, on an empty temporary table
 ``record``       what the server keeps of the batch, ``store`` reads and writes it
 ``resume``       what is done with a table that an earlier run has begun
 ``slots``        which table begins next, and with how many slots; ``related`` tables never meet
@@ -23,6 +24,7 @@ batch adds what is about all of them:
 ``report``       each table's report, the totals and the exit code
 ``entry``        from the plan to the report
 ``listing``      the batches of a server, for ``spirit-py status``
+``giving_up``    forgets one that nobody will finish, for ``spirit-py cleanup --batch``
 ===============  ==============================================================================
 
 Several tables that must change at one moment are another thing: one migration with one RENAME

@@ -181,8 +181,9 @@ class Batch:
                 f"{change} was changed since its migration began, and what there is left does not"
                 " show by whom",
                 hint="see its definition: if it is what the statement makes, leave the table out"
-                " with --exclude, or its statement out of the file; otherwise drop the record of"
-                f" this batch ({self._store}) and begin anew",
+                " with --exclude; otherwise, and for a file, which without its statement is another"
+                f" batch: spirit-py cleanup --batch {self._store}, which says what is changed, then"
+                " begin anew with what is left",
             )
         if step is Step.PASS:
             self._reporter.message(f"{change}: an earlier run has changed it")

@@ -152,6 +152,11 @@ def _opened(
     with lock:
         with connect_first(connection, role="batch") as session:
             store = find_batch(session, plan.name)
+            if store is None and plan.earlier is not None:
+                raise Refusal(
+                    "this batch was finished, or given up, since it was looked at",
+                    hint="run the same command again only if its tables must be changed once more",
+                )
             if store is None:
                 store = BatchTable(_home(plan), plan.name)
                 store.create(session, _begun(config, plan))

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 from spirit_py.batch.changes import changes_of
 from spirit_py.batch.definitions import UsualDefinitions
 from spirit_py.batch.record import TableState, batch_name
+from spirit_py.batch.resume import Step, step_for
 from spirit_py.batch.room import room_for
 from spirit_py.batch.store import all_batches, find_batch
+from spirit_py.batch.twin import refused_on_twin, twin_session
 from spirit_py.batch.unfinished import what_becomes_of_it
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import FeedFailure, Refusal, ServerFault
@@ -31,13 +33,16 @@ if TYPE_CHECKING:
 
     from spirit_py.batch.changes import TableChange
     from spirit_py.batch.record import TableRecord
-    from spirit_py.config import BatchConfig, MigrationConfig
+    from spirit_py.config import BatchConfig
     from spirit_py.mysql.session import Session
     from spirit_py.mysql.tables.identity import Name
-    from spirit_py.preflight.check import PreflightContext
 
 _COPIED = "copied"
 _PERHAPS = "in place if the server can, otherwise copied"
+_ACTIONS = {
+    Step.PASS: "changed by an earlier run",
+    Step.LOOK: "changed since an earlier run began it, nobody knows by whom: it will fail",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +77,8 @@ class PlannedTable:
     def _outlook(self) -> str:
         if self.done or self.refusals:
             return "refused" if self.refusals else self.action
+        if self.action in _ACTIONS.values():
+            return self.action
         size = human_bytes(self.data_bytes + self.index_bytes)
         return f"~{human_count(self.rows)} rows, {size}, {self.action}"
 
@@ -149,8 +156,9 @@ def plan_batch(config: BatchConfig) -> BatchPlan:
             table.require_server(session, facts.uuid)
         earlier = None if table is None else table.tables(session)
         _refuse_others(session, name, changes)
-        planner = _Planner(session, config, earlier or {})
-        tables = planner.tables(changes)
+        with twin_session(config.each) as twins:
+            planner = _Planner(session, twins, config, earlier or {})
+            tables = planner.tables(changes)
         planned = BatchPlan(
             name=name,
             server_uuid=facts.uuid,
@@ -190,8 +198,8 @@ def _refuse_others(session: Session, name: str, changes: list[TableChange]) -> N
             raise Refusal(
                 f"{len(shared)} of these tables ({names}) belong to another batch that is not done:"
                 f" {record.asked} (its record is {table})",
-                hint="finish that one with its own command; to give it up, drop its record:"
-                f" DROP TABLE {table}",
+                hint="finish that one with its own command; to give it up:"
+                f" spirit-py cleanup --batch {table}",
             )
 
 
@@ -199,9 +207,14 @@ class _Planner:
     """Plans one table after the other, and keeps of each only what the plan shows."""
 
     def __init__(
-        self, session: Session, config: BatchConfig, earlier: Mapping[Name, TableRecord]
+        self,
+        session: Session,
+        twins: Session,
+        config: BatchConfig,
+        earlier: Mapping[Name, TableRecord],
     ) -> None:
         self._session = session
+        self._twins = twins
         self._config = config
         self._earlier = earlier
         self._definitions = UsualDefinitions()
@@ -231,24 +244,40 @@ class _Planner:
 
     def _checked(self, change: TableChange) -> PlannedTable:
         config = change.config(self._config.each)
+        earlier = self._earlier.get(change.name)
+        begun = earlier is not None and earlier.state != TableState.PENDING
         holder = named_lock_holder(self._session, lock_name("migration", *change.name))
         if holder is not None:
             raise Refusal(
                 f"another migration of {change} is running (server session {holder})",
                 hint="wait for it to end, or stop it",
             )
+        if earlier is not None and begun:
+            step = step_for(self._session, self._config.each, earlier, change)
+            # Its definition may be the new one, to which the checks do not apply.
+            if step is not Step.MIGRATE:
+                return PlannedTable(change=change, action=_ACTIONS[step])
         contexts = prepare(self._session, config)
         source = contexts[0].source
         certain = copy_is_certain(config, contexts)
         action = _COPIED if certain else _PERHAPS
         # Its checks were made when it began, and do not expect tables that are half copied.
         if CheckpointTable(*change.name).is_ours(self._session):
-            action = self._unfinished(config, contexts)
+            action = (
+                "carried on, as its checkpoint says"
+                if begun
+                else what_becomes_of_it(self._session, config, contexts)
+            )
         else:
             for finding in check_before_create(contexts):
                 remedy = f" ({finding.remedy})" if finding.remedy else ""
                 self.warnings.setdefault(f"{finding.cause}{remedy}", []).append(str(change))
-            self._definitions.add(change, shape_of(source))
+            shape = shape_of(source)
+            parsed = contexts[0].statement.parsed
+            refusal = refused_on_twin(self._twins, change.name, shape, change.clauses, parsed)
+            if refusal is not None:
+                raise refusal
+            self._definitions.add(change, shape)
         return PlannedTable(
             change=change,
             action=action,
@@ -256,13 +285,3 @@ class _Planner:
             data_bytes=source.data_bytes,
             index_bytes=source.index_bytes,
         )
-
-    def _unfinished(self, config: MigrationConfig, contexts: tuple[PreflightContext, ...]) -> str:
-        """Return what is done with a table that has a checkpoint.
-
-        Where a run of this batch has begun it, that is decided when its turn comes.
-        """
-        earlier = self._earlier.get((contexts[0].schema, contexts[0].table))
-        if earlier is not None and earlier.state != TableState.PENDING:
-            return "carried on, as its checkpoint says"
-        return what_becomes_of_it(self._session, config, contexts)

@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spirit_py.batch.record import TableState
+from spirit_py.batch.twin import FOREIGN_KEY, made_of, twin_session
 from spirit_py.checkpoint.look import old_table_of
 from spirit_py.checkpoint.table import CheckpointTable
-from spirit_py.errors import ServerFault
-from spirit_py.mysql.connect import connect
-from spirit_py.mysql.facts import read_facts
-from spirit_py.mysql.faults import connection_lost
-from spirit_py.mysql.modes import choose_modes, under_modes
 from spirit_py.mysql.tables.definition import read_shape
-from spirit_py.sql import quote_table
 
 if TYPE_CHECKING:
     from spirit_py.batch.changes import TableChange
     from spirit_py.batch.record import TableRecord
     from spirit_py.config import MigrationConfig
     from spirit_py.contracts import SqlSession
-
-_CREATE: Final = "CREATE TABLE "
-_TEMPORARY: Final = "CREATE TEMPORARY TABLE "
-#: With the comma before it; another definition may follow.
-_FOREIGN_KEY: Final = re.compile(r",\n  CONSTRAINT `(?:[^`]|``)+` FOREIGN KEY [^\n]*?(?=,?\n)")
 
 
 class Step(Enum):
@@ -72,26 +61,14 @@ def _same(made: str, now: str, before: str) -> bool:
 
     The foreign keys are then those from before.
     """
-    keys = [_FOREIGN_KEY.findall(text) for text in (now, before)]
-    return _FOREIGN_KEY.sub("", now) == made and keys[0] == keys[1]
+    keys = [FOREIGN_KEY.findall(text) for text in (now, before)]
+    return FOREIGN_KEY.sub("", now) == made and keys[0] == keys[1]
 
 
 def _made_of(each: MigrationConfig, record: TableRecord, change: TableChange) -> str:
     """Return what the statement makes of the definition from before; empty where that is unknown.
 
-    A temporary table of the same name shows it: only this session sees it, and no table is touched.
-    It has no foreign keys, which the server does not allow; nor does it allow partitions.
+    The twin has no foreign keys; nor can it have partitions.
     """
-    try:
-        options = each.connection
-        with connect(options, role="batch", native=True, database=record.schema) as session:
-            choose_modes(session, under_modes(session, read_facts(session), each.modes))
-            before = _FOREIGN_KEY.sub("", record.before)
-            session.execute(before.replace(_CREATE, _TEMPORARY, 1))
-            session.execute(f"ALTER TABLE {quote_table(*record.name)} {change.clauses}")
-            made = read_shape(session, *record.name)
-    except ServerFault as fault:
-        if connection_lost(fault):
-            raise
-        return ""
-    return made.replace(_TEMPORARY, _CREATE, 1)
+    with twin_session(each) as session:
+        return made_of(session, record.name, record.before, change.clauses).shape

@@ -178,6 +178,6 @@ class BatchTable:
     def _unreadable(self, error: Exception) -> Refusal:
         return Refusal(
             f"the record of a batch in {self} cannot be read: {error}",
-            hint=f"run the version of spirit-py that wrote it, or drop {self} to forget which"
-            " tables it has changed",
+            hint="run the version of spirit-py that wrote it, or forget which tables it has"
+            f" changed: spirit-py cleanup --batch {self}",
         )

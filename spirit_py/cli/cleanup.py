@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -11,6 +11,9 @@ from spirit_py.cli.outcome import ErrorsShown, confirmed, leave_with
 from spirit_py.cli.sections import SectionedCommand
 from spirit_py.cli.values import complete, connection_of
 from spirit_py.errors import UsageFault
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 CLEANUP_EXIT_CODES = """\b
 Exit codes:
@@ -24,34 +27,61 @@ Exit codes:
 @connection_options
 @option("--database", default="", help="Schema of the table.")
 @option("--table", default="", help="The table whose migration is abandoned.")
+@option(
+    "--batch",
+    default="",
+    metavar="SCHEMA.TABLE",
+    help="Instead of a table: forget an abandoned batch; its record, as spirit-py status shows it.",
+)
 @option("--yes", is_flag=True, help="Do not ask; an old table is kept all the same.")
 @option("--drop-old", is_flag=True, help="With --yes: drop the old table of a finished swap too.")
 @option("--verbose", is_flag=True, help="Tracebacks.")
 def cleanup(**options: Any) -> None:
-    """Drop the tables that an abandoned migration left.
+    """Drop the tables that an abandoned migration left, or the record of an abandoned batch.
 
     The source table is never touched. An old table, which after the swap holds the rows from
     before it, is asked for separately.
 
     \b
     spirit-py cleanup --host db1 --database shop --table orders
+    spirit-py cleanup --host db1 --batch shop_1._spirit_py_batch_0123456789ab
     """  # noqa: D301 - click reads the backspace
     with ErrorsShown(verbose=options["verbose"]):
         complete(options)
+        sure, old_too = options["yes"], options["drop_old"]
+        ask = (lambda _: True) if sure else confirmed
+        if options["batch"]:
+            _give_up(options, ask)
         if not (options["database"] and options["table"]):
             raise UsageFault(
                 "--database and --table are missing",
-                hint="name the table whose migration is abandoned",
+                hint="name the table whose migration is abandoned, or a batch with --batch",
             )
         from spirit_py.migration.cleanup import clean_up
 
-        sure, old_too = options["yes"], options["drop_old"]
         clean_up(
             connection_of(options),
             database=options["database"],
             table=options["table"],
-            ask=(lambda _: True) if sure else confirmed,
+            ask=ask,
             ask_old=(lambda _: bool(old_too)) if sure else confirmed,
             say=click.echo,
         )
         leave_with(0)
+
+
+def _give_up(options: dict[str, Any], ask: Callable[[str], bool]) -> NoReturn:
+    """Forget a batch.
+
+    Raises:
+        UsageFault: options that are about one table.
+    """
+    if options["table"] or options["drop_old"]:
+        raise UsageFault(
+            "--batch goes without --table and --drop-old",
+            hint="what the migrations of its tables left is dropped by a command for each",
+        )
+    from spirit_py.batch.giving_up import give_up_batch
+
+    give_up_batch(connection_of(options), batch=options["batch"], ask=ask, say=click.echo)
+    leave_with(0)

@@ -117,6 +117,36 @@ def test_the_plan_writes_nothing_and_refuses_all_together(two, spark_engine):
     assert two.tables() == before
 
 
+def test_the_plan_knows_what_the_server_refuses(two):
+    """The server's answer on an empty temporary table, before the first table is changed."""
+    first, second = two.names
+    two.db.execute(f"ALTER TABLE {second} ADD COLUMN c INT")
+    before = two.tables()
+    plan = planned(batch_config(two.db, two.pattern, alter="ADD COLUMN c INT"))
+    (refused,) = plan.refused
+    assert str(refused.change) == second
+    assert "Duplicate column name 'c'" in refused.refusals[0]
+    plan = planned(batch_config(two.db, two.pattern, alter="DROP KEY nowhere"))
+    assert [str(one.change) for one in plan.refused] == [first, second]
+    assert two.tables() == before
+
+
+def test_the_plan_leaves_to_the_migration_what_a_temporary_table_cannot_have(two):
+    """Foreign keys, and partitions."""
+    first, second = two.names
+    two.db.execute(
+        f"ALTER TABLE {first} ADD COLUMN o INT, ADD CONSTRAINT of_parent FOREIGN KEY (o)"
+        f" REFERENCES {second} (id); CREATE TABLE {two.schemas[0]}.parts (id INT PRIMARY KEY,"
+        " a INT, KEY (a)) PARTITION BY HASH (id) PARTITIONS 2"
+    )
+    for table, alter in (
+        (first, "DROP FOREIGN KEY of_parent"),
+        (first, "DROP CONSTRAINT of_parent"),
+        (f"{two.schemas[0]}.parts", "DROP KEY a"),
+    ):
+        assert planned(batch_config(two.db, table, alter=alter)).refused == ()
+
+
 def test_errors_of_a_file_name_their_lines(two):
     """All of them at once; nothing is written."""
     first = two.names[0]

@@ -11,6 +11,7 @@ import pytest
 
 from spirit_py import points
 from spirit_py.batch import plan_batch, run_batch
+from spirit_py.batch.giving_up import give_up_batch
 from spirit_py.batch.listing import batches
 from spirit_py.batch.record import TableState
 from spirit_py.batch.store import all_batches
@@ -324,3 +325,71 @@ def test_the_plan_knows_what_becomes_of_unfinished_migrations(four, spark_engine
     report, told = batch_here(spark_engine, afresh)
     assert report.exit_code == 0, told.text
     assert report.tables[0]["report"]["resumed"].startswith("carrying on")
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("alter", ["DROP COLUMN b", "RENAME COLUMN a TO c", "ADD COLUMN c INT"])
+def test_killed_between_the_change_and_its_last_note_the_plan_does_not_ask_again(
+    four, spark_engine, listener, alter
+):
+    """The statement does not apply to the new definition; the plan says what is known (R17)."""
+    # Four notes of the plan, then running, changed and done.
+    kill_at(four, listener, alter, "batch.noting", 7, "--no-shortcut")
+    assert states(four)[0] == TableState.CHANGED
+    config = batch_config(four.db, four.pattern, alter=alter, no_shortcut=True)
+    plan = plan_batch(config)
+    assert plan.refused == (), plan.lines()
+    assert f"{four.names[0]}: changed by an earlier run" in plan.lines()[1]
+    report, told = batch_here(spark_engine, config)
+    assert report.exit_code == 0, told.text
+    assert states(four) == []
+
+
+def test_a_batch_that_is_given_up_leaves_its_tables_and_their_migrations(four, spark_engine):
+    """Its record goes, after a question that says what it knows; nothing else does."""
+    four.db.execute(f"INSERT INTO {four.names[1]} (a) VALUES (NULL)")
+    config = batch_config(four.db, four.pattern, alter="MODIFY a BIGINT NOT NULL")
+    report, told = batch_here(spark_engine, config)
+    assert report.exit_code == 1, told.text
+    changed = batch_config(
+        four.db, statements=f"ALTER TABLE {four.names[1]} MODIFY a BIGINT", file="f"
+    )
+    with pytest.raises(Refusal, match="another batch") as refused:
+        plan_batch(changed)
+    assert f"spirit-py cleanup --batch {report.record}" in refused.value.hint
+    options = connection_options(four.db)
+    said: list[str] = []
+    before = four.tables()
+    with pytest.raises(Refusal, match="nothing was dropped"):
+        give_up_batch(options, batch=report.record, ask=lambda _: False, say=said.append)
+    assert four.tables() == before
+    assert f"  {four.names[0]} done" in said
+    with (
+        AdvisoryLock(
+            options, lock_name("batch", report.record.split(".")[1]), stop=StopSwitch(), purpose="x"
+        ),
+        pytest.raises(Refusal, match="a process works on this batch"),
+    ):
+        give_up_batch(options, batch=report.record, ask=lambda _: True, say=said.append)
+    for wrong in (four.names[0], f"{report.record}x"):
+        with pytest.raises(Refusal, match="no record"):
+            give_up_batch(options, batch=wrong, ask=lambda _: True, say=said.append)
+    give_up_batch(options, batch=report.record, ask=lambda _: True, say=said.append)
+    assert states(four) == []
+    home, record = report.record.split(".")
+    before[home].remove(record)
+    assert four.tables() == before
+
+
+def test_a_batch_that_ended_after_it_was_planned_is_not_done_again(four, spark_engine, listener):
+    """A second operator, asked before the first one's run has ended, rebuilds nothing (R17)."""
+    config = batch_config(four.db, four.pattern, alter=REBUILD)
+    kill_at(four, listener, REBUILD, "batch.noted", 7)
+    plan = plan_batch(config)
+    report, told = batch_here(spark_engine, config)
+    assert report.exit_code == 0, told.text
+    numbers = table_numbers(four)
+    with pytest.raises(Refusal, match="since it was looked at"):
+        run_batch(config, plan, reporter=RecordingReporter(), engine_factory=lambda _: spark_engine)
+    assert table_numbers(four) == numbers
+    assert states(four) == []

@@ -1,0 +1,119 @@
+"""What a statement makes of a definition: the server's own answer, on an empty temporary table.
+
+Only the session that made it sees a temporary table, which has the name of the real one there; the
+binlog has nothing of it. It cannot have foreign keys or partitions.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.errors import ServerFault
+from spirit_py.mysql.connect import connect
+from spirit_py.mysql.facts import read_facts
+from spirit_py.mysql.faults import connection_lost
+from spirit_py.mysql.modes import choose_modes, under_modes
+from spirit_py.mysql.tables.definition import read_shape
+from spirit_py.mysql.tables.new_table import server_refusal
+from spirit_py.sql import quote_identifier, quote_table
+from spirit_py.statement import ClauseKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from spirit_py.config import MigrationConfig
+    from spirit_py.errors import Refusal
+    from spirit_py.mysql.session import Session
+    from spirit_py.mysql.tables.identity import Name
+    from spirit_py.statement.model import Clause
+
+_CREATE: Final = "CREATE TABLE "
+_TEMPORARY: Final = "CREATE TEMPORARY TABLE "
+#: With the comma before it; another definition may follow.
+FOREIGN_KEY: Final = re.compile(r",\n  CONSTRAINT `(?:[^`]|``)+` FOREIGN KEY [^\n]*?(?=,?\n)")
+#: Those of which the definition is the whole cause, whatever modes the session has.
+_CERTAIN: Final = frozenset(
+    {
+        1054,  # no such column
+        1060,  # a column's name twice
+        1061,  # a key's name twice
+        1064,  # syntax
+        1068,  # a second primary key
+        1072,  # a key of a column that is not there
+        1091,  # nothing of that name to drop
+        1115,  # no such character set
+        1176,  # no key of that name
+        1253,  # a collation of another character set
+        1273,  # no such collation
+    }
+)
+#: They are about what the twin lacks.
+_UNLIKE: Final = (ClauseKind.DROP_FOREIGN_KEY, ClauseKind.DROP_CONSTRAINT)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Made:
+    """What the statement has made.
+
+    Attributes:
+        shape: the definition, without foreign keys; empty where the server made none.
+        fault: why the server refused the statement itself; None where it did not, and where no
+            twin of the definition can be made.
+    """
+
+    shape: str = ""
+    fault: ServerFault | None = None
+
+
+@contextlib.contextmanager
+def twin_session(each: MigrationConfig) -> Iterator[Session]:
+    """Open a session in which statements mean what they mean in a migration."""
+    with connect(each.connection, role="batch", native=True) as session:
+        choose_modes(session, under_modes(session, read_facts(session), each.modes))
+        yield session
+
+
+def made_of(session: Session, name: Name, definition: str, clauses: str) -> Made:
+    """Return what clauses make of a definition, on an empty table that is dropped again.
+
+    Raises:
+        ServerFault: the connection is lost.
+    """
+    quoted = quote_table(*name)
+    own = f"{_CREATE}{quote_identifier(name[1])}"
+    if not definition.startswith(own):
+        return Made()
+    without_keys = FOREIGN_KEY.sub("", definition)
+    created = False
+    try:
+        session.execute(f"{_TEMPORARY}{quoted}{without_keys.removeprefix(own)}")
+        created = True
+        session.execute(f"ALTER TABLE {quoted} {clauses}")
+        return Made(shape=read_shape(session, *name).replace(_TEMPORARY, _CREATE, 1))
+    except ServerFault as fault:
+        if connection_lost(fault):
+            raise
+        return Made(fault=fault) if created else Made()
+    finally:
+        if created:
+            with contextlib.suppress(ServerFault):
+                session.execute(f"DROP TEMPORARY TABLE IF EXISTS {quoted}")
+
+
+def refused_on_twin(
+    session: Session, name: Name, definition: str, clauses: str, parsed: Sequence[Clause]
+) -> Refusal | None:
+    """Return why the server would refuse the statement; None where it would not, or may not.
+
+    Raises:
+        ServerFault: the connection is lost.
+    """
+    if any(clause.kind in _UNLIKE for clause in parsed):
+        return None
+    fault = made_of(session, name, definition, clauses).fault
+    if fault is None or fault.code not in _CERTAIN:
+        return None
+    return server_refusal(fault, "the ALTER")
