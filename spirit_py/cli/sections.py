@@ -22,7 +22,7 @@ SECTIONS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
             "until",
         ),
     ),
-    ("Many tables", ("tables", "exclude", "statements", "parallel", "on_failure")),
+    ("Many tables", ("tables", "exclude", "statements", "parallel", "on_failure", "batch")),
     (
         "Connection",
         (
