@@ -54,6 +54,18 @@ SHAPES = {
             "c": "id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES t (id)",
         },
     ),
+    "names like generated ones": (
+        ("t",),
+        {
+            "p": "id INT PRIMARY KEY",
+            "t": "id INT PRIMARY KEY, p INT,"
+            " CONSTRAINT t_ibfk_of_p FOREIGN KEY (p) REFERENCES p (id),"
+            " CONSTRAINT T_ibfk_1 FOREIGN KEY (p) REFERENCES p (id),"
+            " CONSTRAINT t_IBFK_2 FOREIGN KEY (p) REFERENCES p (id),"
+            " CONSTRAINT t_ibfk_ FOREIGN KEY (p) REFERENCES p (id),"
+            " CONSTRAINT t_ibfk_03 FOREIGN KEY (p) REFERENCES p (id)",
+        },
+    ),
     "together": (
         ("t", "c"),
         {
