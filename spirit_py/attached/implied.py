@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.attached.foreign_keys.catalogue import keys_of, keys_to
+from spirit_py.attached.triggers.catalogue import list_triggers
 from spirit_py.errors import Refusal
 from spirit_py.mysql.tables.definition import existing_tables
-from spirit_py.statement.lexer import SqlMode, tokenize
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -22,10 +22,7 @@ if TYPE_CHECKING:
     from spirit_py.attached.record import Name
     from spirit_py.contracts import SqlSession
 
-_BODIES: Final = """
-SELECT ACTION_STATEMENT, SQL_MODE FROM information_schema.TRIGGERS
-WHERE EVENT_OBJECT_SCHEMA = %s AND EVENT_OBJECT_TABLE = %s"""
-#: Beyond so many tables nobody looks: it would take longer than the request.
+#: Beyond so many tables the search ends: it would take longer than the request.
 _MOST_TABLES: Final = 200
 
 
@@ -57,9 +54,9 @@ def implied_locks(session: SqlSession, tables: Iterable[Name]) -> Implied:
 
 def _used_by_triggers(session: SqlSession, table: Name) -> Iterator[Name]:
     """Yield the tables whose names are in the bodies of a table's triggers."""
-    for body, mode in session.query(_BODIES, table):
+    for trigger in list_triggers(session, *table):
         try:
-            tokens = tokenize(str(body), SqlMode.of(str(mode)), executed=True)
+            tokens = trigger.tokens()
         except Refusal:
             continue
         words = [token.value if token.is_identifier else "" for token in tokens]

@@ -151,7 +151,7 @@ class Batch:
             self._reporter,
             engine_factory=self._spark.lease,
             stop=self._stop.linked(),
-            beside=self._measures,
+            measures=self._measures,
             changed=lambda: self._note(change.name, state=TableState.CHANGED.value),
         )
 

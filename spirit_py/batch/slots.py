@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 class Slots:
     """The slots of all migrations together, dealt out to those that run side by side.
 
-    A migration keeps what it began with. So the last one, with nobody beside it, has all of them.
+    A migration keeps what it began with. So the last one, which runs alone, has all of them.
 
     Args:
         total: slots that there are.
-        lanes: migrations that may run side by side; not more than slots.
+        parallel: migrations that may run side by side; not more than slots.
     """
 
-    def __init__(self, total: int, lanes: int) -> None:
+    def __init__(self, total: int, parallel: int) -> None:
         self._free = total
-        self._lanes = lanes
+        self._parallel = parallel
 
     def take(self, waiting: int) -> int:
         """Return the slots of the next migration; 0 where it cannot begin now.
@@ -30,17 +30,17 @@ class Slots:
         Args:
             waiting: migrations that wait to begin, this one included.
         """
-        lanes = min(self._lanes, waiting)
-        share = self._free // lanes if lanes else 0
+        parallel = min(self._parallel, waiting)
+        share = self._free // parallel if parallel else 0
         if share:
             self._free -= share
-            self._lanes -= 1
+            self._parallel -= 1
         return share
 
     def give_back(self, share: int) -> None:
         """Take the slots of a migration back that has ended."""
         self._free += share
-        self._lanes += 1
+        self._parallel += 1
 
 
 def next_table(

@@ -53,7 +53,7 @@ class TableRun:
     """One migration.
 
     Args:
-        changed: as of :class:`spirit_py.migration.run.Run`, as is ``beside``.
+        changed: as of :class:`spirit_py.migration.run.Run`, as is ``measures``.
         stop: a switch of its own: what ends this migration ends no other.
 
     Attributes:
@@ -71,7 +71,7 @@ class TableRun:
         engine_factory: Callable[[MigrationConfig], GangEngine],
         stop: StopSwitch,
         changed: Callable[[], None],
-        beside: Measures,
+        measures: Measures,
     ) -> None:
         self._stop = stop
         self.concerns_all = False
@@ -87,7 +87,7 @@ class TableRun:
             config, self._reporter, self._figures, engine_factory=engine_factory, stop=stop
         )
         self.run.changed = changed
-        self.run.beside = beside
+        self.run.measures = measures
 
     def execute(self) -> None:
         """Run the migration to its end; what ends it is in the report."""

@@ -24,8 +24,8 @@ def version_option(command: Command) -> Command:
 
 def _show(context: click.Context, _parameter: click.Parameter, asked: bool) -> None:
     if asked and not context.resilient_parsing:
-        from spirit_py.migration.versions import versions
+        from spirit_py.migration.versions import runtime_versions
 
-        for name, version in versions().items():
+        for name, version in runtime_versions().items():
             click.echo(f"{name} {version}")
         context.exit()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spirit_py.attached.foreign_keys.catalogue import keys_around
+from spirit_py.attached.triggers.catalogue import list_triggers
 from spirit_py.checksum.query import ComparisonPlan
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.mysql.facts import ServerFacts, read_facts, require_mysql
@@ -13,7 +14,6 @@ from spirit_py.mysql.grants import Grants, read_grants, scope_of
 from spirit_py.mysql.replication import channels
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.preflight.check import refusal_of, refuse
-from spirit_py.preflight.checks.triggers import triggers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -183,9 +183,9 @@ def _repair_privileges(target: Side) -> Iterator[Finding]:
 def _side_effects(target: Side) -> Iterator[Finding]:
     """Name triggers and foreign keys: a repair is DELETE and REPLACE."""
     table = target.table
-    for name, timing, event in triggers(target.session, table.schema, table.name):
+    for trigger in list_triggers(target.session, table.schema, table.name):
         yield refuse(
-            f"trigger {name} ({timing} {event}) on {target.name} would fire for every repaired row",
+            f"{trigger.label} on {target.name} would fire for every repaired row",
             "drop the trigger for the time of the repair, or repair by hand",
         )
     if target.grants.has_global("PROCESS"):

@@ -132,7 +132,7 @@ class HalfWay:
     def undo(self) -> None:
         """Undo them in a session of its own, where the locking session could not."""
         if self.left:
-            self.plan.beside.undo_later()
+            self.plan.attached_objects.undo_later()
 
 
 @dataclass(kw_only=True)
@@ -233,7 +233,7 @@ class Attempt:
             raise TryFailed(f"{source.pending()} changes were still pending under the lock")
         with self._step("checks"):
             self.plan.final_checks(session)
-            self.plan.beside.prove(session)
+            self.plan.attached_objects.prove(session)
             lock.verify()
         source.expect_own_ddl(session.id)
         with self._step("guard"):
@@ -273,7 +273,7 @@ class Attempt:
 
     def _send(self) -> Renamed:
         """Send the packet; note whether what is before the RENAME may be there without it."""
-        statements = self.plan.beside.statements
+        statements = self.plan.attached_objects.statements
         self.half_way.left = bool(statements.before)
         try:
             renamed = rename(
@@ -291,7 +291,7 @@ class Attempt:
         if not self.half_way.left:
             return
         try:
-            self.plan.beside.undo(self.session)
+            self.plan.attached_objects.undo(self.session)
         except ServerFault as fault:
             _LOG.warning("not undone under the lock: %s", fault.message)
         else:
@@ -306,7 +306,7 @@ class Attempt:
         self.settled = False
         for sends_left in reversed(range(_MOST_SENDS)):
             try:
-                self.plan.beside.complete(self.session)
+                self.plan.attached_objects.complete(self.session)
             except ServerFault as fault:
                 if fault.code == INTERRUPTED and sends_left:
                     continue
@@ -351,7 +351,7 @@ class Attempt:
             position=self.position,
             killed=tuple(killed),
             steps_ms=self.steps_ms,
-            attached=tuple(self.plan.beside.described),
+            attached=tuple(self.plan.attached_objects.described),
             failures=tuple(failures),
             answer_lost=self.answer_lost,
             after_rename=self.after_rename,

@@ -133,7 +133,7 @@ class Cutover:
         """
         self._requested_for = 0.0
         try:
-            self._plan.beside.survey()
+            self._plan.attached_objects.survey()
             self._front.request = self._request()
             if not self._turns.await_free():
                 raise self._given_up()
@@ -156,7 +156,7 @@ class Cutover:
 
     def _request(self) -> LockRequest:
         """Return the locks of a try: what is attached may have changed since the one before."""
-        implied = self._plan.beside.implied
+        implied = self._plan.attached_objects.implied
         return LockRequest(
             tables=[*self._plan.tables, *implied.written, *implied.read],
             read_only=implied.read,

@@ -84,7 +84,7 @@ class CutoverPlan:
     clock: Clock = time.monotonic
 
     @cached_property
-    def beside(self) -> AttachedObjects:
+    def attached_objects(self) -> AttachedObjects:
         """What is sent beside the RENAME."""
         return self.attached or NothingAttached(self.swaps)
 
@@ -92,7 +92,7 @@ class CutoverPlan:
     def tables(self) -> list[tuple[str, str]]:
         """The tables that are locked in this try; those that are swapped come first."""
         swapped = [(swap.schema, name) for swap in self.swaps for name in (swap.table, swap.new)]
-        return [*swapped, *self.beside.tables]
+        return [*swapped, *self.attached_objects.tables]
 
 
 class TryFailed(Exception):

@@ -45,7 +45,8 @@ class Run(Process):
             is there.
         swapped_before: an earlier run has swapped the tables.
         settings: those of the pace; a change takes effect at once.
-        beside: the migrations that may run beside this one in the process; None where none does.
+        measures: shared with the migrations that run at the same time in this process; None where
+            none does.
         changed: called when the tables are changed, before what proves that is dropped; perhaps
             again by a later run.
     """
@@ -71,7 +72,7 @@ class Run(Process):
         self.undeferred = False
         self.postponements = 0
         self.swapped_before = False
-        self.beside: Measures | None = None
+        self.measures: Measures | None = None
         self.changed: Callable[[], None] = lambda: None
         self.settings = LiveSettings(_pace_settings(config))
 

@@ -58,8 +58,8 @@ def begin_throttling(run: Run, checkpoint: CheckpointTable) -> None:
             pressure=lambda: _pressure(lag),
         )
     )
-    if run.beside is not None:
-        throttles.add(run.beside.join(adaptive))
+    if run.measures is not None:
+        throttles.add(run.measures.join(adaptive))
     for throttler, first in around:
         throttles.add(throttler, first=first)
     run.closing("the throttlers", throttles.close)

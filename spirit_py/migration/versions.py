@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import platform
 from typing import Final
 
@@ -10,22 +9,16 @@ from spirit_py import __version__
 from spirit_py.errors import Refusal
 from spirit_py.mysql.client_library import client_version
 from spirit_py.spark.java import require_java
+from spirit_py.status.report import installed
 
 _LIBRARIES: Final = ("pyspark", "mysqlclient", "mysql-replication", "click", "rich")
 
 
-def versions() -> dict[str, str]:
+def runtime_versions() -> dict[str, str]:
     """Return what runs here, by name; what cannot be found says why. Takes a second for Java."""
     found = {"spirit-py": __version__, "Python": platform.python_version(), "Java": _java()}
-    found |= {name: _installed(name) for name in _LIBRARIES}
+    found |= {name: installed(name) for name in _LIBRARIES}
     return found | {"MySQL client library": client_version()}
-
-
-def _installed(name: str) -> str:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return "not installed"
 
 
 def _java() -> str:

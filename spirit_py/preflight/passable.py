@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.attached.foreign_keys.catalogue import keys_to, visible_keys_to
+from spirit_py.attached.triggers.catalogue import list_triggers
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.mysql.faults import access_denied
-from spirit_py.statement.lexer import SqlMode, tokenize
 from spirit_py.table.names import AuxiliaryNames
 
 if TYPE_CHECKING:
@@ -25,10 +25,6 @@ if TYPE_CHECKING:
 _SHOWN_BY_VIEW: Final = (
     "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.VIEW_TABLE_USAGE"
     " WHERE VIEW_SCHEMA = %s AND VIEW_NAME = %s"
-)
-_TRIGGERS: Final = (
-    "SELECT TRIGGER_NAME, ACTION_STATEMENT, SQL_MODE FROM information_schema.TRIGGERS"
-    " WHERE EVENT_OBJECT_SCHEMA = %s AND EVENT_OBJECT_TABLE = %s ORDER BY TRIGGER_NAME"
 )
 
 
@@ -99,11 +95,11 @@ def _naming(
     session: SqlSession, table: tuple[str, str], names: set[str], fold: Callable[[str], str]
 ) -> str:
     """Return a trigger of a table that names one of these tables; empty when there is none."""
-    for trigger, body, mode in session.query(_TRIGGERS, table):
+    for trigger in list_triggers(session, *table):
         try:
-            tokens = tokenize(str(body), SqlMode.of(str(mode)), executed=True)
+            tokens = trigger.tokens()
         except Refusal:
-            return str(trigger)
+            return trigger.name
         if any(token.is_identifier and fold(token.value) in names for token in tokens):
-            return str(trigger)
+            return trigger.name
     return ""

@@ -281,12 +281,16 @@ def _mode(path: Path) -> int:
 def versions() -> dict[str, str]:
     """Return the versions of the program, Python and the libraries."""
     import platform
+
+    names = ("spirit-py", "pyspark", "mysql-replication", "mysqlclient")
+    return {"python": platform.python_version()} | {name: installed(name) for name in names}
+
+
+def installed(distribution: str) -> str:
+    """Return the version of an installed distribution."""
     from importlib import metadata
 
-    found = {"python": platform.python_version()}
-    for name in ("spirit-py", "pyspark", "mysql-replication", "mysqlclient"):
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            found[name] = "unknown"
-    return found
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return "not installed"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from spirit_py.attached.foreign_keys.model import ForeignKey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from spirit_py.contracts import SqlSession
 
@@ -32,6 +32,11 @@ WHERE {where}
 ORDER BY r.CONSTRAINT_SCHEMA, r.TABLE_NAME, r.CONSTRAINT_NAME, k.ORDINAL_POSITION"""
 _OF: Final = "r.CONSTRAINT_SCHEMA = %s AND r.TABLE_NAME = %s"
 _TO: Final = "r.UNIQUE_CONSTRAINT_SCHEMA = %s AND r.REFERENCED_TABLE_NAME = %s"
+
+_PAIRS: Final = """
+SELECT DISTINCT TABLE_SCHEMA, TABLE_NAME, REFERENCED_TABLE_SCHEMA, REFERENCED_TABLE_NAME
+FROM information_schema.KEY_COLUMN_USAGE
+WHERE REFERENCED_TABLE_NAME IS NOT NULL AND TABLE_SCHEMA IN ({})"""
 
 _EVERY: Final = """
 SELECT f.ID, f.FOR_NAME, f.REF_NAME, f.TYPE, c.FOR_COL_NAME, c.REF_COL_NAME
@@ -67,6 +72,19 @@ def keys_around(session: SqlSession, schema: str, table: str) -> tuple[ForeignKe
     """Return the keys of a table and those to it, a self-reference once; needs PROCESS."""
     own = keys_of(session, schema, table)
     return (*own, *(key for key in keys_to(session, schema, table) if not key.self_reference))
+
+
+def child_and_parent_tables(
+    session: SqlSession, schemas: Sequence[str]
+) -> Iterator[tuple[tuple[str, str], tuple[str, str]]]:
+    """Yield child and parent, by schema and name, of each key that the account may see.
+
+    Args:
+        schemas: of the children; at least one.
+    """
+    rows = session.query(_PAIRS.format(", ".join(["%s"] * len(schemas))), schemas)
+    for child_schema, child, parent_schema, parent in rows:
+        yield (str(child_schema), str(child)), (str(parent_schema), str(parent))
 
 
 def _visible(session: SqlSession, where: str, schema: str, table: str) -> tuple[ForeignKey, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from spirit_py.attached.triggers.model import BYTES, Placed, Spellings, Trigger
+from spirit_py.attached.triggers.model import BYTES, Listed, Placed, Spellings, Trigger
 from spirit_py.errors import Refusal
 from spirit_py.sql import quote_identifier, quote_table, string_literal
 
@@ -24,6 +24,10 @@ SELECT TRIGGER_NAME, ACTION_TIMING, EVENT_MANIPULATION, ACTION_ORDER, DEFINER, S
   EVENT_OBJECT_TABLE
 FROM information_schema.TRIGGERS WHERE EVENT_OBJECT_SCHEMA = %s AND EVENT_OBJECT_TABLE = %s
 ORDER BY ACTION_TIMING, EVENT_MANIPULATION, ACTION_ORDER"""
+_LISTED: Final = """
+SELECT TRIGGER_NAME, ACTION_TIMING, EVENT_MANIPULATION, ACTION_STATEMENT, SQL_MODE
+FROM information_schema.TRIGGERS WHERE EVENT_OBJECT_SCHEMA = %s AND EVENT_OBJECT_TABLE = %s
+ORDER BY TRIGGER_NAME"""
 _PLACES: Final = """
 SELECT EVENT_OBJECT_SCHEMA, TRIGGER_NAME, EVENT_OBJECT_TABLE FROM information_schema.TRIGGERS
 WHERE EVENT_OBJECT_SCHEMA = %s AND EVENT_OBJECT_TABLE = %s"""
@@ -49,6 +53,13 @@ def read_triggers(
     rows = session.query(_TRIGGERS, (schema, table))
     beside = [str(row[0]) for row in rows]
     return tuple(_trigger(session, schema, row, (schema, table, *also), beside) for row in rows)
+
+
+def list_triggers(session: SqlSession, schema: str, table: str) -> tuple[Listed, ...]:
+    """Return a table's triggers as far as the account may see them, ordered by name."""
+    return tuple(
+        Listed(*(str(part) for part in row)) for row in session.query(_LISTED, (schema, table))
+    )
 
 
 def read_places(session: SqlSession, tables: Iterable[tuple[str, str]]) -> tuple[Placed, ...]:

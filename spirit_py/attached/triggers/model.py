@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from spirit_py.statement.lexer import SqlMode, tokenize
+
+if TYPE_CHECKING:
+    from spirit_py.statement.lexer import Token
 
 #: Latin-1 stands for bytes where a text must hold them: each character is one byte.
 BYTES = "latin-1"
@@ -69,6 +74,29 @@ class Trigger:
     def spells(self, name: str) -> bool:
         """Whether ``character_set_client`` has the letters of a name."""
         return name.isascii() or name in dict(self.spellings)
+
+
+class Listed(NamedTuple):
+    """A trigger as the catalogue lists it; enough to see what its body names."""
+
+    name: str
+    timing: str
+    event: str
+    text: str
+    sql_mode: str
+
+    @property
+    def label(self) -> str:
+        """The name, with timing and event, for messages."""
+        return f"trigger {self.name} ({self.timing} {self.event})"
+
+    def tokens(self) -> tuple[Token, ...]:
+        """Return the tokens of the body.
+
+        Raises:
+            Refusal: it cannot be read.
+        """
+        return tokenize(self.text, SqlMode.of(self.sql_mode), executed=True)
 
 
 class Placed(NamedTuple):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from spirit_py.attached.triggers.model import BYTES, Placed
 from spirit_py.errors import Refusal
-from spirit_py.sql import EndsPacket, quote_table, string_literal
+from spirit_py.sql import EndsPacket, quote_identifier, quote_table, string_literal
 from spirit_py.statement.lexer import SqlMode, read_tokens
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def _order(moves: Sequence[TriggerMove], at: int, existing: set[Placed]) -> str:
         (theirs.schema, theirs.table, theirs.turn) == (mine.schema, mine.table, mine.turn)
         for theirs in (other.trigger for other in moves[at + 1 :])
     )
-    return f"FOLLOWS {_name(move.temporary)}" if later else ""
+    return f"FOLLOWS {quote_identifier(move.temporary)}" if later else ""
 
 
 def _beside(moves: Sequence[TriggerMove], at: int, existing: set[Placed]) -> str:
@@ -147,15 +147,15 @@ def _beside(moves: Sequence[TriggerMove], at: int, existing: set[Placed]) -> str
 
     before = [other for other in moves[:at] if alike(other)]
     if before:
-        return f"FOLLOWS {_name(mine.spelled(before[-1].trigger.name))}"
+        return f"FOLLOWS {quote_identifier(mine.spelled(before[-1].trigger.name))}"
     for other in moves[at + 1 :]:
         if not alike(other):
             continue
         copy = other.original._replace(name=other.temporary)
         if copy in existing:
-            return f"PRECEDES {_name(other.temporary)}"
+            return f"PRECEDES {quote_identifier(other.temporary)}"
         if other.original in existing:
-            return f"PRECEDES {_name(mine.spelled(other.trigger.name))}"
+            return f"PRECEDES {quote_identifier(mine.spelled(other.trigger.name))}"
     return ""
 
 
@@ -173,12 +173,13 @@ def create(
         f" SESSION sql_mode = '{trigger.sql_mode}'"
     )
     spelled = trigger.spelled
-    definer = f"{_name(spelled(trigger.user))}@{_name(spelled(trigger.host))}"
+    definer = f"{quote_identifier(spelled(trigger.user))}@{quote_identifier(spelled(trigger.host))}"
     head = (
         f"CREATE DEFINER={definer} TRIGGER"
-        f" {_name(spelled(trigger.schema))}.{_name(spelled(name))}"
+        f" {quote_identifier(spelled(trigger.schema))}.{quote_identifier(spelled(name))}"
         f" {trigger.timing} {trigger.event}"
-        f" ON {_name(spelled(trigger.schema))}.{_name(spelled(table))} FOR EACH ROW "
+        f" ON {quote_identifier(spelled(trigger.schema))}.{quote_identifier(spelled(table))}"
+        " FOR EACH ROW "
     )
     if gated:
         # A body may end in a comment that the end of the line closes.
@@ -239,11 +240,6 @@ def _exists(move: TriggerMove, name: str, further: str = "") -> str:
 
 def _drop(schema: str, name: str) -> str:
     return f"DROP TRIGGER {quote_table(schema, name)}"
-
-
-def _name(spelled: str) -> str:
-    """Quote a name that is spelled in a client's character set."""
-    return "`" + spelled.replace("`", "``") + "`"
 
 
 def _framed(statements: Iterable[Sql]) -> list[Sql]:

@@ -8,18 +8,18 @@ from spirit_py.batch.slots import Slots, next_table
 
 
 @pytest.mark.parametrize("total", range(1, 9))
-@pytest.mark.parametrize("lanes", range(1, 9))
-def test_no_more_slots_are_used_than_there_are(total, lanes):
+@pytest.mark.parametrize("parallel", range(1, 9))
+def test_no_more_slots_are_used_than_there_are(total, parallel):
     """Whatever begins and ends, the whole is never exceeded, and every table gets one at least."""
-    if lanes > total:
+    if parallel > total:
         pytest.skip("refused on the command line")
-    slots, waiting = Slots(total, lanes), 20
+    slots, waiting = Slots(total, parallel), 20
     running: list[int] = []
     while waiting or running:
         while waiting and (share := slots.take(waiting)):
             running.append(share)
             waiting -= 1
-        assert 1 <= len(running) <= lanes
+        assert 1 <= len(running) <= parallel
         assert sum(running) <= total
         slots.give_back(running.pop(0))
 
