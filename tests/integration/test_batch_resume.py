@@ -393,3 +393,18 @@ def test_a_batch_that_ended_after_it_was_planned_is_not_done_again(four, spark_e
         run_batch(config, plan, reporter=RecordingReporter(), engine_factory=lambda _: spark_engine)
     assert table_numbers(four) == numbers
     assert states(four) == []
+
+
+def test_a_batch_is_done_without_a_table_that_is_left_out(db, spark_engine):
+    """The same command with --exclude ends a batch of which nothing else is left."""
+    with shards(db, 2) as two:
+        second = two.names[1]
+        db.execute(f"ALTER TABLE {second} MODIFY id BIGINT NOT NULL, DROP PRIMARY KEY")
+        config = batch_config(db, two.pattern, alter=REBUILD, on_failure="continue")
+        report, _ = batch_here(spark_engine, config)
+        assert (report.exit_code, states(two)) == (1, [TableState.DONE, TableState.PENDING])
+        numbers = table_numbers(two)
+        left_out = batch_config(db, two.pattern, alter=REBUILD, exclude=(second,))
+        report, _ = batch_here(spark_engine, left_out)
+        assert (report.exit_code, states(two)) == (0, [])
+        assert table_numbers(two) == numbers

@@ -80,8 +80,10 @@ def child_and_parent_tables(
     """Yield child and parent, by schema and name, of each key that the account may see.
 
     Args:
-        schemas: of the children; at least one.
+        schemas: of the children.
     """
+    if not schemas:
+        return
     rows = session.query(_PAIRS.format(", ".join(["%s"] * len(schemas))), schemas)
     for child_schema, child, parent_schema, parent in rows:
         yield (str(child_schema), str(child)), (str(parent_schema), str(parent))
