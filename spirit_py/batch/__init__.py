@@ -16,8 +16,10 @@ batch adds what is about all of them:
 ``plan``         what will be done, with ``definitions`` and ``room``
 ``twin``         the server's own answer to a statement, on an empty temporary table
 ``record``       what the server keeps of the batch, ``store`` reads and writes it
-``resume``       what is done with a table that an earlier run has begun
-``slots``        which table begins next, and with how many slots; ``related`` tables never meet
+``resume``       what is done with a table that an earlier run of the batch has begun
+``unfinished``   what is done with a table that another migration has begun
+``slots``        which table begins next, and with how many slots
+``related``      which tables reference each other, and are not migrated at the same time
 ``spark``        one Spark for all
 ``table_run``    the migration of one table
 ``batch``        the loop over the tables

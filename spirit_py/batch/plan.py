@@ -198,8 +198,8 @@ def _refuse_others(session: Session, name: str, changes: list[TableChange]) -> N
             raise Refusal(
                 f"{len(shared)} of these tables ({names}) belong to another batch that is not done:"
                 f" {record.asked} (its record is {table})",
-                hint="finish that one with its own command; to give it up:"
-                f" spirit-py cleanup --batch {table}",
+                hint="finish that one with its own command, with --exclude for tables that cannot"
+                f" be changed; to give it up: spirit-py cleanup --batch {table}",
             )
 
 

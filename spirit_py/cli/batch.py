@@ -60,7 +60,9 @@ batch_options = group(
         " failed.",
     ),
     # Not by the environment, where it would answer a question that nobody has seen.
-    click.option("--yes", is_flag=True, help="With --tables: do not ask whether these are meant."),
+    click.option(
+        "--yes", is_flag=True, help="With --tables: change those that match without asking first."
+    ),
 )
 """The options of a batch."""
 
@@ -197,9 +199,9 @@ def _require_agreed(plan: BatchPlan) -> None:
         return
     if not can_ask():
         raise Refusal(
-            f"{len(plan.left)} tables were chosen by patterns, and nobody can be asked whether they"
-            " are meant",
-            hint="see the list, with --dry-run too, and add --yes",
+            f"patterns have chosen {len(plan.left)} tables, and without a terminal nothing asks"
+            " whether these are meant",
+            hint="see the list above; to change these tables, add --yes",
         )
     if not confirmed(f"Change these {len(plan.left)} tables?"):
         raise Refusal("nothing was changed", hint="--exclude leaves tables out")

@@ -12,7 +12,7 @@ _PROGRAM = "spirit-py"
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print the script for a shell.
+    """Print the script by which a shell completes commands and options.
 
     \b
     spirit-py completion bash > /etc/bash_completion.d/spirit-py

@@ -54,7 +54,8 @@ if TYPE_CHECKING:
 @option(
     "--statement",
     default="",
-    help="A whole ALTER TABLE or CREATE INDEX, instead of --table and --alter.",
+    help="A whole ALTER TABLE or CREATE INDEX, instead of --table and --alter; several tables,"
+    " with a semicolon between, are changed at one moment.",
 )
 @batch_options
 @option(

@@ -117,8 +117,9 @@ class Run(Process):
         self.entered()
 
     def warn(self, text: str) -> None:
-        """Report something that the operator should know, also in the final report."""
-        self.report.warnings.append(text)
+        """Report something that the operator should know; in the final report once."""
+        if text not in self.report.warnings:
+            self.report.warnings.append(text)
         super().warn(text)
 
     def warn_of(self, findings: tuple[Finding, ...]) -> None:

@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
+from spirit_py.attached.foreign_keys.trial import REMEDIES
 from spirit_py.errors import MigrationFailure, OutcomeUnknown, Refusal, ServerFault
 from spirit_py.mysql.accepting_modes import DEPENDING_ON_MODES
 from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, Disposition, disposition
@@ -222,6 +223,7 @@ class _Runner:
             return error.text
         if fate is Disposition.FATAL and not error.hint:
             refusal = server_refusal(error, "the ALTER")
+            refusal.hint = REMEDIES.get(error.code, refusal.hint)
             if error.code in DEPENDING_ON_MODES:
                 refusal = OtherModesAccept(refusal.message, hint=refusal.hint)
             raise refusal from error

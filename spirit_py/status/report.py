@@ -220,7 +220,7 @@ class MigrationReport(OutcomeReport):
             f" held it {self.lock_held_ms:.0f} ms"
         )
         if self.attached:
-            locked += f"; with {len(self.attached)} foreign keys and triggers"
+            locked += f"; {len(self.attached)} foreign key(s) and trigger(s) went along"
         copied = f"{human_count(self.rows_copied)} rows in {human_count(self.chunks)} chunks"
         if self.rows_copied > self.rows_copied_before:
             copied += f" ({self._copied_by()})"

@@ -55,5 +55,5 @@ class OthersMeasure:
         return ""
 
     def close(self) -> None:
-        """Hold nobody back any more."""
+        """End it: the other migrations are no longer held back."""
         self._measures.leave(self._pace)

@@ -58,6 +58,14 @@ def test_a_change_in_place_needs_no_swap_of_keys_and_triggers(db, spark_engine, 
     assert db.query("SHOW TRIGGERS")
 
 
+def test_a_key_that_would_not_fit_is_refused_with_what_to_do(db, spark_engine):
+    """INSTANT is tried first; its refusal is about the key, and no statement is to be corrected."""
+    db.execute(TABLES)
+    with pytest.raises(Refusal, match=r"to_t.*error 3780") as refused:
+        Migrating(spark_engine, config_for(db, table="t", alter="MODIFY id BIGINT")).end()
+    assert "both in one run" in refused.value.hint
+
+
 @pytest.mark.parametrize(
     ("alter", "table"),
     [("ADD z INT", "c"), ("DROP FOREIGN KEY of_t", "c"), ("DROP FOREIGN KEY of_t", "p")],

@@ -37,7 +37,7 @@ _ALIKE: Final = (
     " or drop the foreign key first"
 )
 _PARENT_INDEX: Final = "keep a unique index over the referenced columns, or drop the foreign key"
-_REMEDIES: Final = {
+REMEDIES: Final = {
     1506: "drop the foreign key first: the server has none on partitioned tables",
     1822: _PARENT_INDEX,
     1830: "keep the column nullable, or drop the foreign key first",
@@ -50,6 +50,7 @@ _REMEDIES: Final = {
     6125: f"{_PARENT_INDEX}; or SET GLOBAL restrict_fk_on_non_standard_key=OFF, here and on the"
     " replicas, if it referred to such an index before",
 }
+"""What to do about errors of the server that are about foreign keys, by their number."""
 _REMEDY: Final = "keep what the foreign key needs, or drop the foreign key first"
 
 
@@ -157,5 +158,5 @@ class Trial:
         which = "; ".join(map(str, named or keys.values()))
         return Objection(
             f"{which} cannot be kept: {text} (error {error.code})",
-            _REMEDIES.get(error.code, _REMEDY),
+            REMEDIES.get(error.code, _REMEDY),
         )

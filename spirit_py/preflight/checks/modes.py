@@ -13,5 +13,5 @@ def check(context: PreflightContext) -> Findings:
     yield warn(
         f"the table is changed as by an ALTER in a session whose {modes}, because of"
         f" {context.config.modes.options}, not under the server's own",
-        "no mode makes the program shorten or replace a value: that ends the migration",
+        "a value that would be shortened or replaced still ends the migration",
     )
