@@ -13,6 +13,7 @@ from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import CutoverFailure, ServerFault
 from spirit_py.migration.attachments import SwapAttachments, settle_left
 from spirit_py.mysql.session import Session
+from spirit_py.mysql.transactions import FRESH_SECONDS
 from tests.kits.attached import Swapping, definitions, loose_ends, run_killed_after
 from tests.kits.background import BackgroundCall
 from tests.kits.cutover import PATIENT, ProvenCutover, SnapshotSource, lock_request
@@ -275,7 +276,11 @@ def test_no_lock_is_requested_while_somebody_old_is_on_a_table_beside(db, table)
     with contextlib.closing(db.connect(autocommit=False)) as old:
         with contextlib.closing(old.cursor()) as cursor:
             cursor.execute(f"SELECT * FROM `{table}` FOR UPDATE")
-        until(lambda: age_of_oldest(db) > 1, "a transaction older than a second")
+        until(
+            lambda: age_of_oldest(db) > 1,
+            "a transaction older than a second",
+            pause=FRESH_SECONDS,
+        )
         running = BackgroundCall(swap.run)
         until(lambda: any("is not requested" in m for m in swapping.process.messages), "a message")
         assert lock_request(db) is None
