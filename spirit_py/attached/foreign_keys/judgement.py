@@ -9,9 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from spirit_py.attached.foreign_keys.carried import carried, missing_column
+from spirit_py.attached.foreign_keys.moving import carried_name
 from spirit_py.mysql.facts import version_numbers
 from spirit_py.sql import quote_identifier
 from spirit_py.statement import ClauseKind
+from spirit_py.table.names import MAX_IDENTIFIER, AuxiliaryNames
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -74,6 +76,28 @@ def unseen_changes(
             " these actions for the time of the migration, while the application changes these"
             " rows itself",
         )
+
+
+def name_too_long(
+    key: ForeignKey, altered: Mapping[tuple[str, str], AlterStatement], *, kept: bool
+) -> Iterator[Objection]:
+    """Yield a key that RENAME would give a name of more than 64 characters (error 1059).
+
+    Args:
+        kept: the table may be swapped back, which renames its keys too.
+    """
+    if key.child not in altered:
+        return
+    names = AuxiliaryNames.of(key.table)
+    for name in (names.old, names.undone) if kept else (names.old,):
+        if len(after := carried_name(key.name, key.table, name)) > MAX_IDENTIFIER:
+            yield Objection(
+                f"RENAME TABLE to {name} would rename {key} to {after}, which is too long",
+                f"give it a name that does not begin with {key.table}_ibfk_ first: SET SESSION"
+                f" foreign_key_checks=0, then DROP FOREIGN KEY and ADD CONSTRAINT in one"
+                " ALTER TABLE, which changes metadata only",
+            )
+            return
 
 
 def cascades_unseen(facts: ServerFacts) -> str:

@@ -1,0 +1,2 @@
+-- @writer
+INSERT INTO t (id, p) VALUES (1000 + @n, 1);
