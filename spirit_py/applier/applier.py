@@ -13,6 +13,7 @@ from spirit_py.applier.batch import Bounds
 from spirit_py.applier.verdicts import judge_fault, judge_warnings
 from spirit_py.applier.workers import Workers
 from spirit_py.errors import ServerFault, ValueLost
+from spirit_py.mysql.evaluation import as_stored
 from spirit_py.mysql.faults import connection_lost
 from spirit_py.mysql.retry import retrying
 from spirit_py.sql import identifier_list, quote_identifier
@@ -264,7 +265,8 @@ class SqlApplier:
         """Read the rows of some keys from the source again."""
         names = identifier_list(mapping.key.columns)
         index = quote_identifier(mapping.key.name)
-        staged = stage.make_row_stage(session, mapping)
+        with as_stored(session):
+            staged = stage.make_row_stage(session, mapping)
         session.execute(
             f"INSERT INTO {staged} ({stage.old_names(mapping)}) SELECT {stage.old_names(mapping)}"
             f" FROM {stage.source_table(mapping)} FORCE INDEX ({index})"

@@ -39,8 +39,8 @@ def needed(mapping: TableMapping) -> bool:
 def delete(session: SqlSession, mapping: TableMapping, keys: Sequence[str], bounds: Bounds) -> None:
     """Delete the rows of these keys of the source from the new table."""
     names = identifier_list(mapping.key.columns)
-    stage = make_stage(session, mapping, "keys", names=names, table=source_table(mapping))
     with as_stored(session):
+        stage = make_stage(session, mapping, "keys", names=names, table=source_table(mapping))
         fill(session, mapping, f"{stage} ({names})", keys, bounds)
     convert(session, mapping)
     delete_found(session, mapping)
@@ -56,7 +56,8 @@ def convert(
     A key that the new types cannot hold is left out: the new table has no row of it (R10).
     """
     names = identifier_list(mapping.new_key_columns)
-    converted = make_stage(session, mapping, into, names=names, table=target_table(mapping))
+    with as_stored(session):
+        converted = make_stage(session, mapping, into, names=names, table=target_table(mapping))
     values = ", ".join(
         pair.value_from(quote_identifier(pair.old.name)) for pair in mapping.key_pairs
     )

@@ -74,12 +74,12 @@ def _stage_rows(
     bounds: Bounds,
 ) -> None:
     """Stage the rows, each with its number."""
-    made = stage.make_row_stage(session, mapping)
-    into = f"{made} ({stage.number_column(mapping)}, {stage.old_names(mapping)})"
     rows = [(number, change.row) for number, change in numbered if change.row]
     texts = [stage.behind(str(number), row.sql) for number, row in rows]
     allowed = (DEPRECATED, TRUNCATED) if any(row.staged for _, row in rows) else (DEPRECATED,)
     with as_stored(session):
+        made = stage.make_row_stage(session, mapping)
+        into = f"{made} ({stage.number_column(mapping)}, {stage.old_names(mapping)})"
         stage.fill(session, mapping, into, texts, bounds, allowed=allowed)
 
 
@@ -92,9 +92,9 @@ def _stage_keys(
     """Stage the deleted keys as the new table has them, each with its number."""
     names, number = identifier_list(mapping.key.columns), stage.number_column(mapping)
     table = stage.source_table(mapping)
-    made = stage.make_stage(session, mapping, "keys", names=names, table=table)
     texts = [stage.behind(str(n), change.key) for n, change in numbered if not change.row]
     with as_stored(session):
+        made = stage.make_stage(session, mapping, "keys", names=names, table=table)
         stage.fill(session, mapping, f"{made} ({number}, {names})", texts, bounds)
     staged_keys.convert(session, mapping)
 

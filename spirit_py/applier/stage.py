@@ -64,6 +64,8 @@ def make_stage(
 ) -> str:
     """Create an empty staging table, which has a number for each row.
 
+    Inside :func:`as_stored`, which accepts every definition; what fills the table runs in the same.
+
     Args:
         names: the quoted columns, of the same types as in ``table``.
         primary: the columns of its primary key; by default the number, which then counts up.
@@ -75,16 +77,15 @@ def make_stage(
     if more:
         number += f", {more}"
     session.execute(f"DROP TEMPORARY TABLE IF EXISTS {stage}")
-    with as_stored(session):
-        session.execute(
-            f"CREATE TEMPORARY TABLE {stage} ({number}) ENGINE=InnoDB ROW_FORMAT=DYNAMIC"
-            f" SELECT {names} FROM {table} LIMIT 0"
-        )
+    session.execute(
+        f"CREATE TEMPORARY TABLE {stage} ({number}) ENGINE=InnoDB ROW_FORMAT=DYNAMIC"
+        f" SELECT {names} FROM {table} LIMIT 0"
+    )
     return stage
 
 
 def make_row_stage(session: SqlSession, mapping: TableMapping) -> str:
-    """Create an empty staging table of the old columns."""
+    """Create an empty staging table of the old columns, inside :func:`as_stored`."""
     return make_stage(
         session, mapping, "rows", names=old_names(mapping), table=source_table(mapping)
     )
@@ -97,10 +98,10 @@ def fill_stage(
 
     Only the number 0 of an ENUM needs a lenient mode, and causes the warning "truncated".
     """
-    stage = make_row_stage(session, mapping)
     texts = [row.sql for row in rows]
     allowed = (DEPRECATED, TRUNCATED) if any(row.staged for row in rows) else (DEPRECATED,)
     with as_stored(session):
+        stage = make_row_stage(session, mapping)
         fill(session, mapping, f"{stage} ({old_names(mapping)})", texts, bounds, allowed=allowed)
 
 

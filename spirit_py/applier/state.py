@@ -103,13 +103,13 @@ def _stage(
     """
     number, key = number_column(mapping), identifier_list(mapping.key.columns)
     source = source_table(mapping)
-    rows = make_stage(session, mapping, "rows", names=old_names(mapping), table=source)
-    keys = make_stage(session, mapping, "keys", names=key, table=source, primary=key)
-    if mapping.key_merging:
-        _make_spellings(session, mapping)
     latest = f" ON DUPLICATE KEY UPDATE {number} = VALUES({number})"
     last = 0
     with as_stored(session):
+        rows = make_stage(session, mapping, "rows", names=old_names(mapping), table=source)
+        keys = make_stage(session, mapping, "keys", names=key, table=source, primary=key)
+        if mapping.key_merging:
+            _make_spellings(session, mapping)
         for part in parts:
             numbered = list(enumerate(part, last + 1))
             last += len(numbered)

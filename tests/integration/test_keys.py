@@ -187,6 +187,46 @@ def test_a_batch_in_order_leaves_the_last_version_and_reads_few_rows(
     assert db.query("SELECT COUNT(*) FROM _t_new") == [(ROWS - 10,)]
 
 
+@pytest.mark.parametrize(
+    ("alter", "delete", "write"),
+    [
+        # One statement each.
+        ("MODIFY v BIGINT", 1, 1),
+        # Notes off and on again.
+        ("ADD z INT NOT NULL DEFAULT 5", 3, 3),
+        # DROP, CREATE and INSERT for the stage, between two changes of the mode; REPLACE, DROP.
+        ("MODIFY i VARCHAR(20) NOT NULL", 1, 7),
+        # One transaction: autocommit off, DELETE, REPLACE, COMMIT, autocommit on.
+        (LONGER, 1, 5),
+    ],
+    ids=["same key", "a new column", "converted", "longer"],
+)
+def test_a_batch_costs_no_more_statements_than_it_must(
+    db: Database, alter: str, delete: int, write: int
+) -> None:
+    """Only a longer key needs a transaction; a staging table sets its mode once."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, i INT NOT NULL, v INT)")
+    fill(db, 100)
+    mapping = map_table(db, alter)
+    rows = [RenderedRow(f"({n}, {n}, {n})") for n in range(50)]
+    keys = [f"({n})" for n in range(50)]
+    options = connection_options(db)
+    applier = SqlApplier(
+        options, sessions=1, batch_rows=1000, stop=StopSwitch(), max_packet=1 << 20
+    )
+
+    def asked(session: Any) -> int:
+        # The question itself counts, once in each difference.
+        return int(session.query("SHOW SESSION STATUS LIKE 'Questions'")[0][1])
+
+    with open_session(db) as session:
+        before = asked(session)
+        applier.upsert_rows(mapping, rows, session, keys)
+        written = asked(session)
+        applier.delete_keys(mapping, keys, session)
+        assert (written - before - 1, asked(session) - written - 1) == (write, delete)
+
+
 def test_a_null_in_the_key_stops_the_run_and_the_next_one_carries_on(
     db: Database, spark_engine: SparkEngine
 ) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.applier.stage import drop_stage, make_row_stage
 from spirit_py.errors import ServerFault
+from spirit_py.mysql.evaluation import as_stored
 from spirit_py.preflight.check import Findings, PreflightContext, refuse, warn
 from spirit_py.table.keys import comparable
 
@@ -30,7 +31,8 @@ def check(context: PreflightContext) -> Findings:
     """Refuse where changed rows need a staging table that the server cannot make."""
     mapping = context.mapping
     try:
-        make_row_stage(context.session, mapping)
+        with as_stored(context.session):
+            make_row_stage(context.session, mapping)
     except ServerFault as fault:
         if fault.code not in _TOO_WIDE:
             raise
