@@ -11,7 +11,7 @@ from spirit_py.batch.record import TableState, batch_name
 from spirit_py.batch.resume import Step, step_for
 from spirit_py.batch.room import room_for
 from spirit_py.batch.store import all_batches, find_batch
-from spirit_py.batch.twin import refused_on_twin, twin_session
+from spirit_py.batch.trial import refused_in_trial, trial_session
 from spirit_py.batch.unfinished import what_becomes_of_it
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import FeedFailure, Refusal, ServerFault
@@ -156,8 +156,8 @@ def plan_batch(config: BatchConfig) -> BatchPlan:
             table.require_server(session, facts.uuid)
         earlier = None if table is None else table.tables(session)
         _refuse_others(session, name, changes)
-        with twin_session(config.each) as twins:
-            planner = _Planner(session, twins, config, earlier or {})
+        with trial_session(config.each) as trials:
+            planner = _Planner(session, trials, config, earlier or {})
             tables = planner.tables(changes)
         planned = BatchPlan(
             name=name,
@@ -209,12 +209,12 @@ class _Planner:
     def __init__(
         self,
         session: Session,
-        twins: Session,
+        trials: Session,
         config: BatchConfig,
         earlier: Mapping[Name, TableRecord],
     ) -> None:
         self._session = session
-        self._twins = twins
+        self._trials = trials
         self._config = config
         self._earlier = earlier
         self._definitions = UsualDefinitions()
@@ -274,7 +274,7 @@ class _Planner:
                 self.warnings.setdefault(f"{finding.cause}{remedy}", []).append(str(change))
             shape = shape_of(source)
             parsed = contexts[0].statement.parsed
-            refusal = refused_on_twin(self._twins, change.name, shape, change.clauses, parsed)
+            refusal = refused_in_trial(self._trials, change.name, shape, change.clauses, parsed)
             if refusal is not None:
                 raise refusal
             self._definitions.add(change, shape)

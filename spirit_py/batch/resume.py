@@ -6,7 +6,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from spirit_py.batch.record import TableState
-from spirit_py.batch.twin import FOREIGN_KEY, made_of, twin_session
+from spirit_py.batch.trial import FOREIGN_KEY, made_of, trial_session
 from spirit_py.checkpoint.look import old_table_of
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.mysql.tables.definition import read_shape
@@ -68,7 +68,7 @@ def _same(made: str, now: str, before: str) -> bool:
 def _made_of(each: MigrationConfig, record: TableRecord, change: TableChange) -> str:
     """Return what the statement makes of the definition from before; empty where that is unknown.
 
-    The twin has no foreign keys; nor can it have partitions.
+    The temporary table has no foreign keys; nor can it have partitions.
     """
-    with twin_session(each) as session:
+    with trial_session(each) as session:
         return made_of(session, record.name, record.before, change.clauses).shape

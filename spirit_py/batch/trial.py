@@ -50,7 +50,7 @@ _CERTAIN: Final = frozenset(
         1273,  # no such collation
     }
 )
-#: They are about what the twin lacks.
+#: They are about what the temporary table lacks.
 _UNLIKE: Final = (ClauseKind.DROP_FOREIGN_KEY, ClauseKind.DROP_CONSTRAINT)
 
 
@@ -61,7 +61,7 @@ class Made:
     Attributes:
         shape: the definition, without foreign keys; empty where the server made none.
         fault: why the server refused the statement itself; None where it did not, and where no
-            twin of the definition can be made.
+            temporary table of the definition can be made.
     """
 
     shape: str = ""
@@ -69,7 +69,7 @@ class Made:
 
 
 @contextlib.contextmanager
-def twin_session(each: MigrationConfig) -> Iterator[Session]:
+def trial_session(each: MigrationConfig) -> Iterator[Session]:
     """Open a session in which statements mean what they mean in a migration."""
     with connect(each.connection, role="batch", native=True) as session:
         choose_modes(session, under_modes(session, read_facts(session), each.modes))
@@ -103,7 +103,7 @@ def made_of(session: Session, name: Name, definition: str, clauses: str) -> Made
                 session.execute(f"DROP TEMPORARY TABLE IF EXISTS {quoted}")
 
 
-def refused_on_twin(
+def refused_in_trial(
     session: Session, name: Name, definition: str, clauses: str, parsed: Sequence[Clause]
 ) -> Refusal | None:
     """Return why the server would refuse the statement; None where it would not, or may not.
