@@ -16,7 +16,7 @@ from spirit_py.attached.foreign_keys.survey import concerned, concerned_now, mov
 from spirit_py.attached.implied import Implied, implied_locks
 from spirit_py.attached.record import Attachments, Places
 from spirit_py.attached.sequence import sequence_of
-from spirit_py.attached.settle import Settling, lost_keys, settle_locked, there
+from spirit_py.attached.settle import Settling, lost_keys, outstanding, settle_locked, there
 from spirit_py.attached.triggers.catalogue import read_state
 from spirit_py.attached.triggers.survey import keepable, trigger_moves
 from spirit_py.attached.triggers.trial import require_same, withdraw
@@ -297,6 +297,16 @@ def settle_left(
             if beside.is_ours(session):
                 renew_all_proofs(session, *swap.name)
                 beside.forget(session, Attachments)
+
+
+def is_half_way(session: SqlSession, tables: Iterable[Name]) -> bool:
+    """Return whether a swap of some tables was stopped between two statements, and not settled.
+
+    Raises:
+        SpiritError: it is not known.
+    """
+    noted = (_read(session, CheckpointTable(*table)) for table in tables)
+    return any(one is not None and bool(outstanding(session, one)) for one in noted)
 
 
 def _read(session: SqlSession, checkpoint: CheckpointTable) -> Attachments | None:

@@ -15,7 +15,8 @@ from spirit_py.checkpoint.proofs import shape_here
 from spirit_py.checkpoint.reverse import ENDED, ReverseRecord
 from spirit_py.checkpoint.reverse_look import Where, where_is
 from spirit_py.checkpoint.table import CheckpointTable, checkpoint_tables
-from spirit_py.errors import FeedFailure, Refusal, ServerFault
+from spirit_py.errors import FeedFailure, Refusal, ServerFault, SpiritError
+from spirit_py.migration.attachments import is_half_way
 from spirit_py.migration.indexes.deferred import named_indexes
 from spirit_py.migration.shown import REVERTED, MigrationShown, ReverseShown
 from spirit_py.mysql.connect import connect_first
@@ -55,6 +56,10 @@ _AFTER_SWAP: Final = {
     ReverseState.LOST: "done; reverse replication is lost",
     ReverseState.REVERTED: "undone by a revert; only the cleanup is left",
 }
+_HALF_WAY: Final = (
+    "half-way: the server may refuse writes to these tables and their children until the same"
+    " command, or spirit-py cleanup, settles their foreign keys and triggers"
+)
 #: Fields of a record that are shown unchanged.
 _OF_RECORD: Final = (
     "statement", "phase", "started_at", "runs", "seconds", "rows_copied", "copied", "position",
@@ -202,11 +207,14 @@ class _Listing:
         swapped = bool(found.kept) or was_swapped(found.tables, record)
         if resumes and not swapped and seen.worked_on_by is None:
             seen = replace(seen, resumable_for=self._resumable_for(found, seen))
+        after_swap = _AFTER_SWAP[back] if swapped or back else ""
+        if worker is None and _is_half_way(session, tables):
+            after_swap = _HALF_WAY
         return replace(
             seen,
             age=found.age,
             swapped=swapped,
-            after_swap=_AFTER_SWAP[back] if swapped or back else "",
+            after_swap=after_swap,
             old_table=found.old_tables,
             deferred=record.sentinel,
             modes=record.modes.options,
@@ -235,6 +243,15 @@ class _Listing:
         lacks = self.grants.missing(_BINLOG)
         hint = f"{self.grants.grant(_BINLOG)};" if lacks else error.hint
         return f"cannot be looked at: {error.message} ({hint})"
+
+
+def _is_half_way(session: SqlSession, tables: Iterable[Name]) -> bool:
+    """Return whether a swap is known to be stopped between two statements."""
+    try:
+        return is_half_way(session, tables)
+    except SpiritError:
+        # An account that may only read the checkpoint table sees the rest of the list.
+        return False
 
 
 def _outcome(decision: Decision) -> str:

@@ -58,7 +58,8 @@ class MigrationShown:
         position: where the change feed goes on; opaque.
         binlog: empty when the binlog still reaches the position, else why not.
         swapped: the swap is done, its cleanup is not; None when the tables do not tell.
-        after_swap: what is left to do after the swap, in words; empty before it.
+        after_swap: what is left to do after the swap, or after one that was stopped half-way, in
+            words; empty before it.
         old_table: which old tables are there after the swap, and what becomes of them; empty where
             none is, or nothing is noted of it.
         worked_on_by: the server session of the process that works on it now; None without one.

@@ -148,7 +148,24 @@ def test_a_swap_of_relatives_stopped_within_its_packet_is_carried_on(
     for number in numbers if EVERYWHERE else [random.Random(SEED).choice(numbers)]:
         print(f"after {number} of {length} statements")  # noqa: T201 -- shown when it fails
         stop_in_packet(family, number)
+        assert_told(family)
         family.carry_on(writers)
+        assert_told(family)
+
+
+def assert_told(family: Family) -> None:
+    """``status`` tells of a swap that was stopped half-way, and of no other."""
+    ended = subprocess.run(
+        command_line(family.db, "status"),
+        env=environment(family.db),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode in {0, 1}, ended.stderr
+    half_way = catalogue(family.db) != family.before
+    assert ("half-way" in ended.stdout + ended.stderr) == half_way, ended.stdout
 
 
 def packet_length(family: Family, writers: Writers, patch: pytest.MonkeyPatch) -> int:
