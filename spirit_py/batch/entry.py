@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from spirit_py.batch.batch import Batch
 from spirit_py.batch.record import BatchRecord, TableRecord, TableState
 from spirit_py.batch.report import BatchReport
-from spirit_py.batch.store import BatchTable, find_batch
+from spirit_py.batch.store import BatchTable, find_batch, refuse_others
 from spirit_py.errors import Interrupted, OutcomeUnknown, Refusal, SpiritError
 from spirit_py.mysql.connect import connect, connect_first
 from spirit_py.mysql.locks.named import AdvisoryLock
@@ -24,7 +24,7 @@ from spirit_py.stop import StopSwitch
 from spirit_py.table.names import lock_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from spirit_py.batch.plan import BatchPlan, PlannedTable
     from spirit_py.config import BatchConfig, MigrationConfig
@@ -166,6 +166,7 @@ def _opened(
                 report.runs = store.begin_again(session)
             records = _records(plan, earlier)
             _bring_up(session, store, records, earlier)
+            _require_alone(session, store, records, new=not earlier)
         yield store, records
 
 
@@ -218,6 +219,24 @@ def _bring_up(
     for name, record in records.items():
         if record is not earlier.get(name):
             store.note(session, record)
+
+
+def _require_alone(
+    session: SqlSession, store: BatchTable, tables: Collection[Name], *, new: bool
+) -> None:
+    """Refuse a batch when another one of its tables was begun since it was planned.
+
+    Each of the two looks once its own record is there, so one of them at least sees the other.
+
+    Raises:
+        Refusal: naming the other one; what this one has written is dropped where it is new.
+    """
+    try:
+        refuse_others(session, store.name[1], tables)
+    except Refusal:
+        if new:
+            store.drop(session)
+        raise
 
 
 def _run(batch: Batch, stop: StopSwitch, reporter: Reporter) -> SpiritError | None:

@@ -10,7 +10,7 @@ from spirit_py.batch.definitions import UsualDefinitions
 from spirit_py.batch.record import TableState, batch_name
 from spirit_py.batch.resume import Step, step_for
 from spirit_py.batch.room import room_for
-from spirit_py.batch.store import all_batches, find_batch
+from spirit_py.batch.store import find_batch, refuse_others
 from spirit_py.batch.trial import refused_in_trial, trial_session
 from spirit_py.batch.unfinished import what_becomes_of_it
 from spirit_py.checkpoint.table import CheckpointTable
@@ -113,6 +113,16 @@ class BatchPlan:
         return tuple(one for one in self.tables if one.refusals)
 
     @property
+    def lost(self) -> tuple[TableRecord, ...]:
+        """The tables that an earlier run has not changed, and that are not in this plan."""
+        planned = {one.change.name for one in self.tables}
+        return tuple(
+            record
+            for name, record in (self.earlier or {}).items()
+            if name not in planned and record.state != TableState.DONE
+        )
+
+    @property
     def asks(self) -> bool:
         """Whether the operator should see the tables before the first one is changed.
 
@@ -130,6 +140,11 @@ class BatchPlan:
         counts += [f"{len(self.refused)} refused"] if self.refused else []
         lines = [f"{len(self.tables)} table(s): {', '.join(counts)}"]
         lines += [line for one in self.tables for line in one.lines()]
+        lines += [
+            f"  warning: {one}, which an earlier run was to change and has not ({one.state}), is"
+            " not there or not chosen any more: the batch goes on without it"
+            for one in self.lost
+        ]
         for warning, names in self.warnings.items():
             where = names[0] if len(names) == 1 else f"{len(names)} tables, {names[0]} first"
             lines.append(f"  warning ({where}): {warning}")
@@ -155,7 +170,7 @@ def plan_batch(config: BatchConfig) -> BatchPlan:
         if table is not None:
             table.require_server(session, facts.uuid)
         earlier = None if table is None else table.tables(session)
-        _refuse_others(session, name, changes)
+        refuse_others(session, name, {change.name for change in changes})
         with trial_session(config.each) as trials:
             planner = _Planner(session, trials, config, earlier or {})
             tables = planner.tables(changes)
@@ -181,26 +196,6 @@ def _name(config: BatchConfig, changes: list[TableChange]) -> str:
 
 def _head(change: TableChange) -> str:
     return f"ALTER TABLE {quote_table(*change.name)}"
-
-
-def _refuse_others(session: Session, name: str, changes: list[TableChange]) -> None:
-    """Refuse tables that belong to another batch which is not done.
-
-    Raises:
-        Refusal: naming it.
-    """
-    wanted = {change.name for change in changes}
-    for table in all_batches(session):
-        shared = [] if table.name[1] == name else sorted(wanted & table.tables(session).keys())
-        record = table.read(session) if shared else None
-        if record is not None:
-            names = ", ".join(".".join(one) for one in shared[:3])
-            raise Refusal(
-                f"{len(shared)} of these tables ({names}) belong to another batch that is not done:"
-                f" {record.asked} (its record is {table})",
-                hint="finish that one with its own command, with --exclude for tables that cannot"
-                f" be changed; to give it up: spirit-py cleanup --batch {table}",
-            )
 
 
 class _Planner:

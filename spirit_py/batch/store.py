@@ -12,7 +12,7 @@ from spirit_py.errors import Refusal
 from spirit_py.sql import comment_literal, quote_table, string_literal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from spirit_py.contracts import SqlSession
     from spirit_py.mysql.tables.identity import Name
@@ -56,6 +56,25 @@ def all_batches(session: SqlSession) -> list[BatchTable]:
     tables = (BatchTable(*marked) for marked in marked_tables(session))
     read = ((table, table.read(session)) for table in tables)
     return [table for table, record in read if record and record.home == table.name[0]]
+
+
+def refuse_others(session: SqlSession, name: str, wanted: Collection[Name]) -> None:
+    """Refuse tables that belong to another batch which is not done.
+
+    Raises:
+        Refusal: naming it.
+    """
+    for table in all_batches(session):
+        shared = [] if table.name[1] == name else sorted(set(wanted) & table.tables(session).keys())
+        record = table.read(session) if shared else None
+        if record is not None:
+            names = ", ".join(".".join(one) for one in shared[:3])
+            raise Refusal(
+                f"{len(shared)} of these tables ({names}) belong to another batch that is not done:"
+                f" {record.asked} (its record is {table})",
+                hint="finish that one with its own command, with --exclude for tables that cannot"
+                f" be changed; to give it up: spirit-py cleanup --batch {table}",
+            )
 
 
 class BatchTable:

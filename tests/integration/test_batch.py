@@ -9,12 +9,14 @@ import json
 import MySQLdb
 import pytest
 
-from spirit_py.batch import plan_batch, run_batch
+from spirit_py.batch import entry, plan_batch, run_batch
 from spirit_py.batch.related import related_tables
+from spirit_py.batch.report import BatchReport
 from spirit_py.batch.table_run import TableRun
 from spirit_py.errors import Interrupted, Refusal
 from spirit_py.migration.control.command import control
 from spirit_py.migration.run import Run
+from spirit_py.stop import StopSwitch
 from tests.kits.batch import Batching, ShardWriters, batch_config, batch_here, shards
 from tests.kits.connection import connection_options
 from tests.kits.reporter import RecordingReporter
@@ -361,6 +363,23 @@ def test_another_batch_of_the_same_tables_is_refused_while_one_is_not_done(two, 
     assert report.record in refused.value.hint
     two.db.execute(f"DROP TABLE {report.record}")
     assert len(planned(other).left) == 2
+
+
+def test_two_batches_that_were_planned_at_once_do_not_both_begin(two, spark_engine):
+    """The second one looks again once its own record is there, and takes that back."""
+    first = batch_config(two.db, two.pattern, alter="ENGINE=InnoDB")
+    second = batch_config(two.db, two.pattern, alter="FORCE")
+    plan = planned(second)
+    with entry._opened(first, planned(first), BatchReport(versions={}), StopSwitch()) as (store, _):
+        before = two.tables()
+        with pytest.raises(Refusal, match="another batch"):
+            run_batch(
+                second, plan, reporter=RecordingReporter(), engine_factory=lambda _: spark_engine
+            )
+        assert two.tables() == before
+        assert store is not None
+        with open_session(two.db) as session:
+            store.drop(session)
 
 
 def test_a_stop_request_ends_all_and_the_same_command_carries_on(four, spark_engine):

@@ -208,6 +208,21 @@ def test_a_table_that_failed_may_be_altered_before_the_same_command(four, spark_
     assert report.exit_code == 0, told.text
 
 
+def test_a_table_that_is_gone_before_its_turn_is_named(four, spark_engine):
+    """Somebody dropped it between two runs; what is done may be gone without a word."""
+    first, second, third, _ = four.names
+    four.db.execute(f"INSERT INTO {second} (a) VALUES (NULL)")
+    config = batch_config(four.db, four.pattern, alter="MODIFY a BIGINT NOT NULL")
+    report, told = batch_here(spark_engine, config)
+    assert report.exit_code == 1, told.text
+    four.db.execute(f"DROP TABLE {first}, {third}; UPDATE {second} SET a = 1 WHERE a IS NULL")
+    plan = plan_batch(config)
+    (warning,) = (line for line in plan.lines() if "goes on without it" in line)
+    assert third in warning
+    report, told = batch_here(spark_engine, config)
+    assert report.exit_code == 0, told.text
+
+
 def test_a_second_process_of_the_same_batch_is_refused(four, spark_engine):
     """The first one holds the named lock of the batch."""
     config = batch_config(four.db, four.pattern, alter=REBUILD)
