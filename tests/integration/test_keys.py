@@ -11,7 +11,7 @@ from spirit_py.applier.applier import SqlApplier
 from spirit_py.applier.batch import Bounds, delete_keys
 from spirit_py.chunk.sizing import ChunkSizer
 from spirit_py.contracts import KeyedChange, RenderedRow
-from spirit_py.errors import MigrationFailure, NullInKey, Refusal, SpiritError
+from spirit_py.errors import MigrationFailure, NullInKey, Refusal, SpiritError, ValueLost
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.mysql.values.null_keys import ruled_out
 from spirit_py.stop import StopSwitch
@@ -225,6 +225,18 @@ def test_a_batch_costs_no_more_statements_than_it_must(
         written = asked(session)
         applier.delete_keys(mapping, keys, session)
         assert (written - before - 1, asked(session) - written - 1) == (write, delete)
+
+
+def test_an_earlier_version_stays_where_the_later_one_does_not_fit(db: Database) -> None:
+    """R21: through a staging table too, the delete and the write are one transaction."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, i INT NOT NULL, v INT)")
+    mapping = map_table(db, f"MODIFY v TINYINT, MODIFY i VARCHAR(20) NOT NULL, {LONGER}")
+    db.execute("INSERT INTO _t_new VALUES (1, '1', 1)")
+    options = connection_options(db)
+    applier = SqlApplier(options, sessions=1, batch_rows=1000, stop=StopSwitch())
+    with open_session(db) as session, pytest.raises(ValueLost):
+        applier.upsert_rows(mapping, [RenderedRow("(1, 2, 300)")], session, ["(1)"])
+    assert db.query("SELECT id, i, v FROM _t_new") == [(1, "1", 1)]
 
 
 def test_a_null_in_the_key_stops_the_run_and_the_next_one_carries_on(
