@@ -111,3 +111,14 @@ def test_the_row_of_the_checkpoint_table_reads_back():
     """With keys of which some are dropped."""
     noted = replace(NOTED, keys=(*NOTED.keys, KeyMove(before=OF_T, after=None, temporary="x3")))
     assert from_text(to_text(noted), Attachments) == noted
+
+
+def test_an_original_is_dropped_under_whatever_name_the_server_left_it():
+    """Settling finds it also where RENAME did not rename it; what is not on the old table stays."""
+    left = replace(OF_T, table="_t_old")
+    statements = remaining(NOTED, Existing(keys=(left, replace(TO_T, parent_table="_t_old"))))
+    assert statements == [
+        "ALTER TABLE `s`.`_t_old` DROP FOREIGN KEY `t_ibfk_1`, ALGORITHM=INPLACE",
+        "ALTER TABLE `other`.`c` DROP FOREIGN KEY `f`, ALGORITHM=INPLACE",
+    ]
+    assert remaining(NOTED, Existing(keys=(OF_T, TO_T))) == []
