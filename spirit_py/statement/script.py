@@ -1,7 +1,8 @@
 """Cut a file of statements into single ones, as the mysql client does.
 
 Statements end at the delimiter, which a line ``DELIMITER //`` changes; the last one may go without.
-``USE schema`` names the schema of the tables that follow without one. Delimiters in quotes and in
+``USE schema`` names the schema of the tables that follow without one, and ``SET NAMES`` of UTF-8 is
+passed over, because a file is read as UTF-8. Delimiters in quotes and in
 comments count for nothing.
 """
 
@@ -53,8 +54,14 @@ def read_script(text: str, mode: SqlMode) -> Iterator[ScriptStatement]:
                     hint="write USE schema;",
                 )
             schema = tokens[1].value
-        else:
+        elif not _sets_utf8(found.text, mode):
             yield ScriptStatement(found.text, found.line, schema)
+
+
+def _sets_utf8(text: str, mode: SqlMode) -> bool:
+    """Whether a statement names the character set in which a file is read anyway."""
+    words = [token.value.upper() for token in tokenize(text, mode)]
+    return words[:2] == ["SET", "NAMES"] and words[2:] in (["UTF8"], ["UTF8MB3"], ["UTF8MB4"])
 
 
 def _cut(text: str, mode: SqlMode) -> Iterator[ScriptStatement]:

@@ -68,6 +68,13 @@ def test_empty_statements_are_passed_over():
     assert read("\ufeff") == []
 
 
+@pytest.mark.parametrize("charset", ["utf8mb4", "UTF8", "'utf8mb3'"])
+def test_the_character_set_in_which_a_file_is_read_may_be_named(charset):
+    """Files often begin with SET NAMES; another character set is not passed over in silence."""
+    found = read(f"SET NAMES {charset};\nALTER TABLE t FORCE;\nset names latin1;")
+    assert [one.text for one in found] == ["ALTER TABLE t FORCE", "set names latin1"]
+
+
 @pytest.mark.parametrize(
     ("text", "line", "why"),
     [
