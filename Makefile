@@ -46,7 +46,7 @@ ci-cases-after: ## lane: every case with its writes after the last checksum
 ci-attached: ## lane: parents, children and triggers through 50 swaps, some killed
 	@ci/lane-attached
 
-ci-gentle: ## lane: every verb of ctl, and every migration with a replica
+ci-gentle: ## lane: every test of the files of which make test draws a few, such as the cases
 	@ci/lane-gentle
 
 ci-large: ## lane: huge transactions and tables in bounded memory

@@ -30,7 +30,18 @@ FILE_SERVER_VARIABLE = "SPIRIT_PY_TEST_MYSQL_FILE"
 SEMISYNC_VARIABLE = "SPIRIT_PY_SEMISYNC"
 START_SECONDS = 300
 #: Files with tests of which the usual run draws some.
-DRAWN = ("control", "failover", "frozen", "migrate_replicas", "mysql_fixture", "patience", "spark")
+DRAWN = (
+    "cases",
+    "control",
+    "failover",
+    "foreign_key_feed",
+    "frozen",
+    "migrate_keys",
+    "migrate_replicas",
+    "mysql_fixture",
+    "patience",
+    "spark",
+)
 
 
 class LaneLacks(RuntimeError):

@@ -151,6 +151,7 @@ def logged(db: Database) -> bool:
     return not cascades_unseen(facts)
 
 
+@pytest.mark.draws(12)
 @pytest.mark.parametrize("name", list(FAMILIES))
 @pytest.mark.parametrize("seed", [1, 2])
 def test_what_foreign_keys_do_to_rows_follows(either: Scene, name: str, seed: int) -> None:
