@@ -443,8 +443,11 @@ def test_what_every_table_would_meet_stops_the_batch(four, spark_engine):
     )
     report, told = batch_here(spark_engine, config)
     assert report.exit_code == 1, told.text
-    assert "Threads_connected" in report.tables[0]["error"]
-    assert [one["outcome"] for one in report.tables[1:]] == [""] * 3
+    # A small table may be done before the load is seen twice.
+    met = [bool(one["error"]) for one in report.tables].index(True)
+    assert "Threads_connected" in report.tables[met]["error"]
+    assert [one["outcome"] for one in report.tables[met + 1 :]] == [""] * (3 - met)
+    assert {one["outcome"] for one in report.tables[:met]} <= {"done"}
     config = batch_config(four.db, four.pattern, alter=WIDER)
     report, told = batch_here(spark_engine, config)
     assert report.exit_code == 0, told.text
