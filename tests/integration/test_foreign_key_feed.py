@@ -151,6 +151,7 @@ def logged(db: Database) -> bool:
     return not cascades_unseen(facts)
 
 
+@pytest.mark.logged_cascades
 @pytest.mark.draws(12)
 @pytest.mark.parametrize("name", list(FAMILIES))
 @pytest.mark.parametrize("seed", [1, 2])

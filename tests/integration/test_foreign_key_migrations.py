@@ -103,6 +103,7 @@ def test_users_of_a_parent_are_not_waited_for_where_no_key_is_dropped(
     other.commit()
 
 
+@pytest.mark.logged_cascades
 @pytest.mark.parametrize("name", ["cascade", "two levels", "part of the key", "to itself"])
 def test_what_keys_do_after_the_last_checksum_is_swapped_in(db, spark_engine, name):
     """R21: nothing looks at these rows any more, and there is nothing that would repair them."""
