@@ -8,13 +8,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from spirit_py.errors import UsageFault
+from spirit_py.records import RecordOptions
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from spirit_py.windows import Window
 
-LogFormat = Literal["text", "json"]
 GuardMode = Literal["on", "off", "auto"]
 TriggerMode = Literal["keep", "refuse"]
 IndexMode = Literal["auto", "on", "off"]
@@ -147,14 +145,15 @@ class SparkConfig:
         spark_conf: settings passed to Spark.
         spark_ui: whether Spark may open its web port.
         verbose: whether Spark's log is kept.
+        records: what is written about the run.
     """
 
     threads: int = 4
     spark_master: str = ""
     spark_conf: tuple[tuple[str, str], ...] = ()
     spark_ui: bool = False
-    log_format: LogFormat = "text"
     verbose: bool = False
+    records: RecordOptions = field(default_factory=RecordOptions)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -263,7 +262,6 @@ class MigrationConfig(RunConfig):
     start_afresh: bool = False
     defer_indexes: IndexMode = "auto"
     modes: SessionModes = SessionModes()
-    report_json: Path | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -272,7 +270,7 @@ class BatchConfig:
 
     Attributes:
         each: what holds for every table. Its ``threads`` are those of all tables together, its
-            ``alter`` is the change of the tables that match ``patterns``.
+            ``alter`` is the change of the tables that match ``patterns``, its ``records`` are none.
         patterns: of the tables to change, each ``schema.table``; empty where ``statements`` are
             given.
         exclude: patterns of tables that are left out.
@@ -280,6 +278,7 @@ class BatchConfig:
         file: its name, for messages.
         parallel: how many migrations run side by side.
         on_failure: whether other tables are begun after one has failed.
+        records: what is written about all tables together.
     """
 
     each: MigrationConfig
@@ -289,7 +288,7 @@ class BatchConfig:
     file: str = ""
     parallel: int = 1
     on_failure: OnFailure = "stop"
-    report_json: Path | None = None
+    records: RecordOptions = field(default_factory=RecordOptions)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -336,7 +335,6 @@ class CompareConfig(SparkConfig):
     lock_timeout: float = 3600.0
     checksum_yield_timeout: float = 3600.0
     recheck_pauses: tuple[float, ...] = (1.0, 3.0)
-    report_json: Path | None = None
 
     @property
     def target_server(self) -> ConnectionOptions:

@@ -49,7 +49,7 @@ def run_batch(
 
     Returns:
         The report, also of a batch of which tables have failed, or that was stopped; it is also
-        written to ``config.report_json``.
+        written to ``config.records.report_json``.
 
     Raises:
         Refusal: nothing was written: tables are refused, and ``--on-failure`` is ``stop``; another
@@ -77,7 +77,7 @@ def run_batch(
             report.record = "" if _close(config, store, batch, reporter) else str(store)
     report.seconds = round(time.monotonic() - began, 3)
     report.conclude(stopped)
-    report.write(config.report_json, reporter)
+    report.write(config.records.report_json, reporter)
     return report
 
 
@@ -89,7 +89,7 @@ def reported(config: BatchConfig, reporter: Reporter) -> Iterator[None]:
     except SpiritError as error:
         report = _report(config)
         report.note_failure(error)
-        report.write(config.report_json, reporter)
+        report.write(config.records.report_json, reporter)
         raise
 
 

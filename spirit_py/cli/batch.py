@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import click
 from click.core import ParameterSource
 
-from spirit_py.cli.display import reporter_of
+from spirit_py.cli.display import reporters_of
 from spirit_py.cli.groups import group, option
 from spirit_py.cli.outcome import can_ask, confirmed, leave_with, say
 from spirit_py.cli.values import refuse_undecodable
 from spirit_py.config import BatchConfig
 from spirit_py.errors import Refusal, UsageFault
+from spirit_py.records import RecordOptions
 
 if TYPE_CHECKING:
     from spirit_py.batch.plan import BatchPlan
@@ -107,14 +108,14 @@ def batch_config(options: dict[str, Any], each: MigrationConfig) -> BatchConfig:
         )
     file = options["statements"]
     return BatchConfig(
-        each=replace(each, report_json=None),
+        each=replace(each, records=RecordOptions()),
         patterns=options["tables"],
         exclude=options["exclude"],
         statements="" if file is None else _read(file),
         file="" if file is None else str(file),
         parallel=options["parallel"],
         on_failure=options["on_failure"],
-        report_json=each.report_json,
+        records=each.records,
     )
 
 
@@ -171,7 +172,7 @@ def run(config: BatchConfig, *, yes: bool) -> NoReturn:
     """Show the plan, ask whether it is meant, carry it out, and leave with the exit code."""
     from spirit_py.batch import plan_batch, reported, run_batch
 
-    reporter = reporter_of(config.each.log_format)
+    reporter = reporters_of(config.records)
     with reported(config, reporter):
         plan = plan_batch(config)
         for line in plan.lines():

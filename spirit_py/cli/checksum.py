@@ -8,19 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from spirit_py.cli.display import reporter_of
+from spirit_py.cli.display import reporters_of
 from spirit_py.cli.groups import (
     connection_options,
     group,
-    log_options,
     option,
-    report_option,
     spark_options,
     tls_options,
     warn_of_typed,
     yield_option,
 )
 from spirit_py.cli.outcome import ErrorsShown, leave_with
+from spirit_py.cli.records import log_options, records_of, report_options
 from spirit_py.cli.sections import SectionedCommand
 from spirit_py.cli.values import (
     Duration,
@@ -120,7 +119,7 @@ target_options = group(
     "--threads", type=click.IntRange(1, 256), help="Chunks compared at once. [default: 4 at most]"
 )
 @spark_options
-@report_option
+@report_options
 @log_options
 def checksum(**options: Any) -> None:
     """Compare two tables row by row, on one server or on two.
@@ -139,7 +138,7 @@ def checksum(**options: Any) -> None:
         asked = compare_config(options)
         from spirit_py.compare import entry
 
-        reporter = reporter_of(asked.log_format)
+        reporter = reporters_of(asked.records)
         report = entry.compare(asked, reporter=reporter)
         for line in report.summary():
             reporter.message(line)
@@ -173,6 +172,7 @@ def compare_config(options: dict[str, Any]) -> CompareConfig:
         target=target,
         renames=tuple(_rename(text) for text in options["map"]),
         lock=not options["no_lock"],
+        records=records_of(options),
         **named_alike(CompareConfig, options)
         | {"target_database": there[0], "target_table": there[1]},
     )

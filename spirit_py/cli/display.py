@@ -1,25 +1,29 @@
-"""How a command shows what it does."""
+"""How a command shows what it does: the one place where its reporters are put together."""
 
 from __future__ import annotations
 
 import sys
+import time
 from typing import TYPE_CHECKING
 
+from spirit_py.status.reporters import Reporters
+
 if TYPE_CHECKING:
-    from spirit_py.config import LogFormat
     from spirit_py.contracts import Reporter
+    from spirit_py.records import RecordOptions
 
 
-def reporter_of(log_format: LogFormat) -> Reporter:
-    """Pick the live display for a terminal and log lines for everything else; neither raises."""
-    import time
+def reporters_of(records: RecordOptions) -> Reporter:
+    """Return everything that is asked for to show and record a run; none of it raises."""
+    return Reporters([_terminal_or_lines(records)])
 
-    from spirit_py.status.safe import SafeReporter
 
-    if sys.stderr.isatty() and log_format == "text":
+def _terminal_or_lines(records: RecordOptions) -> Reporter:
+    """Return the live display for a terminal, and log lines for everything else."""
+    if sys.stderr.isatty() and records.log_format == "text":
         from spirit_py.status.console import ConsoleReporter
 
-        return SafeReporter(ConsoleReporter())
+        return ConsoleReporter()
     from spirit_py.status.plain import PlainReporter
 
-    return SafeReporter(PlainReporter(clock=time.monotonic, as_json=log_format == "json"))
+    return PlainReporter(clock=time.monotonic, as_json=records.log_format == "json")

@@ -264,22 +264,3 @@ statement_writes_option = option(
     " of them changes a table that is migrated or followed; repeatable.",
 )
 """The option that names tables whose writes in STATEMENT format may be passed over."""
-
-report_option = option(
-    "--report-json",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the final report to this file.",
-)
-"""The option for the final report."""
-
-log_options = group(
-    option(
-        "--log-format",
-        type=click.Choice(["text", "json"]),
-        default="text",
-        show_default=True,
-        help="Format of the log lines where there is no terminal.",
-    ),
-    option("--verbose", is_flag=True, help="Tracebacks; Spark's log in ./spirit-py-spark.log."),
-)
-"""The options of log and display."""

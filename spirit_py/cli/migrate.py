@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spirit_py.cli.batch import batch_config, batch_options, is_batch, run
-from spirit_py.cli.display import reporter_of
+from spirit_py.cli.display import reporters_of
 from spirit_py.cli.groups import (
     connection_options,
-    log_options,
     option,
-    report_option,
     spark_options,
     statement_writes_option,
     surroundings_options,
@@ -28,6 +26,7 @@ from spirit_py.cli.outcome import (
     leave_with,
     say,
 )
+from spirit_py.cli.records import log_options, records_of, report_options
 from spirit_py.cli.sections import SectionedCommand
 from spirit_py.cli.values import (
     Duration,
@@ -216,7 +215,7 @@ if TYPE_CHECKING:
 )
 @statement_writes_option
 @spark_options
-@report_option
+@report_options
 @log_options
 def migrate(**options: Any) -> None:
     """Change a table online.
@@ -229,7 +228,7 @@ def migrate(**options: Any) -> None:
         if is_batch(options):
             run(batch_config(options, settings(options)), yes=options["yes"])
         config = migration_config(options)
-        reporter = reporter_of(config.log_format)
+        reporter = reporters_of(config.records)
         report = _migrate(config, reporter)
         for line in report.summary():
             reporter.message(line)
@@ -300,6 +299,7 @@ def settings(options: dict[str, Any]) -> MigrationConfig:
         connection=connection_of(options),
         feed=_feed_options(options),
         modes=_modes(options),
+        records=records_of(options),
         **named_alike(MigrationConfig, options)
         | {"allow": tuple(window for given in options["allow"] for window in given)},
     )

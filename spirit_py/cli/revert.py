@@ -6,16 +6,16 @@ from typing import Any
 
 import click
 
-from spirit_py.cli.display import reporter_of
+from spirit_py.cli.display import reporters_of
 from spirit_py.cli.groups import (
     connection_options,
-    log_options,
     option,
     spark_options,
     statement_writes_option,
     swap_options,
 )
 from spirit_py.cli.outcome import ErrorsShown, leave_with
+from spirit_py.cli.records import log_options, records_of
 from spirit_py.cli.sections import SectionedCommand
 from spirit_py.cli.values import complete, connection_of, named_alike
 from spirit_py.config import FeedOptions, RevertConfig
@@ -55,7 +55,7 @@ def revert(**options: Any) -> None:
         asked = revert_config(options)
         from spirit_py.migration.reverse.revert import revert as swap_back
 
-        swap_back(asked, reporter=reporter_of(asked.log_format))
+        swap_back(asked, reporter=reporters_of(asked.records))
         leave_with(0)
 
 
@@ -73,5 +73,6 @@ def revert_config(options: dict[str, Any]) -> RevertConfig:
     return RevertConfig(
         connection=connection_of(options),
         feed=FeedOptions(passable=options["passable"]),
+        records=records_of(options),
         **named_alike(RevertConfig, options),
     )

@@ -17,8 +17,6 @@ from spirit_py.units import read_duration, read_limits
 from spirit_py.windows import Window, parse_windows
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from spirit_py.config import ConnectionOptions
 
 _TLS = ("ssl_mode", "ssl_ca", "ssl_capath", "ssl_cert", "ssl_key")
@@ -223,8 +221,6 @@ def named_alike(kind: type, options: dict[str, Any]) -> dict[str, Any]:
     if "threads" in values:
         values["threads"] = _threads(options["threads"], options["spark_master"])
         values["spark_conf"] = tuple(_key_value(text) for text in options["spark_conf"])
-    if "report_json" in values:
-        values["report_json"] = _report_file(options["report_json"])
     return values
 
 
@@ -280,29 +276,6 @@ def _threads(asked: int | None, master: str) -> int:
     if master and not master.startswith("local["):
         return asked or 4
     return min(asked or 4, cores)
-
-
-def _report_file(path: Path | None) -> Path | None:
-    """Check, before anything is done, that the report can be written."""
-    import os
-
-    if path is None:
-        return None
-    target = path.absolute()
-    folder = target.resolve().parent
-    problem = ""
-    if not path.name or target.is_dir():
-        problem = f"{str(path)!r} names no file"
-    elif not folder.is_dir():
-        problem = f"{folder} is not a directory"
-    elif not os.access(target if target.exists() else folder, os.W_OK):
-        problem = f"{target} may not be written"
-    if problem:
-        raise UsageFault(
-            f"the report cannot be written: {problem}",
-            hint="name another file with --report-json",
-        )
-    return target
 
 
 def _key_value(text: str) -> tuple[str, str]:

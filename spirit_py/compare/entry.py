@@ -37,7 +37,7 @@ def compare(
 
     Returns:
         The report, when the tables are equal (at the end); it is also written to
-        ``options.report_json``, as is the report of every other outcome.
+        ``options.records.report_json``, as is the report of every other outcome.
 
     Raises:
         DifferencesFound: rows differ.
@@ -47,7 +47,7 @@ def compare(
     reporter = SafeReporter(reporter)
     report = CompareReport(threads=options.threads, versions=versions())
     run = CompareRun(options, reporter, report, switch, engine_factory or SparkEngine)
-    with report.written(options.report_json, reporter, complete=run.complete):
+    with report.written(options.records.report_json, reporter, complete=run.complete):
         run_command(
             run.run,
             stop=switch,

@@ -37,8 +37,8 @@ def migrate(
         stop: A switch of the caller's own, to stop the migration from outside.
 
     Returns:
-        The report of a finished migration; it is also written to ``config.report_json``, as is
-        the report of one that failed.
+        The report of a finished migration; it is also written to the file of
+        ``config.records``, as is the report of one that failed.
 
     Raises:
         SpiritError: with the exit code of the process (R16).
@@ -48,7 +48,7 @@ def migrate(
     report = MigrationReport(threads=config.threads, versions=versions())
     figures = Figures(report)
     run = Run(config, reporter, figures, engine_factory=engine_factory or SparkEngine, stop=switch)
-    with report.written(config.report_json, reporter, complete=figures.complete):
+    with report.written(config.records.report_json, reporter, complete=figures.complete):
         run_command(
             lambda: run_migration(run),
             stop=switch,

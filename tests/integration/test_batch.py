@@ -16,6 +16,7 @@ from spirit_py.batch.table_run import TableRun
 from spirit_py.errors import Interrupted, Refusal
 from spirit_py.migration.control.command import control
 from spirit_py.migration.run import Run
+from spirit_py.records import RecordOptions
 from spirit_py.stop import StopSwitch
 from tests.kits.batch import Batching, ShardWriters, batch_config, batch_here, shards
 from tests.kits.connection import connection_options
@@ -192,7 +193,12 @@ def test_all_shards_change_under_writers(four, spark_engine, tmp_path, parallel)
     """One after another, and two side by side: nothing is lost, repaired, or left behind."""
     file = tmp_path / "report.json"
     config = batch_config(
-        four.db, four.pattern, alter=WIDER, parallel=parallel, report_json=file, spark_master="x"
+        four.db,
+        four.pattern,
+        alter=WIDER,
+        parallel=parallel,
+        records=RecordOptions(report_json=file),
+        spark_master="x",
     )
     with ShardWriters(four) as writers:
         report, told = batch_here(spark_engine, config)

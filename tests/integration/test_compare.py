@@ -25,6 +25,7 @@ from spirit_py.errors import (
     Refusal,
     SchemaChanged,
 )
+from spirit_py.records import RecordOptions
 from spirit_py.stop import StopSwitch
 from tests.fixtures.mysql import connect, has_vector
 from tests.integration.test_checksum_types import TYPES
@@ -59,7 +60,7 @@ def test_differences_are_counted_and_named(db, tmp_path):
     db.execute("DELETE FROM b WHERE id IN (3, 4); UPDATE b SET n = 0, v = NULL WHERE id = 7")
     db.execute("INSERT INTO b VALUES (900, 'x', 1), (901, 'x', 1), (902, 'x', 1)")
     comparison = Comparison(db)
-    error = comparison.differs(report_json=tmp_path / "r.json")
+    error = comparison.differs(records=RecordOptions(report_json=tmp_path / "r.json"))
     assert "6 rows differ; all of them" in error.message
     assert error.details == (
         "row (3) is missing",

@@ -148,7 +148,7 @@ class ShardWriters:
 
 def batch_config(db: Database, *patterns: str, alter: str = "", **more: Any) -> BatchConfig:
     """Return the configuration of a batch; fields of a migration may be among ``more``."""
-    own = {"exclude", "statements", "file", "parallel", "on_failure", "report_json"}
+    own = {"exclude", "statements", "file", "parallel", "on_failure", "records"}
     of_batch = {name: more.pop(name) for name in own & more.keys()}
     each = config_for(db, **{"database": "", "alter": alter, **more})
     return BatchConfig(each=each, patterns=patterns, **of_batch)

@@ -17,6 +17,7 @@ from spirit_py.cli import watch as watch_command
 from spirit_py.config import SessionModes, host_and_port
 from spirit_py.errors import UsageFault
 from spirit_py.mysql.locks.policy import LockPolicy
+from spirit_py.records import RecordOptions
 
 BASE = [
     "migrate",
@@ -112,7 +113,7 @@ def test_the_password_is_asked_for_when_the_option_has_no_value(configured):
     [
         ("SPIRIT_PY_THREADS", "threads", "1", 1),
         ("SPIRIT_PY_TARGET_CHUNK_TIME", "target_chunk_time", "2.5", 2.5),
-        ("SPIRIT_PY_LOG_FORMAT", "log_format", "json", "json"),
+        ("SPIRIT_PY_LOG_FORMAT", "records", "json", RecordOptions(log_format="json")),
         ("SPIRIT_PY_NO_SHORTCUT", "no_shortcut", "1", True),
         ("SPIRIT_PY_SPARK_MASTER", "spark_master", "spark://m:7077", "spark://m:7077"),
     ],

@@ -14,6 +14,7 @@ from spirit_py.batch.plan import BatchPlan, PlannedTable
 from spirit_py.batch.report import BatchReport
 from spirit_py.cli import batch as command
 from spirit_py.cli import main
+from spirit_py.records import RecordOptions
 
 BASE = ("migrate", "--user", "u")
 PATTERN = (*BASE, "--tables", "shop_%.orders", "--alter", "FORCE")
@@ -65,8 +66,8 @@ def test_patterns_become_a_configuration(asked, tmp_path):
     config = asked["config"]
     assert config.patterns == ("shop_%.orders", "a.b")
     assert (config.exclude, config.on_failure, config.each.nice) == (("shop_9.%",), "continue", 2)
-    assert config.each.report_json is None
-    assert str(config.report_json) == file
+    assert config.each.records == RecordOptions()
+    assert str(config.records.report_json) == file
     assert asked["ran"] is asked["plan"]
 
 

@@ -1,0 +1,67 @@
+"""The options for what a command records, and the configuration that they make."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from spirit_py.cli.groups import group, option
+from spirit_py.errors import UsageFault
+from spirit_py.records import RecordOptions
+
+report_options = group(
+    option(
+        "--report-json",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="Write the final report to this file.",
+    ),
+)
+"""The options for the files that a run leaves."""
+
+log_options = group(
+    option(
+        "--log-format",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        show_default=True,
+        help="Format of the log lines where there is no terminal.",
+    ),
+    option("--verbose", is_flag=True, help="Tracebacks; Spark's log in ./spirit-py-spark.log."),
+)
+"""The options of log and display."""
+
+
+def records_of(options: dict[str, Any]) -> RecordOptions:
+    """Build the configuration of the records from the command line's values.
+
+    Raises:
+        UsageFault: when a file cannot be written.
+    """
+    names = {field.name for field in dataclasses.fields(RecordOptions)}
+    values = {name: value for name, value in options.items() if name in names}
+    if values.get("report_json") is not None:
+        values["report_json"] = _writable(values["report_json"], "--report-json")
+    return RecordOptions(**values)
+
+
+def _writable(path: Path, option_name: str) -> Path:
+    """Check, before anything is done, that a file can be written; return its absolute path."""
+    target = path.absolute()
+    folder = target.resolve().parent
+    problem = ""
+    if not path.name or target.is_dir():
+        problem = f"{str(path)!r} names no file"
+    elif not folder.is_dir():
+        problem = f"{folder} is not a directory"
+    elif not os.access(target if target.exists() else folder, os.W_OK):
+        problem = f"{target} may not be written"
+    if problem:
+        raise UsageFault(
+            f"the report cannot be written: {problem}",
+            hint=f"name another file with {option_name}",
+        )
+    return target

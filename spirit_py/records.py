@@ -1,0 +1,24 @@
+"""Where a command writes what it does: log lines, reports, and other records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LogFormat = Literal["text", "json"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordOptions:
+    """What ``spirit-py migrate``, ``revert`` and ``checksum`` are asked to record.
+
+    Attributes:
+        log_format: of the lines on standard error.
+        report_json: file that gets the final report; None for none.
+    """
+
+    log_format: LogFormat = "text"
+    report_json: Path | None = None
