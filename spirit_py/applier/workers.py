@@ -16,6 +16,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, ServerFault
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, connection_lost
@@ -164,7 +165,7 @@ class Workers:
 
     def _check(self) -> None:
         if self._ended:
-            raise MigrationFailure("the applier is closed")
+            raise MigrationFailure("the applier is closed", error_code=ErrorCode.DEFECT)
 
     def require_alone(self, session: SqlSession) -> None:
         """Wait until no session is left over from a batch that was given up.

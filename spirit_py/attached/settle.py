@@ -15,6 +15,7 @@ from spirit_py.attached.foreign_keys.catalogue import keys_of
 from spirit_py.attached.implied import implied_locks
 from spirit_py.attached.sequence import Existing, remaining, undoing
 from spirit_py.attached.triggers.catalogue import read_places
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, ServerFault
 from spirit_py.mysql.evaluation import accept_stored
 from spirit_py.mysql.faults import Disposition, disposition
@@ -130,6 +131,7 @@ class Settling:
         raise MigrationFailure(
             f"the keys and triggers of a swap could not be settled: {turns.described()}",
             hint="end the transactions that hold the tables, then run the same command again",
+            error_code=ErrorCode.KEYS_AND_TRIGGERS_UNSETTLED,
         )
 
     def _try(self, turns: LockTurns, tables: list[Name]) -> float:

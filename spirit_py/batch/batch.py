@@ -15,6 +15,7 @@ from spirit_py.batch.resume import Step, step_for
 from spirit_py.batch.slots import Slots, next_table
 from spirit_py.batch.spark import SharedSpark
 from spirit_py.batch.table_run import TableRun
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, SpiritError
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.ownwrites import new_run
@@ -184,6 +185,7 @@ class Batch:
                 " with --exclude; otherwise, and for a file, which without its statement is another"
                 f" batch: spirit-py cleanup --batch {self._store}, which says what is changed, then"
                 " begin anew with what is left",
+                error_code=ErrorCode.CANNOT_RESUME,
             )
         if step is Step.PASS:
             self._reporter.message(f"{change}: an earlier run has changed it")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.batch.patterns import read_pattern
 from spirit_py.batch.store import marked_tables
 from spirit_py.checkpoint.table import checkpoint_tables
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.statement import alter_of, parse_statement
 from spirit_py.statement.lexer import SqlMode
@@ -92,6 +93,7 @@ def _of_patterns(session: SqlSession, config: BatchConfig, sql_mode: str) -> lis
                 f"the pattern {pattern.given} matches no table{left}",
                 hint="see SHOW SCHEMAS LIKE and SHOW TABLES LIKE; the account sees only tables on"
                 " which it has privileges",
+                error_code=ErrorCode.NO_SUCH_TABLE,
             )
         for name in names:
             statement = alter_of(*name, config.each.alter, sql_mode=sql_mode)
@@ -149,7 +151,9 @@ def _of_file(session: SqlSession, config: BatchConfig, sql_mode: str) -> list[Ta
     try:
         statements = list(read_script(config.statements, mode))
     except Refusal as refusal:
-        raise Refusal(f"{config.file}, {refusal.message}", hint=refusal.hint) from refusal
+        raise Refusal(
+            f"{config.file}, {refusal.message}", hint=refusal.hint, error_code=refusal.error_code
+        ) from refusal
     for one in statements:
         place = f"{config.file}, line {one.line}"
         try:
@@ -169,9 +173,14 @@ def _of_file(session: SqlSession, config: BatchConfig, sql_mode: str) -> list[Ta
             " written",
             hint="correct the statements",
             details=tuple(faults[:_SHOWN]),
+            error_code=ErrorCode.STATEMENT_NOT_UNDERSTOOD,
         )
     if not found:
-        raise Refusal(f"{config.file} has no statement", hint="write ALTER TABLE schema.table ...;")
+        raise Refusal(
+            f"{config.file} has no statement",
+            hint="write ALTER TABLE schema.table ...;",
+            error_code=ErrorCode.STATEMENT_NOT_UNDERSTOOD,
+        )
     return list(found.values())
 
 
@@ -181,7 +190,11 @@ def _of_statement(
     schema = one.schema or config.each.database
     statement, *others = parse_statement(one.text, schema, sql_mode=sql_mode)
     if others:
-        raise Refusal("several statements stand before one delimiter", hint="part them")
+        raise Refusal(
+            "several statements stand before one delimiter",
+            hint="part them",
+            error_code=ErrorCode.STATEMENT_NOT_UNDERSTOOD,
+        )
     rows = session.query(
         _TABLES + "TABLE_SCHEMA = %s AND TABLE_NAME = %s", (statement.schema, statement.table)
     )
@@ -189,6 +202,7 @@ def _of_statement(
         raise Refusal(
             f"there is no table {statement.schema}.{statement.table}",
             hint="check its name, and whether the account has privileges on it",
+            error_code=ErrorCode.NO_SUCH_TABLE,
         )
     named = replace(statement, schema=str(rows[0][0]), table=str(rows[0][1]))
     alike = f"{named.table} {', '.join(clause.normalized for clause in named.parsed)}"

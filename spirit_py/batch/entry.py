@@ -13,6 +13,7 @@ from spirit_py.batch.batch import Batch
 from spirit_py.batch.record import BatchRecord, TableRecord, TableState
 from spirit_py.batch.report import BatchReport
 from spirit_py.batch.store import BatchTable, find_batch, refuse_others
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, OutcomeUnknown, Refusal, SpiritError
 from spirit_py.mysql.connect import connect, connect_first
 from spirit_py.mysql.locks.named import AdvisoryLock
@@ -124,6 +125,7 @@ def _require_accepted(config: BatchConfig, plan: BatchPlan) -> None:
             hint="see what refuses each; --exclude leaves tables out, --on-failure continue changes"
             " the others",
             details=tuple(f"{one.change}: {line}" for one in refused for line in one.refusals),
+            error_code=ErrorCode.BATCH_REFUSED,
         )
 
 
@@ -156,6 +158,7 @@ def _opened(
                 raise Refusal(
                     "this batch was finished, or given up, since it was looked at",
                     hint="run the same command again only if its tables must be changed once more",
+                    error_code=ErrorCode.BATCH_RECORD,
                 )
             if store is None:
                 store = BatchTable(_home(plan), plan.name)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from spirit_py.batch.record import TableState
 from spirit_py.batch.store import BatchTable, marked_tables
 from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, UsageFault
 from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.endpoint import require_one_server
@@ -54,17 +55,23 @@ def give_up_batch(
                 f"a process works on this batch now (server session"
                 f" {named_lock_holder(session, lock)})",
                 hint="stop it first, or let it finish",
+                error_code=ErrorCode.ALREADY_RUNNING,
             )
         # Once nobody else can finish it or drop it.
         if store.name not in marked_tables(session, table):
             raise Refusal(
                 f"there is no record {batch} of a batch",
                 hint="see spirit-py status; a batch whose tables are all done has no record",
+                error_code=ErrorCode.BATCH_RECORD,
             )
         for line in _lines(session, store):
             say(line)
         if not ask(f"Forget this batch, and drop {store}?"):
-            raise Refusal("nothing was dropped", hint="answer yes, or give --yes")
+            raise Refusal(
+                "nothing was dropped",
+                hint="answer yes, or give --yes",
+                error_code=ErrorCode.NOT_CONFIRMED,
+            )
         store.drop(session)
         say(f"dropped {store}")
 

@@ -14,6 +14,7 @@ from spirit_py.batch.store import find_batch, refuse_others
 from spirit_py.batch.trial import refused_in_trial, trial_session
 from spirit_py.batch.unfinished import what_becomes_of_it
 from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import FeedFailure, Refusal, ServerFault
 from spirit_py.migration.shortcuts import copy_is_certain
 from spirit_py.mysql.connect import connect_first
@@ -246,6 +247,7 @@ class _Planner:
             raise Refusal(
                 f"another migration of {change} is running (server session {holder})",
                 hint="wait for it to end, or stop it",
+                error_code=ErrorCode.ALREADY_RUNNING,
             )
         if earlier is not None and begun:
             step = step_for(self._session, self._config.each, earlier, change)

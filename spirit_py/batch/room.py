@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.preflight.checks.disk_space import free_bytes
 from spirit_py.units import human_bytes
@@ -44,6 +45,7 @@ def room_for(
             f"the server has {human_bytes(free)} free where the new tables need"
             f" {human_bytes(copies)} at a time",
             hint="free disk space, use a smaller --parallel, or let old tables be dropped",
+            error_code=ErrorCode.NO_DISK_SPACE,
         )
     short = free < copies + binlog
     warning = "; not enough if the server keeps all of the binlog" if short else ""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py import points
 from spirit_py.batch.record import BatchRecord, TableRecord
 from spirit_py.checkpoint.codec import UnreadableCheckpoint, from_text, to_text
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.sql import comment_literal, quote_table, string_literal
 
@@ -41,6 +42,7 @@ def find_batch(session: SqlSession, name: str) -> BatchTable | None:
         raise Refusal(
             "the record of this batch exists twice: " + ", ".join(str(one) for one in found),
             hint="see which of them is the older one, and drop it",
+            error_code=ErrorCode.BATCH_RECORD,
         )
     return found[0] if found else None
 
@@ -74,6 +76,7 @@ def refuse_others(session: SqlSession, name: str, wanted: Collection[Name]) -> N
                 f" {record.asked} (its record is {table})",
                 hint="finish that one with its own command, with --exclude for tables that cannot"
                 f" be changed; to give it up: spirit-py cleanup --batch {table}",
+                error_code=ErrorCode.BATCH_RECORD,
             )
 
 
@@ -163,6 +166,7 @@ class BatchTable:
                 f" {uuid}, whose GTIDs do not show that it has taken over from that one",
                 hint=f"if {self} is a copy, drop it; otherwise see which tables are changed here,"
                 " drop it, and leave these out with --exclude",
+                error_code=ErrorCode.BATCH_RECORD,
             )
 
     def tables(self, session: SqlSession) -> dict[Name, TableRecord]:
@@ -199,4 +203,5 @@ class BatchTable:
             f"the record of a batch in {self} cannot be read: {error}",
             hint="run the version of spirit-py that wrote it, or forget which tables it has"
             f" changed: spirit-py cleanup --batch {self}",
+            error_code=ErrorCode.BATCH_RECORD,
         )

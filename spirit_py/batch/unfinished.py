@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from spirit_py.checkpoint.decision import Afresh, GiveUp, Refuse, Wanted, decide
 from spirit_py.checkpoint.look import look
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.migration.resuming import statement_of
 
@@ -33,12 +34,13 @@ def what_becomes_of_it(
     )
     decision = decide(look(session, config.connection, tables), wanted)
     if isinstance(decision, Refuse | GiveUp):
-        raise Refusal(decision.reason, hint=decision.hint)
+        raise Refusal(decision.reason, hint=decision.hint, error_code=ErrorCode.CANNOT_RESUME)
     if isinstance(decision, Afresh):
         if decision.throws_away and not config.start_afresh:
             raise Refusal(
                 f"an unfinished migration would be dropped: {decision.reason}",
                 hint=f"to carry on with it: {decision.instead}; to drop it: --start-afresh",
+                error_code=ErrorCode.CANNOT_RESUME,
             )
         return f"copied afresh: {decision.reason}" if decision.reason else "copied"
     return f"carried on: {decision.reason}"

@@ -22,7 +22,8 @@ from pymysqlreplication import BinLogStreamReader
 
 from spirit_py.binlog import wire
 from spirit_py.binlog.packets import DumpPackets
-from spirit_py.errors import FeedFailure, PositionNotFound
+from spirit_py.codes import ErrorCode
+from spirit_py.errors import BinlogUnreadable, FeedFailure, PositionNotFound
 from spirit_py.mysql.connect import another_server, identity
 from spirit_py.mysql.own_sessions import claim
 from spirit_py.mysql.tls.context import context_of
@@ -263,12 +264,17 @@ class BinlogConnection:
                 return FeedFailure(
                     f"no event of the binlog begins at {self._place}: cannot read {where}",
                     hint="use a position as spirit-py printed it (--from)",
+                    error_code=ErrorCode.WRONG_OPTIONS,
                 )
-            return FeedFailure(f"cannot read {where}", hint="see the server's error log")
+            return BinlogUnreadable(
+                f"cannot read {where}",
+                hint="see the server's error log",
+            )
         if code in _FATAL:
             return FeedFailure(
                 f"may not read {where}",
                 hint="GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* to the account",
+                error_code=ErrorCode.MISSING_PRIVILEGES,
             )
         return StreamLost(where)
 

@@ -23,7 +23,7 @@ from spirit_py.binlog.events import (
     XaDecided,
     XaPrepared,
 )
-from spirit_py.errors import FeedFailure, HiddenChange, UnreadableChange
+from spirit_py.errors import BinlogUnreadable, HiddenChange, UnreadableChange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -230,7 +230,7 @@ class BinlogParser:
 
     def _incident(self, _: bytes) -> None:
         """Fail: the server could not write everything to its binlog."""
-        raise FeedFailure(
+        raise BinlogUnreadable(
             f"the server reports lost events in its binlog at {self.file}:{self.offset}",
             hint="see the server's error log; start the migration again",
         )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.binlog.connection import BinlogConnection, StreamLost
-from spirit_py.errors import FeedFailure
+from spirit_py.errors import FeedSilent
 from spirit_py.mysql.retry import PATIENCE, Patience
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class BinlogReader:
                     tries, reached = 0, self.parser.place
                     patience.answered()
                 if patience.over():
-                    raise FeedFailure(
+                    raise FeedSilent(
                         f"the change feed lost its server for {self.give_up:.0f} s:"
                         f" {self.last_loss}",
                         hint="when the server is back, run the same command again",

@@ -20,7 +20,7 @@ from spirit_py.binlog.position import (
     read_position,
 )
 from spirit_py.binlog.wire import FORMAT_DESCRIPTION, HEADER
-from spirit_py.errors import FeedFailure, PositionNotFound
+from spirit_py.errors import BinlogUnreadable, PositionNotFound
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.kill import end_sessions
 from spirit_py.mysql.ownwrites import is_own
@@ -179,7 +179,7 @@ def _created_at(options: ConnectionOptions, file: str, server_uuid: str) -> int:
             # The server would notice only when it next sends something.
             end_sessions(options, [session])
     except (StreamLost, struct.error) as error:
-        raise FeedFailure(
+        raise BinlogUnreadable(
             f"the binlog file {file} cannot be read: {error}",
             hint="see the server's error log, then run the same command again",
         ) from error

@@ -28,7 +28,8 @@ from spirit_py.binlog.retention import reach
 from spirit_py.binlog.sessions import LentSession
 from spirit_py.binlog.undecided import missed, not_decided, recoverable, undecided
 from spirit_py.binlog.weights import ServerWeights
-from spirit_py.errors import FeedFailure, ServerFault
+from spirit_py.codes import ErrorCode
+from spirit_py.errors import BinlogUnreadable, FeedBroken, FeedFailure, FeedSilent, ServerFault
 from spirit_py.mysql.connect import another_server, connect
 from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.kill import end_sessions
@@ -203,7 +204,7 @@ class BinlogSource:
         try:
             self._reader.open()
         except StreamLost as error:
-            raise FeedFailure(
+            raise BinlogUnreadable(
                 f"the binlog cannot be read: {error}", hint="see the server's error log"
             ) from error
         return start
@@ -265,7 +266,7 @@ class BinlogSource:
 
     def _opened(self) -> BinlogReader:
         if self._reader is None:
-            raise FeedFailure("the stream was not opened", hint="this is a bug: report it")
+            raise FeedBroken("the stream was not opened", hint="this is a bug: report it")
         return self._reader
 
     def executed(self, session: SqlSession | None = None) -> ServerFrontier:
@@ -325,6 +326,7 @@ class BinlogSource:
                 "transactions in the binlog did not become visible within"
                 f" {self._options.wait_timeout:.0f} s: {gtids}",
                 hint="see whether commits wait for a semi-synchronous replica; run again",
+                error_code=ErrorCode.COMMITS_STALLED,
             )
 
     def weigh(
@@ -384,7 +386,7 @@ class BinlogSource:
         except ServerFault as fault:
             if disposition(fault) is Disposition.FATAL:
                 raise
-            raise FeedFailure(
+            raise FeedSilent(
                 f"the server at {self._connection.address} does not say {question}: {fault.text}",
                 hint="see whether the server is up, and whether its commits wait for a"
                 " semi-synchronous replica; run the same command again",

@@ -13,6 +13,7 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import FeedFailure, PreparedBefore, ServerFault
 from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.processlist import performance_schema_shows_sessions
@@ -80,6 +81,7 @@ def undecided(session: SqlSession) -> tuple[set[Undecided], bool]:
             " characters outside of utf8mb3",
             hint="GRANT XA_RECOVER_ADMIN ON *.* to the account, or run the same command again"
             " later",
+            error_code=ErrorCode.XA_UNDECIDED,
         )
     changing = [(int(number), str(trx)) for trx, number in found]
     # After the transactions: a session that had one of them and has ended it counts as plain.
@@ -104,11 +106,13 @@ def not_decided(left: Iterable[Undecided], *, known: bool) -> FeedFailure:
         return FeedFailure(
             f"XA transactions were prepared before the start and are not decided: {names}",
             hint="XA COMMIT or XA ROLLBACK them (XA RECOVER shows them), then run again",
+            error_code=ErrorCode.XA_UNDECIDED,
         )
     return FeedFailure(
         "transactions have changed rows before the start and have not ended, and this account may"
         f" not see whether they are prepared XA transactions: {names}",
         hint="GRANT XA_RECOVER_ADMIN ON *.* to the account, or end them, then run again",
+        error_code=ErrorCode.XA_UNDECIDED,
     )
 
 
@@ -123,6 +127,7 @@ def missed(xid: str, *, resumed: bool) -> FeedFailure:
             f"XA transaction {xid} was prepared before the change feed was resumed, and it may"
             " have changed the table",
             hint="GRANT XA_RECOVER_ADMIN ON *.* to the account, then run the same command again",
+            error_code=ErrorCode.XA_UNDECIDED,
         )
     return PreparedBefore(
         f"XA transaction {xid} was prepared before the change feed began, and it may have changed"

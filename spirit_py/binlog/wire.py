@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import zstandard
 
 from spirit_py.binlog.codec.tablemap import packed_integer
-from spirit_py.errors import FeedFailure
+from spirit_py.errors import BinlogUnreadable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -118,7 +118,7 @@ def parse_tagged_gtid(body: bytes) -> tuple[str, int]:
             tag, at = body[at : at + size].decode(), at + size
             break
     if not raw or number < 1:
-        raise FeedFailure(
+        raise BinlogUnreadable(
             "the binlog has a tagged GTID event of an unknown layout",
             hint="report the server's version; run without tagged transactions",
         )
@@ -178,7 +178,7 @@ def split_payload(body: bytes) -> Iterator[bytes]:
     elif compression == _ZSTD:
         yield from _decompressed(payload)
     else:
-        raise FeedFailure(
+        raise BinlogUnreadable(
             f"the binlog has a transaction with the unknown compression {compression}",
             hint="set binlog_transaction_compression=OFF on the server",
         )
@@ -208,5 +208,7 @@ def _read(reader: zstandard.ZstdDecompressionReader, size: int) -> bytes:
         parts.append(part)
         size -= len(part)
     if size and parts:
-        raise FeedFailure("a compressed transaction in the binlog ends too early")
+        raise BinlogUnreadable(
+            "a compressed transaction in the binlog ends too early",
+        )
     return b"".join(parts)

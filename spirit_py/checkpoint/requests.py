@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, field
 from typing import Final
 
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import OutcomeUnknown, Refusal, SpiritError
 from spirit_py.table.names import lock_name
 
@@ -65,7 +67,7 @@ class Answer:
         token: of the request.
         state: :data:`WORKING`, :data:`DONE` or :data:`FAILED`.
         said: all messages so far, oldest first; the cause of a failure is the last.
-        exit_code: of the error, once it failed.
+        exit_code: of the error, once it failed; likewise its ``error_code``.
     """
 
     token: str
@@ -74,6 +76,7 @@ class Answer:
     hint: str = ""
     details: tuple[str, ...] = ()
     exit_code: int = 0
+    error_code: str = ""
 
     @classmethod
     def of_error(cls, token: str, error: SpiritError) -> Answer:
@@ -85,6 +88,7 @@ class Answer:
             hint=error.hint,
             details=error.details,
             exit_code=error.exit_code,
+            error_code=error.error_code,
         )
 
     def as_error(self) -> SpiritError:
@@ -92,4 +96,8 @@ class Answer:
         kinds = {2: Refusal, 3: OutcomeUnknown}
         # A signal to the one process did not interrupt the other.
         kind = kinds.get(self.exit_code, SpiritError)
-        return kind(self.said[-1], hint=self.hint, details=self.details)
+        error = kind(self.said[-1], hint=self.hint, details=self.details)
+        # Another version answers, perhaps with a code that this one does not know.
+        with contextlib.suppress(ValueError):
+            error.error_code = ErrorCode(self.error_code)
+        return error

@@ -13,6 +13,7 @@ from spirit_py.checkpoint.proofs import read_proofs, shape_here
 from spirit_py.checkpoint.record import Pointer
 from spirit_py.checkpoint.reverse import ENDED, REVERTING, ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.mysql.tables.identity import is_one_of
 
@@ -42,7 +43,9 @@ def find_reverse(session: SqlSession, schema: str, table: str) -> ReverseRecord 
         return None
     if not checkpoint.is_ours(session):
         raise Refusal(
-            f"table {checkpoint} is not a checkpoint table of spirit-py", hint="see who made it"
+            f"table {checkpoint} is not a checkpoint table of spirit-py",
+            hint="see who made it",
+            error_code=ErrorCode.CHECKPOINT_UNREADABLE,
         )
     with contextlib.suppress(UnreadableCheckpoint):
         found = checkpoint.read_record(session)
@@ -54,6 +57,7 @@ def find_reverse(session: SqlSession, schema: str, table: str) -> ReverseRecord 
         raise Refusal(
             f"the record of reverse replication of {schema}.{table} cannot be read: {error}",
             hint="use the version of spirit-py that wrote it",
+            error_code=ErrorCode.CHECKPOINT_UNREADABLE,
         ) from error
     # An obsolete pointer leads to the migration of other tables.
     known = record is not None and (schema, table) in {one.source for one in record.tables}

@@ -25,6 +25,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, ServerFault, SpiritError
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import Disposition, disposition
@@ -160,6 +161,7 @@ def _failure(error: Exception) -> MigrationFailure:
     failure = MigrationFailure(
         f"the checkpoint cannot be written any more: {text}",
         hint=hint or "remove the cause, then run the same command again",
+        error_code=ErrorCode.CHECKPOINT_NOT_WRITTEN,
     )
     failure.__cause__ = error
     return failure

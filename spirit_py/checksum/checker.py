@@ -22,6 +22,7 @@ from spirit_py.checksum.result import (
 )
 from spirit_py.checksum.table_pass import TablePass
 from spirit_py.chunk.sizing import ChunkSizer
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import (
     DuplicateForUnique,
     FeedFailure,
@@ -115,6 +116,7 @@ class Checker:
             raise Refusal(
                 f"the key of {mapping.source.name} is ordered differently on the other server",
                 hint="compare tables whose key columns have the same collation",
+                error_code=ErrorCode.NOT_COMPARABLE,
             )
 
     @property

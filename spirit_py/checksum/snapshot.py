@@ -26,6 +26,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spirit_py import points
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import (
     ChangesNotFlushed,
     ChecksumFailure,
@@ -147,6 +148,7 @@ class SnapshotLock:
             f"the checksum could not lock {self._what.name} for its snapshot: {reason}",
             hint="end the long transactions on the table, then run the same command again",
             details=tuple(f"blocked by: {blocker}" for blocker in self._in_front()),
+            error_code=ErrorCode.LOCK_NOT_GRANTED,
         )
 
     def _attempt(self, open_snapshots: Callable[[], object], attempt: int) -> LockFigures:

@@ -14,6 +14,7 @@ from spirit_py.cli.display import reporters_of
 from spirit_py.cli.groups import group, option
 from spirit_py.cli.outcome import can_ask, confirmed, leave_with, say
 from spirit_py.cli.values import refuse_undecodable
+from spirit_py.codes import ErrorCode
 from spirit_py.config import BatchConfig
 from spirit_py.errors import Refusal, UsageFault
 from spirit_py.records import RecordOptions
@@ -203,6 +204,11 @@ def _require_agreed(plan: BatchPlan) -> None:
             f"patterns have chosen {len(plan.left)} tables, and without a terminal nothing asks"
             " whether these are meant",
             hint="see the list above; to change these tables, add --yes",
+            error_code=ErrorCode.NOT_CONFIRMED,
         )
     if not confirmed(f"Change these {len(plan.left)} tables?"):
-        raise Refusal("nothing was changed", hint="--exclude leaves tables out")
+        raise Refusal(
+            "nothing was changed",
+            hint="--exclude leaves tables out",
+            error_code=ErrorCode.NOT_CONFIRMED,
+        )

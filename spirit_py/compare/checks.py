@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from spirit_py.attached.foreign_keys.catalogue import keys_around
 from spirit_py.attached.triggers.catalogue import list_triggers
 from spirit_py.checksum.query import ComparisonPlan
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.mysql.facts import ServerFacts, read_facts, require_mysql
 from spirit_py.mysql.grants import Grants, read_grants, scope_of
@@ -61,6 +62,7 @@ def open_side(what: str, session: SqlSession, schema: str, table: str) -> Side:
             f"the {what} {schema}.{table} has the engine {found.engine}: without transactions"
             " there is no snapshot to read it in",
             hint="compare a copy of it in InnoDB",
+            error_code=ErrorCode.TABLE_NOT_SUITABLE,
         )
     return Side(
         what=what,
@@ -81,11 +83,13 @@ def _missing(what: str, session: SqlSession, schema: str, table: str) -> Refusal
         return Refusal(
             f"the {what} {schema}.{table} is a {str(found[0][0]).lower()}, not a base table",
             hint="name the table behind it",
+            error_code=ErrorCode.TABLE_NOT_SUITABLE,
         )
     option = "--table and --database" if what == "source" else "the --target-... options"
     return Refusal(
         f"there is no table {schema}.{table} (the {what})",
         hint=f"check {option}; an account sees only what it may use",
+        error_code=ErrorCode.NO_SUCH_TABLE,
     )
 
 
@@ -120,6 +124,7 @@ def require_comparable(source: Side, target: Side, matching: Matching, *, lock: 
             f"{source.name} would be compared with itself",
             hint="name the other table with --target-table or --target-database, or the other"
             " server with --target-host",
+            error_code=ErrorCode.NOT_COMPARABLE,
         )
     findings = [*_session_findings(source, matching)]
     for side in (source, target):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.table.choose_key import choose_key
 from spirit_py.table.computed import computed_pairs
@@ -118,11 +119,16 @@ def _partners(
                 raise Refusal(
                     f"--map {old}={new}: {table.schema}.{table.name} has no column {name}",
                     hint="the source's column stands before the =, the target's after it",
+                    error_code=ErrorCode.WRONG_OPTIONS,
                 )
         partners[old.lower()] = new.lower()
     taken = list(partners.values())
     if len(set(taken)) < len(taken) or len(partners) < len(renames):
-        raise Refusal("--map names a column twice", hint="give each column at most one partner")
+        raise Refusal(
+            "--map names a column twice",
+            hint="give each column at most one partner",
+            error_code=ErrorCode.WRONG_OPTIONS,
+        )
     # A column whose namesake is another column's partner has no partner itself.
     by_name = {
         column.name.lower(): column.name.lower()
@@ -137,7 +143,9 @@ def _ignored(source: TableSchema, target: TableSchema, names: Sequence[str]) -> 
     for name in names:
         if not source.has_column(name) and not target.has_column(name):
             raise Refusal(
-                f"--ignore-column {name}: neither table has such a column", hint="check the name"
+                f"--ignore-column {name}: neither table has such a column",
+                hint="check the name",
+                error_code=ErrorCode.WRONG_OPTIONS,
             )
     return {name.lower() for name in names}
 
@@ -157,6 +165,7 @@ def _pair(old: Column, new: Column) -> ColumnPair:
             f"column {old.name} is {old.column_type} in the source and {new.column_type} in the"
             " target: no conversion says when they are equal",
             hint=f"leave it out with --ignore-column {old.name}",
+            error_code=ErrorCode.NOT_COMPARABLE,
         )
     converted = how is not Conversion.NONE
     return ColumnPair(old=old, new=new, converted=converted, by_text=how is Conversion.BY_TEXT)
@@ -170,6 +179,7 @@ def _mapping(
             f"{source.schema}.{source.name} and {target.schema}.{target.name} have no column in"
             " common",
             hint="pair columns with --map old=new",
+            error_code=ErrorCode.NOT_COMPARABLE,
         )
     try:
         key, names = choose_key(source, target, pairs)
@@ -184,6 +194,7 @@ def _mapping(
             f"a TIMESTAMP is compared with another type while key {key.name} of {source.name}"
             " holds a TIMESTAMP: rows could not be told apart where the clock is set back",
             hint="leave the column out with --ignore-column",
+            error_code=ErrorCode.NOT_COMPARABLE,
         )
     return TableMapping(
         source=source,
@@ -208,4 +219,5 @@ def _no_key(source: TableSchema, target: TableSchema) -> Refusal:
         hint="both need a primary key, or a unique key over NOT NULL columns, of the same columns"
         " (--map pairs columns of different names)",
         details=tuple(lines),
+        error_code=ErrorCode.NOT_COMPARABLE,
     )

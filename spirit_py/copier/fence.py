@@ -7,6 +7,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.codes import ErrorCode
 from spirit_py.copier.chunk_sql import copying_slots
 from spirit_py.errors import CopyFailure
 from spirit_py.mysql.connect import connect
@@ -79,6 +80,7 @@ def _end(
             raise CopyFailure(
                 f"{len(left)} chunk sessions of {of} do not end on the server",
                 hint="look for sessions with @spirit_py_role = 'chunk' and KILL them",
+                error_code=ErrorCode.EARLIER_SESSIONS,
             )
         pause.wait(_POLL_SECONDS)
     return ended

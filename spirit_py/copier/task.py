@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from spirit_py import points
 from spirit_py.chunk.encoding import decode_chunk, encode_chunk
+from spirit_py.codes import ErrorCode
 from spirit_py.copier.chunk_sql import chunk_lock, copy_sql, copying_slots
 from spirit_py.errors import CopyFailure, PacketTooSmall, ServerFault, ValueLost, WorkersLost
 from spirit_py.mysql.connect import connect
@@ -305,6 +306,7 @@ class ChunkWriter:
                 f" visible after {timeout:.0f} s",
                 hint="look for stalled commits on the server (semi-synchronous replication), then"
                 " run the same command again",
+                error_code=ErrorCode.COMMITS_STALLED,
             )
 
     def _write(self, order: ChunkOrder, part: int, piece: Chunk) -> int:

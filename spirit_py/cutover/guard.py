@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.codes import ErrorCode
 from spirit_py.cutover.plan import TryFailed
 from spirit_py.errors import CutoverFailure, ServerFault
 from spirit_py.mysql.connect import connect
@@ -190,4 +191,5 @@ def _refusal(why: str) -> CutoverFailure:
     return CutoverFailure(
         f"the snapshot guard cannot be set: {why}",
         hint="run the same command with --snapshot-guard auto: see docs/operations.md",
+        error_code=ErrorCode.SNAPSHOT_GUARD,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spirit_py.codes import ErrorCode
 from spirit_py.cutover.verdict import ExistingTables
 from spirit_py.errors import CutoverFailure, SchemaChanged
 from spirit_py.mysql.tables.definition import existing_tables
@@ -42,6 +43,7 @@ def check_names(session: SqlSession, swaps: Sequence[Swap]) -> None:
             raise CutoverFailure(
                 f"the table {quote_table(swap.schema, swap.old)} exists already",
                 hint="rename or drop it, then run the same command again",
+                error_code=ErrorCode.NAME_TAKEN,
             )
         for there, name in ((found.source, swap.table), (found.new, swap.new)):
             if not there:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from spirit_py import points
 from spirit_py.binlog.events import Failed, is_boundary, weight
 from spirit_py.chunk.watermark import Rest
-from spirit_py.errors import ChangesNotFlushed, FeedFailure, SpiritError
+from spirit_py.errors import ChangesNotFlushed, FeedBroken, SpiritError
 from spirit_py.feed.apply import BatchApplier
 from spirit_py.feed.backpressure import ASK_EVERY, Backpressure
 from spirit_py.feed.catchup import TRIVIAL_BACKLOG, catch_up, flush_backlog
@@ -382,7 +382,7 @@ class ChangeFeed:
 def _started(part: T | None) -> T:
     """Return a part that exists from the start on."""
     if part is None:
-        raise FeedFailure("the change feed was not started", hint="this is a bug: report it")
+        raise FeedBroken("the change feed was not started", hint="this is a bug: report it")
     return part
 
 
@@ -390,6 +390,6 @@ def _as_fault(error: BaseException) -> SpiritError:
     """Return an error of ours; an unforeseen one is wrapped."""
     if isinstance(error, SpiritError):
         return error
-    fault = FeedFailure(f"the change feed broke: {error!r}", hint="this is a bug: report it")
+    fault = FeedBroken(f"the change feed broke: {error!r}", hint="this is a bug: report it")
     fault.__cause__ = error
     return fault

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spirit_py.errors import FeedFailure
+from spirit_py.errors import FeedFailure, FeedSilent
 
 if TYPE_CHECKING:
     import threading
@@ -82,7 +82,7 @@ class Reception:
         return received, self.stream.traffic[1], totals.received, totals.applied
 
     def _not_received(self, seconds: float, *, stood_still: bool) -> FeedFailure:
-        return FeedFailure(
+        return FeedSilent(
             "the change feed has not received what the server had executed: for"
             f" {seconds:.0f} s it has {'stood still' if stood_still else 'not come so far'};"
             f" {self._liveness()}",

@@ -23,6 +23,7 @@ from spirit_py.attached.triggers.trial import require_same, withdraw
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.proofs import renew_all_proofs
 from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.codes import ErrorCode
 from spirit_py.cutover.plan import TryFailed
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal, ServerFault, SpiritError
 from spirit_py.mysql.connect import connect
@@ -124,6 +125,7 @@ class SwapAttachments:
                 f"{self._noted.triggers[0].trigger.label} was created meanwhile, and --triggers"
                 " refuse was given",
                 hint="drop it, then run the same command again; or leave the option out",
+                error_code=ErrorCode.TRIGGER_NOT_KEPT,
             )
         keepable(self._noted.triggers, self.changed)
 
@@ -199,6 +201,7 @@ class SwapAttachments:
                 f"the swap is done, and its foreign keys and triggers are not settled:"
                 f" {error.message}",
                 hint=_SETTLES,
+                error_code=ErrorCode.KEYS_AND_TRIGGERS_UNSETTLED,
             ) from error
 
     @property
@@ -321,4 +324,5 @@ def _read(session: SqlSession, checkpoint: CheckpointTable) -> Attachments | Non
         raise Refusal(
             f"{checkpoint} says that a swap was stopped half-way, and cannot be read: {error}",
             hint="use the version of spirit-py that wrote it",
+            error_code=ErrorCode.CHECKPOINT_UNREADABLE,
         ) from error

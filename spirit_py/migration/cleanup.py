@@ -13,6 +13,7 @@ from spirit_py.checkpoint.drop import take_from_others
 from spirit_py.checkpoint.look import find_record, members, old_table_of
 from spirit_py.checkpoint.proofs import proofs_here, proven
 from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.codes import ErrorCode
 from spirit_py.config import RunConfig
 from spirit_py.errors import MigrationFailure, Refusal
 from spirit_py.migration.attachments import settle_left
@@ -121,17 +122,26 @@ def clean_up(
         grants.require(IDENTITY_PRIVILEGES, "", unproven)
         for one in tables:
             if busy := take_from_others(session, one):
-                raise Refusal(busy, hint="stop it first, or let it finish")
+                raise Refusal(
+                    busy,
+                    hint="stop it first, or let it finish",
+                    error_code=ErrorCode.ALREADY_RUNNING,
+                )
         again, record = _migration(session, (database, table))
         if again != tables:
             raise Refusal(
                 f"what is left beside {database}.{table} has just changed",
                 hint="see spirit-py status, then run it again",
+                error_code=ErrorCode.ALREADY_RUNNING,
             )
         left = _leftovers(session, tables, record)
         _list(left, say)
         if not ask(f"Drop {len(left.own)} table(s)?"):
-            raise Refusal("nothing was dropped", hint="answer yes, or give --yes")
+            raise Refusal(
+                "nothing was dropped",
+                hint="answer yes, or give --yes",
+                error_code=ErrorCode.NOT_CONFIRMED,
+            )
         ended = end_earlier_sessions(session, run_label(tables))
         if ended:
             say(f"ended {ended} sessions of the abandoned run")
@@ -189,6 +199,7 @@ def _drop_old(options: ConnectionOptions, table: Name, proof: Identity) -> None:
         raise MigrationFailure(
             f"{'.'.join(table)} could not be dropped: {why}",
             hint="run the same command again: nothing that proves whose it is was dropped",
+            error_code=ErrorCode.OLD_TABLE_LEFT,
         )
 
 
@@ -220,6 +231,7 @@ def _refuse_others(session: SqlSession, database: str, table: str) -> None:
             f"{', '.join(taken)} exist(s), and no checkpoint says that spirit-py made it",
             hint="see who made it; when it is not needed: "
             + " ".join(f"DROP TABLE {quote_table(database, name)};" for name in taken),
+            error_code=ErrorCode.NAME_TAKEN,
         )
 
 

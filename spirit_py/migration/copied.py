@@ -11,6 +11,7 @@ from spirit_py.chunk.chunk import KeyRange, precedes, walk_directions
 from spirit_py.chunk.lanes import LaneChunker
 from spirit_py.chunk.sizing import part_rows
 from spirit_py.chunk.watermark import CopiedSoFar, Rest
+from spirit_py.codes import ErrorCode
 from spirit_py.copier.boundary import BoundaryReader
 from spirit_py.copier.copier import Copier, CopyOptions
 from spirit_py.copier.fence import end_earlier_chunks
@@ -244,4 +245,5 @@ def _damaged(mapping: TableMapping, why: str) -> Refusal:
     return Refusal(
         f"the checkpoint of {mapping.source.schema}.{mapping.source.name} is damaged: {why}",
         hint="drop what is left with spirit-py cleanup, then start the migration again",
+        error_code=ErrorCode.CHECKPOINT_UNREADABLE,
     )

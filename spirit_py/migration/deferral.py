@@ -11,6 +11,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, ServerFault
 from spirit_py.mysql.retry import retrying
 from spirit_py.mysql.tables.new_table import create_sentinel, drop_sentinel
@@ -34,6 +35,8 @@ _LOOK_SECONDS: Final = 1.0
 
 class SentinelDropped(MigrationFailure):
     """The cutover is no longer deferred; ends a comparison, never a migration."""
+
+    error_code = ErrorCode.SWAP_HELD_BACK
 
 
 class Deferral:
@@ -127,6 +130,7 @@ class Deferral:
                     f"the cutover was deferred for {human_seconds(self._run.config.defer_timeout)}"
                     f" and {name} still exists",
                     hint="run the same command again to go on waiting; drop the table to swap",
+                    error_code=ErrorCode.SWAP_HELD_BACK,
                 )
             self._recheck()
         self._run.show("")

@@ -15,6 +15,7 @@ from spirit_py.checkpoint.proofs import shape_here
 from spirit_py.checkpoint.reverse import ENDED, ReverseRecord
 from spirit_py.checkpoint.reverse_look import Where, where_is
 from spirit_py.checkpoint.table import CheckpointTable, checkpoint_tables
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import FeedFailure, Refusal, ServerFault, SpiritError
 from spirit_py.migration.attachments import is_half_way
 from spirit_py.migration.indexes.deferred import named_indexes
@@ -122,6 +123,7 @@ class _Listing:
                     f"account {self.grants.account} may not look at {schema}.{name} and at the"
                     f" tables beside it: {fault.text}",
                     hint=self._grant_to_look(schema),
+                    error_code=ErrorCode.MISSING_PRIVILEGES,
                 ) from fault
             if seen is not None:
                 found[seen.checkpoint] = seen

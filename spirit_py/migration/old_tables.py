@@ -19,6 +19,7 @@ from spirit_py.checkpoint.old_table import OldTableRecord
 from spirit_py.checkpoint.proofs import proofs_here, proven
 from spirit_py.checkpoint.reverse import ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, MigrationFailure, SpiritError
 from spirit_py.migration.auxiliary import drop_checkpoints, drop_sentinels
 from spirit_py.migration.swap import FORWARD, drop_swapped_out
@@ -83,6 +84,7 @@ def _step(run: Run, work: Callable[[Session], T]) -> T:
         raise MigrationFailure(
             f"the change is done, and its old table is left: {error.message}",
             hint="run the same command again: it drops the old table when it is due",
+            error_code=ErrorCode.OLD_TABLE_LEFT,
         ) from error
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from spirit_py.attached.foreign_keys.catalogue import keys_around
 from spirit_py.checkpoint.decision import Afresh, Resume
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.migration.attachments import settle_left
 from spirit_py.migration.control.listener import begin_control
@@ -75,6 +76,7 @@ def _require_free_relatives(session: Session, tables: list[Name]) -> None:
                         f"another run works on {'.'.join(other)}, and {key} is moved by the swap of"
                         " either table",
                         hint="let it finish first, or change both tables in one command",
+                        error_code=ErrorCode.ALREADY_RUNNING,
                     )
 
 

@@ -11,6 +11,7 @@ from spirit_py.checkpoint.look import look
 from spirit_py.checkpoint.proofs import note_here
 from spirit_py.checkpoint.record import CheckpointRecord
 from spirit_py.checkpoint.writer import PERIOD
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, SchemaChanged, UnfinishedWork
 from spirit_py.migration.auxiliary import clear_abandoned
 from spirit_py.table.names import AuxiliaryNames
@@ -48,7 +49,7 @@ def choose(run: Run, session: SqlSession, contexts: Sequence[PreflightContext]) 
     )
     decision = decide(found, wanted)
     if isinstance(decision, Refuse):
-        raise Refusal(decision.reason, hint=decision.hint)
+        raise Refusal(decision.reason, hint=decision.hint, error_code=ErrorCode.CANNOT_RESUME)
     if run.config.dry_run:
         _spare(found, decision)
     if isinstance(found.record, CheckpointRecord) and found.goes_on_here:
@@ -56,7 +57,7 @@ def choose(run: Run, session: SqlSession, contexts: Sequence[PreflightContext]) 
     if isinstance(decision, GiveUp):
         _report(run, f"given up: {decision.reason}")
         clear_abandoned(run, session, sorted(tables), None)
-        raise SchemaChanged(decision.reason, hint=decision.hint)
+        raise SchemaChanged(decision.reason, hint=decision.hint, error_code=ErrorCode.CANNOT_RESUME)
     if isinstance(decision, Resume):
         _report_resumed(run, decision)
     elif decision.reason:
@@ -84,6 +85,7 @@ def _spare(found: Found, decision: Resume | Afresh | GiveUp) -> None:
         f" {decision.reason}",
         hint="finish it with its own command, or drop it with spirit-py cleanup; then begin the dry"
         " run",
+        error_code=ErrorCode.UNFINISHED_WORK,
     )
 
 

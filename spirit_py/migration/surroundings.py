@@ -9,6 +9,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.mysql.local_disk import written_folders
 from spirit_py.mysql.replication import known_replicas
@@ -44,6 +45,7 @@ def require_surroundings(run: Run, session: SqlSession) -> None:
             "--min-free-disk: the server's data directory cannot be read from this machine, and no"
             " statement returns how much of its disk is free",
             hint="leave it out, or use --max-binlog-space, --throttle-query or --throttle-http",
+            error_code=ErrorCode.LIMIT_NOT_WATCHABLE,
         )
     if config.max_lag and not config.replicas:
         silent = [one.server_id for one in known_replicas(session) if not one.host]
@@ -52,6 +54,7 @@ def require_surroundings(run: Run, session: SqlSession) -> None:
                 f"--max-lag: replicas report no address (server_id {', '.join(map(str, silent))}),"
                 " so they cannot be watched",
                 hint="name each replica with --replica HOST:PORT, or start it with --report-host",
+                error_code=ErrorCode.LIMIT_NOT_WATCHABLE,
             )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.system_packages import CLIENT_LIBRARY
 
@@ -18,7 +19,9 @@ def load_driver() -> Any:
         import MySQLdb
     except ImportError as error:
         raise Refusal(
-            f"the MySQL client library cannot be loaded: {error}", hint=CLIENT_LIBRARY
+            f"the MySQL client library cannot be loaded: {error}",
+            hint=CLIENT_LIBRARY,
+            error_code=ErrorCode.CLIENT_LIBRARY_MISSING,
         ) from error
     return MySQLdb
 

@@ -13,6 +13,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure
 from spirit_py.mysql.kill import kill_session
 from spirit_py.mysql.own_sessions import of_run, sessions_on
@@ -61,6 +62,7 @@ def end_earlier_sessions(session: SqlSession, label: str) -> int:
                 f"sessions of an earlier run do not end on the server: {numbers}"
                 + "".join(f"; {why}" for why in dict.fromkeys(refused.values())),
                 hint="KILL them, then run the same command again",
+                error_code=ErrorCode.EARLIER_SESSIONS,
             )
         ended.update(left)
         pause.wait(_POLL_SECONDS)

@@ -21,6 +21,7 @@ import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.mysql.connect import connect_first
 from spirit_py.sql import string_literal
@@ -80,7 +81,11 @@ def require_one_server(session: Session, options: ConnectionOptions) -> None:
         found = [_look(each, names) for each in sessions]
         session.execute(f"DO RELEASE_LOCK({string_literal(names[0])})")
     if trouble := what_is_wrong(found):
-        raise Refusal(f"{options.address} is not one server: {trouble}", hint=_HINT)
+        raise Refusal(
+            f"{options.address} is not one server: {trouble}",
+            hint=_HINT,
+            error_code=ErrorCode.NOT_ONE_SERVER,
+        )
 
 
 def _look(session: Session, names: Sequence[str]) -> SeenSession:

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 
 if TYPE_CHECKING:
@@ -97,10 +98,12 @@ def require_mysql(facts: ServerFacts) -> None:
         raise Refusal(
             f"the server is MariaDB ({facts.version}), not MySQL",
             hint="use a tool made for MariaDB: its GTIDs, binlog and online DDL are its own",
+            error_code=ErrorCode.SERVER_NOT_SUPPORTED,
         )
     if version_numbers(facts.version) < OLDEST:
         wanted = ".".join(map(str, OLDEST))
         raise Refusal(
             f"the server is MySQL {facts.version}; MySQL {wanted} or later is needed",
             hint="upgrade the server, or use gh-ost or pt-online-schema-change",
+            error_code=ErrorCode.SERVER_NOT_SUPPORTED,
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.mysql.tls.modes import TLS_FAULT, TLS_REQUIRED
 from spirit_py.mysql.tls.refusals import explain_tls
@@ -232,16 +233,31 @@ _CONNECTION_FAULTS: Final = (
 _EXPLANATIONS: Final = {
     code: (cause, remedy) for codes, cause, remedy in _CONNECTION_FAULTS for code in codes
 }
+_CONNECTION_CODES: Final = {
+    TLS_REQUIRED: ErrorCode.TLS_FAILED,
+    **dict.fromkeys(
+        (1044, ACCESS_DENIED, 1130, 1142, 1251, 1698, 1820, 1862, 2059, 2061, 3118),
+        ErrorCode.ACCESS_DENIED,
+    ),
+}
 
 
 def connection_refusal(error: ServerFault, options: ConnectionOptions) -> Refusal:
     """Explain why the first connection failed: a line of cause and a line of remedy."""
     if error.code == TLS_FAULT or (error.code in LOST and options.tls.certificate):
         cause, remedy = explain_tls(error.text, options.host)
-        return Refusal(f"cannot connect to {options.address}: {cause}", hint=remedy)
+        return Refusal(
+            f"cannot connect to {options.address}: {cause}",
+            hint=remedy,
+            error_code=ErrorCode.TLS_FAILED,
+        )
     unexplained = (f"{{text}} (error {error.code})", "see the server's error log")
     cause, remedy = (
         part.format(text=error.text, host=options.host, user=options.user or "(none given)")
         for part in _EXPLANATIONS.get(error.code, unexplained)
     )
-    return Refusal(f"cannot connect to {options.address}: {cause}", hint=remedy)
+    return Refusal(
+        f"cannot connect to {options.address}: {cause}",
+        hint=remedy,
+        error_code=_CONNECTION_CODES.get(error.code, ErrorCode.CANNOT_CONNECT),
+    )

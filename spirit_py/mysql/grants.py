@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.sql import like_regex, quote_identifier
 from spirit_py.statement.lexer import SqlMode, Token, tokenize
@@ -122,6 +123,7 @@ class Grants:
             raise Refusal(
                 f"account {self.account} lacks {', '.join(missing)} on {scope_of(schema)}: {why}",
                 hint=self.grant(missing, schema) + (f" or {instead}" if instead else ""),
+                error_code=ErrorCode.MISSING_PRIVILEGES,
             )
 
     def _matches(self, pattern: str, schema: str) -> bool:

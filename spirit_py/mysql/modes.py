@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.mysql.faults import ACCESS_NEEDS_PRIVILEGE, Disposition, disposition
 from spirit_py.sql import quote_identifier, string_literal
@@ -85,4 +86,8 @@ def _refused(name: str, value: str, fault: ServerFault) -> Refusal:
         hint = "GRANT SESSION_VARIABLES_ADMIN ON *.* to the account"
     else:
         hint = "name modes that this version of the server knows"
-    return Refusal(f"{name} cannot be {value!r}: {fault.text} (error {fault.code})", hint=hint)
+    return Refusal(
+        f"{name} cannot be {value!r}: {fault.text} (error {fault.code})",
+        hint=hint,
+        error_code=ErrorCode.WRONG_OPTIONS,
+    )

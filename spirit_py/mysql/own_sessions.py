@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure
 from spirit_py.sql import string_literal
 
@@ -64,7 +65,9 @@ def claim(
     taken = query(f"SELECT {wanted}")[0]
     for name, result in zip(names, taken, strict=False):
         if result != 1:
-            raise MigrationFailure(f"another session holds the named lock {name}")
+            raise MigrationFailure(
+                f"another session holds the named lock {name}", error_code=ErrorCode.ALREADY_RUNNING
+            )
     for digest, result in zip(digests, taken[len(names) :], strict=True):
         if result != 1:
             take_slot(query, number, _of_table(digest))
@@ -83,6 +86,7 @@ def take_slot(query: Callable[[str], Sequence[Sequence[Any]]], number: int, pref
     raise MigrationFailure(
         f"{SLOTS} sessions of this program work on one table",
         hint="see who has started them, and end what is not needed",
+        error_code=ErrorCode.ALREADY_RUNNING,
     )
 
 

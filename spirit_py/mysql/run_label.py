@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure
 from spirit_py.mysql.own_sessions import of_run, ours
 from spirit_py.table.names import lock_name
@@ -50,4 +51,5 @@ def refuse_when_taken_over(session: SqlSession, label: str) -> None:
                 "another run of spirit-py has taken this migration over"
                 f" (its server session {holder})",
                 hint="let that run end",
+                error_code=ErrorCode.ALREADY_RUNNING,
             )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.table.names import AuxiliaryNames
 
@@ -63,7 +64,11 @@ class PreflightContext:
     def source(self) -> TableSchema:
         """The table, for checks that run where there is one."""
         if self.found is None:
-            raise Refusal(f"there is no table {self.schema}.{self.table}", hint="check the name")
+            raise Refusal(
+                f"there is no table {self.schema}.{self.table}",
+                hint="check the name",
+                error_code=ErrorCode.NO_SUCH_TABLE,
+            )
         return self.found
 
     @property
@@ -97,6 +102,7 @@ class Finding:
         cause: one line: the object and what is wrong with it.
         remedy: one line: what to do about it.
         details: further lines, such as examples.
+        code: the page that says what to do; that of the check where it is None.
     """
 
     severity: Severity
@@ -104,34 +110,42 @@ class Finding:
     cause: str
     remedy: str = ""
     details: tuple[str, ...] = ()
+    code: ErrorCode | None = None
 
 
 Findings: TypeAlias = Iterator[Finding]
 """The findings of a check; none if it passes."""
 
 
-def refuse(cause: str, remedy: str, details: Sequence[str] = ()) -> Finding:
+def refuse(
+    cause: str, remedy: str, details: Sequence[str] = (), *, code: ErrorCode | None = None
+) -> Finding:
     """Return that the migration may not run."""
-    return Finding(severity=Severity.REFUSAL, cause=cause, remedy=remedy, details=tuple(details))
+    return Finding(
+        severity=Severity.REFUSAL, cause=cause, remedy=remedy, details=tuple(details), code=code
+    )
 
 
-def warn(cause: str, remedy: str = "") -> Finding:
+def warn(cause: str, remedy: str = "", *, code: ErrorCode | None = None) -> Finding:
     """Return that the operator should know something."""
-    return Finding(severity=Severity.WARNING, cause=cause, remedy=remedy)
+    return Finding(severity=Severity.WARNING, cause=cause, remedy=remedy, code=code)
 
 
 def refusal_of(findings: Sequence[Finding], what: str = "the migration") -> Refusal:
     """Report all refusals together, for ``what``: each with its cause and its remedy."""
     if len(findings) == 1:
         only = findings[0]
-        return Refusal(only.cause, hint=only.remedy, details=only.details)
+        return Refusal(only.cause, hint=only.remedy, details=only.details, error_code=only.code)
     lines: list[str] = []
     for number, finding in enumerate(findings, start=1):
         lines.append(f"{number}. {finding.cause}")
         lines.extend(f"   {detail}" for detail in finding.details)
         lines.append(f"   remedy: {finding.remedy}")
-    return Refusal(
+    refusal = Refusal(
         f"{len(findings)} checks refuse {what}; nothing was written",
         hint="see the remedy of each",
         details=tuple(lines),
+        error_code=ErrorCode.CHECKS_REFUSE,
     )
+    refusal.causes = tuple(finding.code for finding in findings if finding.code)
+    return refusal

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.attached.foreign_keys.catalogue import keys_to, visible_keys_to
 from spirit_py.attached.triggers.catalogue import list_triggers
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.mysql.faults import access_denied
 from spirit_py.table.names import AuxiliaryNames
@@ -61,6 +62,7 @@ def require_passable(session: SqlSession, passable: Names, tables: Names) -> Non
                 f"--pass-statement-writes {'.'.join(one)}: {why}",
                 hint="leave the option out for that table, and SET binlog_format=ROW in the client"
                 " that writes to it",
+                error_code=ErrorCode.PASSED_WRITES,
             )
 
 

@@ -18,6 +18,7 @@ from spirit_py import points
 from spirit_py.attached.foreign_keys.carried import carried
 from spirit_py.attached.foreign_keys.catalogue import keys_around
 from spirit_py.attached.foreign_keys.trial import Trial
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.mysql.facts import read_facts, require_mysql
 from spirit_py.mysql.grants import read_grants
@@ -78,6 +79,7 @@ def _refuse_twice(contexts: tuple[PreflightContext, ...]) -> None:
             raise Refusal(
                 f"table {context.schema}.{context.table} is changed by two statements",
                 hint="write its clauses into one ALTER TABLE, separated by commas",
+                error_code=ErrorCode.STATEMENT_NOT_UNDERSTOOD,
             )
         seen.add(name)
 
@@ -135,7 +137,9 @@ def check_keys(
         schema=contexts[0].schema,
         building=building,
     )
-    if found := [refuse(cause, remedy) for cause, remedy in trial.run()]:
+    if found := [
+        refuse(cause, remedy, code=ErrorCode.FOREIGN_KEY) for cause, remedy in trial.run()
+    ]:
         raise refusal_of(found)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.mysql.faults import INTERRUPTED, access_denied, connection_lost
 from spirit_py.preflight.check import Finding, PreflightContext, Severity, refusal_of, refuse
@@ -68,52 +69,78 @@ CheckFunction: TypeAlias = Callable[[PreflightContext], Iterable[Finding]]
 
 @dataclass(frozen=True)
 class Check:
-    """One check: its name, when it runs, and what it does."""
+    """One check: its name, when it runs, what it does, and the page about what it finds."""
 
     name: str
     scope: CheckScope
     run: CheckFunction
+    code: ErrorCode
 
 
 CHECKS: tuple[Check, ...] = (
-    Check("auto_increment", CheckScope.AFTER_CREATE, auto_increment.check),
-    Check("binlog_filters", CheckScope.SERVER, binlog_filters.check),
-    Check("binlog_retention", CheckScope.SOURCE, binlog_retention.check),
-    Check("blockers", CheckScope.SERVER, blockers.check),
-    Check("check_constraints", CheckScope.SOURCE, check_constraints.check),
-    Check("clock_defaults", CheckScope.AFTER_CREATE, clock_defaults.check),
-    Check("disk_space", CheckScope.SOURCE, disk_space.check),
-    Check("drop_of_old_table", CheckScope.SOURCE, drop_of_old_table.check),
-    Check("duplicates", CheckScope.AFTER_CREATE, duplicates.check),
-    Check("foreign_key_actions", CheckScope.AFTER_CREATE, foreign_key_actions.check),
-    Check("foreign_key_privileges", CheckScope.AFTER_CREATE, foreign_key_privileges.check),
-    Check("foreign_keys", CheckScope.SOURCE, foreign_keys.check),
-    Check("json_doubles", CheckScope.SOURCE, json_doubles.check),
-    Check("leftovers", CheckScope.SOURCE, leftovers.check),
-    Check("load_limits", CheckScope.SERVER, load_limits.check),
-    Check("log_writer", CheckScope.SOURCE, log_writer.check),
-    Check("lost_members", CheckScope.AFTER_CREATE, lost_members.check),
-    Check("member_twice", CheckScope.AFTER_CREATE, member_twice.check),
-    Check("modes", CheckScope.SERVER, modes.check),
-    Check("new_check_names", CheckScope.AFTER_CREATE, new_check_names.check),
-    Check("new_not_null", CheckScope.AFTER_CREATE, new_not_null.check),
-    Check("nullable_key", CheckScope.AFTER_CREATE, nullable_key.check),
-    Check("other_writers", CheckScope.SERVER, other_writers.check),
-    Check("own_writes", CheckScope.SERVER, own_writes.check),
-    Check("padded_chars", CheckScope.AFTER_CREATE, padded_chars.check),
-    Check("prepared_xa", CheckScope.SERVER, prepared_xa.check),
-    Check("privileges", CheckScope.SERVER, privileges.check),
-    Check("replica", CheckScope.SERVER, replica.check),
-    Check("server_settings", CheckScope.SERVER, server_settings.check),
-    Check("snapshot_guard", CheckScope.AFTER_CREATE, snapshot_guard.check),
-    Check("source_table", CheckScope.SERVER, source_table.check),
-    Check("staging_room", CheckScope.AFTER_CREATE, staging_room.check),
-    Check("statement_writes", CheckScope.SOURCE, statement_writes.check),
-    Check("syntax", CheckScope.SERVER, syntax.check),
-    Check("triggers", CheckScope.SOURCE, triggers.check),
-    Check("triggers_kept", CheckScope.AFTER_CREATE, triggers_kept.check),
-    Check("usable_key", CheckScope.SOURCE, usable_key.check),
-    Check("zero_dates", CheckScope.AFTER_CREATE, zero_dates.check),
+    Check(
+        "auto_increment", CheckScope.AFTER_CREATE, auto_increment.check, ErrorCode.AUTO_INCREMENT
+    ),
+    Check("binlog_filters", CheckScope.SERVER, binlog_filters.check, ErrorCode.BINLOG_FILTERED),
+    Check(
+        "binlog_retention", CheckScope.SOURCE, binlog_retention.check, ErrorCode.BINLOG_RETENTION
+    ),
+    Check("blockers", CheckScope.SERVER, blockers.check, ErrorCode.LOCKS_UNSEEN),
+    Check("check_constraints", CheckScope.SOURCE, check_constraints.check, ErrorCode.CHECK_NAME),
+    Check("clock_defaults", CheckScope.AFTER_CREATE, clock_defaults.check, ErrorCode.CLOCK_DEFAULT),
+    Check("disk_space", CheckScope.SOURCE, disk_space.check, ErrorCode.NO_DISK_SPACE),
+    Check(
+        "drop_of_old_table",
+        CheckScope.SOURCE,
+        drop_of_old_table.check,
+        ErrorCode.ADAPTIVE_HASH_INDEX,
+    ),
+    Check(
+        "duplicates", CheckScope.AFTER_CREATE, duplicates.check, ErrorCode.DUPLICATES_FOR_UNIQUE_KEY
+    ),
+    Check(
+        "foreign_key_actions",
+        CheckScope.AFTER_CREATE,
+        foreign_key_actions.check,
+        ErrorCode.FOREIGN_KEY,
+    ),
+    Check(
+        "foreign_key_privileges",
+        CheckScope.AFTER_CREATE,
+        foreign_key_privileges.check,
+        ErrorCode.MISSING_PRIVILEGES,
+    ),
+    Check("foreign_keys", CheckScope.SOURCE, foreign_keys.check, ErrorCode.FOREIGN_KEY),
+    Check("json_doubles", CheckScope.SOURCE, json_doubles.check, ErrorCode.JSON_ROUNDED),
+    Check("leftovers", CheckScope.SOURCE, leftovers.check, ErrorCode.NAME_TAKEN),
+    Check("load_limits", CheckScope.SERVER, load_limits.check, ErrorCode.LIMIT_NOT_WATCHABLE),
+    Check("log_writer", CheckScope.SOURCE, log_writer.check, ErrorCode.LOG_WRITER_THREADS),
+    Check("lost_members", CheckScope.AFTER_CREATE, lost_members.check, ErrorCode.MEMBERS_IN_USE),
+    Check("member_twice", CheckScope.AFTER_CREATE, member_twice.check, ErrorCode.MEMBER_TWICE),
+    Check("modes", CheckScope.SERVER, modes.check, ErrorCode.OTHER_MODES_CHOSEN),
+    Check("new_check_names", CheckScope.AFTER_CREATE, new_check_names.check, ErrorCode.CHECK_NAME),
+    Check("new_not_null", CheckScope.AFTER_CREATE, new_not_null.check, ErrorCode.NEW_NOT_NULL),
+    Check("nullable_key", CheckScope.AFTER_CREATE, nullable_key.check, ErrorCode.NULLABLE_KEY),
+    Check("other_writers", CheckScope.SERVER, other_writers.check, ErrorCode.OTHER_WRITERS),
+    Check("own_writes", CheckScope.SERVER, own_writes.check, ErrorCode.TAGGED_WRITES),
+    Check("padded_chars", CheckScope.AFTER_CREATE, padded_chars.check, ErrorCode.PADDED_CHAR),
+    Check("prepared_xa", CheckScope.SERVER, prepared_xa.check, ErrorCode.XA_UNDECIDED),
+    Check("privileges", CheckScope.SERVER, privileges.check, ErrorCode.MISSING_PRIVILEGES),
+    Check("replica", CheckScope.SERVER, replica.check, ErrorCode.REPLICA),
+    Check("server_settings", CheckScope.SERVER, server_settings.check, ErrorCode.SERVER_SETTINGS),
+    Check(
+        "snapshot_guard", CheckScope.AFTER_CREATE, snapshot_guard.check, ErrorCode.SNAPSHOT_GUARD
+    ),
+    Check("source_table", CheckScope.SERVER, source_table.check, ErrorCode.NO_SUCH_TABLE),
+    Check("staging_room", CheckScope.AFTER_CREATE, staging_room.check, ErrorCode.TABLE_TOO_WIDE),
+    Check("statement_writes", CheckScope.SOURCE, statement_writes.check, ErrorCode.PASSED_WRITES),
+    Check("syntax", CheckScope.SERVER, syntax.check, ErrorCode.STATEMENT_NOT_UNDERSTOOD),
+    Check("triggers", CheckScope.SOURCE, triggers.check, ErrorCode.TRIGGER_NOT_KEPT),
+    Check(
+        "triggers_kept", CheckScope.AFTER_CREATE, triggers_kept.check, ErrorCode.TRIGGER_NOT_KEPT
+    ),
+    Check("usable_key", CheckScope.SOURCE, usable_key.check, ErrorCode.NO_USABLE_KEY),
+    Check("zero_dates", CheckScope.AFTER_CREATE, zero_dates.check, ErrorCode.ZERO_DATES),
 )
 
 
@@ -129,7 +156,7 @@ def run_checks(contexts: Sequence[PreflightContext], *scopes: CheckScope) -> tup
     """
     findings = list(
         dict.fromkeys(
-            replace(finding, check=check.name)
+            replace(finding, check=check.name, code=finding.code or check.code)
             for context in contexts
             for check in CHECKS
             if check.scope in scopes and (check.scope is not CheckScope.SOURCE or context.found)
@@ -147,7 +174,7 @@ def _findings(check: Check, context: PreflightContext) -> list[Finding]:
     try:
         return list(check.run(context))
     except Refusal as error:
-        return [refuse(error.message, error.hint, error.details)]
+        return [refuse(error.message, error.hint, error.details, code=_code(error))]
     except ServerFault as error:
         # A stop request ends a long statement; the caller knows why.
         if connection_lost(error) or error.code == INTERRUPTED:
@@ -156,8 +183,16 @@ def _findings(check: Check, context: PreflightContext) -> list[Finding]:
             refuse(
                 f"the check {check.name} could not look: {error.text} (error {error.code})",
                 error.hint or _remedy(error),
+                code=ErrorCode.MISSING_PRIVILEGES
+                if access_denied(error)
+                else ErrorCode.SERVER_ERROR,
             )
         ]
+
+
+def _code(error: Refusal) -> ErrorCode | None:
+    """Return the refusal's own code; None where it says no more than that it is one."""
+    return None if error.error_code is Refusal.error_code else error.error_code
 
 
 def _remedy(error: ServerFault) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from spirit_py.attached.foreign_keys.trial import REMEDIES
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, OutcomeUnknown, Refusal, ServerFault
 from spirit_py.mysql.accepting_modes import DEPENDING_ON_MODES
 from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, Disposition, disposition
@@ -47,6 +48,8 @@ _WITHOUT_MODIFIERS = (ClauseKind.PARTITION_BY, ClauseKind.REMOVE_PARTITIONING)
 
 class OtherModesAccept(Refusal):
     """The server refuses a definition that it may accept under other modes."""
+
+    error_code = ErrorCode.OTHER_MODES_ACCEPT
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,6 +217,7 @@ class _Runner:
             f"the server can change table {self.source.name} at once, but its metadata lock was"
             f" not granted to {self.sent} requests: {why}{who and f'; in front: {who}'}",
             hint="end the long transactions that use the table, then run the same command again",
+            error_code=ErrorCode.LOCK_NOT_GRANTED,
         )
 
     def _judge(self, error: ServerFault) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure
 from spirit_py.spark.outcome import guarded
 from spirit_py.threads import Background
@@ -60,7 +61,9 @@ class DriverEngine:
         job: _Job[_R] = _Job(function, size, description)
         with self._lock:
             if self._stopped:
-                raise MigrationFailure("the driver's tasks were stopped")
+                raise MigrationFailure(
+                    "the driver's tasks were stopped", error_code=ErrorCode.SPARK_FAILED
+                )
             self._jobs[group] = job
         try:
             return job.run()
@@ -112,7 +115,9 @@ class _Job(Generic[_R]):
         self._ended.wait()
         with self._lock:
             if len(self._outcomes) < len(self._tasks):
-                raise MigrationFailure(f"{self._description}: {self._trouble}")
+                raise MigrationFailure(
+                    f"{self._description}: {self._trouble}", error_code=ErrorCode.SPARK_FAILED
+                )
             return list(self._outcomes)
 
     def cancel(self) -> None:

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure
 from spirit_py.spark.java import require_java
 from spirit_py.spark.outcome import Outcome, guarded
@@ -75,7 +76,7 @@ class SparkEngine:
         if self.failure is not None:
             raise self.failure
         if self._stopped:
-            raise MigrationFailure("Spark was stopped")
+            raise MigrationFailure("Spark was stopped", error_code=ErrorCode.SPARK_FAILED)
         return self._spark.context
 
     @property
@@ -103,7 +104,9 @@ class SparkEngine:
         try:
             capacity = self._spark.capacity()
         except Exception as error:
-            raise MigrationFailure(f"Spark does not answer: {_first_line(error)}") from error
+            raise MigrationFailure(
+                f"Spark does not answer: {_first_line(error)}", error_code=ErrorCode.SPARK_FAILED
+            ) from error
         return max(1, min(self._config.threads, capacity))
 
     def run_gang(
@@ -139,6 +142,7 @@ class SparkEngine:
             raise MigrationFailure(
                 f"Spark could not run a job: {_first_line(error)}",
                 hint="see Spark's log (--verbose), then run the same command again",
+                error_code=ErrorCode.SPARK_FAILED,
             ) from error
 
     def cancel(self, group: str) -> None:
@@ -170,6 +174,7 @@ class SparkEngine:
                 f"Spark did not start at master {master(self._config)}: {_first_line(error)}",
                 hint="check --spark-master and --spark-conf; --verbose keeps Spark's log",
                 details=self._spark.last_log_lines(),
+                error_code=ErrorCode.SPARK_FAILED,
             )
             _log.debug("Spark did not start", exc_info=error)
         finally:

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure
 
 if TYPE_CHECKING:
@@ -58,9 +59,15 @@ class JavaProcess:
         """
         info = self._info
         if not _wait(lambda: info.is_file() or self._popen.poll() is not None, _START_SECONDS):
-            raise MigrationFailure(f"the JVM did not answer within {_START_SECONDS:.0f} s")
+            raise MigrationFailure(
+                f"the JVM did not answer within {_START_SECONDS:.0f} s",
+                error_code=ErrorCode.SPARK_FAILED,
+            )
         if not info.is_file():
-            raise MigrationFailure(f"the JVM left with code {self._popen.returncode}")
+            raise MigrationFailure(
+                f"the JVM left with code {self._popen.returncode}",
+                error_code=ErrorCode.SPARK_FAILED,
+            )
         content = info.read_bytes()
         info.unlink()
         port, length = struct.unpack_from("!ii", content)

@@ -9,6 +9,7 @@ import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.system_packages import JAVA, OLDEST_JAVA
 
@@ -50,7 +51,11 @@ def require_java(environ: Mapping[str, str] = os.environ) -> Java:
     program = f"{home}/bin/java" if home else shutil.which("java", path=environ.get("PATH", ""))
     if program is None or not os.access(program, os.X_OK):
         where = f"JAVA_HOME is {home}" if home else "the PATH has no java"
-        raise Refusal(f"Spark needs Java, and there is none: {where}", hint=JAVA)
+        raise Refusal(
+            f"Spark needs Java, and there is none: {where}",
+            hint=JAVA,
+            error_code=ErrorCode.JAVA_MISSING,
+        )
     try:
         answer = subprocess.run(
             [program, "-version"],
@@ -61,14 +66,21 @@ def require_java(environ: Mapping[str, str] = os.environ) -> Java:
             env=without_secrets(environ),
         )
     except (OSError, subprocess.SubprocessError) as error:
-        raise Refusal(f"{program} does not run: {type(error).__name__}", hint=JAVA) from error
+        raise Refusal(
+            f"{program} does not run: {type(error).__name__}",
+            hint=JAVA,
+            error_code=ErrorCode.JAVA_MISSING,
+        ) from error
     banner = answer.stderr + answer.stdout
     found = _VERSION.search(banner)
     if found is None:
-        raise Refusal(f"{program} does not say its version", hint=JAVA)
+        raise Refusal(
+            f"{program} does not say its version", hint=JAVA, error_code=ErrorCode.JAVA_MISSING
+        )
     if int(found.group(1)) < OLDEST_JAVA:
         raise Refusal(
             f"Java {found.group(1)} at {program} is too old: Spark needs {OLDEST_JAVA} or later",
             hint=JAVA,
+            error_code=ErrorCode.JAVA_MISSING,
         )
     return Java(program, int(found.group(1)), banner)

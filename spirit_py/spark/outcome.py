@@ -7,6 +7,7 @@ import traceback
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, SpiritError
 
 if TYPE_CHECKING:
@@ -49,5 +50,6 @@ def guarded(index: int, function: Callable[[_S], _R], spec: _S) -> Outcome[_R]:
             f"a task failed unexpectedly: {type(error).__name__}: {error}",
             hint="this is a bug; please report it with the details",
             details=tuple(traceback.format_exc().splitlines()[-12:]),
+            error_code=ErrorCode.DEFECT,
         )
     return Outcome(index=index, result=result, error=failure, seconds=time.monotonic() - began)

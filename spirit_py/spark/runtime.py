@@ -22,6 +22,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure
 from spirit_py.spark.archive import archive_of, leave_making
 from spirit_py.spark.gateway import END_SECONDS, JavaProcess
@@ -141,7 +142,8 @@ class SparkRuntime:
                 return
             if now > deadline and not capacity:
                 raise MigrationFailure(
-                    f"no Spark executor registered within {_EXECUTORS_SECONDS:.0f} s"
+                    f"no Spark executor registered within {_EXECUTORS_SECONDS:.0f} s",
+                    error_code=ErrorCode.SPARK_FAILED,
                 )
             pause.wait(0.1)
 
@@ -174,7 +176,8 @@ class SparkRuntime:
         except Exception as error:
             if late.is_set():
                 raise MigrationFailure(
-                    f"Spark's JVM did not answer within {limit:.0f} s"
+                    f"Spark's JVM did not answer within {limit:.0f} s",
+                    error_code=ErrorCode.SPARK_FAILED,
                 ) from error
             raise
         finally:
@@ -185,7 +188,9 @@ class SparkRuntime:
         if self._process is None or self._process.running:
             return None
         return MigrationFailure(
-            "Spark's JVM has ended", hint="look for what ended it; --verbose keeps Spark's log"
+            "Spark's JVM has ended",
+            hint="look for what ended it; --verbose keeps Spark's log",
+            error_code=ErrorCode.SPARK_FAILED,
         )
 
     def abandon(self) -> None:
@@ -221,7 +226,10 @@ class SparkRuntime:
         code = self._stop_in_order(_DUMP_SECONDS)
         self._clean_up()
         if code != 0:
-            raise MigrationFailure(f"the JVM did not dump its classes, and left with code {code}")
+            raise MigrationFailure(
+                f"the JVM did not dump its classes, and left with code {code}",
+                error_code=ErrorCode.SPARK_FAILED,
+            )
 
     def _stop_in_order(self, seconds: float) -> int | None:
         self._stop_context()
@@ -304,7 +312,11 @@ def _bundled_spark() -> Path:
     """Return the folder of the Spark that came with PySpark, without importing it."""
     found = importlib.util.find_spec("pyspark")
     if found is None or not found.submodule_search_locations:
-        raise MigrationFailure("PySpark is not installed", hint="install spirit-py anew")
+        raise MigrationFailure(
+            "PySpark is not installed",
+            hint="install spirit-py anew",
+            error_code=ErrorCode.SPARK_FAILED,
+        )
     return Path(found.submodule_search_locations[0])
 
 

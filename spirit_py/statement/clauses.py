@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.statement import refused
 from spirit_py.statement.cursor import (
@@ -43,6 +44,7 @@ def read_clauses(sql: str, tokens: tuple[Token, ...]) -> tuple[Clause, ...]:
             raise Refusal(
                 "there is an empty clause: a comma too many, or nothing to change",
                 hint="give at least one clause, such as ADD COLUMN c INT",
+                error_code=ErrorCode.STATEMENT_NOT_UNDERSTOOD,
             )
         for part in _split_partitioning(piece):
             clauses.extend(_read_clause(Cursor(sql, part)))
@@ -144,6 +146,7 @@ def _column(cursor: Cursor, kind: ClauseKind, name: str, new_name: str = "") -> 
         raise Refusal(
             f"the definition of column {new_name or name} is missing in {cursor.excerpt()!r}",
             hint="give its type, such as INT NOT NULL",
+            error_code=ErrorCode.STATEMENT_NOT_UNDERSTOOD,
         )
     clause = _clause(cursor, kind, name, new_name)
     if any(token.upper == "REFERENCES" for _, token in outside_parentheses(cursor.tokens)):

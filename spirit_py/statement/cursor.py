@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.sql import quote_identifier
 from spirit_py.statement.reserved_words import bare_name
@@ -70,13 +71,16 @@ class Cursor:
         """
         if self.done or not self.tokens[self.at].is_identifier:
             raise Refusal(
-                f"{what} is missing in {self.excerpt()!r}", hint="check the statement's spelling"
+                f"{what} is missing in {self.excerpt()!r}",
+                hint="check the statement's spelling",
+                error_code=ErrorCode.STATEMENT_NOT_UNDERSTOOD,
             )
         self.at += 1
         if self.symbol(".") and what != "the table's name":
             raise Refusal(
                 f"{what} is qualified in {self.excerpt()!r}",
                 hint="write the bare name; the statement is about one table only",
+                error_code=ErrorCode.STATEMENT_NOT_UNDERSTOOD,
             )
         return self.tokens[self.at - 1].value
 

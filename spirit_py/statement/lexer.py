@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 
 if TYPE_CHECKING:
@@ -124,6 +125,7 @@ def read_tokens(sql: str, mode: SqlMode, *, executed: bool = False) -> Iterator[
                 raise Refusal(
                     f"a bare name begins with a dollar sign: {token.value!r}",
                     hint="put the name in backquotes",
+                    error_code=ErrorCode.STATEMENT_NOT_UNDERSTOOD,
                 )
             yield token
             at = token.end
@@ -139,10 +141,15 @@ def _skip_comment(sql: str, at: int, *, hints: bool) -> int:
         raise Refusal(
             f"the statement holds a comment that some servers execute: {sql[at : at + 24]!r}",
             hint=_HINT,
+            error_code=ErrorCode.STATEMENT_NOT_UNDERSTOOD,
         )
     end = sql.find("*/", at + 2)
     if end < 0:
-        raise Refusal("the statement ends inside a comment", hint="close it with */")
+        raise Refusal(
+            "the statement ends inside a comment",
+            hint="close it with */",
+            error_code=ErrorCode.STATEMENT_NOT_UNDERSTOOD,
+        )
     return end + 2
 
 
@@ -187,6 +194,7 @@ def _quoted(sql: str, at: int, kind: TokenKind, *, escapes: bool) -> Token:
         raise Refusal(
             f"the statement ends inside a quote that was opened at {sql[at : at + 20]!r}",
             hint="close the quote",
+            error_code=ErrorCode.STATEMENT_NOT_UNDERSTOOD,
         )
     # A quote after a backslash is escaped, not doubled: so each escape is read by itself.
     parts = _ESCAPED.split(found[1]) if escapes else [found[1]]

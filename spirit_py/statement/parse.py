@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.sql import quote_identifier
 from spirit_py.statement import refused
@@ -34,7 +35,11 @@ def parse_statement(
     mode = SqlMode.of(sql_mode)
     pieces = [piece for piece in split_at(tokenize(sql, mode), ";") if piece]
     if not pieces:
-        raise Refusal("the statement is empty", hint="give an ALTER TABLE or a CREATE INDEX")
+        raise Refusal(
+            "the statement is empty",
+            hint="give an ALTER TABLE or a CREATE INDEX",
+            error_code=ErrorCode.STATEMENT_NOT_UNDERSTOOD,
+        )
     return tuple(_one(Cursor(sql, piece), default_schema, mode) for piece in pieces)
 
 
@@ -50,12 +55,14 @@ def alter_of(schema: str, table: str, clauses: str, *, sql_mode: str = "") -> Al
         raise Refusal(
             f"the clauses begin with a whole statement: {cursor.excerpt()!r}",
             hint="give only what follows the table's name, or use --statement",
+            error_code=ErrorCode.STATEMENT_NOT_UNDERSTOOD,
         )
     pieces = [piece for piece in split_at(tokens, ";") if piece]
     if len(pieces) > 1:
         raise Refusal(
             "the clauses hold a semicolon: more than one statement",
             hint="use --statement for whole statements",
+            error_code=ErrorCode.STATEMENT_NOT_UNDERSTOOD,
         )
     return _statement(schema, table, clauses, pieces[0] if pieces else ())
 
@@ -71,6 +78,7 @@ def _one(cursor: Cursor, default_schema: str, mode: SqlMode) -> AlterStatement:
     raise Refusal(
         f"the statement is neither ALTER TABLE nor CREATE INDEX: {cursor.excerpt()!r}",
         hint="write it as ALTER TABLE ...",
+        error_code=ErrorCode.STATEMENT_NOT_UNDERSTOOD,
     )
 
 
@@ -82,6 +90,7 @@ def _table_name(cursor: Cursor, default_schema: str) -> tuple[str, str]:
         raise Refusal(
             f"table {first} is named without a schema",
             hint="name it schema.table, or give --database",
+            error_code=ErrorCode.STATEMENT_NOT_UNDERSTOOD,
         )
     return default_schema, first
 

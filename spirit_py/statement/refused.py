@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 
 if TYPE_CHECKING:
@@ -54,7 +55,11 @@ def refuse_clause(cursor: Cursor) -> None:
     """
     for words, reason, hint in _RULES:
         if cursor.starts_with(*words):
-            raise Refusal(f"{' '.join(words)} is not possible here: {reason}", hint=hint)
+            raise Refusal(
+                f"{' '.join(words)} is not possible here: {reason}",
+                hint=hint,
+                error_code=ErrorCode.CLAUSE_NOT_SUPPORTED,
+            )
 
 
 def foreign_key(cursor: Cursor) -> Refusal:
@@ -69,6 +74,7 @@ def foreign_key(cursor: Cursor) -> Refusal:
         hint="leave it out, and add it with a native ALTER TABLE of its own afterwards: it copies"
         " the table and keeps writers out, or, with SET foreign_key_checks=0 in that session, it"
         " changes only metadata once the columns have an index, and compares no row",
+        error_code=ErrorCode.CLAUSE_NOT_SUPPORTED,
     )
 
 
@@ -77,6 +83,7 @@ def table_rename(cursor: Cursor) -> Refusal:
     return Refusal(
         f"the table cannot be renamed on the way: {cursor.excerpt()!r}",
         hint="run RENAME TABLE afterwards: it changes metadata only",
+        error_code=ErrorCode.CLAUSE_NOT_SUPPORTED,
     )
 
 
@@ -85,6 +92,7 @@ def other_engine(value: str) -> Refusal:
     return Refusal(
         f"ENGINE={value} is not possible: only InnoDB lets the swap be proved and undone",
         hint="keep ENGINE=InnoDB, or run the ALTER natively",
+        error_code=ErrorCode.CLAUSE_NOT_SUPPORTED,
     )
 
 
@@ -93,4 +101,5 @@ def unknown_clause(cursor: Cursor) -> Refusal:
     return Refusal(
         f"the clause is not understood: {cursor.excerpt()!r}",
         hint="check the spelling against the server's manual, or run the ALTER natively",
+        error_code=ErrorCode.STATEMENT_NOT_UNDERSTOOD,
     )

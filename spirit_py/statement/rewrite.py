@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.sql import quote_identifier, quote_table
 from spirit_py.statement.lexer import SqlMode, tokenize
@@ -66,6 +67,7 @@ def _toggled(name: str, used: Collection[str]) -> str:
     raise Refusal(
         f"there is no free name for a copy of CHECK constraint {name}",
         hint="rename the constraint to a shorter name first",
+        error_code=ErrorCode.CHECK_NAME,
     )
 
 
@@ -82,6 +84,7 @@ def rewrite_create(
         raise Refusal(
             f"SHOW CREATE TABLE {source} is not of the expected form: {create_sql[:60]!r}",
             hint="check that the name is that of a base table",
+            error_code=ErrorCode.TABLE_NOT_SUITABLE,
         )
     lines = (f"CREATE TABLE {quote_table(schema, new)} (" + create_sql[len(head) :]).split("\n")
     starts = {_check_start(old): name for old, name in checks.items()}

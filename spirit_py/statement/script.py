@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.statement.lexer import SqlMode, after_blanks, read_token, tokenize
 
@@ -52,6 +53,7 @@ def read_script(text: str, mode: SqlMode) -> Iterator[ScriptStatement]:
                 raise Refusal(
                     f"line {found.line}: USE takes one schema: {found.text!r}",
                     hint="write USE schema;",
+                    error_code=ErrorCode.STATEMENT_NOT_UNDERSTOOD,
                 )
             schema = tokens[1].value
         elif not _sets_utf8(found.text, mode):
@@ -89,7 +91,11 @@ def _cut(text: str, mode: SqlMode) -> Iterator[ScriptStatement]:
             token = read_token(text, at, mode)
         except Refusal as refusal:
             line = lines.of(at if begin < 0 else begin)
-            raise Refusal(f"line {line}: {refusal.message}", hint=refusal.hint) from refusal
+            raise Refusal(
+                f"line {line}: {refusal.message}",
+                hint=refusal.hint,
+                error_code=ErrorCode.STATEMENT_NOT_UNDERSTOOD,
+            ) from refusal
         begin = token.start if begin < 0 else begin
         # A word may go on into the delimiter: "INT$$".
         inside = text.find(delimiter, token.start, token.end) if token.kind == "word" else -1
@@ -101,7 +107,9 @@ def _cut(text: str, mode: SqlMode) -> Iterator[ScriptStatement]:
 def _delimiter(found: re.Match[str]) -> str:
     if not found[1] or "\\" in found[1]:
         raise Refusal(
-            f"DELIMITER names no delimiter: {found[0]!r}", hint="write for instance DELIMITER //"
+            f"DELIMITER names no delimiter: {found[0]!r}",
+            hint="write for instance DELIMITER //",
+            error_code=ErrorCode.STATEMENT_NOT_UNDERSTOOD,
         )
     return found[1]
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import SpiritError
 from spirit_py.units import human_bytes, human_count, human_seconds
 
@@ -32,11 +33,13 @@ class OutcomeReport:
     Attributes:
         outcome: one of those that the subclass lists, or :attr:`SpiritError.outcome`.
         exit_code: of the process (R16).
+        error_code: one of :mod:`spirit_py.codes` where there is an error; empty otherwise.
     """
 
     format: int = FORMAT
     outcome: str = ""
     exit_code: int = 0
+    error_code: str = ""
     error: str = ""
     hint: str = ""
     details: list[str] = field(default_factory=list)
@@ -47,9 +50,11 @@ class OutcomeReport:
         """Keep outcome, exit code, cause and remedy."""
         if isinstance(error, SpiritError):
             self.outcome, self.exit_code, self.error = error.outcome, error.exit_code, error.message
+            self.error_code = error.error_code
             self.hint, self.details = error.hint, list(error.details)
         else:
             self.outcome, self.exit_code = SpiritError.outcome, SpiritError.exit_code
+            self.error_code = ErrorCode.DEFECT
             self.error = f"{type(error).__name__}: {error}"
 
     @contextlib.contextmanager

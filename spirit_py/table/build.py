@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.table.choose_key import NO_KEY_HINT, choose_key
 from spirit_py.table.computed import computed_pairs, steady_pairs
@@ -105,6 +106,7 @@ def _zoned(
             " set back",
             hint=f"{NO_KEY_HINT}; or set the server's time_zone to a fixed offset such as"
             " '+01:00' for the migration, if that is the zone to compute in",
+            error_code=ErrorCode.COLUMN_NOT_CONVERTIBLE,
         )
     kept = (
         replace(pair, by_instant=is_timestamp(pair.old) and is_timestamp(pair.new))
@@ -126,6 +128,7 @@ def _pairs(
             raise Refusal(
                 f"column {column.name} of {source.name} cannot be followed into the new table",
                 hint="split the ALTER into simpler ones, or run it natively",
+                error_code=ErrorCode.COLUMN_NOT_CONVERTIBLE,
             )
         origin[follows] = column
     for column in target.columns:
@@ -142,6 +145,7 @@ def _pair(old: Column, new: Column) -> ColumnPair:
             f"column {old.name} cannot be converted from {old.column_type} to {new.column_type}"
             " by a copy as a native ALTER converts it",
             hint="add a column of the new type, fill it as you mean it, then drop the old one",
+            error_code=ErrorCode.COLUMN_NOT_CONVERTIBLE,
         )
     converted = how is not Conversion.NONE
     return ColumnPair(old=old, new=new, converted=converted, by_text=how is Conversion.BY_TEXT)
@@ -155,6 +159,7 @@ def _refuse_unexplained(source: TableSchema, fresh: list[Column], changes: Colum
                 f"column {column.name} of the new table comes neither from {source.name} nor"
                 " from the statement",
                 hint="split the ALTER into simpler ones, or run it natively",
+                error_code=ErrorCode.COLUMN_NOT_CONVERTIBLE,
             )
 
 
@@ -168,5 +173,6 @@ def _fills(target: TableSchema, fresh: list[Column]) -> Iterator[Fill]:
                 f"new column {column.name} of type {column.column_type} is NOT NULL and there is"
                 f" no value that the existing rows of {target.name} could get",
                 hint="make it NULL, or give it a DEFAULT (expression)",
+                error_code=ErrorCode.COLUMN_NOT_CONVERTIBLE,
             )
         yield Fill(column=column, sql=sql)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.table.conversions import equality_kept, key_usable
 from spirit_py.table.keys import comparable
@@ -63,6 +64,7 @@ def choose_key(
             f"no key identifies the rows of {source.name} before and after the ALTER",
             hint=_KEEP_HINT if refused else NO_KEY_HINT,
             details=tuple(f"key {name}: {why}" for name, why in refused.items()),
+            error_code=ErrorCode.NO_USABLE_KEY,
         )
 
     def rank(index: Index) -> tuple[bool, bool, bool, bool, bool, int]:

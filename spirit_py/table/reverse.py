@@ -19,6 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.table.build import build_mapping
 from spirit_py.table.computed import without_computed
@@ -140,7 +141,11 @@ def reverse_mapping(
 
 
 def _impossible(reason: str, remedy: str = "") -> Refusal:
-    return Refusal(f"reverse replication is not possible: {reason}", hint=remedy + _REMEDY)
+    return Refusal(
+        f"reverse replication is not possible: {reason}",
+        hint=remedy + _REMEDY,
+        error_code=ErrorCode.REVERSE_NOT_POSSIBLE,
+    )
 
 
 def _kept(mapping: TableMapping) -> tuple[Column, ...]:

@@ -32,6 +32,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure
 from spirit_py.sql import binary_literal, quote_identifier, string_literal
 from spirit_py.table import temporal
@@ -117,6 +118,7 @@ def enum_key_text(ordinal: int, members: Sequence[str]) -> str:
         raise MigrationFailure(
             "an ENUM key holds the error value 0 and has the empty text as a member",
             hint="correct the rows whose ENUM value is 0 before the migration",
+            error_code=ErrorCode.NO_USABLE_KEY,
         )
     return enum_text(ordinal, members)
 
@@ -209,7 +211,10 @@ def value_type(column: Column) -> ValueType:
         return _plain("HEX({name})", bytes.fromhex, partial(text_literal, charset=column.charset))
     if kind in {"binary", "varbinary"}:
         return _plain("HEX({name})", bytes.fromhex, binary_literal)
-    raise MigrationFailure(f"column {column.name} of type {kind} cannot be part of a key")
+    raise MigrationFailure(
+        f"column {column.name} of type {kind} cannot be part of a key",
+        error_code=ErrorCode.NO_USABLE_KEY,
+    )
 
 
 def _plain(select: str, parse: Callable[[str], Any], literal: Literal) -> ValueType:

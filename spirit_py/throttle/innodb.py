@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure
 from spirit_py.mysql.global_status import read_status
 from spirit_py.throttle.own_session import own_session
@@ -128,5 +129,8 @@ def checkpoint_age(status: str) -> int:
     """
     now, then = _LSN.search(status), _CHECKPOINT.search(status)
     if now is None or then is None:
-        raise MigrationFailure("SHOW ENGINE INNODB STATUS does not have the checkpoint's age")
+        raise MigrationFailure(
+            "SHOW ENGINE INNODB STATUS does not have the checkpoint's age",
+            error_code=ErrorCode.LIMIT_NOT_WATCHABLE,
+        )
     return int(now[1]) - int(then[1])

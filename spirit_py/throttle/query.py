@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.throttle.own_session import own_session
@@ -61,6 +62,7 @@ class QueryThrottler:
                     f"the server does not accept the query of --throttle-query: {fault.text}"
                     f" (error {fault.code})",
                     hint="correct it: a SELECT whose first column is 0 while the work may go on",
+                    error_code=ErrorCode.LIMIT_NOT_WATCHABLE,
                 ) from fault
         finally:
             self.close()

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.binlog.position import read_position
 from spirit_py.binlog.writes import OPTION, StatementWrites
+from spirit_py.codes import ErrorCode
 from spirit_py.config import FeedOptions
 from spirit_py.errors import (
+    FeedBroken,
     FeedFailure,
     Interrupted,
     PositionNotFound,
@@ -91,7 +93,9 @@ class _Watch:
         except OutputClosed:
             return BROKEN_PIPE
         except OutputStuck as stuck:
-            raise self._interrupted() or FeedFailure("the output is stuck") from stuck
+            raise self._interrupted() or FeedFailure(
+                "the output is stuck", error_code=ErrorCode.OUTPUT_FAILED
+            ) from stuck
         except SpiritError as error:
             _fit_hint(error)
             raise
@@ -194,7 +198,10 @@ class _Watch:
         if (interrupted := self._interrupted()) is not None:
             raise interrupted
         if error is None:
-            error = FeedFailure("the stream ended by itself", hint="this is a bug: report it")
+            error = FeedBroken(
+                "the stream ended by itself",
+                hint="this is a bug: report it",
+            )
         self.note(f"position: {self.lines.position}")
         raise error
 

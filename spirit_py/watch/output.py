@@ -8,6 +8,7 @@ import select
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import SpiritError
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ class OutputClosed(Exception):
 
 class OutputFault(SpiritError):
     """The lines cannot be written, for example for lack of room. The hint has the position."""
+
+    error_code = ErrorCode.OUTPUT_FAILED
 
 
 class OutputStuck(Exception):

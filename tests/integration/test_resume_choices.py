@@ -13,6 +13,7 @@ from mysql_words import reset_binlogs
 from spirit_py.checkpoint import look as looking
 from spirit_py.checkpoint.record import CheckpointRecord, UncopiedRange
 from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import (
     Interrupted,
     MigrationFailure,
@@ -505,7 +506,7 @@ def test_a_stop_ends_a_check_that_takes_hours(db, spark_engine, monkeypatch):
         context.session.query(slow)
         return ()
 
-    check = registry.Check("slow", registry.CheckScope.SOURCE, look)
+    check = registry.Check("slow", registry.CheckScope.SOURCE, look, ErrorCode.SERVER_SETTINGS)
     monkeypatch.setattr(registry, "CHECKS", (check,))
     run = start(spark_engine, db)
     running = "SELECT 1 FROM information_schema.PROCESSLIST WHERE INFO = %s"

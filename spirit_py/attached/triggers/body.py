@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.statement.lexer import SqlMode, tokenize
 
@@ -107,6 +108,7 @@ def _tokens(trigger: Trigger) -> tuple[Token, ...]:
             f" {error.message}",
             hint="the ALTER drops or renames columns, and the body may name one: create the"
             " trigger anew in plain words",
+            error_code=ErrorCode.TRIGGER_NOT_KEPT,
         ) from error
 
 

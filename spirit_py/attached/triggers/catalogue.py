@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.attached.triggers.model import BYTES, Listed, Placed, Spellings, Trigger
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.sql import quote_identifier, quote_table, string_literal
 
@@ -103,6 +104,7 @@ def _trigger(
             f" catalogue entry says: {shown[:120]!r}",
             hint="drop the trigger and create it again, or migrate without it (--triggers refuse"
             " names all of them)",
+            error_code=ErrorCode.TRIGGER_NOT_KEPT,
         )
     return Trigger(
         schema=schema,
@@ -156,6 +158,7 @@ def _spellings(
                 f"{name!r} cannot be written in {charset}, in which a trigger was created that is"
                 " about it",
                 hint="drop the trigger and create it again after SET NAMES utf8mb4",
+                error_code=ErrorCode.TRIGGER_NOT_KEPT,
             )
     return tuple(found)
 

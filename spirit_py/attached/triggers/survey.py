@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from spirit_py.attached.triggers.body import mentions
 from spirit_py.attached.triggers.catalogue import read_places, read_triggers
 from spirit_py.attached.triggers.model import TriggerMove, moves_of
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def trigger_moves(
             raise MigrationFailure(
                 f"trigger {strange[0].name} is on {swap.schema}.{swap.new}, not by this program",
                 hint=f"drop the triggers of {swap.new}, then run the same command again",
+                error_code=ErrorCode.TRIGGER_NOT_KEPT,
             )
         found += read_triggers(session, *swap.name, also=(swap.new, swap.old))
     return moves_of(tuple(found), token)
@@ -64,4 +66,5 @@ def keepable(
             "a trigger that was created meanwhile cannot be kept",
             hint=RECREATE,
             details=tuple(places),
+            error_code=ErrorCode.TRIGGER_NOT_KEPT,
         )

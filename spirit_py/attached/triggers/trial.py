@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.attached.triggers.catalogue import read_places, read_triggers
 from spirit_py.attached.triggers.statements import OWN_SETTINGS, create, gate, withdrawn
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.mysql.faults import ACCESS_NEEDS_PRIVILEGE, Disposition, disposition
 from spirit_py.sql import quote_table
@@ -60,6 +61,7 @@ def _refused(trigger: Trigger, fault: ServerFault) -> Exception:
         f"{trigger.label} of {trigger.schema}.{trigger.table} cannot be created again:"
         f" {fault.text} (error {fault.code})",
         hint=hint,
+        error_code=ErrorCode.TRIGGER_NOT_KEPT,
     )
 
 
@@ -70,4 +72,5 @@ def _differing(trigger: Trigger, made: Trigger) -> Refusal:
         f"{trigger.label} of {trigger.schema}.{trigger.table} would not be the same when it is"
         f" created again: {', '.join(differ)} would differ",
         hint="drop the trigger, or create it anew on this server",
+        error_code=ErrorCode.TRIGGER_NOT_KEPT,
     )

@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.checkpoint.requests import DONE, FAILED
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure
 from spirit_py.mysql.locks.named import named_lock_holder
 
@@ -65,5 +66,6 @@ def follow_answer(
                 f"the process that works on the table does not answer ({asked.request})",
                 hint="see what it does (spirit-py status); when it has ended, run the same command"
                 " again",
+                error_code=ErrorCode.NO_ANSWER,
             )
         pause(bool(shown))

@@ -11,6 +11,7 @@ from spirit_py.checkpoint.look import find_record
 from spirit_py.checkpoint.queue import Asked, RequestQueue
 from spirit_py.checkpoint.requests import Request
 from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, Refusal, ServerFault
 from spirit_py.migration.control.asking import LOOK_SECONDS, follow_answer
 from spirit_py.migration.control.verbs import ABORT
@@ -101,6 +102,7 @@ class Asking:
             raise MigrationFailure(
                 f"the process that worked on {self._name} ended before it answered",
                 hint="see spirit-py status",
+                error_code=ErrorCode.NO_ANSWER,
             )
         if verb == ABORT:
             self._await_end(queue.table)
@@ -145,10 +147,12 @@ class Asking:
                 f"no process works on {self._name} now: its migration was stopped",
                 hint="the same spirit-py migrate command carries on; spirit-py cleanup drops what"
                 " is left; spirit-py status shows it",
+                error_code=ErrorCode.NOTHING_TO_CONTROL,
             )
         raise Refusal(
             f"no process works on {self._name} now, and no migration has left anything there",
             hint="see spirit-py status without --table for other tables of the schema",
+            error_code=ErrorCode.NOTHING_TO_CONTROL,
         )
 
     def _checkpoint(self) -> CheckpointTable:
@@ -163,21 +167,29 @@ class Asking:
                 f"the process that works on {self._name} has not created {own} yet: it still looks"
                 " at the table, or changes it in place without a copy",
                 hint="ask again in a moment; until then a signal to the process stops it",
+                error_code=ErrorCode.NOTHING_TO_CONTROL,
             )
         if not own.is_ours(self.session):
-            raise Refusal(f"{own} is not a checkpoint table of spirit-py", hint="see who made it")
+            raise Refusal(
+                f"{own} is not a checkpoint table of spirit-py",
+                hint="see who made it",
+                error_code=ErrorCode.NAME_TAKEN,
+            )
         try:
             found = find_record(self.session, (self.database, self.table))
         except UnreadableCheckpoint as error:
             raise Refusal(
                 f"the checkpoint cannot be read: {error}",
                 hint="ask again in a moment, with the version of spirit-py that runs there",
+                error_code=ErrorCode.CHECKPOINT_UNREADABLE,
             ) from error
         if found.home != (self.database, self.table):
             self._require_rights(*found.home)
         if found.orphaned or not CheckpointTable(*found.home).is_ours(self.session):
             raise Refusal(
-                found.orphaned or "the process has just ended", hint="see spirit-py status"
+                found.orphaned or "the process has just ended",
+                hint="see spirit-py status",
+                error_code=ErrorCode.NOTHING_TO_CONTROL,
             )
         return CheckpointTable(*found.home)
 
@@ -191,6 +203,7 @@ class Asking:
                 f"{queue.table} was created by an earlier version of spirit-py, without room for"
                 " requests",
                 hint="signals still control that process",
+                error_code=ErrorCode.REQUEST_REFUSED,
             ) from fault
 
     # -- afterwards
@@ -207,6 +220,7 @@ class Asking:
                 raise MigrationFailure(
                     f"the process that works on {self._name} has not ended yet",
                     hint="it stops when what it waits for lets it; see spirit-py status",
+                    error_code=ErrorCode.NO_ANSWER,
                 )
             self._pause(True)
             left -= LOOK_SECONDS

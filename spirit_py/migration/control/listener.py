@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.checkpoint.queue import Asked, RequestQueue
 from spirit_py.checkpoint.requests import DONE, REVERT, Answer
 from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, ServerFault, SpiritError
 from spirit_py.migration.control.figures import PositionReach, live_figures
 from spirit_py.migration.control.orders import Orders
@@ -132,7 +133,9 @@ class ControlListener:
         if not isinstance(asked, Asked):
             if self._queue.claim(session, asked.number):
                 self._run.message("refused a request that cannot be read", why=asked.why)
-                error = Refusal(f"the request cannot be read: {asked.why}")
+                error = Refusal(
+                    f"the request cannot be read: {asked.why}", error_code=ErrorCode.REQUEST_REFUSED
+                )
                 self._queue.answer(session, asked.number, Answer.of_error("", error))
             return
         request = asked.request
@@ -147,7 +150,10 @@ class ControlListener:
             self._unread = [*self._unread, asked]
         try:
             if not waits:
-                raise Refusal("the command that asked no longer waits for the answer")
+                raise Refusal(
+                    "the command that asked no longer waits for the answer",
+                    error_code=ErrorCode.REQUEST_REFUSED,
+                )
             effect = self._verbs.carry_out(session, request)
             answer = Answer(token=request.token, state=DONE, said=(effect.said,))
             self._log(asked, effect)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.checkpoint.requests import REVERT
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import Aborted, AbortedForGood, Refusal
 from spirit_py.migration.control.settings import LOAD_FIELDS, read_changes, shown
 from spirit_py.mysql.global_status import unknown_counters
@@ -84,11 +85,14 @@ class Verbs:
             raise Refusal(
                 "no reverse replication runs in this process",
                 hint="spirit-py revert works while it does; see spirit-py status",
+                error_code=ErrorCode.NO_REVERSE_REPLICATION,
             )
         verb = self._verbs.get(request.verb)
         if verb is None:
             raise Refusal(
-                f"there is no verb {request.verb!r}", hint=f"use {', '.join(self._verbs)}"
+                f"there is no verb {request.verb!r}",
+                hint=f"use {', '.join(self._verbs)}",
+                error_code=ErrorCode.REQUEST_REFUSED,
             )
         return verb(session, request)
 
@@ -100,7 +104,11 @@ class Verbs:
         if self._too_late():
             # It would hold back the drop of the old table, and nothing else.
             self._orders.pause(session, "")
-            raise Refusal("too late: the swap is made", hint="there is nothing left to pause")
+            raise Refusal(
+                "too late: the swap is made",
+                hint="there is nothing left to pause",
+                error_code=ErrorCode.REQUEST_REFUSED,
+            )
         return Effect(
             said="paused: what runs now ends, and nothing new begins; changes are applied and the"
             " checkpoint is written as before"
@@ -121,11 +129,13 @@ class Verbs:
             raise Refusal(
                 f"the process was started with {most} threads: {given['threads']} are too many",
                 hint="abort it, and run the same command with --threads",
+                error_code=ErrorCode.REQUEST_REFUSED,
             )
         if config.max_lag == 0 and "max-lag" in given:
             raise Refusal(
                 "the process was started with --max-lag 0, and watches no replica",
                 hint="abort it, and run the same command with another --max-lag",
+                error_code=ErrorCode.REQUEST_REFUSED,
             )
         self._orders.change(session, given)
         now = shown(self._run.settings.current)
@@ -139,6 +149,7 @@ class Verbs:
             raise Refusal(
                 f"{', '.join(unknown)} is no number of SHOW GLOBAL STATUS",
                 hint="write a name that SHOW GLOBAL STATUS lists, such as Threads_running",
+                error_code=ErrorCode.REQUEST_REFUSED,
             )
 
     def _cutover(self, session: Session, _request: Request) -> Effect:
@@ -152,6 +163,7 @@ class Verbs:
                 f"{', '.join('.'.join(name) for name in by_hand)} was not created by spirit-py, and"
                 " postpones the swap until it is dropped",
                 hint=statements,
+                error_code=ErrorCode.REQUEST_REFUSED,
             )
         begins = f"the swap is made as soon as everything before it is done; now: {self._now()}"
         if dropped:
@@ -180,7 +192,11 @@ class Verbs:
         # In this order: a swap that does not see the count yet has not been seen to begin here.
         self._run.postponements += 1
         if self._too_late():
-            raise Refusal("too late: the swap is made", hint="see spirit-py status")
+            raise Refusal(
+                "too late: the swap is made",
+                hint="see spirit-py status",
+                error_code=ErrorCode.REQUEST_REFUSED,
+            )
         name = quote_table(*(there[0] if there else first))
         said = f"the swap is postponed {'already' if there else 'now'}"
         return Effect(said=f"{said}: spirit-py ctl cutover, or DROP TABLE {name}, ends that")
@@ -191,6 +207,7 @@ class Verbs:
             raise Refusal(
                 f"it stops already: {reason.message}",
                 hint="see spirit-py status; spirit-py cleanup drops what is left",
+                error_code=ErrorCode.REQUEST_REFUSED,
             )
         if CLEANUP in request.arguments:
             self._require_unswapped("spirit-py cleanup drops what it left")
@@ -213,7 +230,9 @@ class Verbs:
     def _require_swap(self) -> None:
         self._require_unswapped("it cannot be postponed any more")
         if self._run.config.dry_run:
-            raise Refusal("this is a dry run, which swaps nothing")
+            raise Refusal(
+                "this is a dry run, which swaps nothing", error_code=ErrorCode.REQUEST_REFUSED
+            )
 
     def _too_late(self) -> bool:
         """Return whether the tables may be swapped; waits for a RENAME that is under way.
@@ -234,4 +253,4 @@ class Verbs:
 
     def _require_unswapped(self, hint: str) -> None:
         if self._swapped:
-            raise Refusal("the tables are swapped", hint=hint)
+            raise Refusal("the tables are swapped", hint=hint, error_code=ErrorCode.REQUEST_REFUSED)

@@ -25,6 +25,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, ServerFault
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.evaluation import as_stored
@@ -294,6 +295,7 @@ class IndexBuild:
         return MigrationFailure(
             f"{text} (error {fault.code})",
             hint=f"{hint}; then run the same command again: it carries on with this build",
+            error_code=ErrorCode.INDEX_BUILD_FAILED,
         )
 
 

@@ -9,6 +9,7 @@ from spirit_py.binlog.resumption import why_unreachable
 from spirit_py.checkpoint.record import digest_of
 from spirit_py.checkpoint.reverse import ReverseRecord, ReverseTable
 from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import PositionNotFound, Refusal, SchemaChanged, ServerFault
 from spirit_py.migration.pair import Pair, open_feed
 from spirit_py.mysql.facts import read_facts
@@ -141,5 +142,6 @@ def _mapping(session: SqlSession, table: ReverseTable, time_zone: str) -> TableM
             f"reverse replication is not possible: {table.name} or its old table"
             f" {table.schema}.{table.old} does not exist",
             hint="the swap back needs both",
+            error_code=ErrorCode.REVERSE_NOT_POSSIBLE,
         )
     return reverse_mapping(now, old, table.changes, time_zone)

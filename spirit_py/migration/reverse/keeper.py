@@ -21,6 +21,7 @@ from spirit_py import __version__
 from spirit_py.checkpoint.requests import SKIP_DROP
 from spirit_py.checkpoint.reverse import ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import (
     HiddenChange,
     Interrupted,
@@ -58,6 +59,7 @@ _BACK: Final = "the old definition is in place again; spirit-py revert drops wha
 class ReverseReplicationLost(MigrationFailure):
     """The old table can follow no more; the change itself is done and stays."""
 
+    error_code = ErrorCode.REVERSE_REPLICATION_LOST
     resumable = False
     outcome = "reverse replication lost"
 
@@ -215,6 +217,7 @@ class Keeper:
             f"reverse replication of {self._mailbox.record.names} has stopped: {fault.message}",
             hint=f"{fault.hint}; {_STILL}" if isinstance(fault, StatementWrite) else _STILL,
             details=fault.details,
+            error_code=ErrorCode.REVERSE_REPLICATION_LOST,
         ) from fault
 
     def _answer(self, asked: Asked) -> bool:

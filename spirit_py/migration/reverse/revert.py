@@ -14,6 +14,7 @@ from spirit_py.checkpoint.requests import REVERT, SKIP_DROP, Request
 from spirit_py.checkpoint.reverse import ENDED, FOLLOWING, REVERTING
 from spirit_py.checkpoint.reverse_look import Where, find_reverse, where_is
 from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, OutcomeUnknown, Refusal, ServerFault
 from spirit_py.migration.attachments import settle_left
 from spirit_py.migration.control.asking import LOOK_SECONDS, follow_answer
@@ -131,12 +132,14 @@ class Revert(Process):
             raise Refusal(
                 f"there is no reverse replication of {self._name}",
                 hint="spirit-py migrate --keep-old-current begins one; see spirit-py status",
+                error_code=ErrorCode.NO_REVERSE_REPLICATION,
             )
         if record.state == ENDED:
             raise Refusal(
                 f"reverse replication of {self._name} has ended: {record.reason}",
                 hint="the table stays as it is; the old one is as it was then, see what only it"
                 " holds",
+                error_code=ErrorCode.NO_REVERSE_REPLICATION,
             )
         if len(record.tables) > 1:
             self.message(f"these were changed together: {record.names}")
@@ -207,6 +210,7 @@ class Revert(Process):
             raise Refusal(
                 f"reverse replication of {self._name} ended while the revert was asked for",
                 hint="run the same command again to see why",
+                error_code=ErrorCode.NO_REVERSE_REPLICATION,
             )
         if where is Where.UNCLEAR:
             raise OutcomeUnknown(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Final, Self
 
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, Refusal, ServerFault, SpiritError
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, Disposition, disposition
@@ -136,6 +137,7 @@ class AdvisoryLock:
             raise Refusal(
                 f"another {self._purpose} is running (server session {holder})",
                 hint="wait for it to end, or stop it",
+                error_code=ErrorCode.ALREADY_RUNNING,
             )
         except BaseException:
             session.close()
@@ -152,7 +154,10 @@ class AdvisoryLock:
                 if self._session is None:
                     self._session = self._take()
                 elif named_lock_holder(self._session, self._name) != self._session.id:
-                    raise MigrationFailure(f"the named lock of the {self._purpose} is gone")
+                    raise MigrationFailure(
+                        f"the named lock of the {self._purpose} is gone",
+                        error_code=ErrorCode.RUN_LOCK_LOST,
+                    )
                 self._patience.answered()
             except ServerFault as fault:
                 self._forget()
@@ -165,6 +170,7 @@ class AdvisoryLock:
         failure = MigrationFailure(
             f"the lock that keeps a second {self._purpose} away was lost: {why}",
             hint="run the same command again",
+            error_code=ErrorCode.RUN_LOCK_LOST,
         )
         failure.__cause__ = error
         self._stop.request(failure)

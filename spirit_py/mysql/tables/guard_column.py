@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, ServerFault
 from spirit_py.mysql.evaluation import as_stored
 from spirit_py.mysql.facts import version_numbers
@@ -143,4 +144,5 @@ def drop_guard_columns(session: SqlSession, schema: str, table: str) -> None:
                 f" dropped instantly: {fault.text}",
                 hint="see who has used up the table's row versions meanwhile; a rebuild would make"
                 " another table of it, which nothing proves to be this migration's",
+                error_code=ErrorCode.SNAPSHOT_GUARD,
             ) from fault

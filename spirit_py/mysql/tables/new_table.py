@@ -7,6 +7,7 @@ import secrets
 from typing import TYPE_CHECKING
 
 from spirit_py import points
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.mysql.accepting_modes import accepting_modes, copying_modes
 from spirit_py.mysql.evaluation import as_stored
@@ -181,6 +182,7 @@ def _changed_meanwhile(table: str) -> Refusal:
     return Refusal(
         f"another session changed table {table} while the new table was made",
         hint="wait for the other change to end, then run the same command again",
+        error_code=ErrorCode.SCHEMA_CHANGED,
     )
 
 
@@ -195,6 +197,7 @@ def _give_name(session: SqlSession, schema: str, building: str, new: str) -> Non
         raise Refusal(
             f"table {schema}.{new} already exists: another session has made it meanwhile",
             hint=f"see what it holds; drop or rename {new}, then run the same command again",
+            error_code=ErrorCode.NAME_TAKEN,
         ) from error
 
 
@@ -243,6 +246,7 @@ def _judged(session: SqlSession, sql: str, what: str, *, asks_modes: bool = Fals
             " its character set in SHOW CREATE TABLE",
             hint="the server writes it so after a CONVERT TO CHARACTER SET: drop the constraint"
             " natively, which changes metadata only, and add it again in this ALTER",
+            error_code=ErrorCode.DEFINITION_REFUSED,
         )
     try:
         session.execute(sql)
@@ -265,6 +269,7 @@ def server_refusal(error: ServerFault, what: str, modes: str = "") -> Refusal:
         " a native ALTER TABLE in a session with these modes would do the same"
         if modes
         else "correct the statement; a native ALTER TABLE would fail in the same way",
+        error_code=ErrorCode.OTHER_MODES_ACCEPT if modes else ErrorCode.DEFINITION_REFUSED,
     )
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure
 
 if TYPE_CHECKING:
@@ -103,6 +104,7 @@ def telling(session: SqlSession, computed: Collection[str]) -> list[tuple[str, i
             f" read{text}), so that a changed value would not be seen",
             hint="change the column types in one migration, and the generated columns that are"
             " rounded in another; or lower --target-chunk-time",
+            error_code=ErrorCode.VALUE_LOST,
         )
     return found
 

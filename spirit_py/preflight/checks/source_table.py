@@ -5,18 +5,24 @@ from __future__ import annotations
 from dataclasses import astuple
 
 from spirit_py.checkpoint.table import checkpoint_tables
+from spirit_py.codes import ErrorCode
 from spirit_py.preflight.check import Finding, Findings, PreflightContext, refuse
 from spirit_py.sql import quote_table
 from spirit_py.table.names import AuxiliaryNames
 
 _SYSTEM = frozenset({"mysql", "information_schema", "performance_schema", "sys"})
+_UNSUITABLE = ErrorCode.TABLE_NOT_SUITABLE
 
 
 def check(context: PreflightContext) -> Findings:
     """Refuse what is not an InnoDB base table of a user."""
     schema, table = context.statement.schema, context.statement.table
     if schema.lower() in _SYSTEM:
-        yield refuse(f"{schema} is a schema of the server itself", "name a table of your own")
+        yield refuse(
+            f"{schema} is a schema of the server itself",
+            "name a table of your own",
+            code=_UNSUITABLE,
+        )
     elif context.found is None:
         yield _missing(context, schema, table)
     elif _is_auxiliary(context, schema, table):
@@ -24,12 +30,14 @@ def check(context: PreflightContext) -> Findings:
             f"table {schema}.{table} is an auxiliary table of a migration by this program",
             "name the table that is migrated; spirit-py status shows the migration, and spirit-py"
             " cleanup drops what an abandoned one left",
+            code=_UNSUITABLE,
         )
     elif context.source.engine.lower() != "innodb":
         yield refuse(
             f"table {schema}.{table} has the engine {context.source.engine}: without"
             " transactions its rows cannot be copied consistently",
             "ALTER TABLE ... ENGINE=InnoDB first, natively",
+            code=_UNSUITABLE,
         )
 
 
@@ -51,6 +59,7 @@ def _missing(context: PreflightContext, schema: str, table: str) -> Finding:
         return refuse(
             f"{schema}.{table} is a {str(found[0][0]).lower()}, not a base table",
             "name the table behind it",
+            code=_UNSUITABLE,
         )
     known = context.session.query(
         "SELECT 1 FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = %s", (schema,)

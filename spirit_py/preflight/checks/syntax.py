@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.mysql.faults import SYNTAX_ERROR, access_denied, connection_lost
 from spirit_py.preflight.check import Findings, PreflightContext, refuse
@@ -56,15 +57,21 @@ def check(context: PreflightContext) -> Findings:
     fault = objection(context.session, context.statement.sql, context.facts.sql_mode)
     if fault is not None:
         refusal = _refusal(fault)
-        yield refuse(refusal.message, refusal.hint)
+        yield refuse(refusal.message, refusal.hint, code=refusal.error_code)
 
 
 def _refusal(fault: ServerFault) -> Refusal:
     if fault.code == SYNTAX_ERROR:
-        cause = f"the server cannot read the statement: {fault.text}"
-    else:
-        cause = f"the server refuses the statement: {fault.text} (error {fault.code})"
-    return Refusal(cause, hint="correct the statement")
+        return Refusal(
+            f"the server cannot read the statement: {fault.text}",
+            hint="correct the statement",
+            error_code=ErrorCode.STATEMENT_NOT_UNDERSTOOD,
+        )
+    return Refusal(
+        f"the server refuses the statement: {fault.text} (error {fault.code})",
+        hint="correct the statement",
+        error_code=ErrorCode.DEFINITION_REFUSED,
+    )
 
 
 def objection(session: SqlSession, sql: str, sql_mode: str) -> ServerFault | None:

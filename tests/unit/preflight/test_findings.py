@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import spirit_py.preflight.checks
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.preflight import registry
 from spirit_py.preflight.check import refusal_of, refuse, warn
@@ -50,15 +51,15 @@ def test_a_statement_that_was_ended_is_no_finding(monkeypatch):
         raise ServerFault(1317, "Query execution was interrupted", where="a session")
 
     with pytest.raises(ServerFault, match="interrupted"):
-        run(monkeypatch, Check("a", CheckScope.SERVER, ended))
+        run(monkeypatch, Check("a", CheckScope.SERVER, ended, ErrorCode.SERVER_SETTINGS))
 
 
 def test_a_refusal_keeps_no_other_check_from_running(monkeypatch):
     """A refusal does not keep the other checks from running; warnings do not refuse."""
     checks = [
-        Check("a", CheckScope.SERVER, lambda _: [refuse("first", "r")]),
-        Check("b", CheckScope.SERVER, lambda _: [warn("hm")]),
-        Check("c", CheckScope.SERVER, lambda _: [refuse("second", "r")]),
+        Check("a", CheckScope.SERVER, lambda _: [refuse("first", "r")], ErrorCode.SERVER_SETTINGS),
+        Check("b", CheckScope.SERVER, lambda _: [warn("hm")], ErrorCode.SERVER_SETTINGS),
+        Check("c", CheckScope.SERVER, lambda _: [refuse("second", "r")], ErrorCode.SERVER_SETTINGS),
     ]
     with pytest.raises(Refusal) as refused:
         run(monkeypatch, *checks)
@@ -73,8 +74,15 @@ def test_a_refusal_keeps_no_other_check_from_running(monkeypatch):
 def test_checks_wait_for_the_table_they_need(monkeypatch):
     """Checks of the table wait for a table, checks of the new table for the new table."""
     checks = [
-        Check("a", CheckScope.SOURCE, lambda _: [refuse("no table", "r")]),
-        Check("b", CheckScope.AFTER_CREATE, lambda _: [refuse("no new table", "r")]),
+        Check(
+            "a", CheckScope.SOURCE, lambda _: [refuse("no table", "r")], ErrorCode.SERVER_SETTINGS
+        ),
+        Check(
+            "b",
+            CheckScope.AFTER_CREATE,
+            lambda _: [refuse("no new table", "r")],
+            ErrorCode.SERVER_SETTINGS,
+        ),
     ]
     assert run(monkeypatch, *checks) == ()
 
@@ -86,7 +94,9 @@ def test_a_check_that_cannot_look(monkeypatch):
         raise ServerFault(1142, "SELECT command denied", where="test")
 
     with pytest.raises(Refusal, match="forbidden could not look: SELECT command denied") as refused:
-        run(monkeypatch, Check("forbidden", CheckScope.SERVER, forbidden))
+        run(
+            monkeypatch, Check("forbidden", CheckScope.SERVER, forbidden, ErrorCode.SERVER_SETTINGS)
+        )
     assert "privileges" in refused.value.hint
 
 
@@ -97,7 +107,7 @@ def test_a_check_that_fails_otherwise_speaks_of_no_privileges(monkeypatch):
         raise ServerFault(1115, "Unknown character set: 'nope'", where="test")
 
     with pytest.raises(Refusal, match="Unknown character set: 'nope'") as refused:
-        run(monkeypatch, Check("broken", CheckScope.SERVER, broken))
+        run(monkeypatch, Check("broken", CheckScope.SERVER, broken, ErrorCode.SERVER_SETTINGS))
     assert refused.value.hint
     assert "privileges" not in refused.value.hint
 
@@ -109,7 +119,7 @@ def test_a_lost_server_is_no_refusal(monkeypatch):
         raise ServerFault(2013, "Lost connection", where="test")
 
     with pytest.raises(ServerFault):
-        run(monkeypatch, Check("lost", CheckScope.SERVER, lost))
+        run(monkeypatch, Check("lost", CheckScope.SERVER, lost, ErrorCode.SERVER_SETTINGS))
 
 
 def test_every_check_is_registered():
