@@ -1,6 +1,6 @@
 .DEFAULT_GOAL := help
 LANES := ci-semisync ci-file-position ci-cases-after ci-attached ci-gentle ci-large ci-faults ci-mysql80 ci-mysql84 ci-mysql9
-.PHONY: help demo test lint bench faults fuzz fuzz-migrations kills swaps $(LANES) mysql-start mysql-stop lock clean
+.PHONY: help demo docs test lint bench faults fuzz fuzz-migrations kills swaps $(LANES) mysql-start mysql-stop lock clean
 
 PYTHON ?= python3
 
@@ -9,6 +9,9 @@ help: ## show this list
 
 demo: ## watch a migration under load, on a throwaway MySQL
 	@ci/demo
+
+docs: ## build the documentation as a site, in build/site
+	@ci/docs
 
 test: ## lint, then run every test against a real MySQL
 	@ci/test

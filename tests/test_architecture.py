@@ -169,7 +169,7 @@ def _calls_itself_pure(tree):
 
 PAGES = [
     *(ROOT / name for name in ("README.md", "CHANGELOG.md", "tests/README.md")),
-    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
     ROOT / "tests" / "cases" / "README.md",
 ]
 FILE = re.compile(r"(?:[\w.-]+/)*[\w.-]+\.(?:py|md|toml|yml|sql|lock)|(?:[\w.-]+/)+|ci/[\w-]+")
@@ -200,7 +200,7 @@ def test_every_link_of_the_documentation_leads_somewhere(page):
         if target.startswith("http"):
             continue
         name, _, anchor = target.partition("#")
-        linked = page.parent / name if name else page
+        linked = (page.parent / name).resolve() if name else page
         assert linked.exists(), target
         headings = re.findall(r"^#+ (.*)$", linked.read_text(), re.MULTILINE) if anchor else []
         slugs = {

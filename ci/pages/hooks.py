@@ -1,0 +1,119 @@
+"""What mkdocs calls while it builds the site."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mkdocs.exceptions import PluginError
+
+from pages import axis, boxes, options, sequence
+from pages.svg import DrawingError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
+    from mkdocs.structure.pages import Page
+
+_DRAWINGS: dict[str, Callable[[str], str]] = {
+    "sequence": sequence.drawn,
+    "boxes": boxes.drawn,
+    "axis": axis.drawn,
+}
+_OPTIONS = re.compile(r"^<!-- options of: ([\w-]+) -->$", re.MULTILINE)
+_COMMANDS = "<!-- commands -->"
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Make the fences of drawings known, and leave out pages that are not written yet."""
+    fences = [{"name": name, "class": name, "format": _formatter(name)} for name in _DRAWINGS]
+    config.mdx_configs.setdefault("pymdownx.superfences", {})["custom_fences"] = fences
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Replace a pattern of the navigation, such as ``errors/*.md``, by the pages that match it.
+
+    A command of the program without a page, or a page of none, ends the build.
+    """
+    known = {file.src_uri for file in files.documentation_pages()}
+    config.nav = _expanded(config.nav, known)
+    described = {
+        name.removeprefix("commands/").removesuffix(".md")
+        for name in known
+        if name.startswith("commands/")
+    } - {"index", "settings"}
+    if described != set(options.COMMANDS):
+        raise PluginError(
+            "docs/commands/ must have one page for each command of spirit-py; not so: "
+            + ", ".join(sorted(described ^ set(options.COMMANDS)))
+        )
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Put the options of a command, and the list of commands, where the page asks for them."""
+    del page, config, files
+    markdown = markdown.replace(_COMMANDS, options.commands())
+    return _OPTIONS.sub(lambda found: options.described(found[1]), markdown)
+
+
+def _expanded(entry: Any, known: set[str]) -> Any:
+    """Return a part of the navigation with its patterns expanded."""
+    if isinstance(entry, dict):
+        return {title: _expanded(below, known) for title, below in entry.items()}
+    if not isinstance(entry, list):
+        return entry
+    pages: list[Any] = []
+    for one in entry:
+        if isinstance(one, str) and "*" in one:
+            folder, _, ending = one.partition("*")
+            named = {
+                name
+                for below in entry
+                for name in (below.values() if isinstance(below, dict) else [below])
+                if isinstance(name, str)
+            }
+            pages += sorted(
+                name
+                for name in known
+                if name.startswith(folder) and name.endswith(ending) and name not in named
+            )
+        elif not (isinstance(one, dict) and _missing(*one.values(), known=known)):
+            pages.append(_expanded(one, known))
+    return pages
+
+
+def _missing(target: Any, *, known: set[str]) -> bool:
+    """Whether an entry names a page of an area whose page is not written yet."""
+    return isinstance(target, str) and target in _AWAITED and target not in known
+
+
+_AWAITED = {
+    "plan.md", "display.md", "events.md", "metrics.md", "report-html.md", "python-api.md",
+    "alembic.md", "django.md", "other-tools.md", "commands/plan.md", "commands/explain.md",
+}  # fmt: skip
+
+
+def _formatter(kind: str) -> Callable[..., str]:
+    """Return the function by which a fence becomes a drawing."""
+
+    def formatted(
+        source: str, language: str, css_class: str, options: Any, md: Any, **_: Any
+    ) -> str:
+        del language, css_class, options, md
+        try:
+            drawing = _DRAWINGS[kind](source)
+        except DrawingError as wrong:
+            raise PluginError(f"a drawing ({kind}) is wrong: {wrong}") from wrong
+        return f'<figure class="drawing">{drawing}</figure>'
+
+    return formatted
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Remove the page for wrong addresses: a folder has no server that would show it."""
+    (Path(config.site_dir) / "404.html").unlink(missing_ok=True)
