@@ -109,10 +109,14 @@ class LocalServer(MySQLServer):
             raise
 
     def stop(self) -> None:
-        """Stop the server and remove its folder; safe to call twice."""
+        """Stop the server and remove its folder; safe to call twice.
+
+        Nobody reads the data again, so nothing is written back: a clean end takes seconds, and ten
+        while a replica reads.
+        """
         if self._home is None:
             return
-        self._end(signal.SIGTERM)
+        self._end(signal.SIGKILL)
         home, self._home = self._home, None
         shutil.rmtree(home, ignore_errors=True)
         if self._watchdog:

@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from spirit_py.config import FeedOptions
 from spirit_py.errors import Refusal
 from spirit_py.mysql.locks.policy import LockPolicy
 from spirit_py.phases import Phase
@@ -152,7 +153,14 @@ def test_neither_copy_nor_feed_waits_for_rows_of_a_parent(db, spark_engine):
     other.store_result()
     run = Migrating(
         spark_engine,
-        config_for(db, table="t", alter="ADD z INT", no_shortcut=True, defer_cutover=True),
+        config_for(
+            db,
+            table="t",
+            alter="ADD z INT",
+            no_shortcut=True,
+            defer_cutover=True,
+            feed=FeedOptions(flush_interval=0.2),
+        ),
     )
     await_sentinel(run)
     db.execute("UPDATE t SET v = 'c'")

@@ -283,6 +283,7 @@ def test_a_member_behind_a_black_hole_is_noticed_and_ended(
 ):
     """A task that a network has swallowed, without a word to either side, is noticed and ended."""
     monkeypatch.setattr(gang_module, "SILENT_SECONDS", 3)
+    monkeypatch.setattr(gang_module, "_CHECK_SECONDS", 0.5)
     direct = connection_options(db)
     cut_off = replace(direct, host=proxy.host, port=proxy.port)
 

@@ -143,6 +143,7 @@ def test_a_shorter_grace_given_later_counts(db, change):
 def test_a_server_clock_that_is_set_forward_shortens_no_grace(db, change, monkeypatch):
     """The run counts the seconds by its own clock as well."""
     monkeypatch.setattr(old_tables, "_LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(old_tables, "_SHOW_SECONDS", 0.05)
     moved: list[float] = []
     asked = old_tables._now
 

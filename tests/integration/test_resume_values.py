@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from spirit_py.config import FeedOptions
 from spirit_py.errors import ValueLost
 from tests.kits.migrate import Migrating, config_for
 from tests.kits.resume import assert_nothing_left
@@ -38,6 +39,8 @@ def begin(
 ) -> Migrating:
     """Begin the migration, or carry it on."""
     given = {"table": "t", "alter": alter, "no_shortcut": True}
+    # A deferred swap waits for changes that nothing but the next flush applies.
+    given["feed"] = FeedOptions(flush_interval=0.2)
     return Migrating(engine, config_for(db, target_chunk_time=0.01, **given, **config))
 
 

@@ -91,6 +91,3 @@ def replicated_pair(*, gtid: bool = True, report_host: bool = False) -> Iterator
         made = ReplicatedPair(source, replica, (first, second))
         made.follow(gtid=gtid)
         yield made
-        # A source that is shut down waits some 10 s for the session that its replica reads from.
-        for server in (replica, source):
-            server.kill()
