@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
 from mysql_server import ServerOptions, running
 from spirit_py import points
+from spirit_py.config import FeedOptions
+from spirit_py.mysql.retry import retrying
+from tests.fixtures.cases import GENTLE_VARIABLE
 from tests.fixtures.mysql import PROVIDER, Database
 from tests.kits.resume import Writers, assert_nothing_left, make_table, start
 
@@ -20,8 +24,31 @@ if TYPE_CHECKING:
     from spirit_py.spark.engine import SparkEngine
     from tests.kits.migrate import Migrating
 
-AWAY = 20.0
-"""Seconds that the server is away: longer than eight tries with growing pauses last."""
+
+class Scale(NamedTuple):
+    """How long the server is away: longer than eight tries with growing pauses last.
+
+    Attributes:
+        away: seconds.
+        pause: the longest pause between two tries, seconds.
+    """
+
+    away: float
+    pause: float
+
+
+USUAL = Scale(away=6.0, pause=1.0)
+#: With the program's own pauses.
+WHOLE = Scale(away=20.0, pause=10.0)
+SCALE = WHOLE if os.environ.get(GENTLE_VARIABLE) == "all" else USUAL
+
+
+@pytest.fixture(autouse=True)
+def shorter_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the pauses grow less, where the outage is shorter."""
+    defaults: Any = retrying.__kwdefaults__
+    assert defaults["longest_pause"] == WHOLE.pause
+    monkeypatch.setitem(defaults, "longest_pause", SCALE.pause)
 
 
 @pytest.fixture
@@ -60,7 +87,7 @@ class Outage:
 
     def _end(self) -> None:
         began = time.monotonic()
-        while time.monotonic() - began < AWAY:
+        while time.monotonic() - began < SCALE.away:
             time.sleep(0.1)
         self._server.resume()
         self.over.set()
@@ -94,7 +121,7 @@ def test_an_outage_ends_nothing(
     point: str,
     nth: int,
 ) -> None:
-    """R16: a server that is away for 20 s is waited for in copy, drain, checksum and cutover."""
+    """R16: a server that is away for long is waited for in copy, drain, checksum and cutover."""
     make_table(lone)
     before = list(lone.query("SELECT id, a, b FROM t ORDER BY id"))
     outage = Outage(server, point, nth)
@@ -117,7 +144,8 @@ def test_an_outage_does_not_end_a_deferral(
 ) -> None:
     """R16: whoever waits for the sentinel waits for the server too, and applies what comes then."""
     make_table(lone)
-    run = start(spark_engine, lone, defer_cutover=True)
+    flushes = FeedOptions(flush_interval=0.2)
+    run = start(spark_engine, lone, defer_cutover=True, feed=flushes)
     run.wait_until(lambda: phase(run) == "sentinel", "wait for the sentinel")
     outage = Outage(server, "")
     outage.begin()

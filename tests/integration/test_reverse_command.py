@@ -44,11 +44,11 @@ def table(db):
 class Command:
     """A ``spirit-py`` process, with its output in a file."""
 
-    def __init__(self, db, folder: Path, command: str, *more: str, through=None) -> None:
+    def __init__(self, db, folder: Path, command: str, *more: str, through=None, hooks="") -> None:
         self.output = folder / f"{command}-{len(list(folder.iterdir()))}.log"
         with self.output.open("w") as file:
             self._process = subprocess.Popen(
-                command_line(db, command, "--table", "t", *more, through=through),
+                command_line(db, command, "--table", "t", *more, through=through, hooks=hooks),
                 env=environment(db),
                 stdout=file,
                 stderr=file,
@@ -91,9 +91,9 @@ def run(table, tmp_path) -> Iterator:
         one.stop()
 
 
-def migrate(run, *more: str) -> Command:
+def migrate(run, *more: str, hooks: str = "") -> Command:
     """Migrate, and wait until reverse replication runs."""
-    command = run("migrate", "--alter", ALTER, "--keep-old-current", "1h", *more)
+    command = run("migrate", "--alter", ALTER, "--keep-old-current", "1h", *more, hooks=hooks)
     until(lambda: command.said("runs for"), "reverse replication", seconds=PATIENCE)
     return command
 
@@ -192,7 +192,7 @@ def test_triggers_are_on_the_table_alone_and_come_back_with_it(table, run):
         " BEGIN INSERT INTO audit VALUES ('first', NEW.id); END;"
         "CREATE TRIGGER second BEFORE INSERT ON t FOR EACH ROW SET NEW.v = NEW.v + 1"
     )
-    migrate(run)
+    migrate(run, hooks="quick-flushes")
     assert on(table, "_t_old") == []
     table.execute("INSERT INTO t (id, v, u) VALUES (5000, 6, 'x')")
     until(
