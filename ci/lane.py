@@ -36,6 +36,7 @@ DRAWN = (
     "cases",
     "control",
     "failover",
+    "feed_server",
     "foreign_key_feed",
     "frozen",
     "migrate_keys",

@@ -177,7 +177,9 @@ def test_block_wait_fails_when_the_feed_is_not_live(scene: Scene, proxy: TcpProx
     """R12: the cutover refuses a feed that hears nothing, soon and with the reason."""
     scene.tables()
     feed = scene.open(
-        connection=scene.options(host=proxy.host, port=proxy.port, ssl_mode="DISABLED"),
+        connection=scene.options(
+            host=proxy.host, port=proxy.port, ssl_mode="DISABLED", connect_timeout=2
+        ),
         wait_timeout=2.0,
     )
     feed.block_wait(DEADLINE)
@@ -195,7 +197,9 @@ def test_close_does_not_wait_for_a_black_hole(scene: Scene, proxy: TcpProxy) -> 
     """A question on its way to a server that never answers ends when the feed is closed."""
     scene.tables()
     feed = scene.open(
-        connection=scene.options(host=proxy.host, port=proxy.port, ssl_mode="DISABLED"),
+        connection=scene.options(
+            host=proxy.host, port=proxy.port, ssl_mode="DISABLED", connect_timeout=2
+        ),
         wait_timeout=120.0,
     )
     failures: list[Exception] = []
@@ -216,6 +220,8 @@ def test_close_does_not_wait_for_a_black_hole(scene: Scene, proxy: TcpProxy) -> 
     assert len(failures) == 1
     proxy.cut()
     proxy.black_hole = False
+    # The server learns with its next heartbeats that nobody reads.
+    scene.db.kill_dumps()
 
 
 @pytest.mark.parametrize(
